@@ -1,0 +1,144 @@
+"""What an engine is: the thing that executes a model's graph on arrays.
+
+An engine is built from an ONNX file (or its bytes) by :func:`open_engine`; it takes arrays, one picture at a
+time, and gives arrays back, asynchronously. It knows nothing about frames, boxes or streams.
+
+On the CPU every picture is a request of its own (batch 1) that one thread computes from the first layer to the
+last, and as many requests run at once as there are cores. Batching several pictures gains nothing there, and this
+way the result of a picture is the same to the last bit whatever else is under way, so results do not depend on
+batch size, number of streams or timing.
+
+Importing this module imports neither OpenVINO nor ONNX Runtime nor onnx.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import ModelError
+
+__all__ = ["Array", "Engine", "EngineName", "ImageForm", "ModelError", "Pending", "TensorSpec", "open_engine"]
+
+Array: TypeAlias = npt.NDArray[Any]
+EngineName: TypeAlias = Literal["auto", "openvino", "onnxruntime"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Name, shape and element type of one input or output; ``None`` in the shape means: differs from call to call."""
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        shape = ", ".join("?" if size is None else str(size) for size in self.shape)
+        return f"{self.name} {self.dtype.name} ({shape})"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageForm:
+    """The form in which pre-processing hands pictures over; the engine folds the rest into the graph.
+
+    The network sees ``(picture - mean) * scale``, channel by channel, in the layout and element type that it was
+    exported with. So pre-processing may hand over ``uint8`` rows as they come, with ``scale=(1 / 255,)``, and the
+    layout change, the conversion and the normalisation cost (nearly) nothing.
+
+    ``mean`` and ``scale`` have one value, or one for each channel in the order of the picture's channels.
+    ``size_wh`` fixes the picture's size for a model whose height and width are dynamic; models of a fixed size
+    refuse another one. Channel order (RGB or BGR) is never changed.
+    """
+
+    layout: Literal["nhwc", "nchw"] = "nhwc"
+    dtype: Literal["uint8", "float32"] = "uint8"
+    mean: tuple[float, ...] = (0.0,)
+    scale: tuple[float, ...] = (1.0,)
+    size_wh: tuple[int, int] | None = None
+
+
+class Pending(Protocol):
+    """Work under way for one submitted picture."""
+
+    def result(self) -> tuple[Array, ...]:
+        """The outputs, in the order of ``engine.outputs``.
+
+        Blocks (without the GIL) until they are there; may be called from another thread than ``submit`` was, and
+        again: it gives the same arrays. The arrays belong to the caller; the engine never writes to them again.
+        Raises :class:`ModelError` when the computation failed.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """A model, ready to compute. One thread submits; the same or one other thread collects; then somebody closes."""
+
+    @property
+    def name(self) -> str:
+        """``openvino`` or ``onnxruntime``."""
+        ...
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """What ``submit`` takes, after layout and normalisation have been folded in (batch 1)."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """What ``Pending.result`` gives (batch 1)."""
+        ...
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The ``metadata_props`` of the ONNX file, as they are."""
+        ...
+
+    @property
+    def concurrency(self) -> int:
+        """How many pictures are computed at the same time; keep one or two more submitted to keep it busy."""
+        ...
+
+    def submit(self, inputs: Sequence[Array]) -> Pending:
+        """Starts computing one picture; returns at once, or as soon as one of the requests has become free.
+
+        ``inputs`` are C-contiguous arrays of exactly the shapes and types in :attr:`inputs`. They are read in
+        place: do not change them before ``result()`` has returned. Results that nobody collects block nothing.
+        Raises :class:`ModelError` for a wrong count, shape or type, and after ``close()``.
+        """
+        ...
+
+    def close(self) -> None:
+        """Waits for what is under way, then frees the model. May be called again. Collected results stay valid."""
+        ...
+
+
+def open_engine(
+    model: str | Path | bytes,
+    *,
+    engine: EngineName = "auto",
+    device: str = "cpu",
+    image: ImageForm | None = None,
+    concurrency: int | None = None,
+    optimize: bool = True,
+) -> Engine:
+    """Loads an ONNX model for execution on the CPU.
+
+    ``model`` is a path, or the bytes of an ONNX file. ``engine="auto"`` takes OpenVINO when it is installed, else
+    ONNX Runtime. ``image`` says in which form pictures are handed over (``None``: as the model was exported). ``concurrency``
+    is how many pictures are computed at once (default: the cores this process may use). ``optimize=False`` leaves
+    the graph as it is, apart from ``image``.
+
+    Raises :class:`ModelError` (missing, damaged or unsupported model) a
+    :class:`~sightline.errors.ConfigurationError` for an unknown engine or one that is not installed, and
+    :class:`~sightline.errors.DeviceUnavailable` for another device than the CPU.
+    """
+    from sightline_plugins.infer.engines.opening import open_on_cpu
+
+    return open_on_cpu(
+        model, engine=engine, device=device, image=image, concurrency=concurrency, optimize=optimize
+    )
