@@ -1,0 +1,1 @@
+"""YAML to elements, and every mistake in it with its place."""

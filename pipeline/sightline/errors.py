@@ -1,0 +1,87 @@
+"""Every error that Sightline raises on purpose.
+
+SightlineError
+├── ConfigurationError      wrong YAML, options or usage; nothing has run          (exit code 2)
+│   ├── UnknownElement      no installed element has that name
+│   ├── DeviceUnavailable   the device asked for is not there, with the reason
+│   └── MissingExtra        an optional package is needed, with the install command
+├── ModelError              a model file or its tensors are not what is needed     (exit code 2, or 1 when run)
+├── StreamError             one stream's trouble; the others go on
+│   ├── StreamUnreadable    it can not be opened or holds no video: trying again is of no use
+│   └── StreamLost          it broke off: a live source is worth another attempt
+├── OutputError             an output can not be written (place, rights, space)    (exit code 1)
+├── OperatorError           an operator failed on a batch: element, stream, frame  (exit code 1)
+├── SurfaceReleased         a pooled surface was used after it went back
+├── EndOfLink               the link was closed by its sender and is empty
+└── LinkClosed              the link was closed by its receiver: nobody listens any more
+
+A message says what was wrong, where, what is allowed and what to do. It never holds a password: whoever
+builds a message from a URL or from another library's text passes it through `sightline.redaction.redact`.
+"""
+
+from __future__ import annotations
+
+
+class SightlineError(Exception):
+    """The root of all errors raised on purpose."""
+
+
+class ConfigurationError(SightlineError):
+    """The description of a pipeline, or the way it was called, is wrong; nothing has run."""
+
+
+class UnknownElement(ConfigurationError):
+    """No installed package offers an element of that name."""
+
+
+class DeviceUnavailable(ConfigurationError):
+    """The device asked for can not be used on this machine; the message says why."""
+
+
+class MissingExtra(ConfigurationError):
+    """An optional package is needed."""
+
+    def __init__(self, package: str, *, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs the package {package!r}: pip install 'sightline[{extra}]'")
+
+
+class ModelError(SightlineError):
+    """A model file can not be used: missing, damaged, unsupported, or with other tensors than needed."""
+
+
+class StreamError(SightlineError):
+    """One stream is in trouble; the other streams are not."""
+
+
+class StreamUnreadable(StreamError):
+    """The input does not exist, is not video, or is refused; another attempt would end the same way."""
+
+
+class StreamLost(StreamError):
+    """The stream broke off while it was read; a live source is worth another attempt."""
+
+
+class OutputError(SightlineError):
+    """An output can not be opened, written or closed."""
+
+
+class OperatorError(SightlineError):
+    """An operator failed while it worked on a batch."""
+
+    def __init__(self, message: str, *, element: str, stream: str | None = None, frame: int | None = None) -> None:
+        super().__init__(message)
+        self.element = element
+        self.stream = stream
+        self.frame = frame
+
+
+class SurfaceReleased(SightlineError):
+    """A pooled surface was used after its last holder had let it go."""
+
+
+class EndOfLink(SightlineError):
+    """The sender closed the link and everything in it was received."""
+
+
+class LinkClosed(SightlineError):
+    """The receiver closed the link; what is sent now reaches nobody."""

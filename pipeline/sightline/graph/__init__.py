@@ -1,0 +1,37 @@
+"""How pipelines are described and checked: elements, what they build, the tree they stand in."""
+
+from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
+from sightline.graph.fields import InputPath, OutputPath
+from sightline.graph.messages import Message, MessageKind
+from sightline.graph.operator import Operator, Pending, Sink
+from sightline.graph.outputs import Outputs
+from sightline.graph.registry import Registry
+from sightline.graph.site import Clock, Site
+from sightline.graph.source import SourceElement, SourceReader
+from sightline.graph.tree import BatchOptions, Parallel, PipelineDescription, Step, Tee
+
+__all__ = [
+    "BatchOptions",
+    "Capability",
+    "CheckContext",
+    "Clock",
+    "Element",
+    "InputPath",
+    "Message",
+    "MessageKind",
+    "Operator",
+    "OutputPath",
+    "Outputs",
+    "Parallel",
+    "Pending",
+    "PipelineDescription",
+    "Problem",
+    "Registry",
+    "Sink",
+    "Site",
+    "SourceElement",
+    "SourceReader",
+    "Step",
+    "Tee",
+    "Threading",
+]

@@ -1,0 +1,92 @@
+"""Elements: nodes as they are described. Immutable, typed, comparable, serialisable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sightline.devices import Device
+from sightline.graph.operator import Operator
+from sightline.graph.outputs import Outputs
+from sightline.graph.site import Site
+
+
+class Capability(StrEnum):
+    """What a step can need from the steps before it, and give to those after it."""
+
+    OBJECTS = "objects"
+    TRACKS = "tracks"
+    EVENTS = "events"
+
+
+class Threading(StrEnum):
+    """Where the runtime runs an element's operator.
+
+    `inline`  cheap work: in the thread of the step before it
+    `own`     heavy work: in a thread of its own, so that it overlaps with the other steps
+    `pending` `process` returns a `Pending`: the steps after it run in another thread, which collects the results
+    """
+
+    INLINE = "inline"
+    OWN = "own"
+    PENDING = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake found by a check: `key` is the path below the element, `message` what is wrong and what to do."""
+
+    message: str
+    key: tuple[str | int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckContext:
+    """What an element may look at when it checks itself before anything runs."""
+
+    device: Device
+    streams: tuple[str, ...]
+    outputs: Outputs
+
+
+class Element(BaseModel):
+    """A step of a pipeline, as it is described. The fields of a subclass are exactly its YAML keys.
+
+    A subclass sets `name` (its YAML key and entry point), says what it needs and gives, and builds its operator. Its
+    docstring explains purpose and trade-offs and holds one fenced YAML example, which a test loads. Its module
+    imports nothing heavy: engines, codecs and OpenCV are imported where the operator is built.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+        populate_by_name=True,
+    )
+
+    name: ClassVar[str]
+    needs: ClassVar[frozenset[Capability]] = frozenset()
+    gives: ClassVar[frozenset[Capability]] = frozenset()
+    threading: ClassVar[Threading] = Threading.INLINE
+    sink: ClassVar[bool] = False
+    scalar: ClassVar[str | None] = None
+    """The field that a bare value stands for: `jsonl: out.jsonl` is `jsonl: {path: out.jsonl}`."""
+
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = None
+    """Name of this step in reports, messages and `from:`; `detect-1` and so on when not given."""
+    streams: tuple[str, ...] | None = None
+    """Streams this step works on, as names or globs (`gate*`); all when not given. Frames of others pass it by."""
+
+    def check(self, context: CheckContext) -> Iterable[Problem]:
+        """Every mistake that can be told before anything runs: files, models, values that contradict each other."""
+        del context
+        return ()
+
+    def build(self, site: Site) -> Operator:
+        """Make the operator for this site. Raises a SightlineError when a part is missing."""
+        raise NotImplementedError

@@ -1,0 +1,52 @@
+"""What an element builds: the passive object that holds models, decoders and files, and works on batches."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from sightline.media import Batch, Stream
+
+
+@runtime_checkable
+class Pending(Protocol):
+    """A batch on which work goes on elsewhere: in an asynchronous engine, on a CUDA stream."""
+
+    def result(self) -> Batch:
+        """Wait for the work, without the GIL, and return the batch. The runtime calls it once, perhaps from another
+        thread than `process`, in the order of submission; what failed is raised here.
+        """
+        ...
+
+
+class Operator:
+    """Works on batches. Passive: it starts no thread, sleeps for nothing, retries nothing, keeps no global state.
+
+    The runtime never enters it with two threads at once. State per stream is keyed by `Stream` and dropped in
+    `end_stream`. Subclasses override what they need.
+    """
+
+    def process(self, batch: Batch) -> Batch | Pending:
+        """Return the batch with what was found, or a pending one; frames are neither added, removed nor reordered."""
+        raise NotImplementedError
+
+    def end_stream(self, stream: Stream) -> None:
+        """The stream has ended, all its frames were processed: close its files, drop its state."""
+
+    def drain(self) -> None:
+        """All streams have ended: finish what is still under way."""
+
+    def close(self) -> None:
+        """Let go of everything. Called however the run ended; calling it again is harmless."""
+
+
+class Sink(Operator):
+    """An operator that taps what passes: it looks at batches and lets them go on unchanged."""
+
+    def process(self, batch: Batch) -> Batch:
+        """Consume the batch and pass it on."""
+        self.consume(batch)
+        return batch
+
+    def consume(self, batch: Batch) -> None:
+        """Write, publish or show the batch; nothing of it may be changed."""
+        raise NotImplementedError

@@ -1,0 +1,72 @@
+"""Output files: the one opener. Inside the output root, no link followed, a full disk told apart from other trouble."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+from typing import IO
+
+from sightline.errors import OutputError
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def safe_name(name: str) -> str:
+    """A stream's name as part of a file name: letters, digits, `.`, `_`, `-`; at most 64, never empty nor hidden."""
+    return _UNSAFE.sub("_", name).lstrip(".")[:64] or "_"
+
+
+class Outputs:
+    """Opens what a pipeline writes, below one folder (the working directory unless told otherwise)."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = Path.cwd() if root is None else root
+
+    def path(self, template: str, *, stream: str | None = None) -> Path:
+        """The file that a template means for a stream: `{stream}` is replaced; relative paths start at the root.
+
+        Raises OutputError when a relative path leaves the root.
+        """
+        filled = template.replace("{stream}", safe_name(stream)) if stream is not None else template
+        path = Path(os.path.normpath(self.root / Path(filled).expanduser()))
+        if not Path(filled).expanduser().is_absolute() and not path.is_relative_to(self.root):
+            raise OutputError(
+                f"output {filled!r} leaves the output folder {self.root}: give a path inside it, or an absolute one"
+            )
+        return path
+
+    def prepare(self, path: Path) -> Path:
+        """Make the folder of an output and see that a plain file can be written there. Raises OutputError."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise output_error(path, error, doing="open") from error
+        os.close(descriptor)
+        return path
+
+    def open_binary(self, path: Path) -> IO[bytes]:
+        """Open a file anew for writing, unbuffered: what was written is in the file. Raises OutputError."""
+        self.prepare(path)
+        try:
+            return path.open("wb", buffering=0)
+        except OSError as error:
+            raise output_error(path, error, doing="open") from error
+
+
+def output_error(path: Path, error: OSError, *, doing: str) -> OutputError:
+    """The error to raise when the system refuses to open, write or close an output."""
+    reason = {
+        errno.ENOSPC: "the disk is full; what was written before is kept",
+        errno.EDQUOT: "the disk quota is used up; what was written before is kept",
+        errno.EACCES: "permission denied",
+        errno.EROFS: "the file system is read-only",
+        errno.ELOOP: "it is a symbolic link, and links are not followed",
+        errno.EISDIR: "it is a folder",
+        errno.ENOTDIR: "a part of its path is not a folder",
+        errno.EEXIST: "a part of its path is not a folder",
+        errno.ENAMETOOLONG: "the name is too long",
+    }.get(error.errno or 0, error.strerror or str(error))
+    return OutputError(f"can not {doing} {path}: {reason}")

@@ -1,0 +1,60 @@
+"""The site: what an element is built for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sightline.devices import Device
+from sightline.graph.messages import Message, MessageKind
+from sightline.graph.outputs import Outputs
+from sightline.redaction import redact
+
+
+class Clock(Protocol):
+    """Where time comes from; tests put a manual one in its place."""
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds that only ever grow, for measuring and waiting."""
+        ...
+
+    def epoch_ns(self) -> int:
+        """The time of day in nanoseconds since the epoch."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds of the monotonic clock."""
+        return time.monotonic_ns()
+
+    def epoch_ns(self) -> int:
+        """Nanoseconds since the epoch."""
+        return time.time_ns()
+
+
+def _discard(message: Message) -> None:
+    del message
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Device, clock, output root and message bus that an element's operator lives with.
+
+    `element_id` names the element in messages and errors; `pipeline` is the pipeline's name.
+    """
+
+    device: Device
+    element_id: str = ""
+    pipeline: str = "pipeline"
+    clock: Clock = field(default_factory=SystemClock)
+    outputs: Outputs = field(default_factory=Outputs)
+    post: Callable[[Message], None] = _discard
+
+    def warn(self, text: str, *, stream: str | None = None) -> None:
+        """Post a warning; credentials are taken out of it."""
+        self.post(Message(MessageKind.WARNING, redact(text), stream=stream, element=self.element_id))

@@ -1,0 +1,68 @@
+"""Sources: where frames come from. One reader is one attempt; trying again is the runtime's business."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from sightline.graph.site import Site
+from sightline.media import Frame, Stream
+
+
+class SourceReader:
+    """One attempt at reading one stream.
+
+    It is built, read and closed by one thread. `frames` yields frames in presentation order and returns when the
+    stream has ended; it raises StreamUnreadable when the input can not be read at all and StreamLost when it broke
+    off. The counters may be read from other threads at any time.
+    """
+
+    frame_count: int | None = None
+    """How many frames the input says it holds, once it is open; for progress only."""
+    damaged_packets: int = 0
+    """Packets that did not decode."""
+    skipped_frames: int = 0
+    """Frames left out on request (`max_fps`)."""
+
+    def frames(self) -> Iterator[Frame]:
+        """The frames of the stream, indices from 0."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of the input; harmless when called again, or before the first frame."""
+
+
+class SourceElement(BaseModel):
+    """One input of a pipeline, as it is described; fields are exactly the YAML keys of its kind."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+        populate_by_name=True,
+    )
+
+    name: ClassVar[str]
+
+    realtime: bool = False
+    """Hand out the frames at the speed of their timestamps instead of as fast as they are wanted."""
+
+    @classmethod
+    def accepts(cls, uri: str) -> bool:
+        """Whether this kind of source reads that URI; the registry asks the kinds in the order of their names."""
+        del uri
+        return False
+
+    @property
+    def live(self) -> bool:
+        """Whether frames come whether or not they are wanted: a camera. Live streams drop the oldest frame when the
+        pipeline is slow, and are tried again when they are lost.
+        """
+        return False
+
+    def build(self, site: Site, *, stream: Stream) -> SourceReader:
+        """Make a reader for one attempt. Opening the input may wait until `frames` is called."""
+        raise NotImplementedError

@@ -1,0 +1,112 @@
+"""The tree of a pipeline: sources, an ordered list of steps, two structures that nest, and runtime options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
+
+from sightline.graph.element import Element
+from sightline.graph.source import SourceElement
+from sightline.media.time import Duration
+
+_FROZEN = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+
+
+class _Branches(BaseModel):
+    model_config = _FROZEN
+
+    name: ClassVar[str]
+
+    branches: Mapping[str, tuple[Step, ...]]
+    """The branches by name, each a list of steps."""
+
+
+class Tee(_Branches):
+    """Branches that end: each gets every batch, and the steps after the tee see nothing of what a branch did."""
+
+    name: ClassVar[str] = "tee"
+
+
+class Parallel(_Branches):
+    """Branches that rejoin: each gets every batch, and what they found is merged frame by frame, exactly."""
+
+    name: ClassVar[str] = "parallel"
+
+
+Step = SerializeAsAny[Element] | Tee | Parallel
+Tee.model_rebuild()
+Parallel.model_rebuild()
+
+
+class BatchOptions(BaseModel):
+    """How frames of all streams are gathered into batches."""
+
+    model_config = _FROZEN
+
+    size: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Frames in a batch at most; the number of streams, up to 16, when not given. Results do not depend on it."""
+    timeout: Duration = 40_000_000
+    """A batch leaves when it is full, or when its oldest frame has waited this long."""
+
+
+class PipelineDescription(BaseModel):
+    """Everything that a pipeline is, as a value: what a YAML file holds and what Python code can make."""
+
+    model_config = _FROZEN
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "pipeline"
+    """Name of the pipeline in reports and logs."""
+    device: str = "auto"
+    """Where it runs: `auto`, `cpu` or `cuda:N`."""
+    sources: Mapping[str, SerializeAsAny[SourceElement]]
+    """Streams by name."""
+    batch: BatchOptions = BatchOptions()
+    """How frames are gathered."""
+    steps: tuple[Step, ...] = ()
+    """What is done with each batch, in order."""
+
+    def elements(self) -> Iterator[tuple[str, Element]]:
+        """Every element of the tree with its id, in the order of the description."""
+        yield from identify(self.steps)
+
+    def to_plain(self) -> dict[str, Any]:
+        """The description as plain data, in the form of the YAML file; loading it gives an equal description."""
+        return {
+            "name": self.name,
+            "device": self.device,
+            "sources": {name: _plain(source) for name, source in self.sources.items()},
+            "batch": self.batch.model_dump(mode="json", exclude_none=True),
+            "pipeline": _plain_steps(self.steps),
+        }
+
+
+def identify(steps: tuple[Step, ...]) -> Iterator[tuple[str, Element]]:
+    """Each element below these steps with its id: the one given, else its name and a number."""
+    seen: dict[str, int] = {}
+    for element in _walk(steps):
+        seen[element.name] = seen.get(element.name, 0) + 1
+        yield element.id or f"{element.name}-{seen[element.name]}", element
+
+
+def _walk(steps: tuple[Step, ...]) -> Iterator[Element]:
+    for step in steps:
+        if isinstance(step, Element):
+            yield step
+        else:
+            for branch in step.branches.values():
+                yield from _walk(branch)
+
+
+def _plain(described: BaseModel) -> dict[str, Any]:
+    return described.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def _plain_steps(steps: tuple[Step, ...]) -> list[dict[str, Any]]:
+    return [
+        {step.name: _plain(step)}
+        if isinstance(step, Element)
+        else {step.name: {name: _plain_steps(branch) for name, branch in step.branches.items()}}
+        for step in steps
+    ]

@@ -1,0 +1,25 @@
+"""The data that flows: surfaces, frames, batches, objects, events. No threads, no I/O, nothing that runs."""
+
+from sightline.media.batch import Batch, FrameView
+from sightline.media.color import ColorMatrix, ColorRange
+from sightline.media.events import Event, Overlay
+from sightline.media.frame import Frame, Stream
+from sightline.media.objects import Objects, ObjectView, Origin
+from sightline.media.surface import Memory, PixelFormat, Surface
+
+__all__ = [
+    "Batch",
+    "ColorMatrix",
+    "ColorRange",
+    "Event",
+    "Frame",
+    "FrameView",
+    "Memory",
+    "ObjectView",
+    "Objects",
+    "Origin",
+    "Overlay",
+    "PixelFormat",
+    "Stream",
+    "Surface",
+]

@@ -1,0 +1,148 @@
+"""Batches: frames of one or more streams that travel together, with everything found on them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.media.events import Event, Overlay
+from sightline.media.frame import Frame, Stream
+from sightline.media.objects import Objects
+from sightline.media.surface import Surface
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Frames by reference, and the objects, events and overlays found on them; immutable.
+
+    Frames of one stream stand in their order, and batches keep it too. `detected` holds, for each frame, whether a
+    detector ran on it: a tracker predicts on those where none did (`every: 3`). `overlays` holds, for each frame,
+    the shapes that rules want drawn; it is empty or as long as `frames`.
+    """
+
+    frames: tuple[Frame, ...]
+    objects: Objects = field(default_factory=Objects.empty)
+    events: tuple[Event, ...] = ()
+    overlays: tuple[tuple[Overlay, ...], ...] = ()
+    detected: tuple[bool, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __iter__(self) -> Iterator[FrameView]:
+        return (FrameView(self, row) for row in range(len(self)))
+
+    def with_objects(self, objects: Objects) -> Batch:
+        """This batch with other objects."""
+        return dataclasses.replace(self, objects=objects)
+
+    def with_events(self, events: Sequence[Event]) -> Batch:
+        """This batch with more events, in the order of their frames."""
+        if not events:
+            return self
+        ordered = sorted((*self.events, *events), key=lambda event: event.frame)
+        return dataclasses.replace(self, events=tuple(ordered))
+
+    def with_overlays(self, overlays: Sequence[tuple[Overlay, ...]]) -> Batch:
+        """This batch with more overlays: one tuple for each frame, added after those already there."""
+        before = self.overlays or ((),) * len(self)
+        joined = tuple(old + new for old, new in zip(before, overlays, strict=True))
+        return dataclasses.replace(self, overlays=joined)
+
+    def with_surfaces(self, surfaces: Sequence[Surface]) -> Batch:
+        """This batch with other pixels, one surface for each frame."""
+        frames = tuple(
+            dataclasses.replace(frame, surface=surface) for frame, surface in zip(self.frames, surfaces, strict=True)
+        )
+        return dataclasses.replace(self, frames=frames)
+
+    def shared(self) -> Batch:
+        """The same batch for several holders: no surface of it is exclusive any more."""
+        if not any(frame.surface.exclusive for frame in self.frames):
+            return self
+        return self.with_surfaces([frame.surface.shared() for frame in self.frames])
+
+    def select_frames(self, rows: Sequence[int]) -> Batch:
+        """The frames at these rows, with what was found on them, renumbered."""
+        new_row = np.full(len(self), -1, np.int32)
+        new_row[list(rows)] = np.arange(len(rows), dtype=np.int32)
+        objects = self.objects.select(new_row[self.objects.frame] >= 0)
+        return Batch(
+            frames=tuple(self.frames[row] for row in rows),
+            objects=objects.with_columns(frame=new_row[objects.frame]),
+            events=tuple(
+                dataclasses.replace(event, frame=int(new_row[event.frame]))
+                for event in self.events
+                if new_row[event.frame] >= 0
+            ),
+            overlays=tuple(self.overlays[row] for row in rows) if self.overlays else (),
+            detected=tuple(self.detected[row] for row in rows) if self.detected else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FrameView:
+    """One frame of a batch with what was found on it, for people."""
+
+    batch: Batch
+    row: int
+
+    @property
+    def frame(self) -> Frame:
+        """The frame itself."""
+        return self.batch.frames[self.row]
+
+    @property
+    def stream(self) -> Stream:
+        """The stream the frame belongs to."""
+        return self.frame.stream
+
+    @property
+    def index(self) -> int:
+        """The number of the frame in its stream, from 0."""
+        return self.frame.index
+
+    @property
+    def pts_ns(self) -> int:
+        """The presentation time in nanoseconds."""
+        return self.frame.pts_ns
+
+    @property
+    def pts_seconds(self) -> float:
+        """The presentation time in seconds."""
+        return self.frame.pts_seconds
+
+    @property
+    def capture_ns(self) -> int | None:
+        """The time of day of the picture in nanoseconds since the epoch, when it is known."""
+        return self.frame.capture_ns
+
+    @property
+    def size_wh(self) -> tuple[int, int]:
+        """Width and height of the picture in pixels."""
+        return self.frame.size_wh
+
+    @property
+    def surface(self) -> Surface:
+        """The pixels; read-only."""
+        return self.frame.surface
+
+    @property
+    def objects(self) -> Objects:
+        """The objects found on this frame."""
+        return self.batch.objects.of_frame(self.row)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What rules say happened on this frame."""
+        return tuple(event for event in self.batch.events if event.frame == self.row)
+
+    def rgb(self) -> npt.NDArray[np.uint8]:
+        """The picture converted to RGB, (height, width, 3), a new array."""
+        from sightline.media.convert import rgb_from_surface
+
+        return rgb_from_surface(self.surface)

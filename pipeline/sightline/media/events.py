@@ -1,0 +1,33 @@
+"""Events, and the overlays that rules leave for whoever draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that a rule says happened on one frame.
+
+    `frame` is the row of the frame in its batch, like `Objects.frame`. `data` holds what the kind of event adds
+    (`direction`, `track_id`, `dwell_seconds`, ...), in the order in which it is written.
+    """
+
+    kind: str
+    rule: str
+    frame: int
+    data: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """A rule's shape and its running counts, for drawing: `points` are (x, y) in pixels of the picture."""
+
+    kind: Literal["line", "zone"]
+    name: str
+    points: tuple[tuple[float, float], ...]
+    counts: tuple[tuple[str, int], ...] = ()

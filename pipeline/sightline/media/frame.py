@@ -1,0 +1,44 @@
+"""Streams and frames: who a picture belongs to, where it stands and when it was taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sightline.media.surface import Surface
+
+NANOSECONDS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One video input of a pipeline. State per stream is keyed by it (it is hashable and compares by value)."""
+
+    name: str
+    live: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """One decoded picture of one stream.
+
+    `index` counts the frames of the stream from 0; `pts_ns` is the presentation time in the stream's own clock;
+    `capture_ns` is the time of day (nanoseconds since the epoch) when it is known; `damaged` says that the decoder
+    concealed errors in it.
+    """
+
+    stream: Stream
+    index: int
+    pts_ns: int
+    surface: Surface
+    capture_ns: int | None = None
+    damaged: bool = False
+
+    @property
+    def size_wh(self) -> tuple[int, int]:
+        """Width and height of the picture in pixels."""
+        return self.surface.size_wh
+
+    @property
+    def pts_seconds(self) -> float:
+        """The presentation time in seconds."""
+        return self.pts_ns / NANOSECONDS

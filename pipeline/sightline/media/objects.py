@@ -1,0 +1,269 @@
+"""Objects: everything found on the frames of a batch, as one immutable table of columns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Column = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which element made an object, and what its class ids mean."""
+
+    element: str
+    labels: tuple[str, ...] = ()
+
+    def label(self, class_id: int) -> str:
+        """The name of a class; its number when the model has no name for it."""
+        return self.labels[class_id] if 0 <= class_id < len(self.labels) else str(class_id)
+
+
+_COLUMNS: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], float]] = {
+    "frame": (np.dtype(np.int32), (), 0),
+    "xyxy": (np.dtype(np.float32), (4,), 0),
+    "confidence": (np.dtype(np.float32), (), 1),
+    "class_id": (np.dtype(np.int32), (), 0),
+    "track_id": (np.dtype(np.int64), (), -1),
+    "parent": (np.dtype(np.int32), (), -1),
+    "origin": (np.dtype(np.int16), (), 0),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objects:
+    """N objects as columns. Columns are never written to once the table exists; tables share those that stay equal.
+
+    frame       int32 (N,)     row of the frame in the batch, ascending
+    xyxy        float32 (N, 4) box in pixels of the source picture, half-open
+    confidence  float32 (N,)   0..1
+    class_id    int32 (N,)     number of the class within its origin's labels
+    track_id    int64 (N,)     -1 for none; unique per stream and run
+    parent      int32 (N,)     row in this table of the object it was found on; -1 for none
+    origin      int16 (N,)     index into `origins`
+    extra       name -> (N, ...) columns that exist only because an element made them; one-dimensional ones of
+                numbers or strings are the object's attributes
+    """
+
+    frame: npt.NDArray[np.int32]
+    xyxy: npt.NDArray[np.float32]
+    confidence: npt.NDArray[np.float32]
+    class_id: npt.NDArray[np.int32]
+    track_id: npt.NDArray[np.int64]
+    parent: npt.NDArray[np.int32]
+    origin: npt.NDArray[np.int16]
+    origins: tuple[Origin, ...] = ()
+    extra: Mapping[str, Column] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        count = len(self.frame)
+        for name, (dtype, tail, _) in _COLUMNS.items():
+            column = getattr(self, name)
+            if column.dtype != dtype or column.shape != (count, *tail):
+                raise ValueError(
+                    f"objects.{name} must be {dtype} of shape {(count, *tail)}, not {column.dtype} of {column.shape}"
+                )
+        for name, column in self.extra.items():
+            if len(column) != count:
+                raise ValueError(f"objects.extra[{name!r}] must have {count} rows, not {len(column)}")
+
+    @classmethod
+    def empty(cls) -> Objects:
+        """A table without rows (always the same one)."""
+        return _EMPTY
+
+    @classmethod
+    def from_columns(
+        cls,
+        *,
+        frame: npt.ArrayLike,
+        xyxy: npt.ArrayLike,
+        confidence: npt.ArrayLike,
+        class_id: npt.ArrayLike,
+        source: Origin,
+        track_id: npt.ArrayLike | None = None,
+        extra: Mapping[str, Column] | None = None,
+    ) -> Objects:
+        """A table of objects that one element found; dtypes are converted, the columns left out get their default."""
+        count = len(np.atleast_1d(np.asarray(frame)))
+        return cls(
+            frame=np.asarray(frame, np.int32),
+            xyxy=np.asarray(xyxy, np.float32).reshape(count, 4),
+            confidence=np.asarray(confidence, np.float32),
+            class_id=np.asarray(class_id, np.int32),
+            track_id=np.full(count, -1, np.int64) if track_id is None else np.asarray(track_id, np.int64),
+            parent=np.full(count, -1, np.int32),
+            origin=np.zeros(count, np.int16),
+            origins=(source,),
+            extra=extra or {},
+        )
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __iter__(self) -> Iterator[ObjectView]:
+        return (ObjectView(self, row) for row in range(len(self)))
+
+    def __getitem__(self, row: int) -> ObjectView:
+        return ObjectView(self, range(len(self))[row])
+
+    def with_columns(self, **columns: Column) -> Objects:
+        """This table with other columns in the place of those named; names that are no fixed column go to `extra`."""
+        fixed = {name: column for name, column in columns.items() if name in _COLUMNS}
+        extra = {name: column for name, column in columns.items() if name not in _COLUMNS}
+        changes: dict[str, Any] = {**fixed, "extra": {**self.extra, **extra}} if extra else fixed
+        return dataclasses.replace(self, **changes)
+
+    def select(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]]) -> Objects:
+        """The rows of a mask (N,) or of an index array, in its order; a parent that goes leaves -1 behind."""
+        index = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        parent = self.parent[index]
+        if (parent >= 0).any():
+            moved = np.full(len(self) + 1, -1, np.int32)
+            moved[index] = np.arange(len(index), dtype=np.int32)
+            parent = moved[parent]
+        return Objects(
+            frame=self.frame[index],
+            xyxy=self.xyxy[index],
+            confidence=self.confidence[index],
+            class_id=self.class_id[index],
+            track_id=self.track_id[index],
+            parent=parent,
+            origin=self.origin[index],
+            origins=self.origins,
+            extra={name: column[index] for name, column in self.extra.items()},
+        )
+
+    def of_frame(self, frame: int) -> Objects:
+        """The objects of one frame of the batch (rows are ascending by frame, so this is a slice, not a search)."""
+        first, last = np.searchsorted(self.frame, (frame, frame + 1))
+        if first == 0 and last == len(self):
+            return self
+        return self.select(np.arange(first, last))
+
+    def labels(self) -> list[str]:
+        """The name of each object's class."""
+        return [
+            self.origins[origin].label(class_id)
+            for origin, class_id in zip(self.origin.tolist(), self.class_id.tolist(), strict=True)
+        ]
+
+    def has_label(self, labels: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Mask (N,) of the objects whose class has one of these names."""
+        wanted = frozenset(labels)
+        mask = np.zeros(len(self), np.bool_)
+        for number, origin in enumerate(self.origins):
+            known = [index for index, label in enumerate(origin.labels) if label in wanted]
+            mask |= (self.origin == number) & np.isin(self.class_id, known)
+        return mask
+
+    @classmethod
+    def concat(cls, tables: Sequence[Objects]) -> Objects:
+        """One table of the rows of all, in order of frame, and of the tables within a frame.
+
+        Equal origins become one. An extra column that a table lacks is filled (NaN, -1, False or an empty string).
+        """
+        filled = [table for table in tables if len(table)]
+        if len(filled) <= 1:
+            return filled[0] if filled else cls.empty()
+        origins = tuple(dict.fromkeys(origin for table in filled for origin in table.origins))
+        starts = np.cumsum([0, *(len(table) for table in filled)])
+        columns = {
+            name: np.concatenate([getattr(table, name) for table in filled])
+            for name in ("frame", "xyxy", "confidence", "class_id", "track_id")
+        }
+        joined = cls(
+            **columns,
+            parent=np.concatenate(
+                [
+                    np.where(table.parent >= 0, table.parent + start, -1).astype(np.int32)
+                    for table, start in zip(filled, starts[:-1], strict=True)
+                ]
+            ),
+            origin=np.concatenate([_renumber(table, origins) for table in filled]),
+            origins=origins,
+            extra=_concat_extra(filled),
+        )
+        order = np.argsort(joined.frame, kind="stable")
+        return joined if np.array_equal(order, np.arange(len(order))) else joined.select(order)
+
+
+def _renumber(table: Objects, origins: tuple[Origin, ...]) -> npt.NDArray[np.int16]:
+    numbers = np.array([origins.index(origin) for origin in table.origins], np.int16)
+    return numbers[table.origin]
+
+
+def _concat_extra(tables: Sequence[Objects]) -> dict[str, Column]:
+    names = dict.fromkeys(name for table in tables for name in table.extra)
+    return {name: np.concatenate([_column_or_fill(table, name, tables) for table in tables]) for name in names}
+
+
+def _column_or_fill(table: Objects, name: str, tables: Sequence[Objects]) -> Column:
+    if name in table.extra:
+        return table.extra[name]
+    like = next(other.extra[name] for other in tables if name in other.extra)
+    fill: Any = {"f": np.nan, "i": -1, "u": 0, "b": False}.get(like.dtype.kind, "")
+    return np.full((len(table), *like.shape[1:]), fill, like.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectView:
+    """One row of a table, for people; elements work on columns."""
+
+    table: Objects
+    row: int
+
+    @property
+    def label(self) -> str:
+        """The name of the class."""
+        origin = self.table.origins[int(self.table.origin[self.row])]
+        return origin.label(self.class_id)
+
+    @property
+    def xyxy(self) -> tuple[float, float, float, float]:
+        """Left, top, right, bottom in pixels of the source picture."""
+        left, top, right, bottom = self.table.xyxy[self.row].tolist()
+        return left, top, right, bottom
+
+    @property
+    def confidence(self) -> float:
+        """How sure the model is, 0..1."""
+        return float(self.table.confidence[self.row])
+
+    @property
+    def class_id(self) -> int:
+        """The number of the class."""
+        return int(self.table.class_id[self.row])
+
+    @property
+    def track_id(self) -> int | None:
+        """The number of the track, None when it has none."""
+        number = int(self.table.track_id[self.row])
+        return None if number < 0 else number
+
+    @property
+    def parent(self) -> ObjectView | None:
+        """The object this one was found on."""
+        row = int(self.table.parent[self.row])
+        return None if row < 0 else ObjectView(self.table, row)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The one-dimensional extra columns at this row, without those that are empty here."""
+        values = {name: column[self.row].item() for name, column in self.table.extra.items() if column.ndim == 1}
+        return {name: value for name, value in values.items() if value not in ("", None) and value == value}
+
+
+_EMPTY = Objects.from_columns(
+    frame=np.empty(0),
+    xyxy=np.empty((0, 4)),
+    confidence=np.empty(0),
+    class_id=np.empty(0),
+    source=Origin("none"),
+)

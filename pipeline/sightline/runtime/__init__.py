@@ -1,0 +1,1 @@
+"""How pipelines run: stages, links, supervision of sources, statistics, probes, messages."""

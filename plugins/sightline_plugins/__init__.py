@@ -1,0 +1,1 @@
+"""The elements that Sightline ships, one folder per kind."""

@@ -1,0 +1,32 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def missing(reason: str) -> None:
+    """Skip the test for want of a part; fail instead where all parts must be present (SIGHTLINE_REQUIRE_ALL=1)."""
+    if os.environ.get("SIGHTLINE_REQUIRE_ALL") == "1":
+        pytest.fail(f"{reason}, and SIGHTLINE_REQUIRE_ALL=1 forbids skipping")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the repository."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of shared videos, models and ground truth, which is not part of the repository."""
+    folder = Path(os.environ.get("SIGHTLINE_SHARED_DATA", REPOSITORY.parent / "shared" / "data"))
+    if not folder.is_dir():
+        missing(f"no shared test data at {folder} (set SIGHTLINE_SHARED_DATA)")
+    return folder
