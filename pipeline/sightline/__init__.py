@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sightline.media.frame import Frame
     from sightline.media.objects import Objects
     from sightline.media.surface import Surface
-    from sightline.runtime.pipeline import Pipeline
+    from sightline.pipeline import Pipeline
 
 _HOMES = {
     "Batch": "sightline.media.batch",
@@ -25,7 +25,7 @@ _HOMES = {
     "Operator": "sightline.graph.operator",
     "Parallel": "sightline.graph.tree",
     "Pending": "sightline.graph.operator",
-    "Pipeline": "sightline.runtime.pipeline",
+    "Pipeline": "sightline.pipeline",
     "SightlineError": "sightline.errors",
     "Sink": "sightline.graph.operator",
     "Surface": "sightline.media.surface",

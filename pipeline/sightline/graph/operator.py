@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 from sightline.media import Batch, Stream
 
@@ -32,11 +33,22 @@ class Operator:
     def end_stream(self, stream: Stream) -> None:
         """The stream has ended, all its frames were processed: close its files, drop its state."""
 
+    def totals(self) -> Mapping[str, Any]:
+        """What it counted over the run, by stream, for the report; may be called after `close`."""
+        return {}
+
     def drain(self) -> None:
         """All streams have ended: finish what is still under way."""
 
     def close(self) -> None:
         """Let go of everything. Called however the run ended; calling it again is harmless."""
+
+    def totals(self) -> Mapping[str, Any]:
+        """What it counted over the run, for the report; may be called after `close`.
+
+        By stream and rule, as in `{"gate": {"gate_in": {"in": 3, "out": 1}}}`; empty for what counts nothing.
+        """
+        return {}
 
 
 class Sink(Operator):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -10,6 +11,7 @@ from typing import IO
 
 from sightline.errors import OutputError
 
+_FILES_REPORTED = 1000
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -23,6 +25,8 @@ class Outputs:
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = Path.cwd() if root is None else root
+        self.files: dict[Path, None] = {}
+        """What was opened, for the report; the first thousand."""
 
     def path(self, template: str, *, stream: str | None = None) -> Path:
         """The file that a template means for a stream: `{stream}` is replaced; relative paths start at the root.
@@ -45,7 +49,24 @@ class Outputs:
         except OSError as error:
             raise output_error(path, error, doing="open") from error
         os.close(descriptor)
+        if len(self.files) < _FILES_REPORTED:
+            self.files[path] = None
         return path
+
+    def obstacle(self, path: Path) -> str | None:
+        """Why a file can not be written there, as far as can be told without writing; None when nothing is known."""
+        if path.is_symlink() or path.is_dir():
+            return f"{path} is a {'symbolic link' if path.is_symlink() else 'folder'}: name a file"
+        place = next(place for place in (path, *path.parents) if place.exists())
+        if place != path and not place.is_dir():
+            return f"{path} can not be written: {place} is no folder"
+        if not os.access(place, os.W_OK):
+            return f"{path} can not be written: no permission to write to {place}"
+        return None
+
+    def open_lines(self, path: Path) -> LineFile:
+        """Open a file anew for writing whole lines. Raises OutputError."""
+        return LineFile(path, self.open_binary(path))
 
     def open_binary(self, path: Path) -> IO[bytes]:
         """Open a file anew for writing, unbuffered: what was written is in the file. Raises OutputError."""
@@ -54,6 +75,62 @@ class Outputs:
             return path.open("wb", buffering=0)
         except OSError as error:
             raise output_error(path, error, doing="open") from error
+
+
+class LineFile:
+    """A file that grows by whole lines: what was written is in the file, and a failed write leaves no torn line.
+
+    The first OSError becomes an OutputError and closes the file; writing to a closed file does nothing.
+    """
+
+    def __init__(self, path: Path, file: IO[bytes], *, keep_open: bool = False) -> None:
+        self.path = path
+        self._file: IO[bytes] | None = file
+        self._keep_open = keep_open
+
+    def write(self, lines: bytes | bytearray) -> None:
+        """Append complete lines in one go. Raises OutputError."""
+        if self._file is None:
+            return
+        rest, written = memoryview(lines), 0
+        try:
+            while written < len(rest):
+                written += self._file.write(rest[written:])
+            self._file.flush()
+        except OSError as error:
+            self._abandon(torn_bytes=written)
+            raise output_error(self.path, error, doing="write") from error
+
+    def restart(self) -> None:
+        """Take back all that was written. Raises OutputError."""
+        if self._file is None:
+            return
+        try:
+            self._file.seek(0)
+            self._file.truncate()
+        except OSError as error:
+            self._abandon(torn_bytes=0)
+            raise output_error(self.path, error, doing="write") from error
+
+    def close(self) -> None:
+        """Close the file; harmless when it is closed. Raises OutputError."""
+        file, self._file = self._file, None
+        if file is None or self._keep_open:
+            return
+        try:
+            file.close()
+        except OSError as error:
+            raise output_error(self.path, error, doing="close") from error
+
+    def _abandon(self, *, torn_bytes: int) -> None:
+        file, self._file = self._file, None
+        if file is None or self._keep_open:
+            return
+        with contextlib.suppress(OSError):
+            if torn_bytes:
+                file.truncate(file.tell() - torn_bytes)
+        with contextlib.suppress(OSError):
+            file.close()
 
 
 def output_error(path: Path, error: OSError, *, doing: str) -> OutputError:

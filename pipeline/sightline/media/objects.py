@@ -113,6 +113,11 @@ class Objects:
     def __getitem__(self, row: int) -> ObjectView:
         return ObjectView(self, range(len(self))[row])
 
+    @property
+    def attributes(self) -> dict[str, Column]:
+        """The extra columns that hold one number or string an object; names that start with `_` are private."""
+        return {name: column for name, column in self.extra.items() if column.ndim == 1 and name[0] != "_"}
+
     def with_columns(self, **columns: Column) -> Objects:
         """This table with other columns in the place of those named; names that are no fixed column go to `extra`."""
         fixed = {name: column for name, column in columns.items() if name in _COLUMNS}
@@ -255,8 +260,8 @@ class ObjectView:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The one-dimensional extra columns at this row, without those that are empty here."""
-        values = {name: column[self.row].item() for name, column in self.table.extra.items() if column.ndim == 1}
+        """The attributes at this row, without those that are empty here."""
+        values = {name: column[self.row].item() for name, column in self.table.attributes.items()}
         return {name: value for name, value in values.items() if value not in ("", None) and value == value}
 
 

@@ -12,8 +12,8 @@ from sightline.media import Batch, Frame, Stream
 
 
 def _site(element_id: str, outputs: Path | None, messages: list[Message] | None) -> Site:
-    post = (lambda message: None) if messages is None else messages.append
-    return Site(device=Device(), element_id=element_id, outputs=Outputs(outputs), post=post)
+    posted = [] if messages is None else messages
+    return Site(device=Device(), element_id=element_id, outputs=Outputs(outputs), post=posted.append)
 
 
 def run_element(

@@ -1,0 +1,105 @@
+"""Gathering: frames of all streams into batches, by reference, fairly, without waiting for who is slow or gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sightline.errors import EndOfLink
+from sightline.graph import Clock
+from sightline.media import Batch, Frame, Stream
+from sightline.runtime.link import Doorbell, Link, LinkPolicy
+from sightline.runtime.parcel import Item, Parcel, StreamEnd
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrival:
+    """A frame and the monotonic time at which its source handed it over."""
+
+    frame: Frame
+    at_ns: int
+
+
+class Gather:
+    """Turns one link per stream into a sequence of batches and ends of streams.
+
+    A batch leaves when it is full, when its oldest frame has waited `timeout_ns`, or when nothing more can come. It
+    takes one frame of each stream in turn, so a fast stream does not crowd out a slow one; the order within a stream
+    is kept. One thread receives; links may be added from any thread until `seal` is called.
+    """
+
+    def __init__(self, *, size: int, timeout_ns: int, clock: Clock) -> None:
+        self.size = size
+        self._timeout_ns = timeout_ns
+        self._clock = clock
+        self._bell = Doorbell()
+        self._links: dict[Stream, Link[Arrival]] = {}
+        self._turn = 0
+        self._sealed = False
+        self._closed = False
+
+    def add(
+        self, stream: Stream, *, capacity: int, policy: LinkPolicy, on_drop: Callable[[Arrival], None]
+    ) -> Link[Arrival]:
+        """A new link for a stream."""
+        link: Link[Arrival] = Link(capacity, policy=policy, on_drop=on_drop, doorbell=self._bell)
+        with self._bell.ready:
+            self._links[stream] = link
+        return link
+
+    def seal(self) -> None:
+        """No more streams will come: when all have ended, `receive` ends too."""
+        with self._bell.ready:
+            self._sealed = True
+            self._bell.ready.notify_all()
+
+    def receive(self) -> Item:
+        """The next batch, or the end of a stream. Raises EndOfLink when all streams have ended."""
+        with self._bell.ready:
+            while not self._closed:
+                ended = next((stream for stream, link in self._links.items() if link.exhausted), None)
+                if ended is not None:
+                    del self._links[ended]
+                    return StreamEnd(ended)
+                if not self._links and self._sealed:
+                    break
+                wait_ns = self._wait_ns()
+                if wait_ns == 0:
+                    return self._take()
+                self._bell.ready.wait(None if wait_ns is None else wait_ns / 1e9)
+            raise EndOfLink
+
+    def close(self) -> None:
+        """Take nothing more: every link is closed, what is in them is dropped."""
+        with self._bell.ready:
+            self._closed = True
+            links = list(self._links.values())
+            self._bell.ready.notify_all()
+        for link in links:
+            link.close()
+
+    def links(self) -> dict[Stream, Link[Arrival]]:
+        """The links of the streams that have not ended."""
+        with self._bell.ready:
+            return dict(self._links)
+
+    def _wait_ns(self) -> int | None:
+        """How long the next batch must wait: 0 not at all, None until something comes."""
+        waiting = sum(link.depth for link in self._links.values())
+        if waiting == 0:
+            return None
+        if waiting >= self.size:
+            return 0
+        oldest = min(link.peek().at_ns for link in self._links.values() if link.depth)
+        return max(0, oldest + self._timeout_ns - self._clock.monotonic_ns())
+
+    def _take(self) -> Parcel:
+        links = list(self._links.values())
+        taken: list[Arrival] = []
+        while len(taken) < self.size and any(link.depth for link in links):
+            link = links[self._turn % len(links)]
+            self._turn += 1
+            if link.depth:
+                taken.append(link.take())
+        frames = tuple(arrival.frame for arrival in taken)
+        return Parcel(frames, tuple(arrival.at_ns for arrival in taken), Batch(frames))

@@ -1,0 +1,155 @@
+"""A node: one operator where it runs, with its stream filter, its probes, its statistics and its errors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from time import perf_counter_ns, thread_time_ns
+
+import numpy as np
+
+from sightline.errors import OperatorError, SightlineError
+from sightline.graph import Element, Operator, Pending
+from sightline.media import Batch, Objects, Stream
+from sightline.redaction import redact
+from sightline.runtime.statistics import ElementStatistics
+
+Probe = Callable[[Batch], None]
+
+
+class Node:
+    """Runs one operator; entered by one thread at a time (a pending result may be collected by the next one)."""
+
+    def __init__(self, element: Element, operator: Operator, *, element_id: str, probes: list[Probe]) -> None:
+        self.element_id = element_id
+        self.statistics = ElementStatistics(element_id, element.name)
+        self.operator = operator
+        self._patterns = element.streams
+        self._probes = probes
+        self._streams: dict[Stream, bool] = {}
+        self._closed = False
+
+    def process(self, batch: Batch) -> Batch | Pending:
+        """What the operator makes of the batch; frames of streams that are not its own pass it by."""
+        own = [row for row, frame in enumerate(batch.frames) if self._is_own(frame.stream)]
+        if not own:
+            return batch
+        whole = len(own) == len(batch)
+        given = batch if whole else batch.select_frames(own)
+        started, cpu_started = perf_counter_ns(), thread_time_ns()
+        try:
+            result = self.operator.process(given)
+        except Exception as error:
+            raise self._failed(error, given) from error
+        self._count(given, started_ns=started, cpu_started_ns=cpu_started)
+        if isinstance(result, Batch):
+            return self._finish(batch, own, result)
+        return _PendingAtNode(self, batch, own, result)
+
+    def end_stream(self, stream: Stream) -> None:
+        """Tell the operator that a stream has ended. Raises OperatorError."""
+        own = self._is_own(stream)
+        del self._streams[stream]
+        if own:
+            self._guarded(lambda: self.operator.end_stream(stream), doing="ending", stream=stream.name)
+
+    def drain(self) -> None:
+        """Tell the operator that all streams have ended. Raises OperatorError."""
+        self._guarded(self.operator.drain, doing="finishing")
+
+    def close(self) -> None:
+        """Close the operator, once. Raises OperatorError."""
+        if not self._closed:
+            self._closed = True
+            self._guarded(self.operator.close, doing="closing")
+
+    def _is_own(self, stream: Stream) -> bool:
+        own = self._streams.get(stream)
+        if own is None:
+            patterns = self._patterns
+            own = patterns is None or any(fnmatchcase(stream.name, pattern) for pattern in patterns)
+            self._streams[stream] = own
+        return own
+
+    def _count(self, batch: Batch, *, started_ns: int, cpu_started_ns: int) -> None:
+        self.statistics.calls += 1
+        self.statistics.frames += len(batch)
+        self.statistics.busy_ns += perf_counter_ns() - started_ns
+        self.statistics.cpu_ns += thread_time_ns() - cpu_started_ns
+
+    def _finish(self, batch: Batch, own: list[int], result: Batch) -> Batch:
+        if len(own) < len(batch):
+            result = merge_rows(batch, own, result)
+        for probe in self._probes:
+            probe(result.shared())
+        return result
+
+    def _collect(self, batch: Batch, own: list[int], pending: Pending) -> Batch:
+        started, cpu_started = perf_counter_ns(), thread_time_ns()
+        try:
+            result = pending.result()
+        except Exception as error:
+            raise self._failed(error, batch) from error
+        self.statistics.result_wait_ns += perf_counter_ns() - started
+        self.statistics.cpu_ns += thread_time_ns() - cpu_started
+        return self._finish(batch, own, result)
+
+    def _guarded(self, work: Callable[[], None], *, doing: str, stream: str | None = None) -> None:
+        try:
+            work()
+        except Exception as error:
+            where = f" stream {stream!r}" if stream else ""
+            message = f"element {self.element_id!r} failed while {doing}{where}: {_describe(error)}"
+            raise OperatorError(message, element=self.element_id, stream=stream) from error
+
+    def _failed(self, error: Exception, batch: Batch) -> OperatorError:
+        first = batch.frames[0]
+        where = f"stream {first.stream.name!r}, frame {first.index}"
+        message = f"element {self.element_id!r} failed on {where}: {_describe(error)}"
+        return OperatorError(message, element=self.element_id, stream=first.stream.name, frame=first.index)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _PendingAtNode:
+    """An operator's pending result, still to be merged, probed and accounted for."""
+
+    node: Node
+    batch: Batch
+    own: list[int]
+    pending: Pending
+
+    def result(self) -> Batch:
+        return self.node._collect(self.batch, self.own, self.pending)  # noqa: SLF001  two halves of one thing
+
+
+def merge_rows(batch: Batch, rows: list[int], part: Batch) -> Batch:
+    """The batch with what an operator made of some of its rows (`part`, in the order of `rows`) in their place."""
+    mine = np.zeros(len(batch), np.bool_)
+    mine[rows] = True
+    place = np.array(rows, np.int32)
+    others = batch.objects.select(~mine[batch.objects.frame])
+    objects = part.objects.with_columns(frame=place[part.objects.frame])
+    frames, overlays, detected = list(batch.frames), list(batch.overlays), list(batch.detected)
+    overlays = overlays or ([()] * len(batch) if part.overlays else [])
+    detected = detected or ([True] * len(batch) if part.detected else [])
+    for index, row in enumerate(rows):
+        frames[row] = part.frames[index]
+        if part.overlays:
+            overlays[row] = part.overlays[index]
+        if part.detected:
+            detected[row] = part.detected[index]
+    kept = [event for event in batch.events if not mine[event.frame]]
+    moved = [dataclasses.replace(event, frame=rows[event.frame]) for event in part.events]
+    return Batch(
+        frames=tuple(frames),
+        objects=Objects.concat([others, objects]),
+        events=tuple(sorted([*kept, *moved], key=lambda event: event.frame)),
+        overlays=tuple(overlays),
+        detected=tuple(detected),
+    )
+
+
+def _describe(error: Exception) -> str:
+    text = redact(error).strip()
+    return text if isinstance(error, SightlineError) and text else f"{type(error).__name__}: {text}".rstrip(": ")

@@ -1,0 +1,111 @@
+"""The report of a run: what was processed, how fast, where the time went, what was counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sightline.runtime.link import LinkStatistics
+from sightline.runtime.statistics import ElementStatistics, StreamStatistics
+
+_NS = 1e9
+_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that is known of a run when it is over. `to_json` gives the form of `--report`."""
+
+    name: str
+    device: str
+    wall_seconds: float
+    cpu_seconds: float
+    streams: tuple[StreamStatistics, ...]
+    elements: tuple[ElementStatistics, ...]
+    links: Mapping[str, LinkStatistics]
+    totals: Mapping[str, Mapping[str, Any]]
+    outputs: tuple[str, ...]
+    framework_cpu_seconds: float
+    engine_cpu_seconds: float
+
+    @property
+    def frames(self) -> int:
+        """Frames processed, of all streams."""
+        return sum(stream.processed for stream in self.streams)
+
+    @property
+    def fps(self) -> float:
+        """Frames processed a second, all streams together."""
+        return self.frames / self.wall_seconds if self.wall_seconds else 0.0
+
+    @property
+    def failed_streams(self) -> tuple[str, ...]:
+        """Names of the streams that could not be read."""
+        return tuple(stream.stream.name for stream in self.streams if stream.state == "failed")
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {
+            "pipeline": self.name,
+            "device": self.device,
+            "fps": round(self.fps, 3),
+            "frames": self.frames,
+            "wall_seconds": round(self.wall_seconds, 6),
+            "cpu_seconds": round(self.cpu_seconds, 6),
+            "framework_cpu_seconds": round(self.framework_cpu_seconds, 6),
+            "engine_cpu_seconds": round(self.engine_cpu_seconds, 6),
+            "streams": {stream.stream.name: _stream_json(stream) for stream in self.streams},
+            "elements": {element.element_id: self._element_json(element) for element in self.elements},
+            "links": {name: _link_json(link) for name, link in self.links.items()},
+            "totals": {name: dict(totals) for name, totals in self.totals.items() if totals},
+            "outputs": list(self.outputs),
+        }
+
+    def _element_json(self, element: ElementStatistics) -> dict[str, Any]:
+        frames = max(element.frames, 1)
+        return {
+            "element": element.name,
+            "calls": element.calls,
+            "frames": element.frames,
+            "busy_seconds": round(element.busy_ns / _NS, 6),
+            "cpu_seconds": round(element.cpu_ns / _NS, 6),
+            "cpu_ms_per_frame": round(element.cpu_ns / _MS / frames, 4),
+            "result_wait_seconds": round(element.result_wait_ns / _NS, 6),
+        }
+
+
+def _stream_json(stream: StreamStatistics) -> dict[str, Any]:
+    seconds = ((stream.ended_ns or 0) - (stream.started_ns or 0)) / _NS if stream.started_ns is not None else 0.0
+    plain = {
+        "state": stream.state,
+        "frames": stream.received,
+        "processed": stream.processed,
+        "dropped": dict(stream.dropped),
+        "damaged": stream.damaged_frames,
+        "damaged_packets": stream.damaged_packets,
+        "skipped": stream.skipped_frames,
+        "reconnects": stream.reconnects,
+        "fps": round(stream.processed / seconds, 3) if seconds > 0 else 0.0,
+        "read_cpu_seconds": round(stream.read_cpu_ns / _NS, 6),
+        "latency_ms": {
+            "p50": round(stream.latency.percentile_ns(50) / _MS, 3),
+            "p95": round(stream.latency.percentile_ns(95) / _MS, 3),
+            "p99": round(stream.latency.percentile_ns(99) / _MS, 3),
+            "max": round(stream.latency.maximum_ns / _MS, 3),
+        },
+        "objects": {
+            label: {"objects": count.objects, "tracks": count.tracks} for label, count in sorted(stream.labels.items())
+        },
+    }
+    return plain if stream.error is None else {**plain, "error": stream.error}
+
+
+def _link_json(link: LinkStatistics) -> dict[str, Any]:
+    return {
+        "sent": link.sent,
+        "dropped": link.dropped,
+        "peak_depth": link.peak_depth,
+        "send_wait_seconds": round(link.send_wait_ns / _NS, 6),
+        "receive_wait_seconds": round(link.receive_wait_ns / _NS, 6),
+    }

@@ -1,0 +1,242 @@
+"""One run of a pipeline: build what is described, start the threads, watch over them, and say how it went."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+
+from sightline.devices import Device
+from sightline.errors import StreamError
+from sightline.graph import Element, Message, MessageKind, Operator, Outputs, PipelineDescription, Site
+from sightline.graph.site import Clock
+from sightline.media import Batch, Stream
+from sightline.runtime.gather import Arrival, Gather
+from sightline.runtime.link import Link, LinkPolicy
+from sightline.runtime.node import Probe
+from sightline.runtime.parcel import Item, Parcel
+from sightline.runtime.plan import Planner
+from sightline.runtime.report import Report
+from sightline.runtime.stage import StageThread, close_all
+from sightline.runtime.statistics import StreamStatistics, count_objects
+from sightline.runtime.supervise import Limits, SourceThread
+
+_LARGEST_DEFAULT_BATCH = 16
+_FRAMES_IN_A_STREAM_LINK = 4
+_FRAMES_IN_A_LIVE_LINK = 2
+_FRAMES_IN_A_STAGE_LINK = 8
+_PATIENCE_WITH_SOURCES_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStatus:
+    """How one stream is doing; `total` frames is None when nobody knows."""
+
+    name: str
+    state: str
+    frames: int
+    processed: int
+    total: int | None
+    fps: float
+    objects: int
+    dropped: int
+    position_ns: int
+
+
+class Runner:
+    """Runs a description once. Not to be used again.
+
+    `start` builds everything and raises what is wrong; `wait` returns the report when all is over and raises the
+    first error of an operator, or the error of the streams when none could be read. `stop` and `abort` may be called
+    from any thread and from signal handlers.
+    """
+
+    def __init__(
+        self,
+        description: PipelineDescription,
+        *,
+        device: Device,
+        outputs: Outputs,
+        clock: Clock,
+        post: Callable[[Message], None],
+        probes: dict[str, list[Probe]],
+        limits: Limits,
+        consumer: Link[Item] | None = None,
+    ) -> None:
+        self._description = description
+        self._device = device
+        self._outputs = outputs
+        self._clock = clock
+        self._post = post
+        self._probes = probes
+        self._limits = limits
+        self._consumer = consumer
+        self._error: BaseException | None = None
+        self._error_lock = Lock()
+        self._operators: list[tuple[str, Element, Operator]] = []
+        self._streams: dict[Stream, StreamStatistics] = {}
+        self._sources: list[SourceThread] = []
+        self._stages: list[StageThread] = []
+        self._planner: Planner | None = None
+        self._gather = self._make_gather()
+        self._begun_ns = 0
+        self._cpu_begun_ns = 0
+
+    def start(self) -> None:
+        """Build operators and start all threads. Raises a SightlineError, with nothing left running."""
+        self._begun_ns, self._cpu_begun_ns = self._clock.monotonic_ns(), time.process_time_ns()
+        try:
+            self._build()
+            self._plan()
+        except BaseException:
+            for _, _, operator in self._operators:
+                operator.close()
+            raise
+        for thread in (*self._stages, *self._sources):
+            thread.start()
+        self._post(Message(MessageKind.STARTED, f"started on {self._device} with {len(self._sources)} streams"))
+
+    def stop(self) -> None:
+        """End all sources; what is under way is finished and all outputs are closed."""
+        for source in self._sources:
+            source.stop()
+        for link in self._gather.links().values():
+            link.end()
+
+    def abort(self) -> None:
+        """End everything now; what is under way is dropped, outputs are closed."""
+        for source in self._sources:
+            source.stop()
+        close_all([thread.stage for thread in self._stages])
+        if self._consumer is not None:
+            self._consumer.close()
+
+    def wait(self) -> Report:
+        """Wait for the end and return the report. Raises what went wrong."""
+        for stage in self._stages:
+            stage.join()
+        for source in self._sources:
+            source.stop()
+        deadline = time.monotonic() + _PATIENCE_WITH_SOURCES_SECONDS
+        for source in self._sources:
+            source.join(max(0.0, deadline - time.monotonic()))
+        if self._error is not None:
+            raise self._error
+        report = self._report()
+        self._post(Message(MessageKind.STOPPED, f"stopped after {report.frames} frames"))
+        if report.streams and len(report.failed_streams) == len(report.streams):
+            raise StreamError("; ".join(f"stream {s.stream.name!r}: {s.error}" for s in report.streams))
+        return report
+
+    def status(self) -> tuple[StreamStatus, ...]:
+        """How every stream is doing now."""
+        now = self._clock.monotonic_ns()
+        return tuple(_status(stream, now) for stream in self._streams.values())
+
+    def _make_gather(self) -> Gather:
+        batch = self._description.batch
+        size = batch.size or min(max(len(self._description.sources), 1), _LARGEST_DEFAULT_BATCH)
+        return Gather(size=size, timeout_ns=batch.timeout, clock=self._clock)
+
+    def _build(self) -> None:
+        for element_id, element in self._description.elements():
+            self._operators.append((element_id, element, element.build(self._site(element_id))))
+
+    def _plan(self) -> None:
+        planner = Planner(
+            built=iter(self._operators),
+            probes=self._probes,
+            capacity=max(2, _FRAMES_IN_A_STAGE_LINK // self._gather.size),
+            on_lost=self._lost,
+        )
+        last = planner.lay_out(self._gather, self._description.steps)
+        last.on_done = self._done
+        last.outlet = self._consumer
+        self._planner = planner
+        self._stages = [StageThread(stage, on_error=self._fail) for stage in planner.stages]
+        for name, source in self._description.sources.items():
+            stream = Stream(name, live=source.live)
+            self._streams[stream] = statistics = StreamStatistics(stream)
+            link = self._gather.add(
+                stream,
+                capacity=_FRAMES_IN_A_LIVE_LINK if source.live else _FRAMES_IN_A_STREAM_LINK,
+                policy=LinkPolicy.LATEST if source.live else LinkPolicy.BLOCK,
+                on_drop=self._overtaken,
+            )
+            site = self._site(name)
+            self._sources.append(SourceThread(source, site=site, link=link, statistics=statistics, limits=self._limits))
+        self._gather.seal()
+
+    def _site(self, element_id: str) -> Site:
+        return Site(
+            device=self._device,
+            element_id=element_id,
+            pipeline=self._description.name,
+            clock=self._clock,
+            outputs=self._outputs,
+            post=self._post,
+        )
+
+    def _done(self, parcel: Parcel, batch: Batch) -> None:
+        now = self._clock.monotonic_ns()
+        statistics = [self._streams[frame.stream] for frame in parcel.frames]
+        for stream, arrived_ns in zip(statistics, parcel.arrivals_ns, strict=True):
+            stream.processed += 1
+            stream.latency.add(now - arrived_ns)
+        count_objects(batch, statistics)
+
+    def _lost(self, parcel: Parcel) -> None:
+        for frame in parcel.frames:
+            self._streams[frame.stream].drop("stopped")
+
+    def _overtaken(self, arrival: Arrival) -> None:
+        live = arrival.frame.stream.live and self._error is None
+        self._streams[arrival.frame.stream].drop("slow" if live else "stopped")
+
+    def _fail(self, error: BaseException) -> None:
+        with self._error_lock:
+            if self._error is not None:
+                return
+            self._error = error
+        self._post(Message(MessageKind.ERROR, str(error)))
+        self.stop()
+
+    def _report(self) -> Report:
+        planner = self._planner
+        assert planner is not None
+        nodes = [node for stage in planner.stages for node in stage.nodes]
+        order = {element_id: number for number, (element_id, _, _) in enumerate(self._operators)}
+        elements = sorted((node.statistics for node in nodes), key=lambda one: order[one.element_id])
+        streams = tuple(self._streams.values())
+        cpu_ns = time.process_time_ns() - self._cpu_begun_ns
+        threads_ns = sum(thread.cpu_ns for thread in self._stages) + sum(thread.cpu_ns for thread in self._sources)
+        own_ns = threads_ns - sum(one.cpu_ns for one in elements) - sum(one.read_cpu_ns for one in streams)
+        return Report(
+            name=self._description.name,
+            device=str(self._device),
+            wall_seconds=(self._clock.monotonic_ns() - self._begun_ns) / 1e9,
+            cpu_seconds=cpu_ns / 1e9,
+            streams=streams,
+            elements=tuple(elements),
+            links={name: link.statistics for name, link in planner.links.items()},
+            totals={element_id: operator.totals() for element_id, _, operator in self._operators},
+            outputs=tuple(str(path) for path in self._outputs.files),
+            framework_cpu_seconds=max(own_ns, 0) / 1e9,
+            engine_cpu_seconds=max(cpu_ns - threads_ns, 0) / 1e9,
+        )
+
+
+def _status(stream: StreamStatistics, now_ns: int) -> StreamStatus:
+    seconds = ((stream.ended_ns or now_ns) - stream.started_ns) / 1e9 if stream.started_ns is not None else 0.0
+    return StreamStatus(
+        name=stream.stream.name,
+        state=stream.state,
+        frames=stream.received,
+        processed=stream.processed,
+        total=stream.frame_count,
+        fps=stream.processed / seconds if seconds > 0 else 0.0,
+        objects=stream.objects,
+        dropped=sum(stream.dropped.values()),
+        position_ns=stream.position_ns,
+    )

@@ -1,0 +1,151 @@
+"""Stages: the operators that one thread runs one after another, between an inlet and an outlet."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import thread_time_ns
+from typing import Protocol
+
+from sightline.errors import EndOfLink, LinkClosed, SightlineError
+from sightline.media import Batch, Stream
+from sightline.runtime.link import Link
+from sightline.runtime.node import Node
+from sightline.runtime.parcel import Item, Parcel, StreamEnd
+
+
+class Inlet(Protocol):
+    """Where a stage gets its work from: a link, the gather, or a join."""
+
+    def receive(self) -> Item:
+        """The next item. Raises EndOfLink when there will be none."""
+        ...
+
+    def close(self) -> None:
+        """Take nothing more."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Tap:
+    """Hands each batch to a branch as well: a sink with a thread of its own, or a branch of a tee."""
+
+    link: Link[Item]
+    prepare: Callable[[Batch], Batch] = Batch.shared
+
+
+@dataclass(slots=True, eq=False)
+class Stage:
+    """What one thread runs. `outlet` is None where a line of steps ends; `on_done` then gets each finished parcel."""
+
+    name: str
+    inlet: Inlet
+    steps: list[Node | Tap] = field(default_factory=list)
+    outlet: Link[Item] | None = None
+    on_done: Callable[[Parcel, Batch], None] | None = None
+    on_lost: Callable[[Parcel], None] | None = None
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The operators of this stage."""
+        return [step for step in self.steps if isinstance(step, Node)]
+
+    @property
+    def sends(self) -> list[Link[Item]]:
+        """Every link that this stage sends to."""
+        taps = [step.link for step in self.steps if isinstance(step, Tap)]
+        return [*taps, self.outlet] if self.outlet is not None else taps
+
+
+class StageThread(threading.Thread):
+    """Runs one stage until its inlet ends or something fails, then closes its operators and ends what it sends to.
+
+    `on_error` is called at most once with what failed; it is not raised again.
+    """
+
+    def __init__(self, stage: Stage, *, on_error: Callable[[BaseException], None]) -> None:
+        super().__init__(name=f"sightline-{stage.name}", daemon=True)
+        self.stage = stage
+        self.cpu_ns = 0
+        self._on_error = on_error
+        self._streams: dict[Stream, None] = {}
+
+    def run(self) -> None:
+        """The thread's work."""
+        try:
+            self._work()
+        except LinkClosed:
+            pass
+        except Exception as error:  # noqa: BLE001  the thread's outermost frame: whatever failed is reported, once
+            self._on_error(error)
+        finally:
+            self._leave()
+            self.cpu_ns = thread_time_ns()
+
+    def _work(self) -> None:
+        stage = self.stage
+        while True:
+            try:
+                item = stage.inlet.receive()
+            except EndOfLink:
+                break
+            if isinstance(item, StreamEnd):
+                self._end_stream(item)
+            else:
+                self._process(item)
+        for stream in list(self._streams):
+            self._end_stream(StreamEnd(stream))
+        for node in stage.nodes:
+            node.drain()
+
+    def _process(self, parcel: Parcel) -> None:
+        stage = self.stage
+        try:
+            for frame in parcel.frames:
+                self._streams.setdefault(frame.stream)
+            batch = parcel.batch()
+            for step in stage.steps:
+                if isinstance(step, Tap):
+                    step.link.send(Parcel(parcel.frames, parcel.arrivals_ns, step.prepare(batch)))
+                    batch = batch.shared()
+                    continue
+                result = step.process(batch)
+                if not isinstance(result, Batch):
+                    parcel.work = result
+                    break
+                batch = result
+            else:
+                parcel.work = batch
+            if stage.on_done is not None:
+                stage.on_done(parcel, batch)
+        except BaseException:
+            if stage.on_lost is not None:
+                stage.on_lost(parcel)
+            raise
+        if stage.outlet is not None:
+            stage.outlet.send(parcel)
+
+    def _end_stream(self, mark: StreamEnd) -> None:
+        if mark.stream in self._streams:
+            del self._streams[mark.stream]
+            for node in self.stage.nodes:
+                node.end_stream(mark.stream)
+        for link in self.stage.sends:
+            link.send(mark)
+
+    def _leave(self) -> None:
+        self.stage.inlet.close()
+        for node in self.stage.nodes:
+            try:
+                node.close()
+            except SightlineError as error:
+                self._on_error(error)
+        for link in self.stage.sends:
+            link.end()
+
+
+def close_all(stages: Sequence[Stage]) -> None:
+    """Close every inlet, so that no thread waits any more; what is under way is dropped."""
+    for stage in stages:
+        stage.inlet.close()

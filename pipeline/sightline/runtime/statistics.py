@@ -1,0 +1,127 @@
+"""What is counted while a pipeline runs: per stream, per element, and where the time goes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from threading import Lock
+
+from sightline.media import Batch, Objects, Stream
+
+_STEPS_PER_OCTAVE = 8
+
+
+class Histogram:
+    """Durations in buckets that grow by an eighth of an octave: percentiles within 9 %, memory that does not grow."""
+
+    def __init__(self) -> None:
+        self._buckets: Counter[int] = Counter()
+        self.count = 0
+        self.maximum_ns = 0
+
+    def add(self, duration_ns: int) -> None:
+        """Count one duration."""
+        bucket = int(math.log2(max(duration_ns, 1)) * _STEPS_PER_OCTAVE)
+        self._buckets[bucket] += 1
+        self.count += 1
+        self.maximum_ns = max(self.maximum_ns, duration_ns)
+
+    def percentile_ns(self, percent: float) -> int:
+        """The duration that `percent` of those counted do not exceed; 0 when nothing was counted."""
+        wanted, seen = self.count * percent / 100, 0
+        for bucket in sorted(self._buckets):
+            seen += self._buckets[bucket]
+            if seen >= wanted:
+                return min(self.maximum_ns, round(2 ** ((bucket + 1) / _STEPS_PER_OCTAVE)))
+        return self.maximum_ns
+
+
+@dataclass(slots=True)
+class LabelCount:
+    """How often a class was seen: detections over all frames, and distinct tracks."""
+
+    objects: int = 0
+    tracks: int = 0
+
+
+class _RecentIds:
+    """Tells whether a track id is new, with bounded memory: ids only ever grow, and old ones do not come back."""
+
+    _LIMIT = 4096
+
+    def __init__(self) -> None:
+        self._seen: dict[int, None] = {}
+
+    def add(self, track_id: int) -> bool:
+        if track_id in self._seen:
+            return False
+        self._seen[track_id] = None
+        if len(self._seen) > self._LIMIT:
+            for old in list(self._seen)[: self._LIMIT // 2]:
+                del self._seen[old]
+        return True
+
+
+@dataclass(slots=True, eq=False)
+class StreamStatistics:
+    """One stream: every frame received ends as processed or as dropped with a reason."""
+
+    stream: Stream
+    state: str = "connecting"
+    received: int = 0
+    processed: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    damaged_frames: int = 0
+    damaged_packets: int = 0
+    skipped_frames: int = 0
+    frame_count: int | None = None
+    reconnects: int = 0
+    error: str | None = None
+    objects: int = 0
+    labels: dict[str, LabelCount] = field(default_factory=dict)
+    position_ns: int = 0
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    read_cpu_ns: int = 0
+    latency: Histogram = field(default_factory=Histogram)
+    _lock: Lock = field(default_factory=Lock)
+    _tracks: _RecentIds = field(default_factory=_RecentIds)
+
+    def drop(self, reason: str, count: int = 1) -> None:
+        """Count frames that were received and not processed; from any thread."""
+        with self._lock:
+            self.dropped[reason] += count
+
+    def see(self, label: str, track_id: int) -> None:
+        """Count one object on a processed frame."""
+        counted = self.labels.get(label)
+        if counted is None:
+            counted = self.labels[label] = LabelCount()
+        counted.objects += 1
+        self.objects += 1
+        if track_id >= 0 and self._tracks.add(track_id):
+            counted.tracks += 1
+
+
+@dataclass(slots=True, eq=False)
+class ElementStatistics:
+    """One element: how often it ran, on how many frames, and for how long."""
+
+    element_id: str
+    name: str
+    calls: int = 0
+    frames: int = 0
+    busy_ns: int = 0
+    cpu_ns: int = 0
+    result_wait_ns: int = 0
+
+
+def count_objects(batch: Batch, statistics: list[StreamStatistics]) -> None:
+    """Add what was found on a processed batch to the statistics of its frames' streams."""
+    objects: Objects = batch.objects
+    if not len(objects):
+        return
+    rows = zip(objects.frame.tolist(), objects.labels(), objects.track_id.tolist(), strict=True)
+    for frame, label, track_id in rows:
+        statistics[frame].see(label, track_id)
