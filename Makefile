@@ -1,0 +1,49 @@
+# Two commands do everything: `make demo` and `make test`. They need Python 3.11 or newer, git and make.
+
+PYTHON ?= python3
+BIN := .venv/bin
+# `make test REQUIRE_ALL=1` makes a test fail that would skip for want of a part (shared data, a tool).
+REQUIRE_ALL ?= 0
+PATHS := pipeline plugins tests benchmarks tools
+
+.PHONY: demo test check lint types tests docs examples bench install dev clean
+
+demo: install
+	$(BIN)/sightline run configs/demo.yaml
+
+test: check
+
+check: lint types docs tests
+
+lint: dev
+	$(BIN)/ruff check $(PATHS)
+	$(BIN)/ruff format --check $(PATHS)
+
+types: dev
+	$(BIN)/mypy
+
+tests: dev
+	SIGHTLINE_REQUIRE_ALL=$(REQUIRE_ALL) $(BIN)/pytest
+
+docs: dev
+	$(BIN)/python -m tools.docs --check
+
+bench: dev
+	$(BIN)/python -m benchmarks
+
+install: .venv/.installed
+dev: .venv/.dev
+
+.venv/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo "Sightline needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1)
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+.venv/.dev: .venv/.installed
+	$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
+
+clean:
+	rm -rf .venv out build dist .mypy_cache .ruff_cache .pytest_cache
