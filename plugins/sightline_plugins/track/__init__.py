@@ -1,0 +1,1 @@
+"""Tracking: gives the objects of a stream ids that last."""

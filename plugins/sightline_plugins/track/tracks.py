@@ -1,0 +1,94 @@
+"""The tracks of one stream as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
+
+
+class TrackState(IntEnum):
+    """What is known of a track."""
+
+    TENTATIVE = 0
+    """Seen too few times to be believed; has no id yet."""
+    TRACKED = 1
+    """Confirmed, and seen when the detector last looked."""
+    LOST = 2
+    """Confirmed, not seen when the detector last looked, not yet given up."""
+
+
+@dataclass(slots=True, eq=False)
+class TrackColumns:
+    """A row per track, oldest first; columns have one owner, the tracker, which changes them in place."""
+
+    mean: Floats
+    """(2, N, 4): box `xyxy`, its velocity per second."""
+    covariance: Floats
+    """(3, N): variance of position, covariance of position and velocity, variance of velocity."""
+    area: Floats
+    """Area of the box last seen."""
+    confidence: Floats
+    """Of the detection last seen."""
+    class_id: Integers
+    """Of the detection last seen."""
+    track_id: Integers
+    """-1 while tentative."""
+    state: Integers
+    """A `TrackState`."""
+    hits: Integers
+    """Detections so far."""
+    seen_ns: Integers
+    """When last seen, on the tracker's clock."""
+
+    def __len__(self) -> int:
+        return len(self.state)
+
+    def select(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> TrackColumns:
+        """A copy with these rows only (a mask or indices)."""
+        return TrackColumns(
+            mean=self.mean[:, rows],
+            covariance=self.covariance[:, rows],
+            area=self.area[rows],
+            confidence=self.confidence[rows],
+            class_id=self.class_id[rows],
+            track_id=self.track_id[rows],
+            state=self.state[rows],
+            hits=self.hits[rows],
+            seen_ns=self.seen_ns[rows],
+        )
+
+    def joined(self, younger: TrackColumns) -> TrackColumns:
+        """A copy with the rows of `younger` after these."""
+        return TrackColumns(
+            mean=np.concatenate([self.mean, younger.mean], axis=1),
+            covariance=np.concatenate([self.covariance, younger.covariance], axis=1),
+            area=np.concatenate([self.area, younger.area]),
+            confidence=np.concatenate([self.confidence, younger.confidence]),
+            class_id=np.concatenate([self.class_id, younger.class_id]),
+            track_id=np.concatenate([self.track_id, younger.track_id]),
+            state=np.concatenate([self.state, younger.state]),
+            hits=np.concatenate([self.hits, younger.hits]),
+            seen_ns=np.concatenate([self.seen_ns, younger.seen_ns]),
+        )
+
+
+def no_tracks() -> TrackColumns:
+    """Columns without a row."""
+    floats, integers = np.zeros(0, np.float32), np.zeros(0, np.int64)
+    return TrackColumns(
+        mean=np.zeros((2, 0, 4), np.float32),
+        covariance=np.zeros((3, 0), np.float32),
+        area=floats,
+        confidence=floats,
+        class_id=integers,
+        track_id=integers,
+        state=integers,
+        hits=integers,
+        seen_ns=integers,
+    )
