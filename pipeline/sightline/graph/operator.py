@@ -43,13 +43,6 @@ class Operator:
     def close(self) -> None:
         """Let go of everything. Called however the run ended; calling it again is harmless."""
 
-    def totals(self) -> Mapping[str, Any]:
-        """What it counted over the run, for the report; may be called after `close`.
-
-        By stream and rule, as in `{"gate": {"gate_in": {"in": 3, "out": 1}}}`; empty for what counts nothing.
-        """
-        return {}
-
 
 class Sink(Operator):
     """An operator that taps what passes: it looks at batches and lets them go on unchanged."""
