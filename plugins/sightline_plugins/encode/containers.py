@@ -1,0 +1,23 @@
+"""The containers that the `video` element writes, by the suffix of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A muxer of FFmpeg and the options that keep its files readable at every moment."""
+
+    muxer: str
+    options: Mapping[str, str]
+
+
+CONTAINERS: Mapping[str, Container] = MappingProxyType(
+    {
+        ".mp4": Container("mp4", {"movflags": "hybrid_fragmented+delay_moov", "flush_packets": "1"}),
+        ".mkv": Container("matroska", {"flush_packets": "1"}),
+    }
+)

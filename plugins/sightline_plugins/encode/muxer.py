@@ -1,0 +1,139 @@
+"""The one place that opens a container for writing: files that stay readable whatever ends the program.
+
+MP4 is written as hybrid fragmented MP4: one fragment a group of pictures, each on the disk as soon as it is complete,
+and the ordinary index at the end when the file is closed. `delay_moov` makes the header carry the edit list, without
+which a stream that starts late, or one with B-frames, comes back with other timestamps. Matroska starts a cluster at
+every key frame. Both lose at most the last group of pictures when the process is killed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import av
+from av.container import OutputContainer
+
+from sightline.errors import OutputError
+from sightline.graph.outputs import Outputs, output_error
+from sightline_plugins.encode.containers import CONTAINERS
+
+if TYPE_CHECKING:
+    from av.packet import Packet
+    from av.video.stream import VideoStream
+
+
+class OutputFile:
+    """A file as PyAV writes to it. The first failure is kept, and nothing is written after it."""
+
+    def __init__(self, path: Path, *, outputs: Outputs) -> None:
+        self.name = str(path)
+        self._file: IO[bytes] = outputs.open_binary(path)
+        self.failure: OSError | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is closed; PyAV asks before it writes a trailer."""
+        return self._file.closed
+
+    def write(self, data: bytes) -> int:
+        """Write all of it, or raise the system's error."""
+        if self.failure is not None:
+            raise self.failure
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            self.failure = error
+            raise
+        return len(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move to another place; PyAV does so to fill in the header at the end."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """The place where the next byte goes."""
+        return self._file.tell()
+
+    def size(self) -> int:
+        """How many bytes the file holds."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def cut(self, size: int) -> None:
+        """Take away what comes after the first `size` bytes."""
+        self._file.truncate(size)
+
+    def close(self) -> None:
+        """Close the file; harmless when called again."""
+        self._file.close()
+
+
+@dataclass(slots=True)
+class Muxer:
+    """An open container and the file under it. After an OutputError it is closed, and cut to what is readable."""
+
+    path: Path
+    container: OutputContainer
+    file: OutputFile
+    _whole: int = 0
+
+    def mux(self, packets: Iterable[Packet[VideoStream]]) -> None:
+        """Write packets; each complete group of pictures is in the file when this returns. Raises OutputError."""
+        with self.guard("write"):
+            for packet in packets:
+                self.container.mux(packet)
+                self._whole = max(self._whole, self.file.size())
+
+    def finish(self) -> None:
+        """Write the index and close the file. Raises OutputError; harmless when called again."""
+        if self.file.closed:
+            return
+        with self.guard("close"):
+            self.container.close()
+            if self.file.failure is not None:
+                raise self.file.failure
+            self._release()
+
+    def abandon(self) -> None:
+        """Close the file as it stands after the last complete group of pictures; remove it when it holds nothing."""
+        if self.file.closed:
+            return
+        with suppress(OSError):
+            self.file.cut(self._whole)
+        with suppress(OSError):
+            self._release()
+
+    def _release(self) -> None:
+        empty = self.file.size() == 0
+        self.file.close()
+        self.container.close()
+        if empty:
+            self.path.unlink(missing_ok=True)
+
+    @contextmanager
+    def guard(self, doing: str) -> Iterator[None]:
+        """Turn trouble of the file, the container or its encoder into an OutputError; the file is abandoned first."""
+        try:
+            yield
+        except (OSError, av.FFmpegError, ValueError) as error:
+            self.abandon()
+            cause = self.file.failure or error
+            if isinstance(cause, OSError) and not isinstance(cause, av.FFmpegError):
+                raise output_error(self.path, cause, doing=doing) from error
+            raise OutputError(f"can not {doing} {self.path}: {cause}") from error
+
+
+def open_muxer(path: Path, *, outputs: Outputs) -> Muxer:
+    """Open a file for encoded video, in the container that its suffix names (see `CONTAINERS`). Raises OutputError."""
+    kind = CONTAINERS[path.suffix.lower()]
+    options: Mapping[str, str] = kind.options
+    file = OutputFile(path, outputs=outputs)
+    target: Any = file
+    container = av.open(target, "w", format=kind.muxer, options=dict(options))
+    return Muxer(path, container, file)
