@@ -1,0 +1,109 @@
+"""Reading ONNX files: everything that can be wrong with one is said here, before an engine sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import TensorProto, external_data_helper
+
+from sightline.errors import ModelError
+
+LARGEST_BYTES = 2**31 - 1
+
+KNOWN_BEGINNINGS = {
+    b"PK\x03\x04": "looks like a PyTorch or zip archive: export the model to ONNX (torch.onnx.export)",
+    b"\x80\x02": "looks like a Python pickle: export the model to ONNX (torch.onnx.export)",
+    b"\x80\x04": "looks like a Python pickle: export the model to ONNX (torch.onnx.export)",
+    b"version https://git-lfs": "is a Git LFS pointer, not the file itself: run 'git lfs pull'",
+    b"<?xml": "is XML (an OpenVINO IR?): give the ONNX file that it was made from",
+    b"<!DOCTYPE": "is a web page: the download went wrong",
+    b"<html": "is a web page: the download went wrong",
+}
+
+
+def read_model(model: str | Path | bytes) -> tuple[onnx.ModelProto, str]:
+    """The parsed model, with its external data, and the name to use in messages.
+
+    External data is read only from files inside the model's own folder. Raises :class:`ModelError`.
+    """
+    if isinstance(model, bytes):
+        label = f"model of {len(model)} bytes"
+        parsed = _parse(model, label=label)
+        if next(_external_tensors(parsed), None) is not None:
+            raise ModelError(f"{label}: keeps weights in other files; give the path of the model instead of its bytes")
+        return _checked(parsed, label=label), label
+    path = Path(model)
+    label = f"model {str(path)!r}"
+    parsed = _parse(_read(path, label=label), label=label)
+    _load_external(parsed, folder=path.parent, label=label)
+    return _checked(parsed, label=label), label
+
+
+def _read(path: Path, *, label: str) -> bytes:
+    if path.is_dir():
+        raise ModelError(f"{label}: is a folder; give an ONNX file")
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ModelError(f"{label}: no such file") from None
+    except OSError as error:
+        raise ModelError(f"{label}: can not be read: {error.strerror}") from error
+
+
+def _parse(content: bytes, *, label: str) -> onnx.ModelProto:
+    if not content:
+        raise ModelError(f"{label}: is empty")
+    for beginning, meaning in KNOWN_BEGINNINGS.items():
+        if content.startswith(beginning):
+            raise ModelError(f"{label}: {meaning}")
+    parsed = onnx.ModelProto()
+    try:
+        parsed.ParseFromString(content)
+    except DecodeError:
+        raise ModelError(f"{label}: is not an ONNX file, or only a part of one ({len(content)} bytes)") from None
+    if not parsed.graph.node or not parsed.opset_import:
+        raise ModelError(f"{label}: is not an ONNX file: it holds no graph")
+    return parsed
+
+
+def _checked(parsed: onnx.ModelProto, *, label: str) -> onnx.ModelProto:
+    if parsed.ByteSize() > LARGEST_BYTES:
+        raise ModelError(f"{label}: is larger than 2 GB with its weights, which ONNX can not hold in one piece")
+    try:
+        onnx.checker.check_model(parsed)
+    except onnx.checker.ValidationError as error:
+        reason = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
+        raise ModelError(f"{label}: is damaged or not supported: {reason.strip()}") from error
+    return parsed
+
+
+def _load_external(parsed: onnx.ModelProto, *, folder: Path, label: str) -> None:
+    root = folder.resolve()
+    for tensor in _external_tensors(parsed):
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
+        file = (root / location).resolve()
+        if not location or not file.is_relative_to(root):
+            raise ModelError(f"{label}: tensor {tensor.name!r} has its data outside the model's folder: {location!r}")
+        if not file.is_file():
+            raise ModelError(f"{label}: tensor {tensor.name!r} has its data in {location!r}, which is missing")
+        end = int(entries.get("offset", 0)) + int(entries.get("length", 0))
+        if end > file.stat().st_size:
+            raise ModelError(f"{label}: {location!r} is too short: {tensor.name!r} ends at byte {end}")
+        external_data_helper.load_external_data_for_tensor(tensor, str(root))
+        tensor.data_location = TensorProto.DEFAULT
+        del tensor.external_data[:]
+
+
+def _external_tensors(parsed: onnx.ModelProto) -> Iterator[TensorProto]:
+    graphs = [parsed.graph]
+    while graphs:
+        graph = graphs.pop()
+        attributes = [attribute for node in graph.node for attribute in node.attribute]
+        for attribute in attributes:
+            graphs.extend(nested for nested in (attribute.g, *attribute.graphs) if nested.node)
+        tensors = [*graph.initializer, *(t for a in attributes for t in (a.t, *a.tensors))]
+        yield from (tensor for tensor in tensors if tensor.data_location == TensorProto.EXTERNAL)

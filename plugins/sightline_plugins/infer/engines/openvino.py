@@ -1,0 +1,137 @@
+"""OpenVINO on the CPU: one thread for a request, as many streams as pictures are computed at once."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import openvino as ov
+
+from sightline.errors import ModelError
+from sightline_plugins.infer.engines.protocol import Array, Pending, TensorSpec
+from sightline_plugins.infer.engines.requests import QUEUED, Underway, Work, check_inputs, numpy_type
+
+
+class OpenVinoEngine:
+    """A compiled OpenVINO model with a fixed set of requests.
+
+    float32 is computed as float32 (processors with bfloat16 would use that otherwise), and threads are not pinned
+    to cores: two processes would be pinned to the same one. Inputs are read where they are; outputs of a fixed
+    shape are written straight into new arrays.
+    """
+
+    name = "openvino"
+
+    def __init__(self, content: bytes, *, label: str, metadata: Mapping[str, str], concurrency: int) -> None:
+        self._label = label
+        self.metadata = metadata
+        self.concurrency = concurrency
+        options = {
+            "NUM_STREAMS": concurrency,
+            "INFERENCE_NUM_THREADS": concurrency,
+            "ENABLE_CPU_PINNING": False,
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
+        try:
+            core = ov.Core()
+            compiled = core.compile_model(core.read_model(content), "CPU", options)
+        except RuntimeError as error:
+            raise ModelError(f"{label}: OpenVINO can not use it: {_reason(error)}") from error
+        self.inputs = tuple(self._spec(port) for port in compiled.inputs)
+        self.outputs = tuple(self._spec(port) for port in compiled.outputs)
+        self._core, self._compiled = core, compiled
+        self._free = deque(compiled.create_infer_request() for _ in range(concurrency + QUEUED))
+        self._underway = Underway()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def submit(self, inputs: Sequence[Array]) -> Pending:
+        """See `Engine.submit`."""
+        check_inputs(inputs, self.inputs, label=self._label)
+        with self._lock:
+            if self._closed:
+                raise ModelError(f"{self._label}: the engine is closed")
+            while not self._free:
+                self._underway.finish_oldest()
+            run = _Run(self._free.popleft(), tuple(inputs), self.outputs, free=self._free, label=self._label)
+            work = Work(run.finish)
+            self._underway.add(work)
+        return work
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._underway.finish_all()
+            self._free.clear()
+            del self._compiled, self._core
+
+    def _spec(self, port: ov.ConstOutput) -> TensorSpec:
+        name = port.get_any_name()
+        shape = tuple(None if size.is_dynamic else size.get_length() for size in port.get_partial_shape())
+        kind = port.get_element_type()
+        try:
+            dtype = kind.to_dtype()
+        except (KeyError, RuntimeError):
+            dtype = kind.get_type_name()
+        return TensorSpec(name=name, shape=shape, dtype=numpy_type(dtype, tensor=name, label=self._label))
+
+
+class _Run:
+    """One use of a request: holds the caller's inputs and the outputs that OpenVINO writes to."""
+
+    __slots__ = ("_free", "_inputs", "_label", "_outputs", "_request")
+
+    def __init__(
+        self,
+        request: ov.InferRequest,
+        inputs: tuple[Array, ...],
+        outputs: tuple[TensorSpec, ...],
+        *,
+        free: deque[ov.InferRequest],
+        label: str,
+    ) -> None:
+        self._request, self._inputs, self._free, self._label = request, inputs, free, label
+        self._outputs: list[Array | None] = []
+        try:
+            for index, array in enumerate(inputs):
+                request.set_input_tensor(index, ov.Tensor(array, shared_memory=True))
+            for index, spec in enumerate(outputs):
+                made = _empty(spec)
+                if made is not None:
+                    request.set_output_tensor(index, ov.Tensor(made, shared_memory=True))
+                self._outputs.append(made)
+            request.start_async()
+        except RuntimeError as error:
+            free.append(request)
+            raise ModelError(f"{label}: OpenVINO can not start: {_reason(error)}") from error
+
+    def finish(self) -> tuple[Array, ...]:
+        request = self._request
+        try:
+            request.wait()
+            given = tuple(
+                request.get_output_tensor(index).data.copy() if array is None else array
+                for index, array in enumerate(self._outputs)
+            )
+        except RuntimeError as error:
+            raise ModelError(f"{self._label}: OpenVINO failed: {_reason(error)}") from error
+        finally:
+            self._free.append(request)
+        return given
+
+
+def _empty(spec: TensorSpec) -> Array | None:
+    """An array for the output; None when its shape differs from call to call, or it holds nothing."""
+    shape = [size for size in spec.shape if size]
+    return np.empty(shape, spec.dtype) if len(shape) == len(spec.shape) else None
+
+
+def _reason(error: RuntimeError) -> str:
+    """The last line of OpenVINO's message: the first ones name its own source files."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else "no reason given"

@@ -1,0 +1,110 @@
+"""What both engines share: checking inputs, and accounting of the requests that are under way."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from sightline.errors import ModelError
+from sightline_plugins.infer.engines.protocol import Array, TensorSpec
+
+QUEUED = 2
+"""Requests accepted beyond those that are computed at once, so that no core waits for the next picture."""
+
+
+class Work:
+    """One picture under way: `wait` blocks until it is computed and gives the outputs; it is called exactly once.
+
+    Whoever comes first, the collector or a submitter in need of a free request, waits; the other one finds the
+    outputs ready. So a request can be used again before anybody read its result.
+    """
+
+    __slots__ = ("_error", "_lock", "_outputs", "_wait")
+
+    def __init__(self, wait: Callable[[], tuple[Array, ...]]) -> None:
+        self._lock = threading.Lock()
+        self._wait: Callable[[], tuple[Array, ...]] | None = wait
+        self._outputs: tuple[Array, ...] = ()
+        self._error: ModelError | None = None
+
+    @property
+    def finished(self) -> bool:
+        """True when somebody has waited for it already."""
+        return self._wait is None
+
+    def finish(self) -> None:
+        """Waits until the outputs, or the error, are there."""
+        with self._lock:
+            if self._wait is not None:
+                try:
+                    self._outputs = self._wait()
+                except ModelError as error:
+                    self._error = error
+                finally:
+                    self._wait = None
+
+    def result(self) -> tuple[Array, ...]:
+        """See `Pending.result`."""
+        if self._wait is not None:
+            self.finish()
+        if self._error is not None:
+            raise self._error
+        return self._outputs
+
+
+class Underway:
+    """The work that was submitted and not finished yet, oldest first. Only the submitting thread uses it."""
+
+    __slots__ = ("_work",)
+
+    def __init__(self) -> None:
+        self._work: deque[Work] = deque()
+
+    def __len__(self) -> int:
+        return len(self._work)
+
+    def add(self, work: Work) -> None:
+        """Takes up new work, and forgets the oldest as far as it was collected."""
+        while self._work and self._work[0].finished:
+            self._work.popleft()
+        self._work.append(work)
+
+    def finish_oldest(self) -> None:
+        """Waits for the oldest work."""
+        if self._work:
+            self._work.popleft().finish()
+
+    def finish_all(self) -> None:
+        """Waits for all work."""
+        while self._work:
+            self.finish_oldest()
+
+
+def check_inputs(inputs: Sequence[Array], specs: Sequence[TensorSpec], *, label: str) -> None:
+    """Raises `ModelError` unless count, element types, shapes and memory layout are what the model takes."""
+    if len(inputs) != len(specs):
+        expected = "; ".join(map(str, specs))
+        raise ModelError(f"{label}: takes {len(specs)} input(s) ({expected}), {len(inputs)} given")
+    for array, spec in zip(inputs, specs, strict=True):
+        if array.dtype == spec.dtype and array.shape == spec.shape and array.flags.c_contiguous:
+            continue
+        fits = len(array.shape) == len(spec.shape) and all(
+            wanted in (None, found) for wanted, found in zip(spec.shape, array.shape, strict=True)
+        )
+        if not fits or array.dtype != spec.dtype:
+            found = ", ".join(map(str, array.shape))
+            raise ModelError(f"{label}: input {spec} expected, {array.dtype.name} ({found}) given")
+        if not array.flags.c_contiguous:
+            raise ModelError(f"{label}: input {spec.name!r} is not C-contiguous; pass np.ascontiguousarray(...)")
+
+
+def numpy_type(found: object, *, tensor: str, label: str) -> np.dtype[np.generic]:
+    """The NumPy element type of that name; `ModelError` for types that NumPy lacks (bfloat16, int4, strings)."""
+    try:
+        dtype: np.dtype[np.generic] = np.dtype(found)  # type: ignore[call-overload]
+    except TypeError:
+        raise ModelError(f"{label}: tensor {tensor!r} has element type {found}, which is not supported") from None
+    return dtype
