@@ -88,7 +88,7 @@ class Gather:
         waiting = sum(link.depth for link in self._links.values())
         if waiting == 0:
             return None
-        if waiting >= self.size:
+        if waiting >= self.size or (self._sealed and all(link.ended for link in self._links.values())):
             return 0
         oldest = min(link.peek().at_ns for link in self._links.values() if link.depth)
         return max(0, oldest + self._timeout_ns - self._clock.monotonic_ns())

@@ -131,6 +131,11 @@ class Link(Generic[Item]):
         return len(self._items)
 
     @property
+    def ended(self) -> bool:
+        """Whether nothing more will come."""
+        return self._over
+
+    @property
     def exhausted(self) -> bool:
         """Whether nothing is left and nothing more will come."""
         return self._over and not self._items

@@ -1,0 +1,118 @@
+"""Gathering frames into batches."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from sightline.errors import EndOfLink
+from sightline.graph.site import SystemClock
+from sightline.media import Stream
+from sightline.runtime.gather import Arrival, Gather
+from sightline.runtime.link import Link, LinkPolicy
+from sightline.runtime.parcel import Parcel, StreamEnd
+from sightline.testing import make_frames
+
+
+class ManualClock(SystemClock):
+    """A clock that stands still until it is moved."""
+
+    now_ns = 0
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+
+class Bench:
+    """A gather with links that are filled by hand."""
+
+    def __init__(self, *names: str, size: int, timeout_ns: int = 40_000_000) -> None:
+        self.clock = ManualClock()
+        self.gather = Gather(size=size, timeout_ns=timeout_ns, clock=self.clock)
+        self.links: dict[str, Link[Arrival]] = {
+            name: self.gather.add(
+                Stream(name),
+                capacity=100,
+                policy=LinkPolicy.BLOCK,
+                on_drop=lambda arrival: None,
+            )
+            for name in names
+        }
+        self.gather.seal()
+
+    def put(self, name: str, count: int) -> None:
+        for frame in make_frames(count, stream=name):
+            self.links[name].send(Arrival(frame, self.clock.now_ns))
+
+    def batch(self) -> list[tuple[str, int]]:
+        item = self.gather.receive()
+        assert isinstance(item, Parcel)
+        return [(frame.stream.name, frame.index) for frame in item.frames]
+
+
+def test_a_full_batch_leaves_at_once() -> None:
+    bench = Bench("a", size=3)
+    bench.put("a", 3)
+
+    assert bench.batch() == [("a", 0), ("a", 1), ("a", 2)]
+
+
+def test_streams_take_turns_whatever_the_number_that_waits() -> None:
+    bench = Bench("fast", "slow", size=4)
+    bench.put("fast", 10)
+    bench.put("slow", 2)
+
+    assert sorted(bench.batch()) == [("fast", 0), ("fast", 1), ("slow", 0), ("slow", 1)]
+
+
+def test_a_batch_that_is_not_full_leaves_when_its_oldest_frame_has_waited_long_enough() -> None:
+    bench = Bench("a", "gone", size=4, timeout_ns=40_000_000)
+    bench.put("a", 1)
+    bench.clock.now_ns = 40_000_000
+
+    assert bench.batch() == [("a", 0)]
+
+
+def test_a_batch_waits_for_more_while_its_time_is_not_over() -> None:
+    bench = Bench("a", "b", size=2, timeout_ns=3_600_000_000_000)
+    bench.put("a", 1)
+    late = threading.Thread(target=bench.put, args=("b", 1))
+    late.start()
+
+    batch = bench.batch()
+    late.join(10)
+
+    assert sorted(batch) == [("a", 0), ("b", 0)]
+
+
+def test_the_end_of_a_stream_follows_its_last_frame() -> None:
+    bench = Bench("a", size=1)
+    bench.put("a", 1)
+    bench.links["a"].end()
+
+    assert bench.batch() == [("a", 0)]
+    assert bench.gather.receive() == StreamEnd(Stream("a"))
+    with pytest.raises(EndOfLink):
+        bench.gather.receive()
+
+
+def test_what_is_left_leaves_at_once_when_nothing_more_can_come() -> None:
+    bench = Bench("a", "b", size=8, timeout_ns=3_600_000_000_000)
+    bench.put("a", 2)
+    bench.links["a"].end()
+    bench.links["b"].end()
+
+    assert bench.gather.receive() == StreamEnd(Stream("b"))
+    assert bench.batch() == [("a", 0), ("a", 1)]
+
+
+def test_closing_drops_what_waits_and_ends() -> None:
+    bench = Bench("a", size=8)
+    bench.put("a", 2)
+
+    bench.gather.close()
+
+    assert bench.links["a"].statistics.dropped == 2
+    with pytest.raises(EndOfLink):
+        bench.gather.receive()
