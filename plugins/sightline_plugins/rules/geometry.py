@@ -1,0 +1,72 @@
+"""Plane geometry of rules: anchors of boxes, sides of lines, insides of polygons. Arrays in, arrays out.
+
+All in float64 and pixels of the picture, y downwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+def anchor_points(xyxy: npt.NDArray[np.floating[Any]], *, fractions: Floats) -> Floats:
+    """Points of boxes (N, 4) at fractions (K, 2) of their width and height -> (N, K, 2)."""
+    corners = xyxy.astype(np.float64)
+    low, high = corners[:, None, :2], corners[:, None, 2:]
+    points: Floats = low + (high - low) * fractions
+    return points
+
+
+def line_sides(points: Floats, *, segments: Floats) -> Floats:
+    """Cross product (to - from) x (point - from) of points (N, L, 2) and segments (L, 2, 2) -> (N, L).
+
+    Positive on the right-hand side of somebody who walks along the segment as it is seen on the screen, zero on the
+    line, and in size the distance from the line times the length of the segment.
+    """
+    start = segments[:, 0]
+    along = segments[:, 1] - start
+    offset = points - start
+    cross: Floats = along[:, 0] * offset[..., 1] - along[:, 1] * offset[..., 0]
+    return cross
+
+
+def steps_meet_segments(before: Floats, after: Floats, *, sides: tuple[Floats, Floats], segments: Floats) -> Mask:
+    """Whether steps from `before` to `after` (N, L, 2) meet segments (L, 2, 2), ends included -> (N, L).
+
+    `sides` are what `line_sides` gives for both. A step that runs along the line meets nothing: the step that led
+    to the line did, or the one that leaves it will.
+    """
+    side_before, side_after = sides
+    apart = side_before - side_after
+    reaches = (side_before * side_after <= 0) & (apart != 0)
+    share = np.divide(side_before, apart, out=np.zeros_like(apart), where=reaches)
+    start = segments[:, 0]
+    along = segments[:, 1] - start
+    meeting = before + share[..., None] * (after - before) - start
+    position = (meeting * along).sum(axis=-1)
+    result: Mask = reaches & (position >= 0) & (position <= (along * along).sum(axis=-1))
+    return result
+
+
+def stack_polygons(polygons: Sequence[Floats]) -> Floats:
+    """Polygons (V, 2) as one array (Z, V, 2); where corners lack, the last one is repeated, which adds nothing."""
+    most = max(len(polygon) for polygon in polygons)
+    return np.stack([np.concatenate([polygon, polygon[-1:].repeat(most - len(polygon), 0)]) for polygon in polygons])
+
+
+def inside_polygons(points: Floats, *, polygons: Floats) -> Mask:
+    """Whether points (N, Z, 2) lie in polygons (Z, V, 2), each in its own, by the even-odd rule -> (N, Z)."""
+    x, y = points[..., 0, None], points[..., 1, None]
+    x1, y1 = polygons[..., 0], polygons[..., 1]
+    x2, y2 = np.roll(x1, -1, axis=-1), np.roll(y1, -1, axis=-1)
+    straddles = (y1 > y) != (y2 > y)
+    height = np.where(y1 == y2, 1.0, y2 - y1)
+    crossed = straddles & (x < (x2 - x1) * (y - y1) / height + x1)
+    inside: Mask = crossed.sum(axis=-1) % 2 == 1
+    return inside

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sightline_plugins.rules.geometry import (
+    anchor_points,
+    inside_polygons,
+    line_sides,
+    stack_polygons,
+    steps_meet_segments,
+)
+
+SEGMENT = np.array([[[0.0, 0.0], [10.0, 0.0]]])
+
+
+def meets(before: tuple[float, float], after: tuple[float, float]) -> bool:
+    a, b = np.array([[before]], np.float64), np.array([[after]], np.float64)
+    sides = line_sides(a, segments=SEGMENT), line_sides(b, segments=SEGMENT)
+    return bool(steps_meet_segments(a, b, sides=sides, segments=SEGMENT)[0, 0])
+
+
+def test_anchors_lie_at_fractions_of_the_box() -> None:
+    points = anchor_points(np.array([[10, 20, 30, 60]], np.float32), fractions=np.array([[0.5, 1], [0, 0]]))
+    assert points.tolist() == [[[20, 60], [10, 20]]]
+
+
+def test_below_a_line_from_left_to_right_is_positive() -> None:
+    assert line_sides(np.array([[[5.0, 1.0]]]), segments=SEGMENT)[0, 0] > 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ((5, -1), (5, 1), True),
+        ((0, -1), (0, 1), True),
+        ((10, -1), (10, 1), True),
+        ((11, -1), (11, 1), False),
+        ((5, -2), (5, -1), False),
+        ((5, -1), (5, 0), True),
+        ((5, 0), (5, 1), True),
+        ((9, -1), (13, 1), False),
+        ((2, 0), (8, 0), False),
+    ],
+)
+def test_a_step_meets_a_segment(before: tuple[float, float], after: tuple[float, float], *, expected: bool) -> None:
+    assert meets(before, after) is expected
+
+
+def test_polygons_of_different_corners_stand_in_one_array() -> None:
+    triangle, square = np.array([[0.0, 0], [4, 0], [0, 4]]), np.array([[0.0, 0], [4, 0], [4, 4], [0, 4]])
+    polygons = stack_polygons([triangle, square])
+    points = np.array([[[3.0, 3.0]] * 2, [[1.0, 1.0]] * 2])
+    assert inside_polygons(points, polygons=polygons).tolist() == [[False, True], [True, True]]
+
+
+def test_inside_is_even_odd() -> None:
+    star = np.array([[50.0, 0], [80, 95], [2, 36], [98, 36], [20, 95]])
+    centre, arm = [[50.0, 50.0]], [[50.0, 20.0]]
+    assert inside_polygons(np.array([centre, arm]), polygons=star[None]).tolist() == [[False], [True]]
