@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.devices import resolve_device
 from sightline.errors import ConfigurationError, EndOfLink
-from sightline.graph import BatchOptions, Clock, Message, Outputs, PipelineDescription, SourceElement, Step
+from sightline.graph import (
+    BatchOptions,
+    Clock,
+    Element,
+    Message,
+    Outputs,
+    Parallel,
+    PipelineDescription,
+    SourceElement,
+    Step,
+    Tee,
+)
 from sightline.graph.site import SystemClock
 from sightline.media import Batch, FrameView
 from sightline.runtime.link import Link
@@ -24,7 +35,8 @@ from sightline.runtime.supervise import Limits
 if TYPE_CHECKING:
     from typing import Self
 
-Source = str | os.PathLike[str] | Mapping[str, Any] | SourceElement
+Source = str | Path | Mapping[str, object] | SourceElement
+Described = Element | Tee | Parallel
 _FRAMES_AHEAD = 2
 
 
@@ -34,7 +46,7 @@ class Pipeline:
     Run it in one of four ways: `run()` blocks and returns the report; iterating yields every frame with what was
     found on it (leaving the loop stops the pipeline); `async for` does the same in an event loop; `start()`, `stop()`
     and `wait()`, or a `with` block, run it in the background. Many pipelines live in one process; one pipeline runs
-    once at a time.
+    once at a time. Sources and steps are elements, or what YAML holds in their place.
 
     >>> from sightline import Pipeline
     >>> pipeline = Pipeline(sources={"test": {"pattern": "bars", "frames": 3}}, steps=[])
@@ -46,26 +58,21 @@ class Pipeline:
         self,
         *,
         sources: Mapping[str, Source],
-        steps: Sequence[Step] = (),
+        steps: Sequence[Step | str | Mapping[str, object]] = (),
         name: str = "pipeline",
         device: str = "auto",
         batch: BatchOptions | Mapping[str, Any] | None = None,
         outputs: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        from sightline.config import source_from
+        from sightline.config import parse_steps, source_from
 
         self.description = PipelineDescription(
             name=name,
             device=device,
-            sources={
-                name: source
-                if isinstance(source, SourceElement)
-                else source_from(os.fspath(source) if isinstance(source, os.PathLike) else source)
-                for name, source in sources.items()
-            },
+            sources={one: source_from(source, name=one) for one, source in sources.items()},
             batch=BatchOptions() if batch is None else BatchOptions.model_validate(batch),
-            steps=tuple(steps),
+            steps=tuple(step if isinstance(step, Described) else parse_steps([step])[0] for step in steps),
         )
         self._outputs_root = None if outputs is None else Path(outputs)
         self._clock = clock or SystemClock()
@@ -116,9 +123,11 @@ class Pipeline:
 
     def check(self) -> None:
         """Check everything that can be checked before anything runs. Raises ConfigurationError with every mistake."""
-        from sightline.config import check_description
+        from sightline.config import InvalidConfiguration, check_description
 
-        check_description(self.description, outputs=Outputs(self._outputs_root))
+        problems = check_description(self.description, outputs=Outputs(self._outputs_root))
+        if problems:
+            raise InvalidConfiguration(problems)
 
     def run(self, *, frames: int | None = None, duration_ns: int | None = None) -> Report:
         """Run to the end, or until `frames` of each stream or `duration_ns` of its time were read; return the report.

@@ -1,0 +1,147 @@
+"""The contract of elements, as checks that any element can be put through.
+
+    @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
+    def test_my_element_keeps_the_contract(check, tmp_path):
+        check(conformance.Case(MyElement(), make_batches(make_frames(8)), outputs=tmp_path))
+
+A check raises AssertionError with a sentence that says which promise was broken.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from sightline.devices import Device
+from sightline.graph import Element, Outputs, Pending, Site
+from sightline.media import Batch, Objects
+from sightline.testing.run import run_element
+
+
+@dataclass(frozen=True)
+class Case:
+    """An element and the batches, of one frame each, that it is to be checked with."""
+
+    element: Element
+    batches: Sequence[Batch]
+    outputs: Path = field(default_factory=Path)
+
+    def site(self) -> Site:
+        """A site on the CPU below the case's output folder."""
+        return Site(device=Device(), element_id=self.element.name, outputs=Outputs(self.outputs))
+
+    def run(self, batches: Sequence[Batch] | None = None) -> list[Batch]:
+        """What the element makes of the batches, from build to close."""
+        return run_element(self.element, self.batches if batches is None else batches, outputs=self.outputs)
+
+
+def is_a_value(case: Case) -> None:
+    """An element is immutable and compares by value."""
+    element = case.element
+    copy = type(element).model_validate(dict(element))
+    assert copy == element, f"{element.name}: two elements with the same fields are not equal"
+    assert element.model_config.get("frozen"), f"{element.name}: an element must be frozen"
+
+
+def frames_pass_unchanged(case: Case) -> None:
+    """Frames are neither added, removed, reordered nor renumbered."""
+    for given, made in zip(case.batches, case.run(), strict=True):
+        before = [(frame.stream, frame.index, frame.pts_ns, frame.size_wh) for frame in given.frames]
+        after = [(frame.stream, frame.index, frame.pts_ns, frame.size_wh) for frame in made.frames]
+        assert before == after, f"{case.element.name}: changed the frames {before} to {after}"
+
+
+def shared_pixels_are_not_written_to(case: Case) -> None:
+    """Surfaces that are not exclusive keep every byte."""
+    shared = [batch.shared() for batch in case.batches]
+    before = [[plane.copy() for frame in batch.frames for plane in frame.surface.planes] for batch in shared]
+    case.run(shared)
+    after = [[plane for frame in batch.frames for plane in frame.surface.planes] for batch in shared]
+    for old, new in zip(before, after, strict=True):
+        same = all(np.array_equal(a, b) for a, b in zip(old, new, strict=True))
+        assert same, f"{case.element.name}: wrote to a shared surface; ask for surface.writable()"
+
+
+def results_do_not_depend_on_batch_size(case: Case) -> None:
+    """One batch of all frames gives what batches of one frame give."""
+    single = case.run()
+    together = case.run([_join(case.batches)])[0]
+    objects = Objects.concat(
+        [batch.objects.with_columns(frame=batch.objects.frame + np.int32(row)) for row, batch in enumerate(single)]
+    )
+    _assert_equal_objects(objects, together.objects, case.element.name)
+    events = [
+        (row, event.kind, event.rule, dict(event.data)) for row, batch in enumerate(single) for event in batch.events
+    ]
+    others = [(event.frame, event.kind, event.rule, dict(event.data)) for event in together.events]
+    assert events == others, f"{case.element.name}: events depend on the batch size"
+
+
+def two_runs_are_equal(case: Case) -> None:
+    """The same input gives the same output: nothing is left over from one run to the next."""
+    for first, second in zip(case.run(), case.run(), strict=True):
+        _assert_equal_objects(first.objects, second.objects, case.element.name)
+
+
+def close_is_idempotent(case: Case) -> None:
+    """An operator can be closed at once, and again."""
+    operator = case.element.build(case.site())
+    operator.close()
+    operator.close()
+
+
+def state_of_an_ended_stream_is_dropped(case: Case) -> None:
+    """A stream that ended and comes again is a new stream."""
+    operator = case.element.build(case.site())
+    try:
+        rounds: list[list[Batch]] = []
+        for _ in range(2):
+            made = [operator.process(batch) for batch in case.batches]
+            rounds.append([one.result() if isinstance(one, Pending) else one for one in made])
+            for stream in dict.fromkeys(frame.stream for batch in case.batches for frame in batch.frames):
+                operator.end_stream(stream)
+    finally:
+        operator.close()
+    for first, second in zip(*rounds, strict=True):
+        assert len(first.events) == len(second.events), f"{case.element.name}: state outlived the end of its stream"
+
+
+def no_thread_is_left_behind(case: Case) -> None:
+    """An operator's threads, if its engine has any, are gone once it is closed."""
+    case.run()
+    before = threading.active_count()
+    case.run()
+    assert threading.active_count() <= before, f"{case.element.name}: left a thread behind"
+
+
+CHECKS: tuple[Callable[[Case], None], ...] = (
+    is_a_value,
+    frames_pass_unchanged,
+    shared_pixels_are_not_written_to,
+    results_do_not_depend_on_batch_size,
+    two_runs_are_equal,
+    close_is_idempotent,
+    state_of_an_ended_stream_is_dropped,
+    no_thread_is_left_behind,
+)
+
+
+def _join(batches: Sequence[Batch]) -> Batch:
+    frames = tuple(frame for batch in batches for frame in batch.frames)
+    objects = [
+        batch.objects.with_columns(frame=batch.objects.frame + np.int32(row)) for row, batch in enumerate(batches)
+    ]
+    overlays = tuple(overlay for batch in batches for overlay in batch.overlays)
+    detected = tuple(flag for batch in batches for flag in batch.detected)
+    return Batch(frames, Objects.concat(objects), overlays=overlays, detected=detected)
+
+
+def _assert_equal_objects(one: Objects, other: Objects, name: str) -> None:
+    for column in ("frame", "xyxy", "confidence", "class_id", "track_id", "parent"):
+        same = np.array_equal(getattr(one, column), getattr(other, column))
+        assert same, f"{name}: objects differ in {column}"
+    assert one.labels() == other.labels(), f"{name}: objects differ in their labels"
