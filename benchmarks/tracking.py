@@ -1,0 +1,167 @@
+"""Scores and speed of the tracker beside public ones, on the public detections of the shared sequences.
+
+    python -m benchmarks.tracking ../shared/data/truth/mot
+
+Peers that are installed are run (`pip install trackers`, or `pip install "supervision<0.28"` for its ByteTrack); for
+the others the figures noted in `MEASURED` are printed. Speed is measured in turn with each peer, in one process.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from benchmarks.mot_scores import SEQUENCES, Boxes, Floats, Integers, Scores, Sequence, read_sequence, score
+
+from sightline_plugins.track.bytetrack import ByteTracker
+from sightline_plugins.track.options import TrackerOptions
+
+Step = Callable[[Boxes, int], tuple[Floats, Integers]]
+"""One frame's detections and its time in nanoseconds in, boxes and their track ids (-1: none) out."""
+Maker = Callable[[float], Step]
+"""From the frame rate to a tracker of one sequence."""
+
+MEASURED = {
+    "supervision.ByteTrack": ((0.481, 0.596, 0.666, 7), (0.505, 0.714, 0.715, 14), (0.602, 0.299, 0.714, 0)),
+    "bytetracker.BYTETracker": ((0.457, 0.496, 0.566, 3), (0.508, 0.681, 0.709, 12), (0.624, 0.500, 0.778, 0)),
+    "trackers.ByteTrackTracker": ((0.468, 0.579, 0.603, 5), (0.528, 0.706, 0.760, 14), (0.582, 0.528, 0.717, 1)),
+    "trackers.CBIoUTracker": ((0.533, 0.618, 0.744, 6), (0.539, 0.714, 0.794, 13), (0.667, 0.597, 0.813, 0)),
+    "trackers.OCSORTTracker": ((0.488, 0.571, 0.680, 3), (0.511, 0.686, 0.737, 14), (0.661, 0.681, 0.832, 0)),
+    "trackers.BoTSORTTracker": ((0.534, 0.632, 0.745, 4), (0.536, 0.715, 0.790, 13), (0.667, 0.597, 0.813, 0)),
+    "trackers.SORTTracker": ((0.441, 0.563, 0.553, 8), (0.520, 0.705, 0.758, 12), (0.625, 0.479, 0.765, 0)),
+}
+"""HOTA, MOTA, IDF1 and identity switches of public trackers on `SEQUENCES`, each with its default parameters.
+
+trackers 2.6.1, supervision 0.26.1, bytetracker 0.3.2; the last gives its filter's boxes instead of the detections.
+"""
+
+
+def ours(options: TrackerOptions | None = None) -> Maker:
+    """This project's tracker."""
+
+    def make(_fps: float) -> Step:
+        tracker = ByteTracker(options or TrackerOptions())
+
+        def step(seen: Boxes, pts_ns: int) -> tuple[Floats, Integers]:
+            update = tracker.update(seen.xyxy, seen.confidence, np.zeros(len(seen.xyxy), np.int64), pts_ns=pts_ns)
+            return seen.xyxy, update.track_id
+
+        return step
+
+    return make
+
+
+def installed_peers() -> dict[str, Maker]:
+    """Public trackers that can be run here."""
+    if find_spec("supervision") is None:
+        return {}
+    peers: dict[str, Maker] = {}
+    if find_spec("trackers") is not None:
+        package = import_module("trackers")
+        for name in ("ByteTrackTracker", "CBIoUTracker", "OCSORTTracker", "BoTSORTTracker", "SORTTracker"):
+            peers[f"trackers.{name}"] = _peer(getattr(package, name), method="update")
+    if (byte_track := getattr(import_module("supervision"), "ByteTrack", None)) is not None:
+        peers["supervision.ByteTrack"] = _peer(byte_track, method="update_with_detections")
+    return peers
+
+
+def _peer(tracker_class: Callable[..., object], *, method: str) -> Maker:
+    detections_class: Any = import_module("supervision").Detections
+
+    def make(fps: float) -> Step:
+        update = getattr(tracker_class(frame_rate=fps), method)
+
+        def step(seen: Boxes, _pts_ns: int) -> tuple[Floats, Integers]:
+            class_id = np.zeros(len(seen.xyxy), np.int64)
+            found = update(detections_class(xyxy=seen.xyxy, confidence=seen.confidence, class_id=class_id))
+            return found.xyxy, found.tracker_id
+
+        return step
+
+    return make
+
+
+def tracks_of(sequence: Sequence, maker: Maker, *, every: int = 1) -> Boxes:
+    """The boxes with an id that a tracker gives for the sequence's detections, of every so many frames."""
+    step = maker(sequence.fps / every)
+    rows = []
+    for frame in range(1, sequence.frame_count + 1, every):
+        seen = sequence.detections.where(sequence.detections.frame == frame)
+        xyxy, identity = step(seen, sequence.pts_ns(frame))
+        known = identity >= 0
+        count = int(known.sum())
+        rows.append(Boxes(np.full(count, frame), identity[known], xyxy[known], np.ones(count, np.float32)))
+    return Boxes(*(np.concatenate(column) for column in zip(*rows, strict=True)))
+
+
+def scores_of(sequence: Sequence, maker: Maker, *, every: int = 1) -> Scores:
+    """Scores of a tracker on a sequence."""
+    frames = range(1, sequence.frame_count + 1, every)
+    return score(tracks_of(sequence, maker, every=every), truth=sequence.truth, frames=frames)
+
+
+def milliseconds_a_frame(sequence: Sequence, maker: Maker) -> float:
+    """Time of one pass, frames already cut out."""
+    frames = [
+        (sequence.detections.where(sequence.detections.frame == frame), sequence.pts_ns(frame))
+        for frame in range(1, sequence.frame_count + 1)
+    ]
+    step = maker(sequence.fps)
+    started = time.perf_counter()
+    for seen, pts_ns in frames:
+        step(seen, pts_ns)
+    return (time.perf_counter() - started) / len(frames) * 1e3
+
+
+def print_scores(sequences: list[Sequence], *, peers: dict[str, Maker]) -> None:
+    """One line a tracker: HOTA, MOTA, IDF1 and identity switches for each sequence."""
+    print(f"{'':34}" + "".join(f"{sequence.name:>28}" for sequence in sequences))
+    print(f"{'':34}" + f"{'HOTA':>9} {'MOTA':>5} {'IDF1':>5} {'IDsw':>5} " * len(sequences))
+    for name, maker in {"sightline": ours(), "sightline, every 2nd frame": ours()}.items():
+        every = 2 if "2nd" in name else 1
+        _print_line(name, [scores_of(sequence, maker, every=every) for sequence in sequences])
+    for name, measured in MEASURED.items():
+        if name in peers:
+            _print_line(name, [scores_of(sequence, peers[name]) for sequence in sequences])
+        else:
+            _print_line(f"{name} (noted)", [Scores(*figures) for figures in measured])
+
+
+def _print_line(name: str, scores: list[Scores]) -> None:
+    cells = (f"{one.hota:9.3f} {one.mota:5.3f} {one.idf1:5.3f} {one.switches:5d} " for one in scores)
+    print(f"{name:34}" + "".join(cells))
+
+
+def print_speed(sequences: list[Sequence], *, peers: dict[str, Maker], rounds: int = 9) -> None:
+    """Median of rounds in which every tracker runs once, and the median ratio of each peer's time to ours."""
+    for sequence in sequences:
+        per_frame = len(sequence.detections.frame) / sequence.frame_count
+        print(f"\n{sequence.name}, {per_frame:.1f} boxes a frame, milliseconds a frame")
+        all_of_them = {"sightline": ours(), **peers}
+        passes = [
+            {name: milliseconds_a_frame(sequence, maker) for name, maker in all_of_them.items()} for _ in range(rounds)
+        ]
+        for name in all_of_them:
+            ratio = median(one[name] / one["sightline"] for one in passes)
+            print(f"  {name:30} {median(one[name] for one in passes):7.3f}   {ratio:5.1f} x ours")
+
+
+def main(folder: Path) -> None:
+    """Prints scores and speed for the sequences in this folder."""
+    warnings.simplefilter("ignore")  # the peers deprecate themselves at length
+    sequences = [read_sequence(folder / name) for name in SEQUENCES]
+    peers = installed_peers()
+    print_scores(sequences, peers=peers)
+    print_speed(sequences, peers=peers)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,258 @@
+"""What becomes of ids: when they begin, last and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from sightline_plugins.track.bytetrack import ByteTracker
+from sightline_plugins.track.options import TrackerOptions
+from sightline_plugins.track.tracks import TrackState
+
+Row = tuple[float, float, float, float]
+CAR, TRUCK, PERSON = 2, 7, 0
+
+
+def box(x: float, y: float = 100, width: float = 40, height: float = 80) -> Row:
+    return (x, y, x + width, y + height)
+
+
+def feed(
+    tracker: ByteTracker,
+    *rows: Row,
+    seconds: float,
+    confidence: float | Iterable[float] = 0.9,
+    class_id: int | Iterable[int] = PERSON,
+) -> list[int]:
+    """Ids for these boxes."""
+    xyxy = np.array(rows, np.float32).reshape(-1, 4)
+    update = tracker.update(
+        xyxy,
+        np.broadcast_to(np.asarray(confidence, np.float32), len(rows)),
+        np.broadcast_to(np.asarray(class_id, np.int64), len(rows)),
+        pts_ns=round(seconds * 1e9),
+    )
+    ids: list[int] = update.track_id.tolist()
+    return ids
+
+
+@pytest.fixture
+def tracker() -> ByteTracker:
+    return ByteTracker(TrackerOptions())
+
+
+def test_objects_of_the_first_frame_have_ids_at_once(tracker: ByteTracker) -> None:
+    assert feed(tracker, box(0), box(200), seconds=0) == [1, 2]
+
+
+def test_an_object_that_comes_later_gets_its_id_when_seen_again(tracker: ByteTracker) -> None:
+    feed(tracker, seconds=0)
+
+    assert [feed(tracker, box(0), seconds=0.1), feed(tracker, box(2), seconds=0.2)] == [[-1], [1]]
+
+
+def test_a_detection_seen_once_never_gets_an_id(tracker: ByteTracker) -> None:
+    feed(tracker, seconds=0)
+    feed(tracker, box(0), seconds=0.1)
+    feed(tracker, seconds=0.2)
+
+    assert feed(tracker, box(0), seconds=0.3) == [-1]
+
+
+def test_one_hit_is_enough_when_asked_for() -> None:
+    tracker = ByteTracker(TrackerOptions(min_hits=1))
+    feed(tracker, seconds=0)
+
+    assert feed(tracker, box(0), seconds=0.1) == [1]
+
+
+def test_crossing_objects_keep_their_ids(tracker: ByteTracker) -> None:
+    for frame in range(60):
+        ids = feed(tracker, box(6 * frame), box(300 - 6 * frame, y=110), seconds=frame / 25)
+
+    assert ids == [1, 2]
+
+
+def test_a_doubtful_detection_keeps_a_track_alive(tracker: ByteTracker) -> None:
+    for frame in range(5):
+        feed(tracker, box(0), seconds=frame / 10)
+
+    assert [feed(tracker, box(0), seconds=0.5 + frame / 10, confidence=0.3) for frame in range(20)] == [[1]] * 20
+
+
+def test_a_doubtful_detection_starts_no_track(tracker: ByteTracker) -> None:
+    assert [feed(tracker, box(0), seconds=frame / 10, confidence=0.5) for frame in range(5)] == [[-1]] * 5
+
+
+def test_a_detection_below_the_low_threshold_is_ignored(tracker: ByteTracker) -> None:
+    feed(tracker, box(0), seconds=0)
+
+    assert feed(tracker, box(0), seconds=0.1, confidence=0.05) == [-1]
+
+
+@pytest.mark.parametrize("fps", [10, 30])
+@pytest.mark.parametrize(("away_seconds", "expected"), [(0.9, 1), (1.2, 2)])
+def test_a_lost_object_is_recognised_within_max_lost_only(fps: int, away_seconds: float, expected: int) -> None:
+    tracker = ByteTracker(TrackerOptions())
+    frames = range(round((1 + away_seconds) * fps) + 3)
+    for frame in frames:
+        visible = frame <= fps or frame >= fps + away_seconds * fps
+        ids = feed(tracker, *[box(0)] * visible, seconds=frame / fps)
+
+    assert ids == [expected]
+
+
+def test_a_track_given_up_is_reported_as_ended(tracker: ByteTracker) -> None:
+    feed(tracker, box(0), seconds=0)
+    feed(tracker, seconds=0.9)
+
+    update = tracker.update(
+        np.zeros((0, 4), np.float32), np.zeros(0, np.float32), np.zeros(0, np.int64), pts_ns=1_900_000_000
+    )
+
+    assert update.ended_ids.tolist() == [1]
+
+
+def test_an_object_out_of_sight_is_found_where_it_was_heading(tracker: ByteTracker) -> None:
+    for frame in range(20):
+        feed(tracker, box(8 * frame), seconds=frame / 25)
+    for frame in range(20, 35):
+        feed(tracker, seconds=frame / 25)
+
+    assert feed(tracker, box(8 * 35), seconds=35 / 25) == [1]
+
+
+def test_a_sudden_turn_is_followed_by_the_round_with_grown_boxes(tracker: ByteTracker) -> None:
+    for frame in range(5):
+        feed(tracker, box(0), seconds=frame / 10)
+
+    assert feed(tracker, box(36), seconds=0.5) == [1]
+
+
+def test_without_grown_boxes_a_sudden_turn_ends_the_track() -> None:
+    tracker = ByteTracker(TrackerOptions(wide_margin=0))
+    for frame in range(5):
+        feed(tracker, box(0), seconds=frame / 10)
+
+    assert feed(tracker, box(36), seconds=0.5) == [-1]
+
+
+@pytest.mark.parametrize("seconds_a_frame", [1 / 30, 1 / 10, 2.0])
+def test_a_standing_object_keeps_its_id_at_any_frame_rate(tracker: ByteTracker, seconds_a_frame: float) -> None:
+    for frame in range(8):
+        ids = feed(tracker, box(0), seconds=frame * seconds_a_frame)
+
+    assert ids == feed(tracker, box(0), seconds=8 * seconds_a_frame) != [-1]
+
+
+def test_the_same_motion_gives_the_same_ids_at_10_and_30_fps() -> None:
+    ids = {}
+    for fps in (10, 30):
+        tracker = ByteTracker(TrackerOptions())
+        ids[fps] = [
+            feed(tracker, box(90 * t), box(400 - 90 * t, y=120), box(200, y=30 * t), seconds=t)
+            for t in (frame / fps for frame in range(4 * fps))
+        ][:: fps // 10]
+
+    assert ids[10] == ids[30] == [[1, 2, 3]] * 40
+
+
+def test_a_flip_between_alike_classes_keeps_the_id(tracker: ByteTracker) -> None:
+    ids = [
+        feed(tracker, box(0, width=100), seconds=n / 10, class_id=kind)
+        for n, kind in enumerate([CAR, TRUCK, CAR, TRUCK])
+    ]
+
+    assert ids == [[1]] * 4
+
+
+def test_a_person_in_front_of_a_car_does_not_take_its_id(tracker: ByteTracker) -> None:
+    car = box(0, width=160)
+    for frame in range(3):
+        feed(tracker, car, seconds=frame / 10, class_id=CAR)
+
+    assert feed(tracker, box(60, width=50), seconds=0.3, class_id=PERSON) == [-1]
+
+
+def test_a_mismatch_weight_of_0_separates_classes() -> None:
+    tracker = ByteTracker(TrackerOptions(class_mismatch_weight=0))
+    feed(tracker, box(0), seconds=0, class_id=CAR)
+
+    assert feed(tracker, box(0), seconds=0.1, class_id=TRUCK) == [-1]
+
+
+def test_a_mismatch_weight_of_1_ignores_classes() -> None:
+    tracker = ByteTracker(TrackerOptions(class_mismatch_weight=1))
+    feed(tracker, box(0), seconds=0, class_id=CAR)
+
+    assert feed(tracker, box(20), seconds=0.1, class_id=PERSON) == [1]
+
+
+def test_states_follow_a_track_from_tentative_to_lost(tracker: ByteTracker) -> None:
+    feed(tracker, seconds=0)
+    states: list[int] = []
+    for second, rows in enumerate([[box(0)], [box(0)], [], [box(0)]]):
+        feed(tracker, *rows, seconds=0.1 * (second + 1))
+        states += tracker.tracks.state.tolist()
+
+    assert states == [TrackState.TENTATIVE, TrackState.TRACKED, TrackState.LOST, TrackState.TRACKED]
+
+
+def random_frames(count: int, *, seed: int) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+    """A crowd that wanders, with misses, false alarms and changing confidence."""
+    random = np.random.default_rng(seed)
+    corner, step = random.uniform(0, 400, (15, 2)), random.uniform(-6, 6, (15, 2))
+    frames = []
+    for _ in range(count):
+        corner += step
+        seen = corner[random.random(15) > 0.2] + random.normal(0, 2, (1, 2))
+        corners = np.concatenate([seen, random.uniform(0, 400, (3, 2))])
+        xyxy = np.concatenate([corners, corners + np.array([40, 80])], axis=1).astype(np.float32)
+        frames.append((xyxy, random.uniform(0.2, 1, len(xyxy)).astype(np.float32)))
+    return frames
+
+
+def ids_of(frames: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]) -> list[list[int]]:
+    tracker = ByteTracker(TrackerOptions())
+    return [
+        feed(tracker, *xyxy.tolist(), seconds=n / 10, confidence=confidence)
+        for n, (xyxy, confidence) in enumerate(frames)
+    ]
+
+
+def test_an_id_is_never_used_twice_in_a_frame_nor_again_after_its_end() -> None:
+    tracker, ended, greatest = ByteTracker(TrackerOptions()), set[int](), 0
+    for n, (xyxy, confidence) in enumerate(random_frames(300, seed=1)):
+        update = tracker.update(xyxy, confidence, np.zeros(len(xyxy), np.int64), pts_ns=n * 100_000_000)
+        ids = update.track_id[update.track_id > 0].tolist()
+        ended.update(update.ended_ids.tolist())
+        fresh = sorted(one for one in ids if one > greatest)
+        assert len(set(ids)) == len(ids)
+        assert not ended.intersection(ids)
+        assert fresh == list(range(greatest + 1, greatest + 1 + len(fresh)))
+        greatest += len(fresh)
+    assert ended
+
+
+def test_the_same_detections_give_the_same_ids_again() -> None:
+    frames = random_frames(100, seed=2)
+
+    assert ids_of(frames) == ids_of(frames)
+
+
+def test_the_order_of_detections_does_not_change_who_is_who() -> None:
+    frames = random_frames(100, seed=3)
+    orders = [np.random.default_rng(n).permutation(len(xyxy)) for n, (xyxy, _) in enumerate(frames)]
+    shuffled = ids_of(
+        [(xyxy[order], confidence[order]) for (xyxy, confidence), order in zip(frames, orders, strict=True)]
+    )
+    pairs = {
+        (one, other)
+        for ids, order, others in zip(ids_of(frames), orders, shuffled, strict=True)
+        for one, other in zip(np.array(ids)[order].tolist(), others, strict=True)
+    }
+
+    assert len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})
