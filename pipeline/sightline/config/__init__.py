@@ -1,1 +1,21 @@
 """YAML to elements, and every mistake in it with its place."""
+
+from sightline.config.load import (
+    check_description,
+    description_from,
+    load_description,
+    parse_steps,
+    source_from,
+)
+from sightline.config.problems import InvalidConfiguration, LocatedProblem, Place
+
+__all__ = [
+    "InvalidConfiguration",
+    "LocatedProblem",
+    "Place",
+    "check_description",
+    "description_from",
+    "load_description",
+    "parse_steps",
+    "source_from",
+]

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationInfo
+from pydantic.fields import FieldInfo
 
 BASE_FOLDER = "base_folder"
 """Key of the validation context that holds the folder inputs are relative to."""
+
+
+class PathRole(Enum):
+    """What a path in a field is for, so that checks can look at all of them alike."""
+
+    INPUT = "a file that is read"
+    INPUT_URI = "a URL, or a file that is read"
+    OUTPUT = "a file that is written"
+
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 
@@ -29,14 +41,38 @@ def _url_or_below_base(uri: str, info: ValidationInfo) -> str:
     return uri if is_url(uri) else str(_below_base(Path(uri), info))
 
 
-InputPath = Annotated[Path, AfterValidator(_below_base)]
+InputPath = Annotated[Path, AfterValidator(_below_base), PathRole.INPUT]
 """A file that is read: relative to the YAML file, or to the working directory when there is none."""
 
-InputUri = Annotated[str, StringConstraints(min_length=1), AfterValidator(_url_or_below_base)]
+InputUri = Annotated[str, StringConstraints(min_length=1), AfterValidator(_url_or_below_base), PathRole.INPUT_URI]
 """A URL, or a file as `InputPath` takes it."""
 
-OutputPath = Annotated[str, StringConstraints(min_length=1)]
+OutputPath = Annotated[str, StringConstraints(min_length=1), PathRole.OUTPUT]
 """A file that is written: relative to the working directory; `{stream}` stands for the stream's name."""
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 """A number from 0 to 1."""
+
+
+def paths_of(model: BaseModel) -> Iterator[tuple[str, PathRole, str]]:
+    """The paths in the fields of a model: YAML key, what it is for, and the path; lists give one each."""
+    for name, field in type(model).model_fields.items():
+        role = role_of(field)
+        value = getattr(model, name)
+        if role is not None and value is not None:
+            for path in value if isinstance(value, tuple | list) else (value,):
+                if isinstance(path, str | Path):
+                    yield field.alias or name, role, str(path)
+
+
+def role_of(field: FieldInfo) -> PathRole | None:
+    """What the path in a field is for; None when the field holds none."""
+    return _role(field.metadata, field.annotation)
+
+
+def _role(metadata: Iterable[object], annotation: object) -> PathRole | None:
+    own = next((item for item in metadata if isinstance(item, PathRole)), None)
+    if own is not None:
+        return own
+    inner = (_role(getattr(part, "__metadata__", ()), part) for part in get_args(annotation))
+    return next((role for role in inner if role is not None), None)

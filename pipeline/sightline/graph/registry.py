@@ -10,11 +10,24 @@ from typing import TypeVar
 from sightline.errors import ConfigurationError, UnknownElement
 from sightline.graph.element import Element
 from sightline.graph.source import SourceElement
+from sightline.redaction import redact
 
 ELEMENTS = "sightline.elements"
 SOURCES = "sightline.sources"
 
 _Described = TypeVar("_Described", Element, SourceElement)
+_BROKEN_MODULE = (
+    ImportError,
+    AttributeError,
+    LookupError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What importing somebody's module raises when it does not fit this machine or this version."""
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
@@ -32,8 +45,8 @@ class Registry:
         elements: Mapping[str, EntryPoint] | None = None,
         sources: Mapping[str, EntryPoint] | None = None,
     ) -> None:
-        self._elements = _installed(ELEMENTS) if elements is None else elements
-        self._sources = _installed(SOURCES) if sources is None else sources
+        self._elements = _installed(ELEMENTS) if elements is None else _alone(elements)
+        self._sources = _installed(SOURCES) if sources is None else _alone(sources)
 
     @property
     def element_names(self) -> list[str]:
@@ -46,9 +59,8 @@ class Registry:
         return sorted(self._sources)
 
     def package(self, name: str) -> str:
-        """The distribution that offers the element or source of that name."""
-        entry = self._elements.get(name) or self._sources[name]
-        return entry.dist.name if entry.dist is not None else "unknown"
+        """The distribution that offers the element or source of that name; several, joined, when they clash."""
+        return ", ".join(_package(entry) for entry in self._elements.get(name) or self._sources[name])
 
     def element(self, name: str) -> type[Element]:
         """The element of that name. Raises UnknownElement, or ConfigurationError when it can not be loaded."""
@@ -63,25 +75,61 @@ class Registry:
         return _load(self._sources[name], SourceElement)
 
     def source_for(self, uri: str) -> type[SourceElement]:
-        """The kind of source that reads that URI. Raises ConfigurationError when none does."""
+        """The kind of source that reads that URI. Raises ConfigurationError when none does.
+
+        A kind that can not be loaded keeps the others from nothing; it is named when no other one reads the URI.
+        """
+        broken: list[str] = []
         for name in self.source_names:
-            kind = self.source(name)
+            try:
+                kind = self.source(name)
+            except ConfigurationError as error:
+                broken.append(str(error))
+                continue
             if kind.accepts(uri):
                 return kind
-        raise ConfigurationError(
-            f"no installed kind of source reads {uri!r}; known kinds: {', '.join(self.source_names)}"
-        )
+        known = f"known kinds: {', '.join(self.source_names) or 'none'}"
+        raise ConfigurationError("; ".join([f"no installed kind of source reads {redact(uri)!r}; {known}", *broken]))
+
+    def broken(self) -> list[str]:
+        """Why those entry points that can not be loaded can not; loads all of them."""
+        reasons = []
+        for names, load in ((self.element_names, self.element), (self.source_names, self.source)):
+            for name in names:
+                try:
+                    load(name)
+                except ConfigurationError as error:
+                    reasons.append(str(error))
+        return reasons
 
 
-def _installed(group: str) -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=group)}
+def _installed(group: str) -> dict[str, list[EntryPoint]]:
+    """Entry points by name; found twice through the same package (on the path twice), it is one."""
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=group):
+        others = found.setdefault(entry.name, [])
+        if all((entry.value, _package(entry)) != (other.value, _package(other)) for other in others):
+            others.append(entry)
+    return found
 
 
-def _load(entry: EntryPoint, base: type[_Described]) -> type[_Described]:
-    package = entry.dist.name if entry.dist is not None else entry.value
+def _alone(entries: Mapping[str, EntryPoint]) -> dict[str, list[EntryPoint]]:
+    return {name: [entry] for name, entry in entries.items()}
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else "unknown"
+
+
+def _load(entries: list[EntryPoint], base: type[_Described]) -> type[_Described]:
+    entry = entries[0]
+    package = _package(entry)
+    if len(entries) > 1:
+        packages = " and ".join(_package(other) for other in entries)
+        raise ConfigurationError(f"{entry.name!r} is offered by the packages {packages}: uninstall all but one")
     try:
         loaded = entry.load()
-    except (ImportError, AttributeError) as error:
+    except _BROKEN_MODULE as error:
         raise ConfigurationError(f"{entry.name!r} of package {package} can not be loaded: {error}") from error
     if not (isinstance(loaded, type) and issubclass(loaded, base)):
         raise ConfigurationError(f"{entry.name!r} of package {package} is no {base.__name__}: {entry.value}")

@@ -1,0 +1,111 @@
+"""What can be told of a whole pipeline before anything runs: streams, ids, files, devices, who needs what of whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from sightline.config.capabilities import unmet_needs
+from sightline.config.files import file_problems
+from sightline.config.nodes import Node, Scalar, walk
+from sightline.config.problems import Key, LocatedProblem, Place, allowed
+from sightline.config.steps import UnreadStep
+from sightline.devices import Device, resolve_device
+from sightline.errors import ConfigurationError, SightlineError
+from sightline.graph.element import CheckContext, Element
+from sightline.graph.outputs import Outputs
+from sightline.graph.registry import Registry, suggest
+from sightline.graph.streams import matching
+from sightline.graph.tree import PipelineDescription, Step, identify
+
+Found = tuple[Key, str]
+
+
+def problems_of(
+    description: PipelineDescription,
+    *,
+    registry: Registry,
+    outputs: Outputs,
+    root: Node | None,
+    hide: Callable[[str], str] = str,
+) -> Iterator[LocatedProblem]:
+    """Every mistake that the parts do not show by themselves; `root` is the tree that gives the places."""
+    device, found = _device(description.device)
+    context = CheckContext(device=device, streams=tuple(description.sources), outputs=outputs)
+    elements = list(placed(description.steps))
+    found += [
+        *_emptiness(description, in_file=root is not None),
+        *_doubled_ids(description, elements),
+        *_streams(elements, context.streams),
+    ]
+    found += [*file_problems(description, elements, outputs)]
+    found += [*unmet_needs(description.steps, streams=context.streams, registry=registry)]
+    seen = {key for key, _ in found}
+    for key, element in elements:
+        found += [one for one in _own(element, key, context) if one[0] not in seen]
+    for key, message in found:
+        yield LocatedProblem(place_of(root, key), key, hide(message))
+
+
+def place_of(root: Node | None, key: Key) -> Place:
+    """Where the value of a key path stands, or as much of the path as there is."""
+    if root is None:
+        return Place()
+    _, node, key_place = list(walk(root, key))[-1]
+    return node.place if isinstance(node, Scalar) and node.value is not None else key_place
+
+
+def placed(steps: Iterable[Step], key: Key = ("pipeline",)) -> Iterator[tuple[Key, Element]]:
+    """Every element below the steps with its key path, in the order of the description."""
+    for number, step in enumerate(steps):
+        if isinstance(step, Element):
+            yield (*key, number, step.name), step
+        else:
+            for name, branch in step.branches.items():
+                yield from placed(branch, (*key, number, step.name, name))
+
+
+def _device(name: str) -> tuple[Device, list[Found]]:
+    try:
+        return resolve_device(name), []
+    except ConfigurationError as error:
+        return Device(), [(("device",), str(error))]
+
+
+def _emptiness(description: PipelineDescription, *, in_file: bool) -> Iterator[Found]:
+    if not description.sources:
+        yield ("sources",), "there are no sources: name at least one stream, as in `sources: {gate: gate.mp4}`"
+    if in_file and not description.steps:
+        yield ("pipeline",), "there are no steps: list at least one, as in `pipeline: [detect: {model: ...}]`"
+
+
+def _doubled_ids(description: PipelineDescription, elements: list[tuple[Key, Element]]) -> Iterator[Found]:
+    first: dict[str, Key] = {}
+    for (identity, _), (key, element) in zip(identify(description.steps), elements, strict=True):
+        if identity in first:
+            of = ".".join(str(part) for part in first[identity])
+            shown = (*key, "id") if element.id is not None else key
+            yield shown, f"the id {identity!r} is already that of {of}: every step has its own"
+        first.setdefault(identity, key)
+
+
+def _streams(elements: list[tuple[Key, Element]], streams: tuple[str, ...]) -> Iterator[Found]:
+    for key, element in elements:
+        for number, glob in enumerate(element.streams or ()):
+            if streams and not any(fnmatchcase(name, glob) for name in streams):
+                near = suggest(glob, streams) or f"; streams: {allowed(streams)}"
+                yield (*key, "streams", number), f"no stream matches {glob!r}{near}"
+        if element.streams == ():
+            yield (*key, "streams"), "is empty, so that the step works on no stream: leave it out for all streams"
+
+
+def _own(element: Element, key: Key, context: CheckContext) -> Iterator[Found]:
+    if isinstance(element, UnreadStep):
+        return
+    own = replace(context, streams=matching(element.streams, context.streams))
+    try:
+        for problem in element.check(own):
+            yield (*key, *problem.key), problem.message
+    except SightlineError as error:
+        yield key, str(error)

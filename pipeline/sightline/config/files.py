@@ -1,0 +1,76 @@
+"""The files of a pipeline: inputs that are there, outputs inside their folder that do not overwrite each other."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sightline.config.problems import Key, dotted
+from sightline.errors import OutputError
+from sightline.graph.element import Element
+from sightline.graph.fields import PathRole, is_url, paths_of
+from sightline.graph.outputs import Outputs
+from sightline.graph.registry import suggest
+from sightline.graph.streams import matching
+from sightline.graph.tree import PipelineDescription
+
+Found = tuple[Key, str]
+
+
+def file_problems(
+    description: PipelineDescription, elements: Sequence[tuple[Key, Element]], outputs: Outputs
+) -> Iterator[Found]:
+    """Inputs that are missing, outputs outside the output folder, and files that two would write."""
+    for name, source in description.sources.items():
+        for field, role, path in paths_of(source):
+            yield from _missing(("sources", name, field), role, path)
+    taken = _read_by_sources(description)
+    for key, element in elements:
+        for field, role, path in paths_of(element):
+            if role is PathRole.OUTPUT:
+                streams = matching(element.streams, description.sources)
+                yield from _written((*key, field), path, streams, outputs, taken)
+            else:
+                yield from _missing((*key, field), role, path)
+
+
+def _missing(key: Key, role: PathRole, path: str) -> Iterator[Found]:
+    if role is PathRole.OUTPUT or (role is PathRole.INPUT_URI and (is_url(path) or glob.has_magic(path))):
+        return
+    if not Path(path).expanduser().exists():
+        yield key, f"there is no file {path}{_near(Path(path))}"
+
+
+def _near(path: Path) -> str:
+    try:
+        return suggest(path.name, [other.name for other in path.parent.iterdir()])
+    except OSError:
+        return f"; the folder {path.parent} does not exist either" if not path.parent.is_dir() else ""
+
+
+def _read_by_sources(description: PipelineDescription) -> dict[Path, str]:
+    return {
+        Path(path).expanduser().absolute(): f"the source {name!r} reads it"
+        for name, source in description.sources.items()
+        for _, role, path in paths_of(source)
+        if role is not PathRole.OUTPUT and not is_url(path)
+    }
+
+
+def _written(
+    key: Key, template: str, streams: Sequence[str], outputs: Outputs, taken: dict[Path, str]
+) -> Iterator[Found]:
+    mine: dict[Path, str] = {}
+    for stream in streams if "{stream}" in template else (None,):
+        try:
+            path = outputs.path(template, stream=stream)
+        except OutputError as error:
+            yield key, str(error)
+            return
+        if path in taken:
+            yield key, f"{path} can not be written: {taken[path]}"
+            return
+        if path.suffix:
+            mine[path] = f"{dotted(key[:-1])} writes it too"
+    taken.update(mine)

@@ -1,0 +1,161 @@
+"""A mapping of options to a frozen model, and everything that keeps it from being one as located problems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from sightline.config.environment import Environment
+from sightline.config.nodes import Items, Node, Scalar, plain, replaced, walk
+from sightline.config.problems import Key, LocatedProblem, Place, allowed
+from sightline.config.wording import WRONG_KIND, wording
+from sightline.graph.fields import BASE_FOLDER
+from sightline.graph.registry import suggest
+
+_Model = TypeVar("_Model", bound=BaseModel)
+_Error = Mapping[str, Any]
+
+_WANTS_TEXT = frozenset({"string_type", "path_type"})
+_OPTIONS_OF_ALL = ("id", "streams", "realtime")
+
+
+class Validator:
+    """Makes models of nodes; collects the problems. `base_folder` is what relative input paths start at."""
+
+    def __init__(self, environment: Environment, *, base_folder: Path | None) -> None:
+        self.problems: list[LocatedProblem] = []
+        self.hide = environment.hide
+        self._context = {BASE_FOLDER: base_folder}
+
+    def model(self, model: type[_Model], node: Node, *, key: Key, place: Place) -> _Model | None:
+        """The model that a node describes, or None when it has mistakes; `place` is where missing options are noted."""
+        try:
+            return model.model_validate(plain(node), context=self._context)
+        except ValidationError as error:
+            errors = error.errors(include_url=False, include_input=False)
+        as_text = _variables_as_text(node, errors)
+        if as_text is not node:
+            return self.model(model, as_text, key=key, place=place)
+        for problem in self._problems(model, node, errors, place):
+            self.problems.append(replace(problem, key=(*key, *problem.key)))
+        return None
+
+    def _problems(
+        self, model: type[BaseModel], node: Node, errors: Sequence[_Error], place: Place
+    ) -> Iterator[LocatedProblem]:
+        by_path: dict[Key, list[_Error]] = {}
+        for error in errors:
+            by_path.setdefault(list(walk(node, error["loc"]))[-1][0], []).append(error)
+        for path, group in by_path.items():
+            if _is_other_alternative(path, group, by_path):
+                continue
+            _, value, key_place = list(walk(node, path))[-1]
+            yield from self._options(model, path, group, key_place if path else place)
+            yield from self._values(path, group, value)
+
+    def _options(
+        self, model: type[BaseModel], path: Key, group: Sequence[_Error], place: Place
+    ) -> Iterator[LocatedProblem]:
+        for error in group:
+            if error["type"] == "extra_forbidden":
+                known = option_names(model, error["loc"][:-1])
+                near = suggest(str(error["loc"][-1]), known)
+                yield LocatedProblem(place, path, f"there is no such option{near or '.'} Allowed: {allowed(known)}")
+            elif error["type"] == "missing" and not _is_entry(error):
+                yield LocatedProblem(place, (*path, error["loc"][-1]), _required(model, error["loc"]))
+
+    def _values(self, path: Key, group: Sequence[_Error], value: Node) -> Iterator[LocatedProblem]:
+        wrong = [error for error in group if error["type"] not in ("extra_forbidden", "missing")]
+        wrong += [error for error in group if error["type"] == "missing" and _is_entry(error)][-1:]
+        meant = [error for error in wrong if error["type"] not in WRONG_KIND] or wrong
+        messages = list(dict.fromkeys(self._message(error, value) for error in meant))
+        if messages:
+            first, *others = messages
+            text = first + "".join(f", or {other.removeprefix('must be ')}" for other in others)
+            yield LocatedProblem(value.place, path, text)
+
+    def _message(self, error: _Error, value: Node) -> str:
+        kind = error["type"]
+        if isinstance(value, Scalar) and value.variables:
+            return _about_variable(error, value.variables[0])
+        if kind == "missing" and isinstance(value, Items):
+            return f"must have {error['loc'][-1] + 1} entries, not {len(value.items)}"
+        message = wording(kind, error.get("ctx", {}), error["msg"])
+        if kind in ("literal_error", "enum") and isinstance(value, Scalar):
+            words = message.removeprefix("must be ").replace(" or ", ", ").split(", ")
+            return message + suggest(str(value.value), words)
+        if kind == "string_type" and isinstance(value, Scalar) and value.value is not None:
+            return f'{message}: put it in quotes, "{value.text}"'
+        return self.hide(message)
+
+
+def option_names(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
+    """The options that a model, or a model inside it at that path of fields, knows; those of all elements last."""
+    models = _models_at(model, path)
+    names = dict.fromkeys(field.alias or name for found in models for name, field in found.model_fields.items())
+    return sorted(names, key=lambda name: name in _OPTIONS_OF_ALL)
+
+
+def _inside(model: type[BaseModel], part: str | int) -> list[type[BaseModel]]:
+    for name, field in model.model_fields.items():
+        if part in (name, field.alias):
+            return _models_in(field.annotation)
+    return [model]
+
+
+def _models_in(annotation: object) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models_in(argument)]
+
+
+def _required(model: type[BaseModel], path: Sequence[str | int]) -> str:
+    for found in _models_at(model, path[:-1]):
+        for name, field in found.model_fields.items():
+            if path[-1] in (name, field.alias) and field.description:
+                return f"is required: {_first_sentence(field.description)}"
+    return "is required"
+
+
+def _models_at(model: type[BaseModel], path: Sequence[str | int]) -> list[type[BaseModel]]:
+    models = [model]
+    for part in path:
+        models = [inner for outer in models for inner in _inside(outer, part)] or models
+    return models
+
+
+def _is_entry(error: _Error) -> bool:
+    """Whether what is missing is an entry of a list of fixed length."""
+    return bool(error["loc"]) and isinstance(error["loc"][-1], int)
+
+
+def _first_sentence(text: str) -> str:
+    sentence = " ".join(text.split()).split(". ")[0].rstrip(".")
+    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
+
+
+def _about_variable(error: _Error, variable: str) -> str:
+    if error["type"] in ("value_error", "assertion_error"):
+        return f"the value of ${{{variable}}} is not allowed here"
+    return f"{wording(error['type'], error.get('ctx', {}), error['msg'])} (the value comes from ${{{variable}}})"
+
+
+def _is_other_alternative(path: Key, group: Sequence[_Error], by_path: Mapping[Key, object]) -> bool:
+    """Whether these errors only say that the value is not of another kind, while a deeper one says what is wrong."""
+    deeper = any(len(other) > len(path) and other[: len(path)] == path for other in by_path)
+    return deeper and all(error["type"] in WRONG_KIND for error in group)
+
+
+def _variables_as_text(node: Node, errors: Sequence[_Error]) -> Node:
+    """The tree with those values of variables taken as texts that were read as numbers where a text is wanted."""
+    for error in errors:
+        path, value, _ = list(walk(node, error["loc"]))[-1]
+        if error["type"] not in _WANTS_TEXT or not isinstance(value, Scalar):
+            continue
+        if value.variables and not isinstance(value.value, str):
+            node = replaced(node, path, replace(value, value=value.text))
+    return node
