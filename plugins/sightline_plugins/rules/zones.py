@@ -1,0 +1,222 @@
+"""`zones`: who is in which part of the picture, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sightline.graph import Capability, Element, Operator, Site
+from sightline.media import Batch, Event, Objects, Overlay, Stream
+from sightline.media.frame import NANOSECONDS
+from sightline.media.time import Duration
+from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, inside_polygons, stack_polygons
+from sightline_plugins.rules.shapes import Anchor, Point, anchor_fractions, groups, in_pixels, require_fractions
+from sightline_plugins.rules.stays import Change, Happening, StayKeeper, StayOptions, ZoneFigures
+
+
+class Zone(BaseModel):
+    """A part of the picture."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+
+    polygon: Annotated[tuple[Point, ...], Field(min_length=3)]
+    """Its corners, [[x, y], ...]; what lies inside is told by the even-odd rule."""
+    classes: tuple[str, ...] | None = None
+    """Labels of the objects that count; all when not given."""
+    anchor: Anchor = "bottom"
+    """The point of the box that has to be inside."""
+    dwell: Duration | None = None
+    """Tell once when an object has stayed this long."""
+    limit: Annotated[int, Field(ge=0)] | None = None
+    """Tell when more objects than this are inside, and when they no longer are."""
+    limit_after: Duration = 0
+    """How long the number inside has to be above, or no longer above, the limit."""
+
+    @property
+    def stay_options(self) -> StayOptions:
+        """What the keeper of stays needs to know."""
+        return StayOptions(dwell_ns=self.dwell, limit=self.limit, limit_after_ns=self.limit_after)
+
+
+class Zones(Element):
+    """Say which tracked objects enter and leave parts of the picture, how many are inside, and how long they stay.
+
+    An object is inside when its anchor is. Entering and leaving are events `zone` with `direction` (`enter`, `leave`),
+    `track_id` and, when it leaves, `dwell_seconds`. With `dwell`, an event `dwell` tells once that an object has stayed
+    that long; with `limit`, an event `crowd` tells that a zone became `crowded` or `cleared`. The numbers inside and
+    the visitors (different tracks that entered) are drawn by `draw`, and stand with the mean stay in the report.
+
+    A track that vanishes inside has left once it has been `gone` for some time, and its stay ended when it vanished: a
+    longer time bridges occlusions, a shorter one tells sooner. A stay that lasts to the end of the stream ends there,
+    without an event.
+
+    ```yaml
+    - zones: {plaza: {polygon: [[0.2, 0.4], [0.8, 0.4], [0.8, 0.9], [0.2, 0.9]], classes: [person], dwell: 10s}}
+    ```
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Zone] = Field(init=False)
+
+    name: ClassVar[str] = "zones"
+    needs: ClassVar[frozenset[Capability]] = frozenset({Capability.TRACKS})
+    gives: ClassVar[frozenset[Capability]] = frozenset({Capability.EVENTS})
+
+    pixels: bool = False
+    """Coordinates are pixels of the picture instead of fractions of it."""
+    gone: Duration = 2_000_000_000
+    """A track not seen for this long has left."""
+
+    @property
+    def zones(self) -> Mapping[str, Zone]:
+        """The zones by name."""
+        return self.__pydantic_extra__
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if not self.zones:
+            raise ValueError("no zone is given: write NAME: {polygon: [[x, y], [x, y], [x, y]]}")
+        if not self.pixels:
+            places = [
+                ((name, "polygon", number), point)
+                for name, zone in self.zones.items()
+                for number, point in enumerate(zone.polygon)
+            ]
+            require_fractions("zones", places)
+        return self
+
+    def build(self, site: Site) -> ZoneRule:
+        """Make the operator."""
+        del site
+        return ZoneRule(self.zones, pixels=self.pixels, gone_ns=self.gone)
+
+
+@dataclass(slots=True, eq=False)
+class _StreamZones:
+    """The zones of one stream: in pixels of its pictures, who is inside, and how they are drawn."""
+
+    size_wh: tuple[int, int]
+    polygons: Floats
+    points: tuple[tuple[tuple[float, float], ...], ...]
+    keeper: StayKeeper
+    drawn: tuple[tuple[int, int], ...] = ()
+    overlays: tuple[Overlay, ...] = ()
+
+
+class ZoneRule(Operator):
+    """Keeps the stays and figures of each stream."""
+
+    def __init__(self, zones: Mapping[str, Zone], *, pixels: bool, gone_ns: int) -> None:
+        self._zones = zones
+        self._pixels = pixels
+        self._gone_ns = gone_ns
+        self._names = list(zones)
+        self._fractions = anchor_fractions(zone.anchor for zone in zones.values())
+        self._streams: dict[Stream, _StreamZones] = {}
+        self._figures: dict[str, list[ZoneFigures]] = {}
+
+    def process(self, batch: Batch) -> Batch:
+        """Add what happened in the zones as events, and the zones with their counts as overlays."""
+        events: list[Event] = []
+        overlays: list[tuple[Overlay, ...]] = [()] * len(batch)
+        for stream, size_wh, rows in groups(batch):
+            state = self._state(stream, size_wh)
+            index = np.flatnonzero((batch.objects.track_id >= 0) & np.isin(batch.objects.frame, rows))
+            inside, counted = self._inside(batch.objects, index, polygons=state.polygons)
+            frame, track_id = batch.objects.frame[index], batch.objects.track_id[index]
+            bounds = np.searchsorted(frame, [[row, row + 1] for row in rows]).tolist()
+            for row, (first, last) in zip(rows, bounds, strict=True):
+                happened = state.keeper.update(
+                    batch.frames[row].pts_ns,
+                    inside=_presences(track_id[first:last], inside[first:last]),
+                    counted=_presences(track_id[first:last], counted[first:last]),
+                    visible=set(track_id[first:last].tolist()),
+                )
+                events += [self._event(happening, row, state) for happening in happened]
+                overlays[row] = self._overlays(state)
+        return batch.with_events(events).with_overlays(overlays)
+
+    def end_stream(self, stream: Stream) -> None:
+        """End the stays that are still open and forget the stream's tracks; its totals stay."""
+        state = self._streams.pop(stream, None)
+        if state is not None:
+            state.keeper.close()
+
+    def close(self) -> None:
+        """End all stays."""
+        for stream in list(self._streams):
+            self.end_stream(stream)
+
+    def totals(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        """What was counted: stream, zone, `entered`, `left`, `visitors`, `largest` and `mean_dwell_seconds`."""
+        return {
+            stream: {name: _summary(own) for name, own in zip(self._names, figures, strict=True)}
+            for stream, figures in self._figures.items()
+        }
+
+    def _inside(self, objects: Objects, index: npt.NDArray[np.intp], *, polygons: Floats) -> tuple[Mask, Mask]:
+        """Masks (N, Z) of tracked objects: whose anchor is in the zone, and those of them of the zone's classes."""
+        points = anchor_points(objects.xyxy[index], fractions=self._fractions)
+        inside = inside_polygons(points, polygons=polygons)
+        counted = inside
+        for number, zone in enumerate(self._zones.values()):
+            if zone.classes is not None:
+                counted = counted.copy() if counted is inside else counted
+                counted[:, number] &= objects.has_label(zone.classes)[index]
+        return inside, counted
+
+    def _event(self, happening: Happening, row: int, state: _StreamZones) -> Event:
+        name, change = self._names[happening.zone], happening.change
+        dwell_seconds = round(happening.dwell_ns / NANOSECONDS, 3)
+        if change in (Change.CROWDED, Change.CLEARED):
+            inside = state.keeper.figures[happening.zone].inside
+            return Event("crowd", name, row, {"state": change.value, "occupancy": inside})
+        if change is Change.DWELL:
+            return Event("dwell", name, row, {"track_id": happening.track_id, "dwell_seconds": dwell_seconds})
+        data: dict[str, str | int | float] = {"direction": change.value, "track_id": happening.track_id}
+        return Event("zone", name, row, data if change is Change.ENTER else {**data, "dwell_seconds": dwell_seconds})
+
+    def _state(self, stream: Stream, size_wh: tuple[int, int]) -> _StreamZones:
+        state = self._streams.get(stream)
+        if state is not None and state.size_wh == size_wh:
+            return state
+        figures = self._figures.setdefault(stream.name, [ZoneFigures() for _ in self._names])
+        corners = [in_pixels(zone.polygon, size_wh=size_wh, pixels=self._pixels) for zone in self._zones.values()]
+        points = tuple(tuple((x, y) for x, y in polygon.tolist()) for polygon in corners)
+        options = [zone.stay_options for zone in self._zones.values()]
+        keeper = StayKeeper(options, figures, self._gone_ns) if state is None else state.keeper
+        state = self._streams[stream] = _StreamZones(size_wh, stack_polygons(corners), points, keeper)
+        return state
+
+    def _overlays(self, state: _StreamZones) -> tuple[Overlay, ...]:
+        """The overlays for the present figures: the same ones until a figure changes."""
+        figures = state.keeper.figures
+        shown = tuple([(own.inside, own.visitors) for own in figures])
+        if shown != state.drawn:
+            state.drawn = shown
+            state.overlays = tuple(
+                Overlay("zone", name, points, (("inside", inside), ("visitors", visitors)))
+                for name, points, (inside, visitors) in zip(self._names, state.points, shown, strict=True)
+            )
+        return state.overlays
+
+
+def _presences(track_id: npt.NDArray[np.int64], inside: Mask) -> set[tuple[int, int]]:
+    rows, zones = np.nonzero(inside)
+    return set(zip(zones.tolist(), track_id[rows].tolist(), strict=True))
+
+
+def _summary(figures: ZoneFigures) -> dict[str, Any]:
+    mean_ns = figures.dwell_ns / figures.left if figures.left else 0
+    return {
+        "entered": figures.entered,
+        "left": figures.left,
+        "visitors": figures.visitors,
+        "largest": figures.largest,
+        "mean_dwell_seconds": round(mean_ns / NANOSECONDS, 3),
+    }
