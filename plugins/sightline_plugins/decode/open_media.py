@@ -1,0 +1,153 @@
+"""`open_media()`: the one place where an input is opened, with everything that keeps an input from doing harm.
+
+Protocols and formats come from allow-lists, pictures have a limit of pixels when they are probed and when they are
+decoded, and what comes over a network has time limits. Files are opened as `file:PATH`, so that no part of a path is
+taken for a protocol (`concat:`, `subfile,`, `data:`).
+
+A container belongs to the thread that opened it, until that thread has closed it: closing it from another one while
+a read is under way crashes the process.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import av
+import av.error
+from av.container import InputContainer
+from av.video.stream import VideoStream
+
+from sightline.graph.fields import is_url
+from sightline_plugins.decode.failures import failure, unreadable
+
+DEFAULT_MAX_PIXELS = 8192 * 4320
+
+PROTOCOLS: Mapping[str, tuple[str, ...]] = {
+    "file": ("file", "crypto"),
+    "http": ("http", "https", "tcp", "tls", "httpproxy", "crypto"),
+    "https": ("http", "https", "tcp", "tls", "httpproxy", "crypto"),
+    "rtmp": ("rtmp", "tcp"),
+    "rtmps": ("rtmps", "rtmp", "tls", "tcp"),
+    "rtp": ("rtp", "udp"),
+    "rtsp": ("rtsp", "rtp", "udp", "tcp"),
+    "rtsps": ("rtsps", "rtsp", "rtp", "udp", "tcp", "tls"),
+    "srt": ("srt",),
+    "tcp": ("tcp",),
+    "udp": ("udp",),
+}
+"""The schemes that are read, each with the protocols that FFmpeg may use for it."""
+
+FORMATS: tuple[str, ...] = (
+    *("mov", "matroska", "avi", "flv", "live_flv", "mpegts", "mpeg", "mpegvideo", "asf", "ogg", "mxf", "gxf", "nut"),
+    *("dv", "rm", "wtv", "ivf", "obu", "av1", "h261", "h263", "h264", "hevc", "vvc", "m4v", "vc1", "vc1test", "dirac"),
+    *("cavsvideo", "avs2", "avs3", "mjpeg", "mpjpeg", "gif", "apng", "yuv4mpegpipe", "hls", "rtsp", "rtp"),
+)
+"""The container formats that are read. Left out: formats that are not video, that turn any text into video, that run
+scripts (`concat`) or that name other inputs freely.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    """How an input is opened.
+
+    `stall_ns` is after how long without data a network input counts as lost. `live` inputs are probed as briefly as
+    possible. `demuxer` holds more options of the demuxer, `protocols` and `formats` replace the allow-lists.
+    """
+
+    max_pixels: int = DEFAULT_MAX_PIXELS
+    stall_ns: int = 10_000_000_000
+    live: bool = False
+    demuxer: Mapping[str, str] = field(default_factory=dict)
+    protocols: tuple[str, ...] | None = None
+    formats: tuple[str, ...] = FORMATS
+
+
+def scheme_of(uri: str) -> str:
+    """The scheme of a URL in lower case; `file` for a path."""
+    return uri.partition("://")[0].lower() if is_url(uri) else "file"
+
+
+def open_media(uri: str, *, stream: str, options: OpenOptions) -> InputContainer:
+    """Open a file or URL for reading; `stream` names it in errors.
+
+    Raises StreamUnreadable when it does not exist, is no video, is too large or is refused, and StreamLost when its
+    server can not be reached or broke off.
+    """
+    scheme = scheme_of(uri)
+    protocols = options.protocols or PROTOCOLS.get(scheme)
+    if protocols is None:
+        allowed = ", ".join(PROTOCOLS)
+        raise unreadable(f"the scheme {scheme!r} is not allowed; allowed are {allowed}", stream=stream, uri=uri)
+    demuxer = {
+        "protocol_whitelist": ",".join(protocols),
+        "format_whitelist": ",".join(options.formats),
+        "max_pixels": str(options.max_pixels),
+        **options.demuxer,
+    }
+    if options.live:
+        demuxer.setdefault("analyzeduration", "100000")
+    address, limits = (_file_address(uri, stream), None) if scheme == "file" else (uri, _limits(options))
+    try:
+        return av.open(address, "r", options=demuxer, metadata_errors="replace", timeout=limits)
+    except (av.error.FFmpegError, OSError) as error:
+        raise failure(error, stream=stream, uri=uri) from None
+
+
+def video_stream(container: InputContainer, *, number: int, stream: str, uri: str, options: OpenOptions) -> VideoStream:
+    """The video stream of that number (cover pictures do not count), ready to be decoded under the same limits.
+
+    All other streams are left unread. Raises StreamUnreadable when there is none, or when it is too large.
+    """
+    attached = av.stream.Disposition.attached_pic
+    found = [video for video in container.streams.video if not video.disposition & attached]
+    if not found:
+        raise unreadable("it holds no video (audio only, or nothing)", stream=stream, uri=uri)
+    if number >= len(found):
+        raise unreadable(
+            f"it has {len(found)} video stream(s), numbered from 0; there is no number {number}", stream=stream, uri=uri
+        )
+    chosen = found[number]
+    if chosen.codec_context is None:
+        raise unreadable("FFmpeg here has no decoder for it; convert it to H.264", stream=stream, uri=uri)
+    _check_size(chosen, stream=stream, uri=uri, options=options)
+    for other in container.streams:
+        if other.index != chosen.index:
+            other.discard = av.stream.Discard.all
+    chosen.codec_context.options = {"max_pixels": str(options.max_pixels)}
+    return chosen
+
+
+def _check_size(video: VideoStream, *, stream: str, uri: str, options: OpenOptions) -> None:
+    pixels = video.codec_context.width * video.codec_context.height
+    if pixels > options.max_pixels or (pixels == 0 and not options.live):
+        raise unreadable(
+            f"its pictures are larger than {options.max_pixels} pixels, or of no size; "
+            "if they are meant to be, raise max_pixels",
+            stream=stream,
+            uri=uri,
+        )
+
+
+def _limits(options: OpenOptions) -> tuple[float, float]:
+    """Seconds for opening and for each read; a read limit of t shows a stall after 2 t."""
+    return options.stall_ns / 1e9, options.stall_ns / 2e9
+
+
+def _file_address(uri: str, stream: str) -> str:
+    path = Path(unquote(urlsplit(uri).path)) if is_url(uri) else Path(uri)
+    try:
+        kind = path.stat().st_mode
+    except (OSError, ValueError):
+        raise unreadable("there is no such file; check the path", stream=stream, uri=uri) from None
+    if stat.S_ISDIR(kind):
+        raise unreadable("it is a folder; name a file", stream=stream, uri=uri)
+    if not stat.S_ISREG(kind):
+        raise unreadable("it is a pipe or device; only ordinary files and URLs are read", stream=stream, uri=uri)
+    if path.stat().st_size == 0:
+        raise unreadable("the file is empty", stream=stream, uri=uri)
+    return f"file:{path}"

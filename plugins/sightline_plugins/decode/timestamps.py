@@ -1,0 +1,86 @@
+"""Timestamps of one stream: exact nanoseconds, and repairs where a file has none or steps back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+_NANOSECONDS = 1_000_000_000
+_JUMP_NS = _NANOSECONDS
+DEFAULT_INTERVAL_NS = 40_000_000
+
+
+class Timestamps:
+    """Turns the decoder's timestamps, in presentation order, into nanoseconds that strictly rise.
+
+    A timestamp that rises is the exact value rounded to the nearest nanosecond. One that is missing is taken from
+    the decoding time, else it is the previous one plus the nominal interval; one that does not rise becomes the
+    previous one plus the nominal interval. A step back of more than a second is a clock that began anew: what
+    follows keeps its distances. The first repair is reported through `warn`.
+    """
+
+    def __init__(self, *, time_base: Fraction, interval_ns: int, warn: Callable[[str], None]) -> None:
+        self._scale = time_base.numerator * _NANOSECONDS
+        self._divisor = time_base.denominator
+        self._interval_ns = interval_ns
+        self._warn: Callable[[str], None] | None = warn
+        self._previous_ns: int | None = None
+        self._shift_ns = 0
+
+    def exact_ns(self, ticks: int) -> int:
+        """Nanoseconds of a timestamp in units of the time base, rounded to nearest, halves to even as `round` does."""
+        nanoseconds, rest = divmod(ticks * self._scale, self._divisor)
+        rest *= 2
+        return nanoseconds + (rest > self._divisor or (rest == self._divisor and nanoseconds & 1))
+
+    def ticks(self, nanoseconds: int) -> int:
+        """The last timestamp that is not after that time."""
+        return nanoseconds * self._divisor // self._scale
+
+    def next_ns(self, pts: int | None, dts: int | None) -> int:
+        """The time of the next frame, from its presentation and decoding timestamps in units of the time base."""
+        ticks = dts if pts is None else pts
+        previous = self._previous_ns
+        if ticks is None:
+            current = 0 if previous is None else self._repaired(previous, "has none")
+        else:
+            current = self.exact_ns(ticks) + self._shift_ns
+            if previous is not None and current <= previous:
+                repaired = self._repaired(previous, "steps back")
+                if previous - current > _JUMP_NS:
+                    self._shift_ns += repaired - current
+                current = repaired
+        self._previous_ns = current
+        return current
+
+    def _repaired(self, previous_ns: int, what: str) -> int:
+        if self._warn is not None:
+            self._warn(f"the timestamp after {previous_ns / _NANOSECONDS:.3f} s {what}; the nominal interval stands in")
+            self._warn = None
+        return previous_ns + self._interval_ns
+
+
+class RateLimit:
+    """Chooses frames by their timestamps so that at most `max_fps` a second remain, evenly.
+
+    Time is divided into slots of 1/max_fps; the first frame of each slot is taken. Slots begin a little early, so
+    that jitter and rounded timestamps do not push a frame over the border: by 29 %, a share at which no usual ratio
+    of two rates puts frames right onto the border.
+    """
+
+    _EARLY = Fraction(29, 100)
+
+    def __init__(self, max_fps: float) -> None:
+        self._slot_ns = _NANOSECONDS / max_fps
+        self._first_ns: int | None = None
+        self._last_slot = -1
+
+    def takes(self, pts_ns: int) -> bool:
+        """Whether the frame of that time is one of those that remain."""
+        if self._first_ns is None:
+            self._first_ns = pts_ns
+        slot = int((pts_ns - self._first_ns) / self._slot_ns + float(self._EARLY))
+        if slot <= self._last_slot:
+            return False
+        self._last_slot = slot
+        return True

@@ -1,0 +1,36 @@
+"""Which kind of source a URI is for, told by its text and by what lies there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sightline.graph.fields import is_url
+
+PICTURE_SUFFIXES = frozenset(
+    (".bmp", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+)
+_PLACEHOLDER = re.compile(r"%(?:0(\d+))?d")
+
+
+def is_rtsp(uri: str) -> bool:
+    """Whether the URI is for the `rtsp` source."""
+    return uri.lower().startswith(("rtsp://", "rtsps://"))
+
+
+def names_pictures(uri: str) -> bool:
+    """Whether the URI is for the `images` source: a picture, a folder, or a glob of pictures."""
+    if is_url(uri):
+        return False
+    path = Path(uri)
+    return path.suffix.lower() in PICTURE_SUFFIXES or path.is_dir() or (is_glob(uri) and not path.suffix)
+
+
+def is_glob(uri: str) -> bool:
+    """Whether a path stands for several files: `*`, `?`, `[...]`, or a number as in `%04d`."""
+    return any(mark in uri for mark in "*?[") or _PLACEHOLDER.search(uri) is not None
+
+
+def glob_of(uri: str) -> str:
+    """The glob for a path in which numbers may be written as `%d` or `%04d`."""
+    return _PLACEHOLDER.sub(lambda match: "[0-9]" * int(match[1]) if match[1] else "*", uri)
