@@ -45,7 +45,7 @@ class _Walker:
             if lacking:
                 self._lacks(element, capability, lacking if len(lacking) < len(on) else [], key)
         for stream in on:
-            now[stream] |= element.gives | element.needs
+            now[stream] |= element.provided() | element.needs
 
     def _lacks(self, element: Element, capability: Capability, streams: Sequence[str], key: Key) -> None:
         where = f" on the stream {streams[0]!r}" if streams else ""

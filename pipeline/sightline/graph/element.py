@@ -87,6 +87,10 @@ class Element(BaseModel):
         del context
         return ()
 
+    def provided(self) -> frozenset[Capability]:
+        """What this step gives as it is configured: `gives`, and what an option of it adds."""
+        return self.gives
+
     def build(self, site: Site) -> Operator:
         """Make the operator for this site. Raises a SightlineError when a part is missing."""
         raise NotImplementedError
