@@ -23,8 +23,7 @@ from av.video.stream import VideoStream
 
 from sightline.graph.fields import is_url
 from sightline_plugins.decode.failures import failure, unreadable
-
-DEFAULT_MAX_PIXELS = 8192 * 4320
+from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS
 
 PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "file": ("file", "crypto"),

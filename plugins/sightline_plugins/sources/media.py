@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -11,8 +11,8 @@ from sightline.graph.fields import InputUri
 from sightline.media import Stream
 from sightline.media.time import Duration
 from sightline_plugins.sources.kinds import is_rtsp, names_pictures
+from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, clockwise_degrees, passes_of
 
-Rotation = Literal["auto", 0, 90, 180, 270]
 _SENT_LIVE = ("udp://", "rtp://", "tcp://", "srt://", "rtmp://", "rtmps://")
 
 
@@ -54,7 +54,7 @@ class Media(SourceElement):
     """Threads that decode; 0 takes one for each core."""
     rotate: Rotation = "auto"
     """Degrees clockwise to turn pictures by; `auto` follows the file's own rotation metadata."""
-    max_pixels: Annotated[int, Field(ge=1)] = 8192 * 4320
+    max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
     """Refuse pictures with more pixels."""
 
     @classmethod
@@ -79,21 +79,16 @@ class Media(SourceElement):
         from sightline_plugins.decode.open_media import OpenOptions
         from sightline_plugins.decode.orientation import orientation_from_degrees
 
+        degrees = clockwise_degrees(self.rotate)
         reading = Reading(
             uri=self.uri,
-            passes=_passes(self.loop),
+            passes=passes_of(self.loop),
             start_ns=self.start,
             duration_ns=self.duration,
             max_fps=self.max_fps,
             stream_number=self.stream_index,
             threads=self.threads,
-            orientation=None if self.rotate == "auto" else orientation_from_degrees(self.rotate),
+            orientation=None if degrees is None else orientation_from_degrees(degrees),
             options=OpenOptions(max_pixels=self.max_pixels, live=self.live),
         )
         return MediaReader(reading, stream=stream, warn=lambda text: site.warn(text, stream=stream.name))
-
-
-def _passes(loop: bool | int) -> int | None:
-    if isinstance(loop, bool):
-        return None if loop else 1
-    return loop

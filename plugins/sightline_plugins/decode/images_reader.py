@@ -1,0 +1,108 @@
+"""Reading pictures one after the other as the frames of a stream."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sightline.errors import StreamUnreadable
+from sightline.graph import SourceReader
+from sightline.media import Frame, Stream, Surface
+from sightline_plugins.decode.failures import unreadable
+from sightline_plugins.decode.orientation import Orientation
+from sightline_plugins.decode.pictures import decode_picture, largest_file, picture_orientation
+from sightline_plugins.decode.surfaces import FrameSurfaces
+from sightline_plugins.decode.timestamps import RateLimit
+from sightline_plugins.sources.kinds import PICTURE_SUFFIXES, glob_of, is_glob
+
+_SECOND_NS = 1_000_000_000
+_DIGITS = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFolder:
+    """Which pictures are read, and how: `passes` None is for ever, `orientation` None follows EXIF."""
+
+    uri: str
+    fps: float
+    passes: int | None
+    max_fps: float | None
+    max_pixels: int
+    orientation: Orientation | None
+
+
+class ImagesReader(SourceReader):
+    """One pass or more over pictures in natural order."""
+
+    def __init__(self, folder: PictureFolder, *, stream: Stream, warn: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._stream = stream
+        self._warn = warn
+        self._limit = RateLimit(folder.max_fps) if folder.max_fps else None
+
+    def frames(self) -> Iterator[Frame]:
+        """One frame for each picture that can be read. A picture that can not leaves its time out."""
+        folder = self._folder
+        paths = find_pictures(folder.uri)
+        if not paths:
+            raise self._unreadable("there are no pictures; name a folder, a glob (frames/*.jpg) or a picture")
+        self.frame_count = None if folder.passes is None else len(paths) * folder.passes
+        passes = itertools.count() if folder.passes is None else range(folder.passes)
+        index = 0
+        for place, path in enumerate(itertools.chain.from_iterable(paths for _ in passes)):
+            pts_ns = round(place * _SECOND_NS / folder.fps)
+            if self._limit is not None and not self._limit.takes(pts_ns):
+                self.skipped_frames += 1
+                continue
+            surface = self._surface(path)
+            if surface is not None:
+                yield Frame(self._stream, index, pts_ns, surface)
+                index += 1
+            elif index == 0 and place == len(paths) - 1:
+                raise self._unreadable("none of its pictures can be read")
+
+    def _surface(self, path: Path) -> Surface | None:
+        try:
+            data = _read(path, limit=largest_file(self._folder.max_pixels))
+            picture = decode_picture(data, max_pixels=self._folder.max_pixels)
+        except (OSError, ValueError) as error:
+            self.damaged_packets += 1
+            if self.damaged_packets == 1:
+                self._warn(f"{path} can not be read: {getattr(error, 'strerror', None) or error}; it is left out")
+            return None
+        orientation = self._folder.orientation
+        if orientation is None:
+            orientation = picture_orientation(data, picture)
+        return FrameSurfaces(orientation=orientation).surface(picture)
+
+    def _unreadable(self, cause: str) -> StreamUnreadable:
+        return unreadable(cause, stream=self._stream.name, uri=self._folder.uri)
+
+
+def find_pictures(uri: str) -> list[Path]:
+    """The pictures of a folder, a glob or a single file, in natural order: `frame9` stands before `frame10`."""
+    path = Path(uri)
+    if path.is_dir():
+        found = [entry for entry in path.iterdir() if entry.suffix.lower() in PICTURE_SUFFIXES]
+    elif path.is_file() or not is_glob(uri):
+        return [path] if path.is_file() else []
+    else:
+        found = list(Path(path.anchor).glob(glob_of(str(path.relative_to(path.anchor)))))
+    return sorted((entry for entry in found if entry.is_file()), key=_natural)
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(str(path).lower()) if part
+    ] + [(-1, str(path))]
+
+
+def _read(path: Path, *, limit: int) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(f"the file has more than {limit} bytes")
+    return data

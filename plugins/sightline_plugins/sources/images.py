@@ -1,0 +1,64 @@
+"""The `images` source: a folder or glob of pictures, or a single one."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from sightline.graph import Site, SourceElement, SourceReader
+from sightline.graph.fields import InputUri
+from sightline.media import Stream
+from sightline_plugins.sources.kinds import names_pictures
+from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, clockwise_degrees, passes_of
+
+
+class Images(SourceElement):
+    """Pictures (JPEG, PNG, BMP, WebP, TIFF, PNM) as the frames of a stream, in natural order of their names.
+
+    `uri` is a folder, a glob (`frames/*.jpg`), a numbered name (`frames/%06d.jpg`) or one picture, which makes a
+    stream of one frame. Sizes may differ. A picture that can not be read is left out, counted as damaged and
+    reported; the others keep their times. JPEG pictures stay in YUV (BT.601, full range); alpha is dropped, 16 bits
+    become 8, EXIF orientation is applied.
+
+    ```yaml
+    sources:
+      shelf: {uri: "frames/*.jpg", fps: 10}
+    ```
+    """
+
+    name: ClassVar[str] = "images"
+
+    uri: InputUri
+    """Folder, glob, numbered name or picture."""
+    fps: Annotated[float, Field(gt=0, le=1000)] = 25.0
+    """Pictures a second of stream time."""
+    loop: bool | Annotated[int, Field(ge=1)] = False
+    """Show them again and again (`true`), or so many times in all."""
+    max_fps: Annotated[float, Field(gt=0)] | None = None
+    """Frames a second at most; the others are left out evenly and counted as skipped."""
+    rotate: Rotation = "auto"
+    """Degrees clockwise to turn pictures by; `auto` follows EXIF."""
+    max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
+    """Leave out pictures with more pixels."""
+
+    @classmethod
+    def accepts(cls, uri: str) -> bool:
+        """Folders, pictures and globs of pictures."""
+        return names_pictures(uri)
+
+    def build(self, site: Site, *, stream: Stream) -> SourceReader:
+        """A reader for one attempt."""
+        from sightline_plugins.decode.images_reader import ImagesReader, PictureFolder
+        from sightline_plugins.decode.orientation import orientation_from_degrees
+
+        degrees = clockwise_degrees(self.rotate)
+        folder = PictureFolder(
+            uri=self.uri,
+            fps=self.fps,
+            passes=passes_of(self.loop),
+            max_fps=self.max_fps,
+            max_pixels=self.max_pixels,
+            orientation=None if degrees is None else orientation_from_degrees(degrees),
+        )
+        return ImagesReader(folder, stream=stream, warn=lambda text: site.warn(text, stream=stream.name))
