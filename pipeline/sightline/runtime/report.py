@@ -19,7 +19,10 @@ class Report:
 
     name: str
     device: str
+    build_seconds: float
+    """From the start to the first thread: models loaded and compiled."""
     wall_seconds: float
+    """From then to the end; frames per second are counted over it."""
     cpu_seconds: float
     streams: tuple[StreamStatistics, ...]
     elements: tuple[ElementStatistics, ...]
@@ -51,6 +54,7 @@ class Report:
             "device": self.device,
             "fps": round(self.fps, 3),
             "frames": self.frames,
+            "build_seconds": round(self.build_seconds, 6),
             "wall_seconds": round(self.wall_seconds, 6),
             "cpu_seconds": round(self.cpu_seconds, 6),
             "framework_cpu_seconds": round(self.framework_cpu_seconds, 6),

@@ -80,12 +80,13 @@ class Runner:
         self._stages: list[StageThread] = []
         self._planner: Planner | None = None
         self._gather = self._make_gather()
+        self._build_ns = 0
         self._begun_ns = 0
         self._cpu_begun_ns = 0
 
     def start(self) -> None:
         """Build operators and start all threads. Raises a SightlineError, with nothing left running."""
-        self._begun_ns, self._cpu_begun_ns = self._clock.monotonic_ns(), time.process_time_ns()
+        started_ns = self._clock.monotonic_ns()
         try:
             self._build()
             self._plan()
@@ -93,6 +94,8 @@ class Runner:
             for _, _, operator in self._operators:
                 operator.close()
             raise
+        self._begun_ns, self._cpu_begun_ns = self._clock.monotonic_ns(), time.process_time_ns()
+        self._build_ns = self._begun_ns - started_ns
         for thread in (*self._stages, *self._sources):
             thread.start()
         self._post(Message(MessageKind.STARTED, f"started on {self._device} with {len(self._sources)} streams"))
@@ -215,6 +218,7 @@ class Runner:
         return Report(
             name=self._description.name,
             device=str(self._device),
+            build_seconds=self._build_ns / 1e9,
             wall_seconds=(self._clock.monotonic_ns() - self._begun_ns) / 1e9,
             cpu_seconds=cpu_ns / 1e9,
             streams=streams,
