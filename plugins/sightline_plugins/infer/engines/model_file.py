@@ -13,6 +13,9 @@ from sightline.errors import ModelError
 
 LARGEST_BYTES = 2**31 - 1
 
+SHAPE_LEFT_OUT = "Field 'shape' of 'type' is required but missing"
+"""The checker insists on shapes of outputs; exporters leave them out, and engines do without."""
+
 KNOWN_BEGINNINGS = {
     b"PK\x03\x04": "looks like a PyTorch or zip archive: export the model to ONNX (torch.onnx.export)",
     b"\x80\x02": "looks like a Python pickle: export the model to ONNX (torch.onnx.export)",
@@ -66,7 +69,16 @@ def _parse(content: bytes, *, label: str) -> onnx.ModelProto:
         raise ModelError(f"{label}: is not an ONNX file, or only a part of one ({len(content)} bytes)") from None
     if not parsed.graph.node or not parsed.opset_import:
         raise ModelError(f"{label}: is not an ONNX file: it holds no graph")
+    _drop_inputs_with_values(parsed)
     return parsed
+
+
+def _drop_inputs_with_values(parsed: onnx.ModelProto) -> None:
+    """Files of ONNX's first versions list their weights among the inputs."""
+    known = {tensor.name for tensor in parsed.graph.initializer}
+    for entry in [entry for entry in parsed.graph.input if entry.name in known]:
+        parsed.graph.input.remove(entry)
+        parsed.ir_version = max(parsed.ir_version, 4)
 
 
 def _checked(parsed: onnx.ModelProto, *, label: str) -> onnx.ModelProto:
@@ -76,6 +88,8 @@ def _checked(parsed: onnx.ModelProto, *, label: str) -> onnx.ModelProto:
         onnx.checker.check_model(parsed)
     except onnx.checker.ValidationError as error:
         reason = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
+        if SHAPE_LEFT_OUT in reason:
+            return parsed
         raise ModelError(f"{label}: is damaged or not supported: {reason.strip()}") from error
     return parsed
 

@@ -56,7 +56,7 @@ def prepare(
             fix_size(parsed, image.size_wh)
         prepared = simplify(parsed, engine=engine) if optimize else parsed
         return prepared if image is None else clean(take_image(prepared, image))
-    except ModelError as error:
+    except (ModelError, onnx.shape_inference.InferenceError) as error:
         raise ModelError(f"{label}: {error}") from error
 
 

@@ -5,13 +5,28 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import openvino as ov
 
 from sightline.errors import ModelError
 from sightline_plugins.infer.engines.protocol import Array, Pending, TensorSpec
 from sightline_plugins.infer.engines.requests import QUEUED, Underway, Work, check_inputs, numpy_type
+
+if TYPE_CHECKING:
+    import openvino as ov
+else:
+    from sightline_plugins.infer.engines.openvino_library import ov
+
+NOISE = (
+    "Exception from",
+    "Check '",
+    "FrontEnd API",
+    "Model wasn't fully",
+    "Summary:",
+    "To facilitate",
+    "While validating",
+)
 
 
 class OpenVinoEngine:
@@ -99,7 +114,7 @@ class _Run:
         self._outputs: list[Array | None] = []
         try:
             for index, array in enumerate(inputs):
-                request.set_input_tensor(index, ov.Tensor(array, shared_memory=True))
+                request.set_input_tensor(index, ov.Tensor(_writable_view(array), shared_memory=True))
             for index, spec in enumerate(outputs):
                 made = _empty(spec)
                 if made is not None:
@@ -125,6 +140,20 @@ class _Run:
         return given
 
 
+class _Memory:
+    """Hands an array's memory on through NumPy's array interface."""
+
+    def __init__(self, array: Array) -> None:
+        address, _ = array.__array_interface__["data"]
+        self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}
+        self._owner = array
+
+
+def _writable_view(array: Array) -> Array:
+    """The same memory, not marked read-only: OpenVINO takes no other, and only reads its inputs."""
+    return array if array.flags.writeable else np.asarray(_Memory(array))
+
+
 def _empty(spec: TensorSpec) -> Array | None:
     """An array for the output; None when its shape differs from call to call, or it holds nothing."""
     shape = [size for size in spec.shape if size]
@@ -132,6 +161,6 @@ def _empty(spec: TensorSpec) -> Array | None:
 
 
 def _reason(error: RuntimeError) -> str:
-    """The last line of OpenVINO's message: the first ones name its own source files."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason given"
+    """OpenVINO's message without the lines that name its own source files."""
+    lines = [line.strip().removeprefix("-- ") for line in str(error).splitlines()]
+    return " ".join(line for line in lines if line and not line.startswith(NOISE)) or "no reason given"

@@ -131,7 +131,7 @@ def open_engine(
     ``model`` is a path, or the bytes of an ONNX file. ``engine="auto"`` takes OpenVINO when it is installed, else
     ONNX Runtime. ``image`` says in which form pictures are handed over (``None``: as the model was exported).
     ``concurrency`` is how many pictures are computed at once (default: the cores this process may use).
-    ``optimize=False`` leaves the graph as it is, apart from batch size and ``image``. Dynamic batch dimensions become 1.
+    ``optimize=False`` leaves the graph as it is, apart from ``image``. Dynamic batch dimensions become 1.
 
     Raises :class:`ModelError` (missing, damaged or unsupported model) a
     :class:`~sightline.errors.ConfigurationError` for an unknown engine or one that is not installed, and

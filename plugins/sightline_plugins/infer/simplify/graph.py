@@ -28,7 +28,6 @@ class Graph:
         self._tensors = {tensor.name: tensor for tensor in model.graph.initializer}
         self._arrays: dict[str, Constant] = {}
         self._names = 0
-        self._drop_inputs_with_values()
         self.refresh()
 
     @property
@@ -116,13 +115,6 @@ class Graph:
         graph.node.extend(self.nodes)
         graph.initializer.extend(self._tensors.values())
         return self.model
-
-    def _drop_inputs_with_values(self) -> None:
-        graph = self.model.graph
-        kept = [entry for entry in graph.input if entry.name not in self._tensors]
-        del graph.input[:]
-        graph.input.extend(kept)
-        self.model.ir_version = max(self.model.ir_version, 4)
 
     def _sweep(self) -> None:
         needed = set(self._pinned)

@@ -74,6 +74,9 @@ def take_image(model: onnx.ModelProto, form: ImageForm) -> onnx.ModelProto:
     """`model` with an input that takes pictures in `form`: layout, conversion and normalisation join the graph."""
     graph = Graph(model)
     image = find_image_input(model)
+    batch = image.entry.type.tensor_type.shape.dim[0].dim_value
+    if batch != 1:
+        raise ModelError(f"takes {batch} pictures at once ({describe(image.entry)}); export it with batch 1 or dynamic")
     for values in (form.mean, form.scale):
         if len(values) not in (1, image.channels):
             raise ModelError(f"mean and scale take one value or {image.channels}, one a channel; {len(values)} given")
