@@ -36,6 +36,8 @@ def file_problems(
 
 
 def _missing(key: Key, role: PathRole, path: str) -> Iterator[Found]:
+    if "{stream}" in path:  # one file for each stream: the element looks for them
+        return
     if role is PathRole.OUTPUT or (role is PathRole.INPUT_URI and (is_url(path) or glob.has_magic(path))):
         return
     if not Path(path).expanduser().exists():

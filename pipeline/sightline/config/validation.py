@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 
@@ -104,6 +104,8 @@ def _inside(model: type[BaseModel], part: str | int) -> list[type[BaseModel]]:
     for name, field in model.model_fields.items():
         if part in (name, field.alias):
             return _models_in(field.annotation)
+    if model.model_config.get("extra") == "allow" and isinstance(part, str):
+        return _models_in(get_type_hints(model).get("__pydantic_extra__")) or [model]
     return [model]
 
 

@@ -56,6 +56,6 @@ Duration = Annotated[
     int,
     BeforeValidator(parse_duration_ns),
     PlainSerializer(format_duration, return_type=str),
-    WithJsonSchema({"type": ["string", "number"], "examples": ["40ms", "2s", "5m"]}),
+    WithJsonSchema({"type": ["string", "number"], "unit": "duration", "examples": ["40ms", "2s", "5m"]}),
 ]
 """A field that holds nanoseconds and is written as a duration in YAML ("40ms", or a number of seconds)."""

@@ -1,0 +1,28 @@
+"""`sightline check`: every mistake of a pipeline at once, without running it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sightline.cli.options import pipeline_options, with_device
+
+
+@click.command("check")
+@pipeline_options
+def command(config: Path, sources: tuple[str, ...], overrides: tuple[str, ...], device: str | None) -> None:
+    """Say everything that is wrong with the pipeline in CONFIG, without running it.
+
+    Every mistake is one line: file:line:column: key path: what is wrong, what is allowed. The exit code is 2 when there
+    is one.
+    """
+    from sightline.config import load_description
+    from sightline.devices import resolve_device
+
+    description = load_description(config, sources=sources, overrides=with_device(overrides, device))
+    streams, steps = len(description.sources), sum(1 for _ in description.elements())
+    click.echo(
+        f"{config}: {streams} {'stream' if streams == 1 else 'streams'}, {steps} {'step' if steps == 1 else 'steps'}, "
+        f"device {resolve_device(description.device)}: no mistakes"
+    )

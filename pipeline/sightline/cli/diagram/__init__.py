@@ -1,0 +1,1 @@
+"""Pipelines as pictures: one model of boxes and arrows, and one writer for each format."""

@@ -1,0 +1,33 @@
+"""`sightline graph`: a pipeline as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sightline.cli.options import pipeline_options, with_device
+
+
+@click.command("graph")
+@pipeline_options
+@click.option(
+    "--format",
+    "language",
+    type=click.Choice(["mermaid", "dot", "svg"]),
+    default="mermaid",
+    show_default=True,
+    help="Mermaid and dot are texts for other programs; svg is a picture.",
+)
+def command(
+    config: Path, sources: tuple[str, ...], overrides: tuple[str, ...], device: str | None, language: str
+) -> None:
+    """Draw the pipeline in CONFIG, on standard output."""
+    from sightline.cli.diagram.model import diagram_of
+    from sightline.cli.diagram.svg import svg
+    from sightline.cli.diagram.text_formats import dot, mermaid
+    from sightline.config import load_description
+
+    description = load_description(config, sources=sources, overrides=with_device(overrides, device))
+    writers = {"mermaid": mermaid, "dot": dot, "svg": svg}
+    click.echo(writers[language](diagram_of(description)))

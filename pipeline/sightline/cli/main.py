@@ -1,0 +1,115 @@
+"""The command `sightline`: finds commands by name, imports the one that is called, and turns errors into exit codes.
+
+0 done, 1 failed while running, 2 wrong configuration or usage, 130 interrupted after the outputs were closed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import TracebackType
+from typing import NoReturn
+
+import click
+
+from sightline.cli.options import DEBUG
+from sightline.errors import ConfigurationError, SightlineError
+from sightline.redaction import redact
+
+COMMANDS = {
+    "run": "Run a pipeline.",
+    "check": "Say everything that is wrong with a pipeline, without running it.",
+    "elements": "List the installed elements and sources, or explain one.",
+    "graph": "Draw a pipeline.",
+    "bench": "Measure how fast a pipeline is, and what holds it back.",
+    "doctor": "Say what this installation has, what it lacks, and why.",
+    "schema": "Print the JSON Schema of the YAML file, for editors.",
+}
+FAILED, WRONG, INTERRUPTED = 1, 2, 130
+
+
+class Commands(click.Group):
+    """The commands, each imported only when it is called, so that help and completion are quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order in which people meet them."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"sightline.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in the help page, without importing anything."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    if value:
+        from importlib.metadata import version
+
+        click.echo(f"sightline {version('sightline')}")
+        ctx.exit()
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
+def cli() -> None:
+    """Video analytics pipelines: decode, detect, track, count, draw and record, from YAML."""
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; expected errors are one message on standard error."""
+    try:
+        code = cli.main(list(arguments), prog_name="sightline", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return WRONG
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except SightlineError as error:
+        if DEBUG.wanted:
+            raise
+        click.echo(_as_text(error), err=True)
+        return WRONG if isinstance(error, ConfigurationError) else FAILED
+    return code if isinstance(code, int) else 0
+
+
+def main() -> NoReturn:
+    """The entry point of the command."""
+    sys.excepthook = _say_internal_error
+    sys.exit(execute(sys.argv[1:]))
+
+
+def _as_text(error: SightlineError) -> str:
+    """The message; a list of mistakes speaks for itself."""
+    return redact(error) if hasattr(error, "problems") else f"error: {redact(error)}"
+
+
+def _say_internal_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What an exception that nobody expected looks like: one line, unless `--debug` asks for more. Exit code 1."""
+    if DEBUG.wanted:
+        sys.__excepthook__(kind, error, trace)
+    else:
+        text = " ".join(redact(error).split())
+        click.echo(f"internal error: {kind.__name__}: {text} (--debug shows the traceback)", err=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class _Debug:
+    """Whether `--debug` was given: then tracebacks are shown."""
+
+    wanted = False
+
+
+DEBUG = _Debug()
+
+
+def _note_debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del ctx, param
+    DEBUG.wanted = value
+
+
+class DurationType(click.ParamType[int]):
+    """A duration such as `30s`, as nanoseconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Nanoseconds; a bare number is seconds."""
+        from sightline.media.time import parse_duration_ns
+
+        try:
+            text = str(value)
+            return parse_duration_ns(float(text) if text.replace(".", "", 1).isdigit() else text)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+DURATION = DurationType()
+
+debug_option = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_note_debug,
+    help="Show tracebacks of errors.",
+)
+
+
+def pipeline_options(function: _Function) -> _Function:
+    """What every command takes that reads a pipeline: the file, and the changes to it."""
+    options = (
+        click.argument("config", type=click.Path(path_type=Path)),
+        click.option(
+            "--source",
+            "sources",
+            multiple=True,
+            metavar="NAME=URI",
+            help="Replace a stream's source, or add a stream. Repeat for more.",
+        ),
+        click.option(
+            "--set",
+            "overrides",
+            multiple=True,
+            metavar="KEY.PATH=VALUE",
+            help="Change a value, such as pipeline.detect.confidence=0.5. Repeat for more.",
+        ),
+        click.option("--device", metavar="DEVICE", help="Where to run: auto, cpu or cuda:N."),
+        debug_option,
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def with_device(overrides: tuple[str, ...], device: str | None) -> tuple[str, ...]:
+    """The overrides with `--device` as the last of them."""
+    return overrides if device is None else (*overrides, f"device={device}")
