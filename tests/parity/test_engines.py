@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import cv2
 import numpy as np
@@ -18,7 +18,7 @@ from sightline_plugins.infer.engines.protocol import Engine, ImageForm, open_eng
 from sightline_plugins.infer.simplify import simplify
 from sightline_plugins.infer.simplify.inputs import fix_batch, fix_size
 
-Tensors = list[npt.NDArray[np.generic]]
+Tensors = list[npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)

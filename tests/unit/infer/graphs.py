@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ def random(*shape: int, seed: int = 7) -> Floats:
 def make_model(
     nodes: Sequence[NodeProto],
     *,
-    constants: dict[str, npt.NDArray[np.generic]],
+    constants: Mapping[str, npt.NDArray[Any]],
     inputs: dict[str, Sequence[Size]],
     outputs: Sequence[str] = ("y",),
     opset: int = 13,
@@ -52,11 +53,11 @@ def small_network(*, batch: Size = 1, size_wh: tuple[Size, Size] = (32, 24)) -> 
     return make_model(nodes, constants=constants, inputs={"x": [batch, 3, size_wh[1], size_wh[0]]})
 
 
-def compute(model: onnx.ModelProto, **inputs: npt.NDArray[np.generic]) -> list[npt.NDArray[np.generic]]:
+def compute(model: onnx.ModelProto, **inputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
     """What ONNX Runtime computes from the graph exactly as it is."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    outputs: list[npt.NDArray[np.generic]] = session.run(None, inputs)
+    outputs: list[npt.NDArray[Any]] = session.run(None, inputs)
     return outputs

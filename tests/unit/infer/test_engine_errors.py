@@ -208,7 +208,10 @@ def test_a_missing_library_is_answered_with_how_to_install_it(monkeypatch: pytes
 
 
 def test_importing_the_contract_imports_no_engine() -> None:
-    program = "import sys, sightline_plugins.infer.engines.protocol; print({'openvino', 'onnxruntime', 'onnx'} & set(sys.modules))"
+    program = (
+        "import sys, sightline_plugins.infer.engines.protocol\n"
+        "print({'openvino', 'onnxruntime', 'onnx'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

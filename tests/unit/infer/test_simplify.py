@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from sightline_plugins.infer.simplify.graph import Graph
 from sightline_plugins.infer.simplify.upsample import convolve_before_upsampling
 from tests.unit.infer.graphs import compute, make_model, random
 
-Constants = dict[str, npt.NDArray[np.generic]]
+Constants = dict[str, npt.NDArray[Any]]
 
 
 def operators(model: onnx.ModelProto) -> Counter[str]:
