@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from sightline.errors import OutputError
 from sightline.graph import CheckContext, Element, Outputs, Problem
 from sightline.graph.outputs import LineFile
+from sightline.graph.streams import matching
 from sightline.media import Stream
 
 STANDARD_OUTPUT = "-"
@@ -58,24 +58,17 @@ class StreamFiles:
         return self._outputs.open_lines(self._outputs.path(self._template, stream=stream.name))
 
 
-def own_streams(element: Element, context: CheckContext) -> list[str]:
-    """The names of the streams that an element works on."""
-    patterns = element.streams
-    return [
-        name for name in context.streams if patterns is None or any(fnmatchcase(name, pattern) for pattern in patterns)
-    ]
-
-
 def path_problems(
     element: Element, template: str, *, context: CheckContext, shareable: bool, key: str = "path"
 ) -> Iterator[Problem]:
-    """What is wrong with a path template: it leaves the output folder, can not be written, or mixes streams up.
+    """What is wrong with a path template: it can not be written, or mixes streams up.
 
-    `shareable` says that lines of several streams may stand in one file.
+    `shareable` says that lines of several streams may stand in one file. (That it stays in the output folder, and that
+    no two steps write the same file, is checked for all elements alike.)
     """
     if template == STANDARD_OUTPUT:
         return
-    names = own_streams(element, context)
+    names = matching(element.streams, context.streams)
     if not shareable and len(names) > 1 and "{stream}" not in template:
         text = f"{len(names)} streams would write the same file {template!r}: put {{stream}} into the path"
         yield Problem(text, (key,))
@@ -84,8 +77,7 @@ def path_problems(
     for name in names if "{stream}" in template else names[:1]:
         try:
             path = context.outputs.path(template, stream=name)
-        except OutputError as error:
-            yield Problem(str(error), (key,))
+        except OutputError:
             return
         if path in owners:
             yield Problem(f"streams {owners[path]!r} and {name!r} would write the same file {path}: rename one", (key,))

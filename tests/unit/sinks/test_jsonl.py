@@ -119,7 +119,6 @@ def context(folder: Path, *streams: str) -> CheckContext:
 @pytest.mark.parametrize(
     ("path", "streams", "expected"),
     [
-        ("../out.jsonl", ("a",), "leaves the output folder"),
         ("taken", ("a",), "folder: name a file"),
         ("file/out.jsonl", ("a",), "is no folder"),
         ("{stream}.jsonl", ("a b", "a_b"), "streams 'a b' and 'a_b' would write the same file"),
