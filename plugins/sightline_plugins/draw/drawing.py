@@ -1,0 +1,171 @@
+"""The operator of `draw`: what is drawn, in which order, in which colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.graph import Operator
+from sightline.media import Batch, Frame, Objects, Overlay, Stream, Surface
+from sightline.media.time import format_time
+from sightline_plugins.draw import planes
+from sightline_plugins.draw.draw import Draw
+from sightline_plugins.draw.glyphs import TextMask, Typesetter
+from sightline_plugins.draw.inks import Inks, Kind
+from sightline_plugins.draw.layout import Rect, Style, above, centred, visible
+from sightline_plugins.draw.palette import BLACK, LINE, ZONE, Rgb, color_of, text_color
+from sightline_plugins.draw.trails import Point, Trails
+
+_ZONE_OPACITY = 0.22
+_PIXELATE_BLOCKS = 8
+_TRAIL_SPACING = 1 / 60
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A picture that is being drawn on."""
+
+    layers: tuple[planes.Layer, ...]
+    size_wh: tuple[int, int]
+    inks: Inks
+    style: Style
+
+    def text(self, mask: TextMask, *, at: tuple[int, int], background: Rgb) -> None:
+        """Put text on a background of that colour."""
+        tables = self.inks.tables(background, text_color(background))
+        planes.text(self.layers, mask, left=at[0], top=at[1], tables=tables)
+
+
+class Drawing(Operator):
+    """Draws on writable copies; keeps the trails of each stream."""
+
+    def __init__(self, options: Draw) -> None:
+        self._options = options
+        self._trails: dict[Stream, Trails] = {}
+        self._inks: dict[Kind, Inks] = {}
+        self._typesetter = Typesetter()
+
+    def process(self, batch: Batch) -> Batch:
+        """The batch with drawn pictures; frames with nothing to draw keep their surface."""
+        overlays = batch.overlays or ((),) * len(batch)
+        surfaces = [
+            self._draw(frame, batch.objects.of_frame(row), overlays[row] if self._options.rules else ())
+            for row, frame in enumerate(batch.frames)
+        ]
+        return batch.with_surfaces(surfaces)
+
+    def end_stream(self, stream: Stream) -> None:
+        """Forget the stream's trails."""
+        self._trails.pop(stream, None)
+
+    def _draw(self, frame: Frame, objects: Objects, overlays: Sequence[Overlay]) -> Surface:
+        ways = self._follow(frame, objects)
+        if not (len(objects) or overlays or self._options.clock):
+            return frame.surface
+        surface = frame.surface.writable()
+        sheet = self._sheet(surface)
+        rects = planes.snap(objects.xyxy)
+        colors = self._colors(objects)
+        self._pixelate(sheet, objects, rects)
+        for overlay in overlays:
+            _draw_shape(sheet, overlay)
+        color_of_track = dict(zip(objects.track_id.tolist(), colors, strict=True))
+        for track, points in ways:
+            ink = sheet.inks.ink(color_of_track[track])
+            planes.polyline(sheet.layers, np.array(points), ink, thickness=sheet.style.thickness)
+        if self._options.boxes:
+            for rect, color in zip(rects, colors, strict=True):
+                planes.outline(sheet.layers, rect, sheet.inks.ink(color), thickness=sheet.style.thickness)
+        self._write_labels(sheet, objects, rects, colors)
+        self._write_counts(sheet, overlays)
+        self._write_clock(sheet, frame)
+        return surface
+
+    def _sheet(self, surface: Surface) -> Sheet:
+        kind = Kind.of(surface)
+        inks = self._inks.get(kind)
+        if inks is None:
+            inks = self._inks[kind] = Inks(kind)
+        style = Style.for_height(
+            surface.size_wh[1], thickness=self._options.thickness, text_size=self._options.text_size
+        )
+        return Sheet(planes.layers_of(surface), surface.size_wh, inks, style)
+
+    def _follow(self, frame: Frame, objects: Objects) -> list[tuple[int, list[Point]]]:
+        if not self._options.trail:
+            return []
+        trails = self._trails.get(frame.stream)
+        if trails is None:
+            trails = self._trails[frame.stream] = Trails(self._options.trail)
+        positions = [
+            (track, ((left + right) / 2, bottom))
+            for track, (left, _, right, bottom) in zip(objects.track_id.tolist(), objects.xyxy.tolist(), strict=True)
+        ]
+        return trails.update(frame.pts_ns, positions, spacing=max(2.0, frame.size_wh[1] * _TRAIL_SPACING))
+
+    def _colors(self, objects: Objects) -> list[Rgb]:
+        numbers = objects.class_id + 5 * objects.origin.astype(np.int64)
+        if self._options.color == "track":
+            numbers = np.where(objects.track_id >= 0, objects.track_id, numbers)
+        return [color_of(number) for number in numbers.tolist()]
+
+    def _pixelate(self, sheet: Sheet, objects: Objects, rects: Sequence[Rect]) -> None:
+        if self._options.pixelate:
+            for row in np.flatnonzero(objects.has_label(self._options.pixelate)).tolist():
+                planes.pixelate(sheet.layers, rects[row], blocks=_PIXELATE_BLOCKS)
+
+    def _write_labels(self, sheet: Sheet, objects: Objects, rects: Sequence[Rect], colors: Sequence[Rgb]) -> None:
+        for line, rect, color in zip(self._lines(objects), rects, colors, strict=True):
+            if line and visible(rect, size_wh=sheet.size_wh):
+                mask = self._typesetter.mask(line, size=sheet.style.text_size)
+                place = above(rect, text_wh=(mask.width, mask.height), size_wh=sheet.size_wh)
+                sheet.text(mask, at=place, background=color)
+
+    def _lines(self, objects: Objects) -> list[str]:
+        nothing = [""] * len(objects)
+        names = objects.labels() if self._options.labels else nothing
+        ids = [f"#{i}" if i >= 0 else "" for i in objects.track_id.tolist()] if self._options.ids else nothing
+        sure = [f"{value:.2f}" for value in objects.confidence.tolist()] if self._options.confidence else nothing
+        return [" ".join(filter(None, words)) for words in zip(names, ids, sure, strict=True)]
+
+    def _write_counts(self, sheet: Sheet, overlays: Sequence[Overlay]) -> None:
+        for overlay in overlays:
+            counts = (f"{name} {number}" for name, number in overlay.counts)
+            mask = self._typesetter.mask("  ".join((overlay.name, *counts)), size=sheet.style.text_size)
+            middle = np.mean(overlay.points, axis=0)
+            place = centred((middle[0], middle[1]), text_wh=(mask.width, mask.height), size_wh=sheet.size_wh)
+            sheet.text(mask, at=place, background=_overlay_color(overlay))
+
+    def _write_clock(self, sheet: Sheet, frame: Frame) -> None:
+        if self._options.clock:
+            mask = self._typesetter.mask(_clock(frame), size=sheet.style.text_size)
+            sheet.text(mask, at=(0, 0), background=BLACK)
+
+
+def _overlay_color(overlay: Overlay) -> Rgb:
+    return LINE if overlay.kind == "line" else ZONE
+
+
+def _draw_shape(sheet: Sheet, overlay: Overlay) -> None:
+    points = np.array(overlay.points, np.float64).reshape(-1, 2)
+    ink = sheet.inks.ink(_overlay_color(overlay))
+    closed = overlay.kind == "zone"
+    if closed:
+        planes.polygon(sheet.layers, points, ink, opacity=_ZONE_OPACITY)
+    else:
+        casing = sheet.inks.ink(BLACK)
+        planes.polyline(sheet.layers, points, casing, thickness=2 * sheet.style.thickness)
+    planes.polyline(sheet.layers, points, ink, thickness=sheet.style.thickness, closed=closed)
+
+
+def _clock(frame: Frame) -> str:
+    if frame.capture_ns is not None:
+        return format_time(frame.capture_ns).replace("T", " ").removesuffix("Z")
+    milliseconds = abs(frame.pts_ns) // 1_000_000
+    hours, rest = divmod(milliseconds, 3_600_000)
+    minutes, rest = divmod(rest, 60_000)
+    seconds, thousandths = divmod(rest, 1_000)
+    sign = "-" if frame.pts_ns < 0 else ""
+    return f"{sign}{hours}:{minutes:02}:{seconds:02}.{thousandths:03}"

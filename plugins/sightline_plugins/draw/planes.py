@@ -1,0 +1,184 @@
+"""Shapes drawn straight into the planes of a surface: pure functions that know chroma subsampling and clipping.
+
+Coordinates are pixels of the picture. Rectangles are half-open integers; where chroma is subsampled, an edge that is
+even in luma falls on an edge of chroma, so callers snap to even numbers (`snap`). All shapes may lie partly or wholly
+outside the picture. `layers_of` gives the planes; the surface must be writable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from sightline.media import Surface
+from sightline_plugins.draw.glyphs import TextMask
+from sightline_plugins.draw.inks import Ink, Samples
+
+Rect: TypeAlias = tuple[int, int, int, int]
+Points: TypeAlias = npt.NDArray[np.floating[Any]]
+
+_SUBPIXEL_BITS = 4
+_FARTHEST = 30_000.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """One plane, and by how many bits it is narrower and lower than the picture."""
+
+    plane: Samples
+    right: int
+    down: int
+
+    def window(self, rect: Rect) -> Samples:
+        """The samples that a rectangle of the picture covers, cut to the plane: a view."""
+        left, top, right, bottom = rect
+        across, along = (1 << self.right) - 1, (1 << self.down) - 1
+        return self.plane[
+            max(top, 0) >> self.down : max(bottom + along, 0) >> self.down,
+            max(left, 0) >> self.right : max(right + across, 0) >> self.right,
+        ]
+
+
+def layers_of(surface: Surface) -> tuple[Layer, ...]:
+    """The planes of a surface in host memory, luma first."""
+    right, down = surface.format.chroma_shift
+    return tuple(
+        Layer(plane, right if index else 0, down if index else 0) for index, plane in enumerate(surface.planes)
+    )
+
+
+def snap(xyxy: npt.NDArray[np.float32]) -> list[Rect]:
+    """Boxes (N, 4) grown outwards to even integers."""
+    even = np.empty(xyxy.shape, np.int32)
+    limited = np.clip(np.nan_to_num(xyxy), -_FARTHEST, _FARTHEST)
+    even[:, :2] = np.floor(limited[:, :2] / 2) * 2
+    even[:, 2:] = np.ceil(limited[:, 2:] / 2) * 2
+    edges: Any = even.tolist()
+    return [(left, top, right, bottom) for left, top, right, bottom in edges]
+
+
+def fill(layers: Sequence[Layer], rect: Rect, ink: Ink) -> None:
+    """Fill a rectangle."""
+    for layer, value in zip(layers, ink.planes, strict=True):
+        layer.window(rect)[...] = value
+
+
+def outline(layers: Sequence[Layer], rect: Rect, ink: Ink, *, thickness: int) -> None:
+    """Draw the frame of a rectangle, `thickness` pixels wide, just inside it."""
+    left, top, right, bottom = rect
+    if min(right - left, bottom - top) <= 2 * thickness:
+        fill(layers, rect, ink)
+        return
+    height, width = layers[0].plane.shape[:2]
+    if left >= 0 and top >= 0 and right <= width and bottom <= height:
+        _outline_inside(layers, rect, ink, thickness=thickness)
+        return
+    fill(layers, (left, top, right, top + thickness), ink)
+    fill(layers, (left, bottom - thickness, right, bottom), ink)
+    fill(layers, (left, top + thickness, left + thickness, bottom - thickness), ink)
+    fill(layers, (right - thickness, top + thickness, right, bottom - thickness), ink)
+
+
+def _outline_inside(layers: Sequence[Layer], rect: Rect, ink: Ink, *, thickness: int) -> None:
+    for layer, value in zip(layers, ink.planes, strict=True):
+        window = layer.window(rect)
+        across = (thickness + (1 << layer.right) - 1) >> layer.right
+        along = (thickness + (1 << layer.down) - 1) >> layer.down
+        window[:along] = value
+        window[-along:] = value
+        window[:, :across] = value
+        window[:, -across:] = value
+
+
+def polyline(layers: Sequence[Layer], points: Points, ink: Ink, *, thickness: int, closed: bool = False) -> None:
+    """Draw a line through points (N, 2): anti-aliased in full planes, plain in subsampled ones."""
+    fixed = _fixed_point(points)
+    for index, layer in enumerate(layers):
+        shrink = max(layer.right, layer.down)
+        cv2.polylines(
+            layer.plane,
+            [_in_plane(fixed, layer)],
+            isClosed=closed,
+            color=ink.scalar(index),
+            thickness=(thickness >> shrink) + 1 if shrink else thickness,
+            lineType=cv2.LINE_8 if shrink else cv2.LINE_AA,
+            shift=_SUBPIXEL_BITS,
+        )
+
+
+def polygon(layers: Sequence[Layer], points: Points, ink: Ink, *, opacity: float) -> None:
+    """Fill a polygon (N, 2), by the even-odd rule, letting the picture shine through."""
+    fixed = _fixed_point(points)
+    for index, layer in enumerate(layers):
+        corners = _in_plane(fixed, layer)
+        window, origin = _around(layer, corners)
+        if window.size == 0:
+            continue
+        mask = np.zeros(window.shape[:2], np.uint8)
+        cv2.fillPoly(mask, [corners - (origin << _SUBPIXEL_BITS)], 255, shift=_SUBPIXEL_BITS)
+        tinted = cv2.LUT(window, _tint_table(ink.scalar(index), opacity))
+        cv2.copyTo(tinted, mask, window)
+
+
+def text(layers: Sequence[Layer], mask: TextMask, *, left: int, top: int, tables: Sequence[Samples]) -> None:
+    """Put text on its background: `tables` blend from the background's colour to the text's, see `blend_tables`.
+
+    `left` and `top` are even; the text is cut where it leaves the picture.
+    """
+    rect = (left, top, left + mask.width, top + mask.height)
+    for layer, table in zip(layers, tables, strict=True):
+        window = layer.window(rect)
+        if window.size == 0:
+            continue
+        across, down = max(-left, 0) >> layer.right, max(-top, 0) >> layer.down
+        coverage = mask.at(layer.right, layer.down)[down : down + window.shape[0], across : across + window.shape[1]]
+        window[...] = cv2.LUT(coverage, table) if table.ndim == 1 else np.take(table, coverage, axis=0, mode="clip")
+
+
+def pixelate(layers: Sequence[Layer], rect: Rect, *, blocks: int) -> None:
+    """Make a rectangle unrecognisable: `blocks` squares along its longer side, each in its mean colour."""
+    block = max(2, math.ceil(max(rect[2] - rect[0], rect[3] - rect[1]) / blocks))
+    for layer in layers:
+        window = layer.window(rect)
+        height, width = window.shape[:2]
+        if window.size == 0:
+            continue
+        cells_wh = (max(1, (width << layer.right) // block), max(1, (height << layer.down) // block))
+        small = cv2.resize(window, cells_wh, interpolation=cv2.INTER_AREA)
+        window[...] = cv2.resize(small, (width, height), interpolation=cv2.INTER_NEAREST).reshape(window.shape)
+
+
+def _fixed_point(points: Points) -> npt.NDArray[np.int32]:
+    """Points of the picture in OpenCV's fixed-point coordinates, which count from pixel centres."""
+    inside = np.minimum(np.maximum(points, -_FARTHEST), _FARTHEST)
+    fixed: npt.NDArray[np.int32] = np.rint(inside * (1 << _SUBPIXEL_BITS)).astype(np.int32)
+    return fixed
+
+
+def _in_plane(fixed: npt.NDArray[np.int32], layer: Layer) -> npt.NDArray[np.int32]:
+    """The same points counted from the centres of the plane's samples."""
+    if not (layer.right or layer.down):
+        return fixed
+    half = 1 << (_SUBPIXEL_BITS - 1)
+    moved: npt.NDArray[np.int32] = ((fixed + half) >> np.array([layer.right, layer.down], np.int32)) - half
+    return moved
+
+
+def _around(layer: Layer, corners: npt.NDArray[np.int32]) -> tuple[Samples, npt.NDArray[np.int32]]:
+    """The part of the plane around fixed-point corners, and where it starts (x, y)."""
+    height, width = layer.plane.shape[:2]
+    low = np.clip(corners.min(axis=0) >> _SUBPIXEL_BITS, 0, (width, height)).astype(np.int32)
+    high = np.clip((corners.max(axis=0) >> _SUBPIXEL_BITS) + 2, 0, (width, height))
+    return layer.plane[low[1] : high[1], low[0] : high[0]], low
+
+
+def _tint_table(samples: tuple[int, ...], opacity: float) -> Samples:
+    levels = np.arange(256)[:, None] * (1 - opacity) + np.array(samples) * opacity
+    table: Samples = np.rint(levels).astype(np.uint8).reshape(256, 1, len(samples))
+    return table
