@@ -1,0 +1,1 @@
+"""What the project needs besides what it ships: the sample world and the training of its models."""

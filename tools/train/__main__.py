@@ -1,0 +1,99 @@
+"""The command `python -m tools.train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tools.train.evaluate import evaluate as measure
+from tools.train.export import export_detector, parameters
+from tools.train.samples import load, render
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.group()
+def main() -> None:
+    """Trains and measures the models of the sample world (see tools/train/README.md)."""
+
+
+@main.command()
+@click.option("--folder", type=FOLDER, required=True, help="Where the labelled pictures go.")
+@click.option("--scenes", type=click.IntRange(min=1), default=450, show_default=True, help="Ten pictures each.")
+@click.option("--processes", type=click.IntRange(min=1), default=2, show_default=True)
+def samples(folder: Path, scenes: int, processes: int) -> None:
+    """Render labelled pictures of the training seeds; goes on where it stopped."""
+    render(folder=folder, scenes=scenes, processes=processes)
+
+
+@main.command()
+@click.option("--folder", type=FOLDER, required=True, help="Where the labelled pictures are.")
+@click.option("--weights", type=FILE, required=True, help="Where the trained weights go.")
+@click.option("--minutes", type=click.FloatRange(min=0.1), default=40.0, show_default=True)
+@click.option("--resume", is_flag=True, help="Start from the weights that are there.")
+@click.option(
+    "--rate", type=click.FloatRange(min=0, min_open=True), default=2.5e-3, show_default=True, help="Learning rate."
+)
+@click.option("--threads", type=click.IntRange(min=1), default=2, show_default=True)
+def detector(folder: Path, weights: Path, minutes: float, resume: bool, rate: float, threads: int) -> None:
+    """Train the detector for so many minutes."""
+    import torch
+
+    from tools.train.fit import fit
+
+    torch.set_num_threads(threads)
+    fit(folder=folder, weights=weights, minutes=minutes, resume=resume, rate=rate)
+
+
+@main.command()
+@click.option("--weights", type=FILE, required=True)
+@click.option("--model", type=FILE, default=Path("models/street.onnx"), show_default=True)
+def export(weights: Path, model: Path) -> None:
+    """Write trained weights as ONNX."""
+    export_detector(weights=weights, model=model)
+    click.echo(f"{model}: {parameters(model)} parameters, {model.stat().st_size / 1e6:.2f} MB")
+
+
+@main.command()
+@click.option("--model", type=FILE, default=Path("models/street.onnx"), show_default=True)
+@click.option("--scenes", type=click.IntRange(min=1), default=60, show_default=True, help="Six pictures each.")
+def evaluate(model: Path, scenes: int) -> None:
+    """Measure the detector on unseen scenes after H.264."""
+    score = measure(model=model, scenes=scenes)
+    for label, precision in score.average_precision.items():
+        click.echo(f"{label:10} AP50 {precision:.4f} of {score.demanded[label]} objects")
+    click.echo(f"{'mean':10} AP50 {score.mean:.4f} on {score.pictures} pictures of {scenes} scenes")
+
+
+@main.command()
+@click.option(
+    "--folder", type=FOLDER, required=True, help="Where the labelled pictures are; they serve as backgrounds."
+)
+@click.option("--model", type=FILE, default=Path("models/vehicle.onnx"), show_default=True)
+@click.option("--threads", type=click.IntRange(min=1), default=2, show_default=True)
+def vehicle(folder: Path, model: Path, threads: int) -> None:
+    """Train the classifier of vehicles and write it as ONNX."""
+    import torch
+
+    from tools.train.vehicle import fit_classifier
+
+    torch.set_num_threads(threads)
+    fit_classifier(load(folder, limit=60), model=model)
+    click.echo(f"{model}: {parameters(model)} parameters, {model.stat().st_size / 1e6:.2f} MB")
+
+
+@main.command()
+@click.option("--model", type=FILE, default=Path("models/vehicle.onnx"), show_default=True)
+@click.option("--scenes", type=click.IntRange(min=1), default=40, show_default=True)
+def evaluate_vehicle(model: Path, scenes: int) -> None:
+    """Measure the classifier on vehicles of unseen scenes."""
+    from tools.train.vehicle import accuracy
+
+    colour, kind, count = accuracy(model, scenes=scenes)
+    click.echo(f"colour {colour:.4f}, kind {kind:.4f} of {count} vehicles")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Measures an exported detector on encoded and decoded frames of scenes that it never saw."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+import openvino
+
+from tools.train.augment import NETWORK_WH, PAD_LEVEL
+from tools.train.precision import Detections, Expected, average_precision, judge
+from tools.train.worlds import FIRST_EVALUATION_SEED, random_scene
+from tools.world.arrays import Floats, Picture
+from tools.world.render import Renderer
+from tools.world.scene import LABELS
+from tools.world.writer import write_video
+
+FRAMES_PER_SCENE = 6
+QUALITY_CRF = 26
+NMS_IOU = 0.6
+LEAST_CONFIDENCE = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What was measured: AP at IoU 0.5 of each class and how many objects were demanded."""
+
+    average_precision: dict[str, float]
+    demanded: dict[str, int]
+    pictures: int
+
+    @property
+    def mean(self) -> float:
+        """The mean over the classes."""
+        return float(np.nanmean(list(self.average_precision.values())))
+
+
+class OnnxDetector:
+    """The exported detector as plain code: letterbox, network, suppression. Independent of the framework."""
+
+    def __init__(self, model: Path) -> None:
+        self._network = openvino.Core().compile_model(str(model), "CPU", {"INFERENCE_NUM_THREADS": 1})
+
+    def find(self, picture: Picture, *, confidence: float = LEAST_CONFIDENCE, nms_iou: float = NMS_IOU) -> Detections:
+        """What is in an RGB picture, boxes in its pixels."""
+        height, width = picture.shape[:2]
+        scale = min(NETWORK_WH[0] / width, NETWORK_WH[1] / height)
+        inner = (round(width * scale), round(height * scale))
+        left, top = (NETWORK_WH[0] - inner[0]) // 2, (NETWORK_WH[1] - inner[1]) // 2
+        boxed = np.full((NETWORK_WH[1], NETWORK_WH[0], 3), PAD_LEVEL, np.uint8)
+        boxed[top : top + inner[1], left : left + inner[0]] = cv2.resize(picture, inner, interpolation=cv2.INTER_LINEAR)
+        images = np.ascontiguousarray(boxed.transpose(2, 0, 1)[None], dtype=np.float32) / 255
+        answer = np.asarray(self._network(images)[0])[0].astype(np.float64)
+        scores = answer[4:].max(axis=0)
+        kept = scores >= confidence
+        answer, scores = answer[:, kept], scores[kept]
+        class_id = answer[4:].argmax(axis=0)
+        corner = (answer[:2] - answer[2:4] / 2 - np.array([[left], [top]])) / scale
+        xywh = np.concatenate([corner, answer[2:4] / scale]).T
+        labels = class_id.astype(np.int32).tolist()
+        kept_rows = cv2.dnn.NMSBoxesBatched(xywh.tolist(), scores.tolist(), labels, confidence, nms_iou)
+        chosen = np.asarray(kept_rows, dtype=np.int64).reshape(-1)
+        xyxy = np.clip(
+            np.concatenate([xywh[chosen, :2], xywh[chosen, :2] + xywh[chosen, 2:]], axis=1),
+            0,
+            [width, height, width, height],
+        )
+        return Detections(xyxy, class_id[chosen], scores[chosen])
+
+
+def evaluate(*, model: Path, scenes: int, threshold: float = 0.5) -> Score:
+    """AP of each class over `scenes` scenes of the evaluation seeds."""
+    detector = OnnxDetector(model)
+    rows: dict[str, list[Floats]] = {label: [] for label in LABELS}
+    demanded = dict.fromkeys(LABELS, 0)
+    pictures = 0
+    for seed in range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + scenes):
+        for picture, expected in coded_frames(seed):
+            found = detector.find(picture)
+            pictures += 1
+            for class_id, label in enumerate(LABELS):
+                judged, wanted = judge(found, expected, class_id=class_id, threshold=threshold)
+                rows[label].append(judged)
+                demanded[label] += wanted
+    precisions = {label: average_precision(np.concatenate(rows[label]), demanded=demanded[label]) for label in LABELS}
+    return Score(precisions, demanded, pictures)
+
+
+def coded_frames(seed: int) -> Iterator[tuple[Picture, Expected]]:
+    """Some frames of a scene after H.264, with their truth."""
+    scene = random_scene(seed)
+    renderer = Renderer(scene)
+    rendered = [renderer.frame(int(index)) for index in np.linspace(0, scene.frames - 1, FRAMES_PER_SCENE)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "scene.mp4"
+        write_video(
+            (picture for picture, _ in rendered),
+            path=path,
+            size_wh=scene.size_wh,
+            fps=scene.fps,
+            crf=QUALITY_CRF,
+            preset="fast",
+        )
+        with av.open(str(path)) as container:
+            decoded = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    for picture, (_, truth) in zip(decoded, rendered, strict=True):
+        yield (
+            np.asarray(picture, dtype=np.uint8),
+            Expected(truth.xyxy, truth.class_id.astype(np.int64), truth.visibility),
+        )

@@ -1,0 +1,132 @@
+"""Renders the frames of a scene with their exact truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tools.world.arrays import Floats, Image, Picture
+from tools.world.backdrop import Backdrop, paint_backdrop
+from tools.world.effects import finish, shake
+from tools.world.mesh import Mesh, Pose, paint
+from tools.world.order import painting_order
+from tools.world.people import paint_cyclist, paint_person
+from tools.world.scene import LABELS, MARGIN_PX, Actor, Cyclist, Scene
+from tools.world.shadows import darken, headlights
+from tools.world.sprite import Sprite
+from tools.world.vehicles import Vehicle, build
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What is in a picture: rows of track id, class id, box (xyxy, pixels) and visibility (0 to 1).
+
+    Boxes are those of the whole silhouette, hidden parts included, clipped to the picture. Visibility is the
+    share of the silhouette that is inside the picture and not hidden; of the silhouette, what lies more than
+    half a picture outside does not count.
+    """
+
+    track_id: Floats
+    class_id: Floats
+    xyxy: Floats
+    visibility: Floats
+
+
+class Renderer:
+    """Renders any frame of a scene, in any order; the same frame always comes out the same."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self._backdrop: Backdrop = paint_backdrop(scene)
+        self._meshes: dict[int, Mesh] = {
+            actor.track_id: build(actor.look) for actor in scene.actors if isinstance(actor.look, Vehicle)
+        }
+
+    def frame(self, index: int) -> tuple[Picture, Truth]:
+        """The picture (height, width, RGB) and the truth of frame `index`, counted from 0."""
+        scene = self.scene
+        present = [actor for actor in scene.actors if actor.is_there(index)]
+        base = self._backdrop.lit(scene, seconds=index / scene.fps)
+        darken(base, scene=scene, present=present, meshes=self._meshes, frame=index)
+        if scene.light.lamps:
+            headlights(base, scene=scene, present=present, meshes=self._meshes, frame=index)
+        painted = [self._sprite(actor, frame=index) for actor in present]
+        shown = [sprite for sprite in painted if sprite is not None and _near_picture(sprite, scene=scene)]
+        sprites = [*self._backdrop.sprites, *shown]
+        order = painting_order([sprite.footprint for sprite in sprites], camera=scene.camera)
+        for number in order:
+            blend(base, sprites[number])
+        shift = shake(scene, frame=index)
+        picture = finish(base, scene=scene, frame=index, shift=shift)
+        return picture, self._truth([sprites[number] for number in order], shift=shift, present=present)
+
+    def _sprite(self, actor: Actor, *, frame: int) -> Sprite | None:
+        scene, step = self.scene, frame - actor.first_frame
+        pose = Pose(float(actor.x[step]), float(actor.y[step]), float(actor.heading[step]))
+        camera, light, look = scene.camera, scene.light, actor.look
+        stride = float(actor.stride[step])
+        if isinstance(look, Vehicle):
+            return paint(self._meshes[actor.track_id], pose=pose, camera=camera, light=light, track_id=actor.track_id)
+        if isinstance(look, Cyclist):
+            return paint_cyclist(
+                look.rider,
+                frame=look.frame,
+                pose=pose,
+                stride=stride,
+                camera=camera,
+                light=light,
+                track_id=actor.track_id,
+            )
+        moving = float(actor.moving[step])
+        return paint_person(
+            look, pose=pose, stride=stride, moving=moving, camera=camera, light=light, track_id=actor.track_id
+        )
+
+    def _truth(self, sprites: list[Sprite], *, shift: Floats, present: list[Actor]) -> Truth:
+        """The truth of sprites in painting order: the last hides those before it."""
+        width, height = self.scene.size_wh
+        classes = {actor.track_id: LABELS.index(actor.label) for actor in present}
+        hidden = np.zeros((height, width), np.float32)
+        rows: list[tuple[float, ...]] = []
+        origin = MARGIN_PX - np.round(shift).astype(int)
+        for sprite in reversed(sprites):
+            moved = sprite.shifted(dx=-int(origin[0]), dy=-int(origin[1]))
+            window = _overlap(moved, size_wh=(width, height))
+            if window is None:
+                continue
+            rows_cols, part = window
+            coverage = moved.coverage[part]
+            open_share = 1 - hidden[rows_cols]
+            if sprite.track_id >= 0:
+                visibility = float((coverage * open_share).sum() / max(float(moved.coverage.sum()), 1e-6))
+                box = np.array(sprite.xyxy) - MARGIN_PX + np.tile(shift, 2)
+                box = np.clip(box, 0, [width, height, width, height])
+                if box[2] - box[0] >= 1 and box[3] - box[1] >= 1:
+                    rows.append((sprite.track_id, classes[sprite.track_id], *box, visibility))
+            hidden[rows_cols] += coverage * open_share
+        table = np.array(sorted(rows), dtype=np.float64).reshape(-1, 7)
+        return Truth(table[:, 0], table[:, 1], table[:, 2:6], table[:, 6])
+
+
+def blend(base: Image, sprite: Sprite) -> None:
+    """Paints the sprite over the picture."""
+    window = _overlap(sprite, size_wh=(base.shape[1], base.shape[0]))
+    if window is not None:
+        rows_cols, part = window
+        base[rows_cols] *= 1 - sprite.coverage[part][..., None]
+        base[rows_cols] += sprite.rgb[part]
+
+
+def _overlap(sprite: Sprite, *, size_wh: tuple[int, int]) -> tuple[tuple[slice, slice], tuple[slice, slice]] | None:
+    """Where picture and sprite overlap: the slices of the picture and those of the sprite."""
+    rows, columns = sprite.coverage.shape
+    x0, y0 = max(sprite.left, 0), max(sprite.top, 0)
+    x1, y1 = min(sprite.left + columns, size_wh[0]), min(sprite.top + rows, size_wh[1])
+    if x1 <= x0 or y1 <= y0:
+        return None
+    part = (slice(y0 - sprite.top, y1 - sprite.top), slice(x0 - sprite.left, x1 - sprite.left))
+    return (slice(y0, y1), slice(x0, x1)), part
+
+
+def _near_picture(sprite: Sprite, *, scene: Scene) -> bool:
+    return _overlap(sprite, size_wh=scene.camera.size_wh) is not None
