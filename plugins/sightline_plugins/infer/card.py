@@ -1,0 +1,127 @@
+"""Model cards: a YAML file beside the model (`street.yaml` for `street.onnx`) that says how the model wants to be used.
+
+```yaml
+task: detect
+head: yolox                      # told from the outputs when it is left out
+labels: [car, van, person]       # or a file with one name a line, relative to the card
+input:
+  size: [416, 416]               # width, height: only for models that take several sizes
+  color: bgr                     # channel order: rgb | bgr
+  fit: letterbox                 # letterbox | stretch
+  align: top_left                # center | top_left, for letterbox
+  resize: bilinear               # bilinear | area | nearest
+  convert: network               # network | picture: where colours are converted
+  pad: 114                       # level of the padding, before mean and scale
+  mean: 0                        # y = (x - mean) / scale, one value or one a channel
+  scale: 1
+confidence: 0.3
+nms: {iou: 0.45, agnostic: false, max_detections: 300}
+licence: Apache-2.0
+source: where the model comes from
+```
+
+Everything may be left out; what is left out comes from the ONNX file and from the habits of the head's family.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from sightline.errors import ModelError
+from sightline.graph.fields import Fraction
+from sightline_plugins.infer.values import Levels, Means, PixelCount, Scales
+
+MAX_BYTES = 1_000_000
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+
+
+class CardInput(_Said):
+    """How pictures become the model's input; None where the card says nothing."""
+
+    size: tuple[PixelCount, PixelCount] | None = None
+    """Width and height of the network's input; needed only where the model leaves them open."""
+    layout: Literal["nchw", "nhwc"] | None = None
+    """A statement about the file; the engine finds it out by itself."""
+    dtype: Literal["float32", "float16", "uint8"] | None = None
+    """A statement about the file; the engine finds it out by itself."""
+    color: Literal["rgb", "bgr"] | None = None
+    fit: Literal["letterbox", "stretch"] | None = None
+    align: Literal["center", "top_left"] | None = None
+    resize: Literal["bilinear", "area", "nearest"] | None = None
+    convert: Literal["network", "picture"] | None = None
+    pad: Levels | None = None
+    mean: Means | None = None
+    scale: Scales | None = None
+
+
+class CardNms(_Said):
+    """Non-maximum suppression; None where the card says nothing."""
+
+    iou: Fraction | None = None
+    agnostic: bool | None = None
+    max_detections: Annotated[int, Field(ge=1, le=10_000)] | None = None
+
+
+class ModelCard(_Said):
+    """What a model card says."""
+
+    task: Literal["detect", "classify", "segment", "pose", "embed"] | None = None
+    head: str | None = None
+    labels: tuple[str, ...] | Path | None = None
+    input: CardInput = CardInput()
+    confidence: Fraction | None = None
+    nms: CardNms = CardNms()
+    licence: str | None = None
+    source: str | None = None
+
+
+def card_path(model: Path) -> Path:
+    """Where the card of a model lies, if it has one."""
+    return model.with_suffix(".yaml")
+
+
+def read_card(model: Path) -> ModelCard:
+    """The card beside a model; an empty one when there is none. Raises ModelError naming file and key."""
+    path = card_path(model)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ModelError(f"model card {path} is larger than {MAX_BYTES} bytes: it is no model card")
+        found = YAML(typ="safe", pure=True).load(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return ModelCard()
+    except OSError as error:
+        raise ModelError(f"model card {path} can not be read: {error.strerror}") from error
+    except (YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"model card {path} is not YAML: {reason}") from error
+    try:
+        card = ModelCard.model_validate(found or {})
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(map(str, entry['loc'])) or 'the file'}: {entry['msg']}" for entry in error.errors()
+        )
+        raise ModelError(f"model card {path}: {wrong}") from None
+    if isinstance(card.labels, Path):
+        card = card.model_copy(update={"labels": path.parent / card.labels})
+    return card
+
+
+def read_labels(path: Path) -> tuple[str, ...]:
+    """Class names from a file, one a line; empty lines at the end do not count. Raises ModelError."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ModelError(f"labels file {path} is larger than {MAX_BYTES} bytes: one class name a line is expected")
+        lines = path.read_text("utf-8").rstrip().splitlines()
+    except OSError as error:
+        raise ModelError(f"labels file {path} can not be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ModelError(f"labels file {path} is not UTF-8 text") from error
+    return tuple(line.strip() for line in lines)

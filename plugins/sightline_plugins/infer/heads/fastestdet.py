@@ -1,0 +1,54 @@
+"""FastestDet: one map of (1, 5 + classes, rows, columns).
+
+The channels are objectness, tanh offsets of the centre, logistic width and height as shares of the picture, then class
+probabilities; the score is objectness^0.6 * class^0.4 (dog-qiuqiu/FastestDet, `utils/tool.py`: handle_preds). The
+network reacts to single levels of its input, so its pre-processing follows the published one exactly: the whole picture
+is converted first and resized by area.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sightline.media.boxes import xyxy_from_cxcywh
+from sightline_plugins.infer.heads.head import Array, Candidates, Head, Shape, SizeWh
+from sightline_plugins.infer.nms import NmsOptions
+
+_OBJECT_POWER = 0.6
+_CLASS_POWER = 0.4
+
+
+def decode(outputs: Sequence[Array], *, size_wh: SizeWh, confidence: float) -> Candidates:
+    """Candidates of one picture: every cell whose best class scores at least `confidence`."""
+    _, channels, rows, columns = outputs[0].shape
+    cells = outputs[0].reshape(channels, rows * columns)
+    likely = np.flatnonzero(cells[0] >= confidence ** (1 / _OBJECT_POWER))
+    found = cells[:, likely]
+    class_id = found[5:].argmax(axis=0)
+    score = found[0] ** _OBJECT_POWER * found[5:].max(axis=0, initial=0) ** _CLASS_POWER
+    sure = score >= confidence
+    found, place = found[:, sure], likely[sure]
+    grid = np.array([[columns], [rows]], np.float32)
+    corner = np.stack([place % columns, place // columns])
+    centre = (corner + np.tanh(found[1:3])) / grid
+    with np.errstate(over="ignore"):
+        size = 1 / (1 + np.exp(-found[3:5]))
+    cxcywh = np.concatenate([centre, size]).T * np.array(size_wh * 2, np.float32)
+    return Candidates.from_arrays(xyxy_from_cxcywh(cxcywh.astype(np.float32)), score[sure], class_id[sure])
+
+
+def count_classes(shapes: Sequence[Shape]) -> int | None:
+    """The number of classes that the shape of the output tells."""
+    return None if shapes[0][1] is None else shapes[0][1] - 5
+
+
+HEAD = Head(
+    name="fastestdet",
+    decode=decode,
+    count_classes=count_classes,
+    ranks=(4,),
+    usual={"fit": "stretch", "resize": "area", "convert": "picture", "color": "bgr", "scale": (255.0,)},
+    nms=NmsOptions(iou=0.45, agnostic=True),
+)

@@ -1,0 +1,79 @@
+"""YOLOX as exported without decoding: (1, cells, 5 + classes) over strides 8, 16, 32 (and 64) in that order.
+
+Centre = (offset + cell) * stride, size = exp(value) * stride; objectness and classes are logistic already and the score
+is their product (Megvii-BaseDetection/YOLOX, `yolox/utils/demo_utils.py`: demo_postprocess). A model exported with
+decoding gives the same shape in pixels: that is the head `yolov5` with this family's pre-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import ModelError
+from sightline.media.boxes import xyxy_from_cxcywh
+from sightline_plugins.infer.heads.head import Array, Candidates, Head, Shape, SizeWh
+from sightline_plugins.infer.nms import NmsOptions
+
+PYRAMIDS = ((8, 16, 32), (8, 16, 32, 64))
+
+
+def decode(outputs: Sequence[Array], *, size_wh: SizeWh, confidence: float) -> Candidates:
+    """Candidates of one picture: every cell whose best class scores at least `confidence`."""
+    cells = outputs[0].reshape(outputs[0].shape[-2:])
+    likely = np.flatnonzero(cells[:, 4] >= confidence)
+    found = cells[likely]
+    class_id = found[:, 5:].argmax(axis=1)
+    score = found[:, 4] * found[:, 5:].max(axis=1, initial=0)
+    sure = score >= confidence
+    found, place = found[sure], likely[sure]
+    corners, strides = _grid(size_wh, len(cells))
+    stride = strides[place]
+    centre = (found[:, :2] + corners[place]) * stride
+    with np.errstate(over="ignore"):
+        size = np.exp(found[:, 2:4]) * stride
+    boxes = xyxy_from_cxcywh(np.concatenate([centre, size], axis=1))
+    return Candidates.from_arrays(boxes, score[sure], class_id[sure])
+
+
+def count_cells(size_wh: SizeWh, strides: Sequence[int]) -> int:
+    """How many cells the grids of these strides have together."""
+    return sum((size_wh[0] // stride) * (size_wh[1] // stride) for stride in strides)
+
+
+@lru_cache(maxsize=16)
+def _grid(size_wh: SizeWh, cells: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    for strides in PYRAMIDS:
+        if count_cells(size_wh, strides) == cells:
+            break
+    else:
+        counts = " or ".join(str(count_cells(size_wh, strides)) for strides in PYRAMIDS)
+        raise ModelError(
+            f"head yolox: an input of {size_wh[0]}x{size_wh[1]} has {counts} cells, the model's output has {cells}: "
+            "another input size or another head is needed"
+        )
+    corners, sizes = [], []
+    for stride in strides:
+        columns, rows = size_wh[0] // stride, size_wh[1] // stride
+        x, y = np.meshgrid(np.arange(columns), np.arange(rows))
+        corners.append(np.stack([x.ravel(), y.ravel()], axis=1))
+        sizes.append(np.full((columns * rows, 1), stride))
+    return np.concatenate(corners).astype(np.float32), np.concatenate(sizes).astype(np.float32)
+
+
+def count_classes(shapes: Sequence[Shape]) -> int | None:
+    """The number of classes that the shape of the output tells."""
+    return None if shapes[0][-1] is None else shapes[0][-1] - 5
+
+
+HEAD = Head(
+    name="yolox",
+    decode=decode,
+    count_classes=count_classes,
+    ranks=(2, 3),
+    usual={"fit": "letterbox", "align": "top_left", "color": "bgr", "scale": (1.0,), "pad": (114,)},
+    nms=NmsOptions(iou=0.45),
+)

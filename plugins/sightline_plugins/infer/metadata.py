@@ -1,0 +1,56 @@
+"""What exporters write into an ONNX file: the keys that Ultralytics made usual (`names`, `imgsz`, `task`)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+MAX_CHARACTERS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFacts:
+    """What the metadata says; empty or None where it says nothing. `size_wh` is the input that was exported for."""
+
+    labels: tuple[str, ...] = ()
+    size_wh: tuple[int, int] | None = None
+    task: str | None = None
+
+
+def read_metadata(metadata: Mapping[str, str]) -> ExportFacts:
+    """The facts that can be read; entries in another form are passed over (they are notes, not orders)."""
+    task = metadata.get("task", "").strip()
+    return ExportFacts(
+        labels=_labels(_literal(metadata.get("names", ""))),
+        size_wh=_size(_literal(metadata.get("imgsz", ""))),
+        task=task or None,
+    )
+
+
+def _literal(text: str) -> object:
+    """A Python literal, read without running anything; None when it is none."""
+    if not text or len(text) > MAX_CHARACTERS:
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def _labels(names: object) -> tuple[str, ...]:
+    """Names by class number: a list, or a mapping whose keys are 0, 1, 2 and so on."""
+    if isinstance(names, list | tuple):
+        return tuple(str(name) for name in names)
+    if isinstance(names, dict) and set(names) == set(range(len(names))):
+        return tuple(str(names[number]) for number in range(len(names)))
+    return ()
+
+
+def _size(imgsz: object) -> tuple[int, int] | None:
+    """Width and height; Ultralytics writes height first, or one number for a square."""
+    if isinstance(imgsz, int) and imgsz > 0:
+        return imgsz, imgsz
+    if isinstance(imgsz, list | tuple) and len(imgsz) == 2 and all(isinstance(n, int) and n > 0 for n in imgsz):
+        return imgsz[1], imgsz[0]
+    return None

@@ -1,0 +1,29 @@
+"""Field types that the card and the elements of this folder share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+
+def _as_tuple(value: object) -> object:
+    return (value,) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _one_or_three(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(values) not in (1, 3):
+        raise ValueError(f"give one value, or three (one for each channel), not {len(values)}")
+    return values
+
+
+Level = Annotated[int, Field(ge=0, le=255)]
+Positive = Annotated[float, Field(gt=0)]
+PixelCount = Annotated[int, Field(ge=8, le=8192)]
+
+Means = Annotated[tuple[float, ...], BeforeValidator(_as_tuple), AfterValidator(_one_or_three)]
+"""One value, or one for each channel."""
+Scales = Annotated[tuple[Positive, ...], BeforeValidator(_as_tuple), AfterValidator(_one_or_three)]
+"""One value above 0, or one for each channel."""
+Levels = Annotated[tuple[Level, ...], BeforeValidator(_as_tuple), AfterValidator(_one_or_three)]
+"""One level from 0 to 255, or one for each channel."""
