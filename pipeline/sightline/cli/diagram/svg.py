@@ -76,7 +76,8 @@ def _arrow(arrow: Arrow, diagram: Diagram) -> str:
     (x1, y1), (x2, y2) = _middle(start), _middle(end)
     y1, y2 = y1 + _size_wh(start)[1] / 2, y2 - _size_wh(end)[1] / 2
     bend = GAP_WH[1] * 0.6
-    turn = min(y2, y1 + GAP_WH[1] + (BOX_WH[1] - _size_wh(start)[1]) / 2)
-    curve = f"M{x1:g} {y1:g} C{x1:g} {y1 + bend:g} {x2:g} {turn - bend:g} {x2:g} {turn:g} L{x2:g} {y2:g}"
-    label = f'<text class="label" x="{x2 + 8:g}" y="{turn - 8:g}">{escape(arrow.label)}</text>' if arrow.label else ""
-    return f'  <path class="arrow" d="{curve}"/>{label}'
+    bent = y2 - GAP_WH[1] if end.kind is BoxKind.JOINT else y1
+    curve = f"M{x1:g} {y1:g} L{x1:g} {bent:g} C{x1:g} {bent + bend:g} {x2:g} {y2 - bend:g} {x2:g} {y2:g}"
+    side, anchor = (-10, "end") if x2 < x1 else (10, "start")
+    label = f'<text class="label" x="{x2 + side:g}" y="{y2 - 8:g}" text-anchor="{anchor}">{escape(arrow.label)}</text>'
+    return f'  <path class="arrow" d="{curve}"/>{label if arrow.label else ""}'

@@ -1,0 +1,112 @@
+"""`sightline doctor`: what this installation has, what it lacks, and why."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+
+import click
+
+from sightline.cli.options import debug_option
+from sightline.cli.text import columns, output_width
+
+_LIBRARIES = (
+    ("PyAV", "av", "av"),
+    ("NumPy", "numpy", "numpy"),
+    ("OpenCV", "cv2", "opencv-python-headless opencv-python opencv-contrib-python"),
+    ("OpenVINO", "openvino", "openvino"),
+    ("ONNX Runtime", "onnxruntime", "onnxruntime onnxruntime-gpu"),
+    ("onnx", "onnx", "onnx"),
+    ("SciPy", "scipy", "scipy"),
+    ("pydantic", "pydantic", "pydantic"),
+    ("TensorRT", "tensorrt", "tensorrt tensorrt-rtx"),
+    ("PyNvVideoCodec", "PyNvVideoCodec", "PyNvVideoCodec"),
+    ("pycuda", "pycuda", "pycuda"),
+)
+_FEW_FILES = 1024
+
+
+@click.command("doctor")
+@debug_option
+def command() -> None:
+    """Say what this installation has, what it lacks, and why. The exit code is 0 either way."""
+    width = output_width()
+    sections = (("System", _system()), ("Libraries", _libraries()), ("Devices", _devices()), ("Elements", _elements()))
+    for title, rows in sections:
+        click.echo(title)
+        click.echo(columns(rows, indent="  ", width=width))
+
+
+def _system() -> Iterator[tuple[str, str]]:
+    from sightline.devices import Device
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = f"; many streams need more: ulimit -n {hard}" if soft <= _FEW_FILES < hard else ""
+    yield "sightline", version("sightline")
+    yield "python", f"{platform.python_version()} ({sys.executable})"
+    yield "system", platform.platform()
+    yield "cores", f"{Device().cores} of {os.cpu_count()}"
+    yield "memory", _memory()
+    yield "open files", f"at most {soft}{few}"
+
+
+def _memory() -> str:
+    page = os.sysconf("SC_PAGE_SIZE")
+    total, free = page * os.sysconf("SC_PHYS_PAGES"), page * os.sysconf("SC_AVPHYS_PAGES")
+    return f"{total / 2**30:.1f} GiB, {free / 2**30:.1f} GiB free"
+
+
+def _libraries() -> Iterator[tuple[str, str]]:
+    for title, module, packages in _LIBRARIES:
+        yield title, _library(module, packages)
+        if module == "av":
+            yield "FFmpeg", _ffmpeg()
+
+
+def _library(module: str, packages: str) -> str:
+    found = next((text for package in packages.split() if (text := _installed(package))), "")
+    if not found:
+        return "not installed"
+    try:
+        import_module(module)
+    except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        return f"{found}, but it can not be imported: {error}"
+    return found
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _ffmpeg() -> str:
+    try:
+        from av import ffmpeg_version_info, library_versions
+    except ImportError:
+        return "not there, because PyAV is not"
+    codec = ".".join(str(number) for number in library_versions["libavcodec"])
+    return f"{ffmpeg_version_info} (libavcodec {codec}), inside PyAV"
+
+
+def _devices() -> Iterator[tuple[str, str]]:
+    from sightline.devices import survey
+
+    for report in survey():
+        yield report.name, f"{'usable' if report.usable else 'not usable'}: {report.detail}"
+
+
+def _elements() -> Iterator[tuple[str, str]]:
+    from sightline.graph.registry import Registry
+
+    registry = Registry()
+    yield "elements", f"{len(registry.element_names)} installed: {', '.join(registry.element_names)}"
+    yield "sources", f"{len(registry.source_names)} installed: {', '.join(registry.source_names)}"
+    for reason in registry.broken():
+        yield "broken", reason

@@ -1,0 +1,203 @@
+"""Progress on standard error: a live table on a terminal, plain lines elsewhere, and messages as they come."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from threading import Event, Lock, Thread
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+from sightline.graph.messages import Message, MessageKind
+from sightline.redaction import redact
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+    from sightline.runtime.runner import StreamStatus
+
+_LINE_EVERY_SECONDS = 5.0
+_TABLE_EVERY_SECONDS = 0.25
+_TROUBLE = frozenset(
+    {
+        MessageKind.WARNING,
+        MessageKind.ERROR,
+        MessageKind.STREAM_LOST,
+        MessageKind.STREAM_FAILED,
+        MessageKind.STREAM_BACK,
+    }
+)
+
+Statuses = Callable[[], "Sequence[StreamStatus]"]
+
+
+class _Screen(Protocol):
+    """Where progress goes."""
+
+    every_seconds: float
+
+    def open(self) -> None: ...
+
+    def show(self, statuses: Sequence[StreamStatus]) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+    def close(self, statuses: Sequence[StreamStatus]) -> None: ...
+
+
+class Progress:
+    """Shows how a run is doing while its block is open; `tell` takes messages from any thread.
+
+    With `quiet` only trouble is told. A message that comes again and again is told once, and its repeats are counted.
+    """
+
+    def __init__(self, statuses: Statuses, *, quiet: bool = False) -> None:
+        self._statuses = statuses
+        self._quiet = quiet
+        self._screen: _Screen = _Terminal() if sys.stderr.isatty() and not quiet else _Lines()
+        self._over = Event()
+        self._thread = Thread(target=self._watch, name="progress", daemon=True)
+        self._lock = Lock()
+        self._last: Message | None = None
+        self._repeats = 0
+
+    def tell(self, message: Message) -> None:
+        """Say a message, unless it says the same as the one before."""
+        if message.kind is MessageKind.ERROR or (self._quiet and message.kind not in _TROUBLE):
+            return
+        with self._lock:
+            if message == self._last:
+                self._repeats += 1
+                return
+            self._say_repeats()
+            self._last = message
+            self._screen.say(_sentence(message))
+
+    def say(self, text: str) -> None:
+        """Say something of the command itself."""
+        self._screen.say(text)
+
+    def __enter__(self) -> Progress:
+        if not self._quiet:
+            self._screen.open()
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        if not self._quiet:
+            self._thread.join()
+            self._screen.close(self._statuses())
+        with self._lock:
+            self._say_repeats()
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._screen.every_seconds):
+            self._screen.show(self._statuses())
+            with self._lock:
+                self._say_repeats()
+
+    def _say_repeats(self) -> None:
+        if self._repeats and self._last is not None:
+            times = "once more" if self._repeats == 1 else f"{self._repeats} times more"
+            self._screen.say(f"{_sentence(self._last)} ({times})")
+            self._repeats = 0
+
+
+class _Lines:
+    """Plain lines, one a stream every few seconds."""
+
+    every_seconds = _LINE_EVERY_SECONDS
+
+    def open(self) -> None:
+        """Nothing to prepare."""
+
+    def show(self, statuses: Sequence[StreamStatus]) -> None:
+        for status in statuses:
+            dropped = f", {status.dropped} dropped" if status.dropped else ""
+            self.say(
+                f"{status.name}: {status.state}, {position_text(status)}, {status.fps:.1f} frames/s, "
+                f"{status.objects} objects{dropped}"
+            )
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+    def close(self, statuses: Sequence[StreamStatus]) -> None:
+        """Nothing to put back; the summary says how it ended."""
+
+
+class _Terminal:
+    """A table that is drawn anew in its place; messages scroll above it."""
+
+    every_seconds = _TABLE_EVERY_SECONDS
+
+    def __init__(self) -> None:
+        self._live: Live | None = None
+
+    def open(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._live = Live(console=Console(stderr=True), auto_refresh=False)
+        self._live.start()
+
+    def show(self, statuses: Sequence[StreamStatus]) -> None:
+        if self._live is not None:
+            self._live.update(_table(statuses), refresh=True)
+
+    def say(self, text: str) -> None:
+        if self._live is None:
+            print(text, file=sys.stderr, flush=True)  # noqa: T201
+        else:
+            self._live.console.print(text, markup=False, highlight=False)
+
+    def close(self, statuses: Sequence[StreamStatus]) -> None:
+        if self._live is not None:
+            self.show(statuses)
+            self._live.stop()
+            self._live = None
+
+
+_COLORS = {"live": "green", "ended": "dim", "failed": "red", "lost": "yellow", "connecting": "cyan"}
+
+
+def _table(statuses: Sequence[StreamStatus]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for title in ("stream", "state"):
+        table.add_column(title)
+    for title in ("position", "frames/s", "objects", "dropped"):
+        table.add_column(title, justify="right")
+    for status in statuses:
+        state = Text(status.state, style=_COLORS.get(status.state, ""))
+        numbers = (f"{status.fps:.1f}", str(status.objects), str(status.dropped))
+        table.add_row(Text(status.name), state, position_text(status), *numbers)
+    return table
+
+
+def position_text(status: StreamStatus) -> str:
+    """How far a stream is: `412/480 frames (86 %)`, or `1:07` where the number of frames is not known."""
+    if status.total:
+        share = min(100, round(100 * status.processed / status.total))
+        return f"{status.processed}/{status.total} frames ({share} %)"
+    return clock_text(status.position_ns)
+
+
+def clock_text(position_ns: int) -> str:
+    """A position as `m:ss`, or `h:mm:ss` from one hour on."""
+    minutes, seconds = divmod(max(position_ns, 0) // 1_000_000_000, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+def _sentence(message: Message) -> str:
+    where = " ".join(part for part in (message.stream, message.element) if part)
+    kind = "warning: " if message.kind is MessageKind.WARNING else ""
+    return redact(f"{kind}{where}: {message.text}" if where else f"{kind}{message.text}")

@@ -1,0 +1,103 @@
+"""`sightline run`: a pipeline from its file to its end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sightline.cli.options import DURATION, pipeline_options, with_device
+
+if TYPE_CHECKING:
+    from sightline.runtime.report import Report
+
+_INTERRUPTED = 130
+
+
+@click.command("run")
+@pipeline_options
+@click.option("--frames", type=click.IntRange(min=1), metavar="N", help="Stop after N frames of each stream.")
+@click.option("--duration", type=DURATION, metavar="TIME", help="Stop after that much of each stream, such as 30s.")
+@click.option("--report", "report_path", metavar="FILE", help="Write the run report as JSON; - for standard output.")
+@click.option(
+    "--output-root",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder that outputs are written below; the working directory when not given.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong.")
+@click.option("-v", "--verbose", is_flag=True, help="Log what happens inside.")
+def command(
+    config: Path,
+    sources: tuple[str, ...],
+    overrides: tuple[str, ...],
+    device: str | None,
+    frames: int | None,
+    duration: int | None,
+    report_path: str | None,
+    output_root: Path | None,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Run the pipeline in CONFIG to the end of its sources, or until Ctrl-C.
+
+    Progress and logs go to standard error. Ctrl-C finishes what is under way and closes the outputs; a second one
+    stops at once. The exit code is 1 when a step or a stream failed, and 130 after Ctrl-C.
+    """
+    if frames is not None and duration is not None:
+        raise click.UsageError("--frames and --duration can not be given together.")
+    if quiet and verbose:
+        raise click.UsageError("--quiet and --verbose can not be given together.")
+    _check_report_path(report_path)
+    from sightline.cli.interrupts import interrupts
+    from sightline.cli.progress import Progress
+    from sightline.config import load_description
+    from sightline.graph.outputs import Outputs
+    from sightline.pipeline import Pipeline
+
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("sightline").setLevel(logging.DEBUG if verbose else logging.INFO)
+    root = None if output_root is None else output_root.absolute()
+    changes = with_device(overrides, device)
+    description = load_description(config, sources=sources, overrides=changes, outputs=Outputs(root))
+    pipeline = Pipeline.from_description(description, outputs=root)
+    progress = Progress(pipeline.status, quiet=quiet)
+    pipeline.on_message(progress.tell)
+    with progress, interrupts(stop=pipeline.stop, abort=pipeline.abort, say=progress.say) as caught:
+        report = pipeline.run(frames=frames, duration_ns=duration)
+    _finish(report, report_path, quiet=quiet)
+    if caught.count:
+        return _INTERRUPTED
+    return 1 if report.failed_streams else 0
+
+
+def _check_report_path(path: str | None) -> None:
+    if path is None or path == "-":
+        return
+    target = Path(path)
+    if target.is_dir():
+        raise click.BadParameter(f"{path} is a folder: name a file in it.", param_hint="--report")
+    folder = target.absolute().parent
+    if not folder.is_dir():
+        raise click.BadParameter(f"the folder {folder} does not exist.", param_hint="--report")
+    if not os.access(target if target.exists() else folder, os.W_OK):
+        raise click.BadParameter(f"{path} can not be written: permission denied.", param_hint="--report")
+
+
+def _finish(report: Report, path: str | None, *, quiet: bool) -> None:
+    from sightline.cli.summary import summary
+    from sightline.graph.outputs import output_error
+
+    plain = report.to_json()
+    if not quiet:
+        click.echo(summary(plain), err=True)
+    if path == "-":
+        click.echo(json.dumps(plain, indent=2))
+    elif path is not None:
+        try:
+            Path(path).write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise output_error(Path(path), error, doing="write") from error
