@@ -14,8 +14,8 @@ from sightline_plugins.decode.failures import lost, unreadable
 from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.orientation import Orientation
 from sightline_plugins.decode.surfaces import FrameSurfaces
-from sightline_plugins.decode.timestamps import RateLimit
-from sightline_plugins.decode.video import VideoDecoder
+from sightline_plugins.decode.timestamps import RateLimit, nanoseconds
+from sightline_plugins.decode.video import VideoDecoder, VideoFacts
 
 _SECOND_NS = 1_000_000_000
 _MARGINS_NS = (0, _SECOND_NS, 4 * _SECOND_NS, 16 * _SECOND_NS, 64 * _SECOND_NS)
@@ -86,13 +86,13 @@ class MediaReader(SourceReader):
             warn=self._warn_once,
             on_damage=self._count_damage,
         )
-        self.frame_count = _expected_frames(reading, self._decoder)
+        self.frame_count = _expected_frames(reading, self._decoder.facts)
         return self._decoder
 
     def _pass(self, decoder: VideoDecoder) -> Iterator[Frame]:
         """The frames of one pass, moved to where the pass before ended."""
         surfaces = FrameSurfaces(orientation=self._reading.orientation)
-        interval_ns = decoder.interval_ns
+        interval_ns = decoder.facts.interval_ns
         first_ns = last_ns = self._end_ns
         shift_ns: int | None = None if self._handed_out else 0
         number = 0
@@ -112,11 +112,13 @@ class MediaReader(SourceReader):
     def _timed_pictures(self, decoder: VideoDecoder) -> Iterator[tuple[VideoFrame, int]]:
         """The pictures between start and end, each with its time in the file."""
         reading = self._reading
-        start_ns = decoder.start_ns + reading.start_ns if reading.start_ns else None
-        end_ns = None if reading.duration_ns is None else decoder.start_ns + reading.start_ns + reading.duration_ns
+        start_ns = decoder.facts.start_ns + reading.start_ns if reading.start_ns else None
+        end_ns = (
+            None if reading.duration_ns is None else decoder.facts.start_ns + reading.start_ns + reading.duration_ns
+        )
         timestamps = decoder.timestamps()
         pictures = decoder.pictures() if start_ns is None else self._pictures_before(start_ns, decoder)
-        pts_ns = decoder.start_ns
+        pts_ns = decoder.facts.start_ns
         for picture in pictures:
             pts_ns = timestamps.next_ns(picture.pts, picture.dts)
             if start_ns is not None and pts_ns < start_ns:
@@ -129,14 +131,14 @@ class MediaReader(SourceReader):
 
     def _pictures_before(self, start_ns: int, decoder: VideoDecoder) -> Iterator[VideoFrame]:
         """The pictures from a key frame that is not after `start_ns`, or from the beginning when none is found."""
-        timestamps = decoder.timestamps()
+        facts = decoder.facts
         for margin_ns in _MARGINS_NS:
             time_ns = start_ns - margin_ns
-            if time_ns <= decoder.start_ns or not decoder.seek(time_ns):
+            if time_ns <= facts.start_ns or not decoder.seek(time_ns):
                 break
             pictures = decoder.pictures()
             first = next(pictures, None)
-            if first is not None and first.pts is not None and timestamps.exact_ns(first.pts) <= start_ns:
+            if first is not None and first.pts is not None and nanoseconds(first.pts, facts.time_base) <= start_ns:
                 return itertools.chain((first,), pictures)
         self.close()
         return self._open().pictures()
@@ -150,11 +152,11 @@ class MediaReader(SourceReader):
         self.damaged_packets += 1
 
 
-def _expected_frames(reading: Reading, decoder: VideoDecoder) -> int | None:
-    count = decoder.frame_count
+def _expected_frames(reading: Reading, facts: VideoFacts) -> int | None:
+    count = facts.expected_frames
     if count is None or reading.passes is None:
         return None
-    interval_ns = decoder.interval_ns
+    interval_ns = facts.interval_ns
     if reading.start_ns or reading.duration_ns is not None:
         left_ns = max(count * interval_ns - reading.start_ns, 0)
         count = round(min(left_ns, reading.duration_ns or left_ns) / interval_ns)

@@ -6,17 +6,19 @@ import itertools
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from av.packet import Packet
 from av.video.stream import VideoStream
 
 from sightline.graph import Site, SourceReader
+from sightline.graph.site import Clock
 from sightline.media import Frame, Stream
 from sightline_plugins.decode.failures import lost
 from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.orientation import Orientation
 from sightline_plugins.decode.surfaces import FrameSurfaces
-from sightline_plugins.decode.timestamps import RateLimit, Timestamps
+from sightline_plugins.decode.timestamps import RateLimit, nanoseconds
 from sightline_plugins.decode.video import VideoDecoder
 
 _TRANSPORTS = {
@@ -60,7 +62,7 @@ class RtspReader(SourceReader):
         decoder = self._open()
         surfaces = FrameSurfaces(orientation=self._reading.orientation)
         timestamps = decoder.timestamps()
-        times = _CaptureTimes(self._site, timestamps)
+        times = _CaptureTimes(self._site.clock, decoder.facts.time_base)
         index = 0
         for packet in _from_key_frame(decoder.packets()):
             times.note(packet)
@@ -112,9 +114,9 @@ class _CaptureTimes:
     A camera's clock that is more than five minutes off ours is not believed.
     """
 
-    def __init__(self, site: Site, timestamps: Timestamps) -> None:
-        self._clock = site.clock
-        self._timestamps = timestamps
+    def __init__(self, clock: Clock, time_base: Fraction) -> None:
+        self._clock = clock
+        self._time_base = time_base
         self._arrival_ns = 0
         self._epoch_of_zero_ns: int | None = None
 
@@ -125,10 +127,10 @@ class _CaptureTimes:
             return
         (microseconds,) = struct.unpack_from("=q", bytes(packet.get_sidedata("prft")))
         if abs(microseconds * 1_000 - self._arrival_ns) <= _FARTHEST_CLOCK_NS:
-            self._epoch_of_zero_ns = microseconds * 1_000 - self._timestamps.exact_ns(packet.pts)
+            self._epoch_of_zero_ns = microseconds * 1_000 - nanoseconds(packet.pts, self._time_base)
 
     def capture_ns(self, pts: int | None) -> int:
         """The time of day, in nanoseconds since the epoch, of a picture with that timestamp."""
         if pts is None or self._epoch_of_zero_ns is None:
             return self._arrival_ns
-        return self._epoch_of_zero_ns + self._timestamps.exact_ns(pts)
+        return self._epoch_of_zero_ns + nanoseconds(pts, self._time_base)

@@ -66,20 +66,18 @@ class FrameSurfaces:
     def __init__(self, *, orientation: Orientation | None = None) -> None:
         self._automatic = orientation is None
         self._orientation = orientation or UPRIGHT
-        self._turned = self._orientation != UPRIGHT
         self._reformatter = VideoReformatter()
         self._key: tuple[str, int, int, int, int] | None = None
         self._layout: _Layout | None = None
 
     def surface(self, frame: VideoFrame) -> Surface:
         """The picture of a frame. Native formats are viewed, not copied: the surface keeps the frame alive."""
+        if self._automatic and (frame.key_frame or self._layout is None):
+            self._orientation = orientation_of(frame)
         key = (frame.format.name, frame.width, frame.height, frame.colorspace, frame.color_range)
         if key != self._key or self._layout is None:
             self._key, self._layout = key, _layout(frame)
         layout = self._layout
-        if self._automatic and frame.key_frame:
-            self._orientation = orientation_of(frame)
-            self._turned = self._orientation != UPRIGHT
         if layout.pixel_format is PixelFormat.I422 and self._orientation.transposed:
             finer = self._convert(frame, PixelFormat.I444, layout.range)
             surface = _view(finer, _with_format(layout, PixelFormat.I444), exclusive=True)
@@ -87,7 +85,7 @@ class FrameSurfaces:
             surface = _view(frame, layout, exclusive=False)
         else:
             surface = _view(self._convert(frame, layout.pixel_format, layout.range), layout, exclusive=True)
-        return turn(surface, self._orientation) if self._turned else surface
+        return turn(surface, self._orientation) if self._orientation != UPRIGHT else surface
 
     def _convert(self, frame: VideoFrame, pixel_format: PixelFormat, color_range: ColorRange) -> VideoFrame:
         same_range = SwsRange.JPEG if color_range is ColorRange.FULL else SwsRange.MPEG
@@ -133,10 +131,9 @@ def _range_of(frame: VideoFrame) -> ColorRange:
 
 def _nearest(video_format: VideoFormat) -> PixelFormat:
     """The format of ours with the same kind of samples and at least as fine chroma, where there is one."""
-    chroma = [component for component in video_format.components if component.is_chroma]
     if video_format.is_rgb or video_format.has_palette or video_format.is_bayer or video_format.name.startswith("xyz"):
         return PixelFormat.RGB24
-    if not chroma:
+    if sum(not component.is_alpha for component in video_format.components) < 3:
         return PixelFormat.GRAY8
     # A format made for an arbitrary even size says by how much its chroma is smaller.
     sized = VideoFormat(video_format.name, 64, 64)

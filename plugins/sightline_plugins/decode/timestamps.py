@@ -10,6 +10,18 @@ _JUMP_NS = _NANOSECONDS
 DEFAULT_INTERVAL_NS = 40_000_000
 
 
+def nanoseconds(ticks: int, time_base: Fraction) -> int:
+    """The time of a timestamp, rounded to the nearest nanosecond; halves go to the even one, as with `round`."""
+    whole, rest = divmod(ticks * time_base.numerator * _NANOSECONDS, time_base.denominator)
+    rest *= 2
+    return whole + (rest > time_base.denominator or (rest == time_base.denominator and whole & 1))
+
+
+def last_ticks(time_ns: int, time_base: Fraction) -> int:
+    """The last timestamp that is not after that time."""
+    return time_ns * time_base.denominator // (time_base.numerator * _NANOSECONDS)
+
+
 class Timestamps:
     """Turns the decoder's timestamps, in presentation order, into nanoseconds that strictly rise.
 
@@ -20,22 +32,11 @@ class Timestamps:
     """
 
     def __init__(self, *, time_base: Fraction, interval_ns: int, warn: Callable[[str], None]) -> None:
-        self._scale = time_base.numerator * _NANOSECONDS
-        self._divisor = time_base.denominator
+        self._time_base = time_base
         self._interval_ns = interval_ns
         self._warn: Callable[[str], None] | None = warn
         self._previous_ns: int | None = None
         self._shift_ns = 0
-
-    def exact_ns(self, ticks: int) -> int:
-        """Nanoseconds of a timestamp in units of the time base, rounded to nearest, halves to even as `round` does."""
-        nanoseconds, rest = divmod(ticks * self._scale, self._divisor)
-        rest *= 2
-        return nanoseconds + (rest > self._divisor or (rest == self._divisor and nanoseconds & 1))
-
-    def ticks(self, nanoseconds: int) -> int:
-        """The last timestamp that is not after that time."""
-        return nanoseconds * self._divisor // self._scale
 
     def next_ns(self, pts: int | None, dts: int | None) -> int:
         """The time of the next frame, from its presentation and decoding timestamps in units of the time base."""
@@ -44,7 +45,7 @@ class Timestamps:
         if ticks is None:
             current = 0 if previous is None else self._repaired(previous, "has none")
         else:
-            current = self.exact_ns(ticks) + self._shift_ns
+            current = nanoseconds(ticks, self._time_base) + self._shift_ns
             if previous is not None and current <= previous:
                 repaired = self._repaired(previous, "steps back")
                 if previous - current > _JUMP_NS:

@@ -3,18 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
 import av.error
+from av.container import InputContainer
 from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from sightline_plugins.decode.failures import failure, unreadable
 from sightline_plugins.decode.open_media import OpenOptions, open_media, scheme_of, video_stream
-from sightline_plugins.decode.timestamps import DEFAULT_INTERVAL_NS, Timestamps
+from sightline_plugins.decode.timestamps import DEFAULT_INTERVAL_NS, Timestamps, last_ticks, nanoseconds
 
 _NANOSECONDS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class VideoFacts:
+    """What a container says about a video stream; plain values, good after the container is closed.
+
+    `interval_ns` is the nominal time between two frames, `start_ns` the time of the first, `frame_count` the number
+    that the header promises (0 when it does not say), `expected_frames` that number or what the duration lets expect.
+    """
+
+    time_base: Fraction
+    interval_ns: int
+    start_ns: int
+    duration_ns: int | None
+    frame_count: int
+    expected_frames: int | None
+
+    @classmethod
+    def of(cls, container: InputContainer, video: VideoStream) -> VideoFacts:
+        """The facts of a stream of an open container."""
+        time_base = video.time_base or Fraction(1, _NANOSECONDS)
+        rate = video.guessed_rate or video.average_rate
+        # A thousand frames a second is what FFmpeg says when it knows no more than that the clock counts milliseconds.
+        interval_ns = round(_NANOSECONDS / rate) if rate and rate < 1_000 else DEFAULT_INTERVAL_NS
+        duration_ns = (container.duration or 0) * 1_000 or None
+        if video.duration:
+            duration_ns = nanoseconds(video.duration, time_base)
+        expected = video.frames or (duration_ns and max(round(duration_ns / interval_ns), 1))
+        start_ns = nanoseconds(video.start_time or 0, time_base)
+        return cls(time_base, interval_ns, start_ns, duration_ns, video.frames, expected)
+
+    def ends_early(self, *, packets: int, last_ns: int) -> bool:
+        """Whether so many packets, the last picture at that time, are clearly less than what is promised."""
+        if self.duration_ns is None:
+            return packets < self.frame_count
+        missing_ns = self.start_ns + self.duration_ns - (last_ns + self.interval_ns)
+        if self.frame_count:
+            return packets < self.frame_count and missing_ns > 2 * self.interval_ns
+        # Without a count there is only a duration, which sound may share: some of it may rightly hold no picture.
+        return missing_ns > max(self.duration_ns // 10, _NANOSECONDS)
 
 
 class VideoDecoder:
@@ -38,15 +80,14 @@ class VideoDecoder:
     ) -> None:
         self._uri, self._name, self._options = uri, stream, options
         self._warn, self._on_damage = warn, on_damage
-        self.container = open_media(uri, stream=stream, options=options)
+        self._container = open_media(uri, stream=stream, options=options)
         try:
-            self.video: VideoStream = video_stream(
-                self.container, number=number, stream=stream, uri=uri, options=options
-            )
+            self._video = video_stream(self._container, number=number, stream=stream, uri=uri, options=options)
         except BaseException:
             self.close()
             raise
-        context = self.video.codec_context
+        self.facts = VideoFacts.of(self._container, self._video)
+        context = self._video.codec_context
         context.thread_count = threads
         context.thread_type = "NONE" if threads == 1 else "AUTO"
         self._packets = 0
@@ -54,37 +95,9 @@ class VideoDecoder:
         self._pictures = 0
         self._cut_off = False
 
-    @property
-    def interval_ns(self) -> int:
-        """The nominal time between two frames."""
-        rate = self.video.guessed_rate or self.video.average_rate
-        # A thousand frames a second is what FFmpeg says when it knows no more than that the clock counts milliseconds.
-        return round(_NANOSECONDS / rate) if rate and rate < 1_000 else DEFAULT_INTERVAL_NS
-
-    @property
-    def start_ns(self) -> int:
-        """The presentation time of the first frame, as the container says it."""
-        return self.timestamps().exact_ns(self.video.start_time or 0)
-
-    @property
-    def duration_ns(self) -> int | None:
-        """How long the stream is, as far as the container says it."""
-        if self.video.duration:
-            return self.timestamps().exact_ns(self.video.duration)
-        return self.container.duration * 1_000 if self.container.duration else None
-
-    @property
-    def frame_count(self) -> int | None:
-        """How many frames there are, as the container says it or as its duration lets expect."""
-        if self.video.frames:
-            return self.video.frames
-        duration_ns = self.duration_ns
-        return None if duration_ns is None else max(round(duration_ns / self.interval_ns), 1)
-
     def timestamps(self) -> Timestamps:
         """New timestamps for the pictures of this stream."""
-        time_base = self.video.time_base or Fraction(1, _NANOSECONDS)
-        return Timestamps(time_base=time_base, interval_ns=self.interval_ns, warn=self._warn)
+        return Timestamps(time_base=self.facts.time_base, interval_ns=self.facts.interval_ns, warn=self._warn)
 
     def seek(self, time_ns: int) -> bool:
         """Go to the key frame that the container's index names for that time; False when the input can not be sought.
@@ -92,7 +105,7 @@ class VideoDecoder:
         The index goes by decoding times: the picture found may be later than asked for.
         """
         try:
-            self.container.seek(self.timestamps().ticks(time_ns), stream=self.video, backward=True)
+            self._container.seek(last_ticks(time_ns, self.facts.time_base), stream=self._video, backward=True)
         except (av.error.FFmpegError, OSError):
             return False
         return True
@@ -103,7 +116,7 @@ class VideoDecoder:
         Raises StreamLost when a network input breaks off. A file whose reading fails ends there.
         """
         try:
-            for packet in self.container.demux(self.video):
+            for packet in self._container.demux(self._video):
                 if packet.size:
                     self._packets += 1
                 yield packet
@@ -136,8 +149,10 @@ class VideoDecoder:
         """
         if not self._pictures:
             raise unreadable(self._cause_of_nothing(), stream=self._name, uri=self._uri)
-        if last_ns is not None and self._ends_early(last_ns):
-            self._warn(f"it is cut off or its index is damaged: {self._pictures} of {self.frame_count} frames came")
+        if last_ns is not None and self.facts.ends_early(packets=self._packets, last_ns=last_ns):
+            self._warn(
+                f"it is cut off or its index is damaged: {self._pictures} of {self.facts.expected_frames} frames came"
+            )
         elif self._cut_off:
             self._warn(f"it is cut off or damaged: reading ended after {self._pictures} frames")
         if self._damaged:
@@ -145,17 +160,7 @@ class VideoDecoder:
 
     def close(self) -> None:
         """Close the input; harmless when called again."""
-        self.container.close()
-
-    def _ends_early(self, last_ns: int) -> bool:
-        duration_ns = self.duration_ns
-        if duration_ns is None:
-            return self._packets < self.video.frames
-        missing_ns = self.start_ns + duration_ns - (last_ns + self.interval_ns)
-        if self.video.frames:
-            return self._packets < self.video.frames and missing_ns > 2 * self.interval_ns
-        # Without a count there is only a duration, which sound may share: some of it may rightly hold no picture.
-        return missing_ns > max(duration_ns // 10, _NANOSECONDS)
+        self._container.close()
 
     def _cause_of_nothing(self) -> str:
         if self._packets:
@@ -163,4 +168,6 @@ class VideoDecoder:
                 f"none of its {self._packets} packets can be decoded (encrypted, damaged, larger than "
                 f"{self._options.max_pixels} pixels, or another codec than its header says)"
             )
-        return f"its header promises {self.video.frames or 'some'} frames, and not one is in it (cut off or damaged)"
+        return (
+            f"its header promises {self.facts.frame_count or 'some'} frames, and not one is in it (cut off or damaged)"
+        )
