@@ -88,6 +88,11 @@ class LineFile:
         self._file: IO[bytes] | None = file
         self._keep_open = keep_open
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be written to: it was neither closed nor given up after an error."""
+        return self._file is not None
+
     def write(self, lines: bytes | bytearray) -> None:
         """Append complete lines in one go. Raises OutputError."""
         if self._file is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from sightline.errors import OutputError
 from sightline.graph import CheckContext, Element, Outputs, Problem
 from sightline.graph.outputs import LineFile
 from sightline.graph.streams import matching
-from sightline.media import Stream
+from sightline.media import Batch, Stream
 
 STANDARD_OUTPUT = "-"
 
@@ -56,6 +56,15 @@ class StreamFiles:
         if self._template == STANDARD_OUTPUT:
             return LineFile(Path("standard output"), sys.stdout.buffer, keep_open=True)
         return self._outputs.open_lines(self._outputs.path(self._template, stream=stream.name))
+
+
+def write_by_frame(files: StreamFiles, batch: Batch, lines: Sequence[bytes]) -> None:
+    """Write the lines of each frame of a batch, in one go for each file. Raises OutputError."""
+    parts: dict[LineFile, list[bytes]] = {}
+    for frame, own in zip(batch.frames, lines, strict=True):
+        parts.setdefault(files.of(frame.stream), []).append(own)
+    for file, together in parts.items():
+        file.write(b"".join(together))
 
 
 def path_problems(

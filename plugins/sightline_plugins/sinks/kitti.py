@@ -1,0 +1,111 @@
+"""`kitti`: objects as KITTI labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal
+
+from sightline.graph import CheckContext, Element, OutputPath, Outputs, Problem, Sink, Site
+from sightline.media import Batch, Stream
+from sightline_plugins.sinks.files import STANDARD_OUTPUT, StreamFiles, path_problems, write_by_frame
+from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, frame_bounds, rounded
+
+FRAME = "{frame}"
+_UNKNOWN_BEFORE = "-1 -1 -10"
+"""Truncated, occluded, alpha: what KITTI's development kit writes for what is not known."""
+_UNKNOWN_AFTER = "-1 -1 -1 -1000 -1000 -1000 -10"
+"""Height, width, length, x, y, z, rotation in space."""
+
+
+class Kitti(Element):
+    """Write KITTI labels, of its tracking or of its object benchmark.
+
+    `tracking`: one file for each stream, with lines `frame track label -1 -1 -10 left top right bottom -1 -1 -1 -1000
+    -1000 -1000 -10 score`; frames count from 0, and objects without a track have -1. `detection`: a file for each
+    frame, with the same lines without frame and track; `{frame}` in the path stands for the frame's number in six
+    digits, and frames without objects get an empty file. What KITTI knows in space is not known here and has the values
+    that its development kit gives to it. A blank in a label becomes an underscore.
+
+    ```yaml
+    - kitti: {path: "out/{stream}/{frame}.txt", layout: detection}
+    ```
+    """
+
+    name: ClassVar[str] = "kitti"
+    sink: ClassVar[bool] = True
+    scalar: ClassVar[str | None] = "path"
+
+    path: OutputPath
+    """File to write; `{stream}` stands for the stream's name, `{frame}` (layout `detection`) for the frame's number."""
+    layout: Literal["tracking", "detection"] = "tracking"
+    """Which benchmark's files are written."""
+
+    def check(self, context: CheckContext) -> Iterable[Problem]:
+        """Each stream has a file of its own, each frame too where the layout wants it, and they can be written."""
+        if self.layout == "detection" and FRAME not in self.path:
+            yield Problem("layout detection has a file for each frame: put {frame} into the path", ("path",))
+        if self.layout == "tracking" and FRAME in self.path:
+            yield Problem("layout tracking has one file for all frames: {frame} can not be in the path", ("path",))
+        if self.path == STANDARD_OUTPUT:
+            yield Problem("kitti writes files: standard output can not take them", ("path",))
+        yield from path_problems(self, self.path, context=context, shareable=False)
+
+    def build(self, site: Site) -> KittiTracks | KittiFrames:
+        """Make the writer of the layout asked for."""
+        if self.layout == "tracking":
+            return KittiTracks(StreamFiles(site.outputs, self.path))
+        return KittiFrames(site.outputs, self.path)
+
+
+class KittiTracks(Sink):
+    """Writes one file for each stream."""
+
+    def __init__(self, files: StreamFiles) -> None:
+        self._files = files
+
+    def consume(self, batch: Batch) -> None:
+        """Write the lines of the batch, those of one stream in one go."""
+        labels, ids, bounds = _labels(batch), batch.objects.track_id.tolist(), frame_bounds(batch)
+        lines = [
+            "".join(
+                f"{frame.index} {ids[item]} {labels[item]}\n" for item in range(bounds[row], bounds[row + 1])
+            ).encode()
+            for row, frame in enumerate(batch.frames)
+        ]
+        write_by_frame(self._files, batch, lines)
+
+    def end_stream(self, stream: Stream) -> None:
+        """Close the stream's file."""
+        self._files.end_stream(stream)
+
+    def close(self) -> None:
+        """Close all files."""
+        self._files.close()
+
+
+class KittiFrames(Sink):
+    """Writes one file for each frame."""
+
+    def __init__(self, outputs: Outputs, template: str) -> None:
+        self._outputs = outputs
+        self._template = template
+
+    def consume(self, batch: Batch) -> None:
+        """Write the file of each frame."""
+        labels, bounds = _labels(batch), frame_bounds(batch)
+        for row, frame in enumerate(batch.frames):
+            template = self._template.replace(FRAME, f"{frame.index:06d}")
+            file = self._outputs.open_lines(self._outputs.path(template, stream=frame.stream.name))
+            file.write("".join(f"{label}\n" for label in labels[bounds[row] : bounds[row + 1]]).encode())
+            file.close()
+
+
+def _labels(batch: Batch) -> list[str]:
+    """Each object as the fields from the label on."""
+    objects = batch.objects
+    boxes = rounded(objects.xyxy, steps=BOX_STEPS)
+    confidences = rounded(objects.confidence, steps=CONFIDENCE_STEPS)
+    return [
+        f"{'_'.join(label.split())} {_UNKNOWN_BEFORE} {left} {top} {right} {bottom} {_UNKNOWN_AFTER} {confidence}"
+        for label, (left, top, right, bottom), confidence in zip(objects.labels(), boxes, confidences, strict=True)
+    ]

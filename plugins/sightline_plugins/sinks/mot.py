@@ -1,0 +1,99 @@
+"""`mot`: tracks as MOTChallenge text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site
+from sightline.media import Batch, Stream
+from sightline_plugins.sinks.files import STANDARD_OUTPUT, StreamFiles, path_problems, write_by_frame
+from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, frame_bounds, rounded
+
+
+class Mot(Element):
+    """Write MOTChallenge text, which trackers are scored by: `frame,id,left,top,width,height,confidence,-1,-1,-1`.
+
+    Frames count from 1, boxes are in pixels, and there are no labels: put the classes apart before it if they matter.
+    What has no track would count as false, so it is left out where there are tracks; where there are none at all, all
+    objects are written with the id -1, as detections are.
+
+    ```yaml
+    - mot: {path: "out/{stream}.txt"}
+    ```
+    """
+
+    name: ClassVar[str] = "mot"
+    sink: ClassVar[bool] = True
+    scalar: ClassVar[str | None] = "path"
+
+    path: OutputPath
+    """File to write, one for each stream: `{stream}` stands for the stream's name."""
+    untracked: Literal["auto", "keep", "drop"] = "auto"
+    """Objects without a track: `keep` or `drop` them. `auto` keeps them until the stream's first track appears, and
+    then takes them back."""
+
+    def check(self, context: CheckContext) -> Iterable[Problem]:
+        """Each stream has a file of its own, and it can be written."""
+        if self.path == STANDARD_OUTPUT and self.untracked == "auto":
+            yield Problem("standard output can not be taken back: say untracked: keep or drop", ("untracked",))
+        yield from path_problems(self, self.path, context=context, shareable=False)
+
+    def build(self, site: Site) -> MotWriter:
+        """Make the writer; files are opened at their first frame."""
+        return MotWriter(StreamFiles(site.outputs, self.path), untracked=self.untracked)
+
+
+class MotWriter(Sink):
+    """Writes a line for each object."""
+
+    def __init__(self, files: StreamFiles, *, untracked: Literal["auto", "keep", "drop"]) -> None:
+        self._files = files
+        self._untracked = untracked
+        self._tracked: set[Stream] = set()
+
+    def consume(self, batch: Batch) -> None:
+        """Write the lines of the batch, those of one stream in one go."""
+        if self._untracked == "auto":
+            self._take_back(batch)
+        write_by_frame(self._files, batch, self._lines(batch))
+
+    def end_stream(self, stream: Stream) -> None:
+        """Close the stream's file."""
+        self._tracked.discard(stream)
+        self._files.end_stream(stream)
+
+    def close(self) -> None:
+        """Close all files."""
+        self._files.close()
+
+    def _take_back(self, batch: Batch) -> None:
+        """Begin the file of a stream anew when its first track appears."""
+        for row in np.unique(batch.objects.frame[batch.objects.track_id >= 0]).tolist():
+            stream = batch.frames[row].stream
+            if stream not in self._tracked:
+                self._tracked.add(stream)
+                self._files.of(stream).restart()
+
+    def _lines(self, batch: Batch) -> list[bytes]:
+        """The lines of each frame."""
+        objects = batch.objects
+        ltwh = objects.xyxy.astype(np.float64)
+        ltwh[:, 2:] -= ltwh[:, :2]
+        boxes = rounded(ltwh, steps=BOX_STEPS)
+        confidences = rounded(objects.confidence, steps=CONFIDENCE_STEPS)
+        bounds, ids = frame_bounds(batch), objects.track_id.tolist()
+        lines = []
+        for row, frame in enumerate(batch.frames):
+            keeps = self._untracked == "keep" or (self._untracked == "auto" and frame.stream not in self._tracked)
+            lines.append(
+                "".join(
+                    f"{frame.index + 1},{ids[item]},{left},{top},{width},{height},{confidences[item]},-1,-1,-1\n"
+                    for item in range(bounds[row], bounds[row + 1])
+                    if keeps or ids[item] >= 0
+                    for left, top, width, height in (boxes[item],)
+                ).encode()
+            )
+        return lines
