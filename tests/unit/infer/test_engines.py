@@ -15,6 +15,7 @@ import pytest
 
 from sightline.errors import ModelError
 from sightline_plugins.infer.engines.protocol import Engine, ImageForm, open_engine
+from sightline_plugins.infer.engines.requests import Work
 from tests.unit.infer.graphs import compute, random, small_network
 
 Name = Literal["openvino", "onnxruntime"]
@@ -184,3 +185,14 @@ def test_a_read_only_picture_is_taken_as_it_is(opened: Opener) -> None:
     picture = pictures(1)[0]
     picture.flags.writeable = False
     np.testing.assert_allclose(engine.submit((picture,)).result()[0], compute(small_network(), x=picture)[0], atol=1e-4)
+
+
+def test_work_that_was_interrupted_never_passes_for_a_result() -> None:
+    def interrupted() -> tuple[npt.NDArray[np.float32], ...]:
+        raise KeyboardInterrupt
+
+    work = Work(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        work.result()
+    with pytest.raises(ModelError, match="interrupted"):
+        work.result()

@@ -39,8 +39,10 @@ class Work:
         """Waits until the outputs, or the error, are there."""
         with self._lock:
             if self._wait is not None:
+                self._error = ModelError("the computation was interrupted")
                 try:
                     self._outputs = self._wait()
+                    self._error = None
                 except ModelError as error:
                     self._error = error
                 finally:

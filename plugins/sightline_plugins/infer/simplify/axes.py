@@ -41,7 +41,7 @@ def transpose_before_concat(graph: Graph) -> int:
         if joined is None or joined.op_type != "Concat" or graph.only_consumer(joined.output[0]) is None:
             continue
         perm = attribute(entry, "perm")
-        if perm is None or not all(_is_flat_map(graph, name) for name in joined.input):
+        if list(perm or []) != [0, 2, 1] or not all(_is_flat_map(graph, name) for name in joined.input):
             continue
         axis = attribute(joined, "axis") % len(perm)
         moved = [graph.new_name(name) for name in joined.input]

@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from sightline_plugins.infer.simplify.graph import Constant, Graph, attribute
 
 LARGEST = 1 << 16
+STANDARD = ("", "ai.onnx")
 FOLDABLE = frozenset(
     [
         "Add",
@@ -65,7 +66,7 @@ def fold_constants(graph: Graph) -> int:
     """Small nodes whose inputs are all known, and shapes that are static, become constants."""
     folded = list[NodeProto]()
     for entry in graph.nodes:
-        if entry.op_type not in FOLDABLE or not graph.outputs.isdisjoint(entry.output):
+        if entry.op_type not in FOLDABLE or entry.domain not in STANDARD or not graph.outputs.isdisjoint(entry.output):
             continue
         values = _computed(graph, entry)
         if values is None or any(np.size(value) > LARGEST for value in values):

@@ -69,7 +69,7 @@ def _unfolded(
     channels = max(channel for channel, _, _ in places) + 1
     wide = np.zeros((count, channels, rows * step, columns * step), weights.dtype)
     for regrouped, (channel, row, column) in enumerate(places):
-        wide[:, channel, row::step, column::step] = weights[:, regrouped]
+        wide[:, channel, row::step, column::step] += weights[:, regrouped]
     name = graph.add_constant(wide, like=conv.input[1])
     return node(
         "Conv",

@@ -6,8 +6,6 @@ it splits into a sum: `W . [a, up(b)] = Wa . a + up(Wb . b)`.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 from onnx import NodeProto
 
@@ -44,28 +42,25 @@ def _is_enlarged(graph: Graph, name: str) -> bool:
 
 
 def _split(graph: Graph, conv: NodeProto, joined: NodeProto, enlarged: str) -> bool:
+    """Replaces `conv` unless it makes more channels than were enlarged, which would cost more than it saves."""
     weights, resize = pointwise_weights(graph, conv), graph.producer(enlarged)
-    shapes = [graph.shape(name) for name in joined.input]
-    small, made = graph.shape(resize.input[0]) if resize else None, graph.shape(conv.output[0])
-    if weights is None or resize is None or small is None or made is None or None in shapes:
+    widths = [shape[1] for shape in map(graph.shape, joined.input) if shape is not None]
+    if weights is None or resize is None or len(widths) != len(joined.input):
         return False
-    counts = [shape[1] for shape in shapes if shape is not None]
-    edges = np.cumsum([0, *counts])
     place = list(joined.input).index(enlarged)
-    low, high = (int(edge) for edge in list(pairwise(edges))[place])
-    if made[1] > counts[place]:
+    if len(weights) > widths[place]:
         return False
+    low = sum(widths[:place])
+    here = np.s_[low : low + widths[place]]
     result = conv.output[0]
-    rest, before, after, other = (graph.new_name(result) for _ in range(4))
-    kept = [name for name in joined.input if name != enlarged]
-    of_rest = graph.add_constant(np.delete(weights, np.s_[low:high], axis=1), like=result)
-    of_enlarged = graph.add_constant(weights[:, low:high], like=result)
-    bigger = _renamed(graph, resize, before, after, channels=made[1])
+    rest, other, before, after = (graph.new_name(result) for _ in range(4))
+    of_rest = graph.add_constant(np.delete(weights, here, axis=1), like=result)
+    of_enlarged = graph.add_constant(weights[:, here], like=result)
     new = [
-        node("Concat", kept, [rest], axis=1),
+        node("Concat", [name for name in joined.input if name != enlarged], [rest], axis=1),
         node("Conv", [rest, of_rest, *conv.input[2:]], [other], kernel_shape=[1, 1]),
         node("Conv", [resize.input[0], of_enlarged], [before], kernel_shape=[1, 1]),
-        bigger,
+        _renamed(graph, resize, before, after, channels=len(weights)),
         node("Add", [other, after], [result]),
     ]
     graph.replace([conv], new)
