@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import pytest
+from pydantic import ValidationError
+from tests.unit.sinks.pictures import batches
+
+from sightline.devices import Device
+from sightline.graph import CheckContext, Message, Outputs
+from sightline.media import Batch, Event
+from sightline.testing import run_element
+from sightline_plugins.sinks.snapshots import Snapshots
+
+
+def saved(folder: Path, given: Sequence[Batch], messages: list[Message] | None = None, **options: Any) -> list[str]:
+    run_element(Snapshots.model_validate(options), given, outputs=folder, messages=messages)
+    return sorted(path.name for path in folder.iterdir())
+
+
+def picture(path: Path) -> npt.NDArray[np.uint8]:
+    bgr = cv2.imread(str(path))
+    assert bgr is not None
+    return bgr[..., ::-1].astype(np.uint8)
+
+
+def crossing(rule: str = "gate", track_id: int = 5) -> Event:
+    return Event("line", rule, 0, {"direction": "in", "track_id": track_id})
+
+
+def with_event_on(given: list[Batch], index: int, *events: Event) -> list[Batch]:
+    return [batch.with_events(events if number == index else ()) for number, batch in enumerate(given)]
+
+
+def test_a_frame_with_an_event_is_saved(tmp_path: Path) -> None:
+    given = with_event_on(batches(3), 1, crossing(), crossing("other"))
+    assert saved(tmp_path, given, path="{stream}-{frame}.jpg") == ["cam-000001.jpg"]
+
+
+def test_a_picture_is_the_frame(tmp_path: Path) -> None:
+    given = with_event_on(batches(1), 0, crossing())
+    saved(tmp_path, given, path="{frame}.png")
+    np.testing.assert_array_equal(picture(tmp_path / "000000.png"), next(iter(given[0])).rgb())
+
+
+def test_only_events_of_the_rules_asked_for_count(tmp_path: Path) -> None:
+    given = with_event_on(batches(2), 1, crossing("other"))
+    assert saved(tmp_path, given, path="{frame}.jpg", rules=["gate"]) == []
+
+
+def test_each_track_is_saved_once(tmp_path: Path) -> None:
+    given = batches(3, track_ids=(5, -1)) + batches(2, track_ids=(5, 6))[1:]
+    assert saved(tmp_path, given, path="{track}.jpg", on="track") == ["5.jpg", "6.jpg"]
+
+
+def test_frames_are_saved_at_regular_times(tmp_path: Path) -> None:
+    assert saved(tmp_path, batches(6), path="{frame}.jpg", every="80ms") == [
+        "000000.jpg",
+        "000002.jpg",
+        "000004.jpg",
+    ]
+
+
+def test_a_crop_is_the_object_with_its_margin(tmp_path: Path) -> None:
+    saved(tmp_path, batches(1), path="{track}.png", on="track", crop=True, margin=0.5)
+    assert picture(tmp_path / "5.png").shape[:2] == (48, 12)
+
+
+def test_the_limit_is_kept_with_one_warning(tmp_path: Path) -> None:
+    messages: list[Message] = []
+    names = saved(tmp_path, batches(6), messages, path="{frame}.jpg", every="1ms", limit=2)
+    assert (names, [message.text for message in messages]) == (
+        ["000000.jpg", "000001.jpg"],
+        ["2 pictures are saved, which is the limit"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"path": "{frame}.gif"}, "must end in .jpg, .jpeg, .png"),
+        ({"path": "one.jpg"}, "put {frame} or {track} into the path"),
+        ({"path": "{frame}.jpg", "crop": True}, "put {track} into the path"),
+        ({"path": "{frame}-{track}.jpg"}, "{track} has a meaning with crop or on: track only"),
+    ],
+)
+def test_a_path_that_can_not_work_is_a_problem(tmp_path: Path, options: dict[str, Any], expected: str) -> None:
+    context = CheckContext(device=Device(), streams=("cam",), outputs=Outputs(tmp_path))
+    found = [problem.message for problem in Snapshots.model_validate(options).check(context)]
+    assert [expected in message for message in found] == [True]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"on": "event", "every": "5s"}, "give on or every, not both"),
+        ({"every": "5s", "crop": True}, "crop needs an object"),
+        ({"on": "track", "rules": ["gate"]}, "rules have a meaning with on: event only"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValidationError, match=expected):
+        Snapshots.model_validate({"path": "{frame}.jpg", **options})
