@@ -26,7 +26,7 @@ def saved(folder: Path, given: Sequence[Batch], messages: list[Message] | None =
 def picture(path: Path) -> npt.NDArray[np.uint8]:
     bgr = cv2.imread(str(path))
     assert bgr is not None
-    return bgr[..., ::-1].astype(np.uint8)
+    return np.ascontiguousarray(bgr[..., ::-1], np.uint8)
 
 
 def crossing(rule: str = "gate", track_id: int = 5) -> Event:
