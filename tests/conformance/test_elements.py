@@ -1,0 +1,93 @@
+"""Every element that ships keeps the contract of elements."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sightline.config import parse_steps
+from sightline.graph import Element, Registry
+from sightline.media import Batch, Objects, Origin
+from sightline.testing import conformance, make_batches, make_frames
+
+DETECTIONS = "".join(f"{frame},-1,{4 + frame},10,12,12,0.9,-1,-1,-1\n" for frame in range(1, 9))
+
+
+def nothing(batch: Batch) -> Batch:
+    """A function for `apply` and `callback`."""
+    return batch
+
+
+HERE = "tests.conformance.test_elements:nothing"
+OPTIONS: dict[str, dict[str, object]] = {
+    "apply": {"function": HERE},
+    "callback": {"function": HERE},
+    "coco": {"path": "{stream}.json"},
+    "csv": {"path": "{stream}.csv"},
+    "detect": {"model": "models/street.onnx"},
+    "draw": {},
+    "jsonl": {"path": "{stream}.jsonl"},
+    "kitti": {"path": "{stream}.txt"},
+    "lines": {"middle": {"from": [0.5, 0], "to": [0.5, 1]}},
+    "mot": {"path": "{stream}.txt"},
+    "replay": {"path": "det.txt", "label": "car"},
+    "snapshots": {"path": "{stream}-{frame}.jpg"},
+    "track": {},
+    "video": {"path": "{stream}.mp4"},
+    "zones": {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]]}},
+}
+
+
+def moving_objects() -> list[Batch]:
+    """Eight frames of one stream, an object with a track that walks to the right."""
+    batches = []
+    for batch in make_batches(make_frames(8)):
+        left = 4 + 6 * batch.frames[0].index
+        found = Objects.from_columns(
+            frame=[0],
+            xyxy=[[left, 10, left + 12, 22]],
+            confidence=[0.9],
+            class_id=[0],
+            track_id=np.array([7]),
+            source=Origin("detect-1", ("car",)),
+        )
+        batches.append(batch.with_objects(found))
+    return batches
+
+
+@pytest.fixture(params=OPTIONS)
+def element(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -> Element:
+    (tmp_path / "det.txt").write_text(DETECTIONS)
+    options = dict(OPTIONS[request.param])
+    base = repository if request.param == "detect" else tmp_path
+    (step,) = parse_steps([{request.param: options}], base_folder=base)
+    assert isinstance(step, Element)
+    return step
+
+
+@pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
+def test_the_contract_is_kept(check: Callable[[conformance.Case], None], element: Element, tmp_path: Path) -> None:
+    check(conformance.Case(element, moving_objects(), outputs=tmp_path))
+
+
+def test_every_installed_element_is_among_them() -> None:
+    registry = Registry()
+
+    assert sorted(OPTIONS) == [name for name in registry.element_names if registry.package(name) == "sightline"]
+
+
+def test_describing_elements_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from sightline.graph import Registry; r = Registry();"
+        "[r.element(n) for n in r.element_names]; [r.source(n) for n in r.source_names];"
+        "print([m for m in ('cv2', 'av', 'openvino', 'onnxruntime', 'onnx', 'scipy') if m in sys.modules])"
+    )
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert loaded.strip() == "[]"
