@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import av.error
 
 from sightline.errors import StreamError, StreamLost, StreamUnreadable
@@ -31,7 +33,6 @@ _LOST: tuple[tuple[type[Exception], str], ...] = (
     (av.error.ExitError, "nothing came within the time limit"),
     (av.error.EOFError, "the server closed the connection"),
     (av.error.HTTPServerError, "the server failed (5xx)"),
-    (OSError, "the connection failed; check that the host can be reached"),
 )
 
 
@@ -47,14 +48,19 @@ def lost(cause: str, *, stream: str, uri: str) -> StreamLost:
 
 def failure(error: Exception, *, stream: str, uri: str) -> StreamError:
     """The error of ours that says what this error of FFmpeg's means for a stream."""
+    if isinstance(error, OSError) and error.errno == errno.EPROTONOSUPPORT:
+        return unreadable("the server does not offer that transport; try transport: tcp", stream=stream, uri=uri)
     for kind, cause in _UNREADABLE:
         if isinstance(error, kind):
             return unreadable(cause, stream=stream, uri=uri)
     for kind, cause in _LOST:
         if isinstance(error, kind):
             return lost(cause, stream=stream, uri=uri)
-    return unreadable(f"FFmpeg says: {getattr(error, 'strerror', None) or error}", stream=stream, uri=uri)
+    reason = getattr(error, "strerror", None) or error
+    if isinstance(error, OSError):
+        return lost(f"the connection failed ({reason}); check that the host can be reached", stream=stream, uri=uri)
+    return unreadable(f"FFmpeg says: {reason}", stream=stream, uri=uri)
 
 
 def _sentence(cause: str, *, stream: str, uri: str) -> str:
-    return redact(f"stream {stream!r} can not be read from {uri!r}: {cause}")
+    return redact(f"stream {stream!r} ({uri}): {cause}")

@@ -62,26 +62,26 @@ class Timestamps:
 
 
 class RateLimit:
-    """Chooses frames by their timestamps so that at most `max_fps` a second remain, evenly.
+    """Chooses frames by their timestamps so that `max_fps` a second remain, evenly.
 
-    Time is divided into slots of 1/max_fps; the first frame of each slot is taken. Slots begin a little early, so
-    that jitter and rounded timestamps do not push a frame over the border: by 29 %, a share at which no usual ratio
-    of two rates puts frames right onto the border.
+    Points in time lie 1/max_fps apart, from the first frame on, and the frame nearest to each is taken: the one that
+    comes no more than half a frame interval before it, so that neither jitter nor rounded timestamps matter.
     """
 
-    _EARLY = Fraction(29, 100)
-
     def __init__(self, max_fps: float) -> None:
-        self._slot_ns = _NANOSECONDS / max_fps
+        self._step_ns = _NANOSECONDS / max_fps
         self._first_ns: int | None = None
-        self._last_slot = -1
+        self._previous_ns = 0
+        self._last_point = -1
 
     def takes(self, pts_ns: int) -> bool:
         """Whether the frame of that time is one of those that remain."""
         if self._first_ns is None:
-            self._first_ns = pts_ns
-        slot = int((pts_ns - self._first_ns) / self._slot_ns + float(self._EARLY))
-        if slot <= self._last_slot:
+            self._first_ns = self._previous_ns = pts_ns
+        half_interval_ns = min(pts_ns - self._previous_ns, self._step_ns) / 2
+        self._previous_ns = pts_ns
+        point = int((pts_ns + half_interval_ns - self._first_ns) / self._step_ns)
+        if point <= self._last_point:
             return False
-        self._last_slot = slot
+        self._last_point = point
         return True

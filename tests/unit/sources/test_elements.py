@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+
+from sightline.graph.registry import Registry
+from sightline_plugins.sources.media import Media
+from sightline_plugins.sources.rtsp import Rtsp
+
+KINDS = ("images", "media", "pattern", "rtsp")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_example_in_a_docstring_is_valid(name: str) -> None:
+    kind = Registry().source(name)
+    (example,) = re.findall(r"```yaml\n(.*?)```", kind.__doc__ or "", re.DOTALL)
+    (described,) = YAML(typ="safe").load(example)["sources"].values()
+    assert kind.model_validate(described).name == name
+
+
+def test_describing_sources_imports_no_codec_and_no_opencv() -> None:
+    modules = ", ".join(f"sightline_plugins.sources.{name}" for name in KINDS)
+    code = f"import sys, {modules}; print([name for name in ('av', 'cv2') if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_inputs_are_opened_in_one_place_only(repository: Path) -> None:
+    sources = [path for folder in ("pipeline", "plugins") for path in (repository / folder).rglob("*.py")]
+    openers = [
+        path.name for path in sources if re.search(r"\bav\.open\(", path.read_text()) and "encode" not in path.parts
+    ]
+    assert openers == ["open_media.py"]
+
+
+def test_a_live_url_can_not_be_looped() -> None:
+    with pytest.raises(ValidationError, match="live stream"):
+        Media(uri="udp://127.0.0.1:5000", loop=True)
+
+
+@pytest.mark.parametrize(("uri", "live"), [("a.mp4", False), ("https://a/b.mp4", False), ("srt://a:1", True)])
+def test_a_url_is_live_when_its_sender_sets_the_pace(uri: str, live: bool) -> None:
+    assert Media(uri=uri).live is live
+
+
+def test_cameras_are_live() -> None:
+    assert Rtsp(uri="rtsp://10.0.0.7/main").live
+
+
+def test_an_address_that_is_not_rtsp_is_refused() -> None:
+    with pytest.raises(ValidationError, match="uri"):
+        Rtsp(uri="http://10.0.0.7/main")
