@@ -49,15 +49,34 @@ class Outputs:
         except OSError as error:
             raise output_error(path, error, doing="open") from error
         os.close(descriptor)
-        if len(self.files) < _FILES_REPORTED:
-            self.files[path] = None
+        self._report(path)
         return path
+
+    def rename(self, part: Path, *, to: Path) -> None:
+        """Give a file that was written aside the name it is meant to have. Raises OutputError."""
+        try:
+            part.replace(to)
+        except OSError as error:
+            raise output_error(to, error, doing="write") from error
+        self.files.pop(part, None)
+        self._report(to)
+
+    def remove(self, part: Path) -> None:
+        """Take away a file that was only needed meanwhile. Raises OutputError."""
+        try:
+            part.unlink()
+        except OSError as error:
+            raise output_error(part, error, doing="remove") from error
+        self.files.pop(part, None)
 
     def obstacle(self, path: Path) -> str | None:
         """Why a file can not be written there, as far as can be told without writing; None when nothing is known."""
-        if path.is_symlink() or path.is_dir():
-            return f"{path} is a {'symbolic link' if path.is_symlink() else 'folder'}: name a file"
-        place = next(place for place in (path, *path.parents) if place.exists())
+        try:
+            if path.is_symlink() or path.is_dir():
+                return f"{path} is a {'symbolic link' if path.is_symlink() else 'folder'}: name a file"
+            place = next(place for place in (path, *path.parents) if place.exists())
+        except OSError as error:
+            return str(output_error(path, error, doing="write"))
         if place != path and not place.is_dir():
             return f"{path} can not be written: {place} is no folder"
         if not os.access(place, os.W_OK):
@@ -75,6 +94,10 @@ class Outputs:
             return path.open("wb", buffering=0)
         except OSError as error:
             raise output_error(path, error, doing="open") from error
+
+    def _report(self, path: Path) -> None:
+        if len(self.files) < _FILES_REPORTED:
+            self.files[path] = None
 
 
 class LineFile:

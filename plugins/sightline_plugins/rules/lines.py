@@ -14,7 +14,15 @@ from sightline.graph import Capability, Element, Operator, Site
 from sightline.media import Batch, Event, Objects, Overlay, Stream
 from sightline_plugins.rules.crossing import CrossingCounter, Crossings
 from sightline_plugins.rules.geometry import Floats, anchor_points
-from sightline_plugins.rules.shapes import Anchor, Point, anchor_fractions, groups, in_pixels, require_fractions
+from sightline_plugins.rules.shapes import (
+    Anchor,
+    Point,
+    anchor_fractions,
+    groups,
+    in_pixels,
+    require_fractions,
+    require_shape,
+)
 
 DIRECTIONS = ("in", "out")
 
@@ -37,6 +45,11 @@ class Line(BaseModel):
     margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
     """How far beyond the line a change of side counts, in fractions of the picture's height (or pixels). A box that
     trembles on the line is then counted once instead of in and out and in again."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_line(cls, value: object) -> object:
+        return require_shape(value, kind="line", example="{from: [x, y], to: [x, y]}")
 
     @model_validator(mode="after")
     def _has_length(self) -> Self:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from sightline.media import Batch, Stream
@@ -37,6 +37,14 @@ Location = tuple[str | int, ...]
 def anchor_fractions(anchors: Iterable[Anchor]) -> Floats:
     """Where anchors lie in a box, in fractions of its width and height, (K, 2)."""
     return np.array([_ANCHORS[anchor] for anchor in anchors], np.float64).reshape(-1, 2)
+
+
+def require_shape(value: object, *, kind: str, example: str, options: Sequence[str] = ()) -> object:
+    """The value, if a shape can be made of it. Raises ValueError: it is most likely a misspelt option of the step."""
+    if isinstance(value, Mapping | BaseModel):
+        return value
+    known = ", ".join(("id", "streams", "pixels", *options))
+    raise ValueError(f"is neither a {kind}, which is written {example}, nor an option: those are {known}")
 
 
 def require_fractions(title: str, places: Iterable[tuple[Location, Point]]) -> None:

@@ -15,7 +15,15 @@ from sightline.media import Batch, Event, Objects, Overlay, Stream
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
 from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, inside_polygons, stack_polygons
-from sightline_plugins.rules.shapes import Anchor, Point, anchor_fractions, groups, in_pixels, require_fractions
+from sightline_plugins.rules.shapes import (
+    Anchor,
+    Point,
+    anchor_fractions,
+    groups,
+    in_pixels,
+    require_fractions,
+    require_shape,
+)
 from sightline_plugins.rules.stays import Change, Happening, StayKeeper, StayOptions, ZoneFigures
 
 
@@ -36,6 +44,11 @@ class Zone(BaseModel):
     """Tell when more objects than this are inside, and when they no longer are."""
     limit_after: Duration = 0
     """How long the number inside has to be above, or no longer above, the limit."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_zone(cls, value: object) -> object:
+        return require_shape(value, kind="zone", example="{polygon: [[x, y], [x, y], [x, y]]}", options=("gone",))
 
     @property
     def stay_options(self) -> StayOptions:

@@ -95,6 +95,7 @@ class CocoDocument:
 
     def __init__(self, path: Path, *, outputs: Outputs, layout: Layout) -> None:
         self._path = path
+        self._outputs = outputs
         self._is_dataset = layout == "dataset"
         self._annotations = outputs.open_lines(path.with_name(f"{path.name}.part"))
         self._images = outputs.open_lines(path.with_name(f"{path.name}.images.part"))
@@ -132,11 +133,8 @@ class CocoDocument:
         else:
             self._annotations.write(b"\n]\n")
         self._annotations.close()
-        try:
-            self._annotations.path.replace(self._path)
-            images.path.unlink()
-        except OSError as error:
-            raise output_error(self._path, error, doing="write") from error
+        self._outputs.rename(self._annotations.path, to=self._path)
+        self._outputs.remove(images.path)
 
     def _objects(self, objects: Objects) -> list[dict[str, object]]:
         ltwh = objects.xyxy.astype(np.float64)

@@ -187,7 +187,7 @@ def test_events_already_there_stay() -> None:
         ({"gate": {"from": [0, 0], "to": [0, 0]}}, ("gate",), "a line needs a length"),
         ({"gate": {"from": [0, 0], "to": [120, 30]}}, ("gate", "to"), "[120, 30] is outside the picture"),
         ({"gate": {"from": [0, 0], "to": [1, 1], "anchor": "foot"}}, ("gate", "anchor"), "Input should be 'bottom'"),
-        ({"pixel": True}, ("pixel",), "Input should be a valid dictionary or instance of Line"),
+        ({"pixel": True}, ("pixel",), "is neither a line, which is written"),
         ({}, (), "no line is given"),
     ],
 )

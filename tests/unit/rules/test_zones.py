@@ -163,6 +163,7 @@ def test_what_is_told_does_not_depend_on_batch_size(size: int) -> None:
         ({"plaza": {"polygon": [[0, 0], [1, 1], [2, 1]]}}, ("plaza", "polygon", 2), "[2, 1] is outside the picture"),
         ({"plaza": {"polygon": SQUARE, "dwel": "3s"}}, ("plaza", "dwel"), "Extra inputs are not permitted"),
         ({"plaza": {"polygon": SQUARE, "dwell": "3 apples"}}, ("plaza", "dwell"), "is not a duration"),
+        ({"plaza": {"polygon": SQUARE}, "gon": "2s"}, ("gon",), "nor an option: those are id, streams, pixels, gone"),
         ({}, (), "no zone is given"),
     ],
 )

@@ -81,12 +81,14 @@ def test_a_class_number_that_two_detectors_use_is_given_once(tmp_path: Path) -> 
 
 
 def test_only_a_whole_document_stands_under_its_name(tmp_path: Path) -> None:
-    writer = Coco(path="out.json").build(Site(device=Device(), outputs=Outputs(tmp_path)))
+    outputs = Outputs(tmp_path)
+    writer = Coco(path="out.json").build(Site(device=Device(), outputs=outputs))
     writer.consume(batches(1)[0])
     before = sorted(path.name for path in tmp_path.iterdir())
     writer.close()
     after = sorted(path.name for path in tmp_path.iterdir())
     assert (before, after) == (["out.json.images.part", "out.json.part"], ["out.json"])
+    assert list(outputs.files) == [tmp_path / "out.json"]
 
 
 def test_a_document_without_objects_is_whole(tmp_path: Path) -> None:
