@@ -78,7 +78,7 @@ class Measurement:
             return f"the processor: {self.load:.0%} of {self.cores} cores are used; {most}"
         busy = max(self.parts, key=lambda part: part.busy or 0.0)
         if (busy.busy or 0.0) >= _FULL:
-            return f"{busy.name}: its thread is busy {busy.busy:.0%} of the time, but only {self.load:.0%} of the cores are"
+            return f"{busy.name}: its thread is busy {busy.busy:.0%} of the time, all cores together {self.load:.0%}"
         return f"the pace of the sources or a wait: {self.load:.0%} of {self.cores} cores are used; {most}"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import Protocol
 
 from sightline.config.capabilities import unmet_needs
 from sightline.config.files import file_problems
@@ -22,13 +23,24 @@ from sightline.graph.tree import PipelineDescription, Step, identify
 Found = tuple[Key, str]
 
 
+class Hide(Protocol):
+    """Takes the values of environment variables out of a message (`Environment.hide`)."""
+
+    def __call__(self, text: str, *, certain: Iterable[str] = ()) -> str: ...
+
+
+def _shown(text: str, *, certain: Iterable[str] = ()) -> str:
+    del certain
+    return text
+
+
 def problems_of(
     description: PipelineDescription,
     *,
     registry: Registry,
     outputs: Outputs,
     root: Node | None,
-    hide: Callable[[str], str] = str,
+    hide: Hide = _shown,
 ) -> Iterator[LocatedProblem]:
     """Every mistake that the parts do not show by themselves; `root` is the tree that gives the places."""
     device, found = _device(description.device)
@@ -45,7 +57,7 @@ def problems_of(
     for key, element in elements:
         found += [one for one in _own(element, key, context) if one[0] not in seen]
     for key, message in found:
-        yield LocatedProblem(place_of(root, key), key, hide(message))
+        yield LocatedProblem(place_of(root, key), key, hide(message, certain=_variables(root, key)))
 
 
 def place_of(root: Node | None, key: Key) -> Place:
@@ -54,6 +66,12 @@ def place_of(root: Node | None, key: Key) -> Place:
         return Place()
     _, node, key_place = list(walk(root, key))[-1]
     return node.place if isinstance(node, Scalar) and node.value is not None else key_place
+
+
+def _variables(root: Node | None, key: Key) -> tuple[str, ...]:
+    """The environment variables that the value of a key path holds."""
+    node = None if root is None else list(walk(root, key))[-1][1]
+    return node.variables if isinstance(node, Scalar) else ()
 
 
 def placed(steps: Iterable[Step], key: Key = ("pipeline",)) -> Iterator[tuple[Key, Element]]:

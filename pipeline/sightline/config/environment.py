@@ -38,11 +38,15 @@ class Environment:
             return replace(node, entries=entries)
         return self._fill_scalar(node, key) if "$" in node.text else node
 
-    def hide(self, text: str) -> str:
-        """The text with the values of used variables replaced by `${NAME}`."""
+    def hide(self, text: str, *, certain: Iterable[str] = ()) -> str:
+        """The text with the values of used variables replaced by `${NAME}`.
+
+        Values of less than four characters are replaced as whole words only, unless their variables are `certain` to
+        stand in the value that the text is about.
+        """
         for name, value in sorted(self._used.items(), key=lambda item: -len(item[1])):
             for shown in {value, repr(value)[1:-1], value.rstrip("/"), value.strip()} - {""}:
-                whole_word = r"(?<!\w){}(?!\w)" if len(shown) < _SHORT else "{}"
+                whole_word = r"(?<!\w){}(?!\w)" if len(shown) < _SHORT and name not in certain else "{}"
                 text = re.sub(whole_word.format(re.escape(shown)), lambda _, name=name: f"${{{name}}}", text)  # type: ignore[misc]
         return text
 

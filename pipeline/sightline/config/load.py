@@ -39,7 +39,7 @@ def load_description(
     name = str(path)
     document = parse(read_file(Path(path), name=name), name=name)
     variables = Environment(os.environ if environment is None else environment)
-    root = variables.fill(document.root) if document.root is not None else Table(Place(name))
+    root = variables.fill(document.root or Scalar(Place(name), None))
     changes = Overrides(registry or Registry())
     changed = changes.apply(root, sources=sources, values=overrides)
     reader = _Reader(registry or Registry(), variables, base_folder=Path(path).absolute().parent)
@@ -120,8 +120,8 @@ class _Reader:
             description, registry=self._registry, outputs=outputs, root=root, hide=self._validator.hide
         )
         read = [problem for problem in self._validator.problems if problem.place not in self._unset]
-        reported = {(problem.place, problem.key) for problem in (*found, *read)}
-        late = [problem for problem in checked if (problem.place, problem.key) not in reported]
+        reported = {problem.key for problem in (*found, *read)}
+        late = [problem for problem in checked if problem.key not in reported]
         problems = sorted((*found, *read, *late), key=lambda problem: problem.place)
         if problems:
             raise InvalidConfiguration(problems)

@@ -79,8 +79,10 @@ def value_of(text: str) -> Value:
         return int(text)
     if _BASED.fullmatch(text):
         return int(text, 0)
-    if _FLOAT.fullmatch(text) or _SPECIAL.fullmatch(text):
-        return float(text.replace(".inf", "inf").replace(".nan", "nan").replace(".Inf", "inf").replace(".INF", "inf"))
+    if _SPECIAL.fullmatch(text):
+        return float(text.replace(".", ""))
+    if _FLOAT.fullmatch(text):
+        return float(text)
     return text
 
 

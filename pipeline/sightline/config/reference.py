@@ -95,8 +95,7 @@ def _options(described: type[BaseModel]) -> Iterator[OptionPage]:
         if role is None:
             yield page
         else:
-            words = page.type.replace("string", "file", 1) if page.type != "string" else "file"
-            named = words.replace("file", _ROLES[role], 1)
+            named = page.type.replace("file" if "file" in page.type else "string", _ROLES[role], 1)
             yield OptionPage(page.key, named, page.default, page.required, page.meaning)
 
 

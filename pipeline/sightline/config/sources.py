@@ -66,7 +66,9 @@ class SourceParser:
                 if name in self._registry.source_names:
                     return _as_kind(self._registry.source(name), node)
         except ConfigurationError as error:
-            self._problem(place, key, self._validator.hide(str(error)))
+            uri = node.entries["uri"].node if "uri" in node.entries else node
+            certain = uri.variables if isinstance(uri, Scalar) else ()
+            self._problem(place, key, self._validator.hide(str(error), certain=certain))
             return None
         near = next(
             (word for name in node.entries if (word := suggest(name, ["uri", *self._registry.source_names]))), ""

@@ -38,6 +38,9 @@ class StepParser:
         return ()
 
     def _step(self, node: Node, key: Key) -> Step:
+        if isinstance(node, Scalar) and node.variables:
+            self._problem(node.place, key, "the name of a step can not come from the environment: write it here")
+            return UnreadStep()
         if isinstance(node, Scalar) and isinstance(node.value, str):
             return self._named(node.value, Entry(node.place, Table(node.place)), key)
         if isinstance(node, Table) and len(node.entries) == 1:

@@ -55,13 +55,13 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 def paths_of(model: BaseModel) -> Iterator[tuple[str, PathRole, str]]:
-    """The paths in the fields of a model: YAML key, what it is for, and the path; lists give one each."""
+    """The paths in the fields of a model: YAML key, what it is for, and the path; lists of paths give one each."""
     for name, field in type(model).model_fields.items():
         role = role_of(field)
         value = getattr(model, name)
         if role is not None and value is not None:
             for path in value if isinstance(value, tuple | list) else (value,):
-                if isinstance(path, str | Path):
+                if isinstance(path, Path if role is PathRole.INPUT else str):
                     yield field.alias or name, role, str(path)
 
 

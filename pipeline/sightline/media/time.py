@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Annotated
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
@@ -32,7 +33,7 @@ def parse_duration_ns(value: object) -> int:
         match = _DURATION.fullmatch(str(value))
         if match is None:
             raise ValueError(f'{value!r} is not a duration: write it like "40ms", "2s" or "5m"')
-        nanoseconds = round(float(match[1]) * _UNITS_NS[match[2]])
+        nanoseconds = round(Decimal(match[1]) * _UNITS_NS[match[2]])
     if nanoseconds < 0:
         raise ValueError("a duration can not be negative")
     return nanoseconds
