@@ -87,7 +87,7 @@ class StayKeeper:
     _left_ns: dict[Presence, int] = field(default_factory=dict)
     _crowds: dict[int, _Crowd] = field(default_factory=dict)
     _next_due_ns: int = NEVER_NS
-    _last_ns: int = 0
+    _last_ns: int | None = None
     _interval_ns: int = 0
 
     def update(
@@ -112,12 +112,13 @@ class StayKeeper:
         if now_ns >= self._next_due_ns:
             happened += self._stayed(now_ns)
         happened += self._occupied(inside, now_ns=now_ns)
-        self._interval_ns, self._last_ns = max(0, now_ns - self._last_ns), now_ns
+        self._interval_ns = 0 if self._last_ns is None else max(0, now_ns - self._last_ns)
+        self._last_ns = now_ns
         return happened
 
     def close(self) -> list[Happening]:
         """End the stays still open, as at the next frame; nothing is left after it."""
-        end_ns = self._last_ns + self._interval_ns
+        end_ns = (self._last_ns or 0) + self._interval_ns
         return [self._leave(presence, self._absent_ns.get(presence, end_ns)) for presence in sorted(self._entered_ns)]
 
     def _enter(self, presences: Iterable[Presence], *, now_ns: int) -> Iterator[Happening]:

@@ -142,6 +142,12 @@ def test_streams_have_figures_of_their_own() -> None:
     assert {name: figures["plaza"]["visitors"] for name, figures in rule.totals().items()} == {"cam": 1, "other": 0}
 
 
+def test_a_stream_of_one_frame_has_no_time_to_stay() -> None:
+    keeper = StayKeeper([StayOptions()], [ZoneFigures()], gone_ns=0)
+    keeper.update(5 * SECOND_NS, inside={(0, 1)}, counted={(0, 1)}, visible={1})
+    assert [stay.dwell_ns for stay in keeper.close()] == [0]
+
+
 def test_who_left_long_ago_is_forgotten() -> None:
     keeper = StayKeeper([StayOptions()], [ZoneFigures()], gone_ns=0)
     for number in range(500):
