@@ -54,19 +54,22 @@ def steps_meet_segments(before: Floats, after: Floats, *, sides: tuple[Floats, F
     return result
 
 
-def stack_polygons(polygons: Sequence[Floats]) -> Floats:
-    """Polygons (V, 2) as one array (Z, V, 2); where corners lack, the last one is repeated, which adds nothing."""
+def polygon_edges(polygons: Sequence[Floats]) -> Floats:
+    """The edges of polygons (V, 2), each as x1, y1, x2, y2, in one array (Z, V, 4).
+
+    Where corners lack, the last one is repeated, which adds nothing.
+    """
     most = max(len(polygon) for polygon in polygons)
-    return np.stack([np.concatenate([polygon, polygon[-1:].repeat(most - len(polygon), 0)]) for polygon in polygons])
+    corners = np.stack([np.concatenate([polygon, polygon[-1:].repeat(most - len(polygon), 0)]) for polygon in polygons])
+    return np.concatenate([corners, np.roll(corners, -1, axis=1)], axis=2)
 
 
-def inside_polygons(points: Floats, *, polygons: Floats) -> Mask:
-    """Whether points (N, Z, 2) lie in polygons (Z, V, 2), each in its own, by the even-odd rule -> (N, Z)."""
+def inside_polygons(points: Floats, *, edges: Floats) -> Mask:
+    """Whether points (N, Z, 2) lie in polygons (Z, V, 4), each in its own, by the even-odd rule -> (N, Z)."""
     x, y = points[..., 0, None], points[..., 1, None]
-    x1, y1 = polygons[..., 0], polygons[..., 1]
-    x2, y2 = np.roll(x1, -1, axis=-1), np.roll(y1, -1, axis=-1)
+    x1, y1, x2, y2 = edges[..., 0], edges[..., 1], edges[..., 2], edges[..., 3]
     straddles = (y1 > y) != (y2 > y)
     height = np.where(y1 == y2, 1.0, y2 - y1)
     crossed = straddles & (x < (x2 - x1) * (y - y1) / height + x1)
-    inside: Mask = crossed.sum(axis=-1) % 2 == 1
+    inside: Mask = np.logical_xor.reduce(crossed, axis=-1)
     return inside

@@ -14,7 +14,7 @@ from sightline.graph import Capability, Element, Operator, Site
 from sightline.media import Batch, Event, Objects, Overlay, Stream
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
-from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, inside_polygons, stack_polygons
+from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, inside_polygons, polygon_edges
 from sightline_plugins.rules.shapes import (
     Anchor,
     Point,
@@ -114,7 +114,7 @@ class _StreamZones:
     """The zones of one stream: in pixels of its pictures, who is inside, and how they are drawn."""
 
     size_wh: tuple[int, int]
-    polygons: Floats
+    edges: Floats
     points: tuple[tuple[tuple[float, float], ...], ...]
     keeper: StayKeeper
     drawn: tuple[tuple[int, int], ...] = ()
@@ -140,7 +140,7 @@ class ZoneRule(Operator):
         for stream, size_wh, rows in groups(batch):
             state = self._state(stream, size_wh)
             index = np.flatnonzero((batch.objects.track_id >= 0) & np.isin(batch.objects.frame, rows))
-            inside, counted = self._inside(batch.objects, index, polygons=state.polygons)
+            inside, counted = self._inside(batch.objects, index, edges=state.edges)
             frame, track_id = batch.objects.frame[index], batch.objects.track_id[index]
             bounds = np.searchsorted(frame, [[row, row + 1] for row in rows]).tolist()
             for row, (first, last) in zip(rows, bounds, strict=True):
@@ -172,10 +172,10 @@ class ZoneRule(Operator):
             for stream, figures in self._figures.items()
         }
 
-    def _inside(self, objects: Objects, index: npt.NDArray[np.intp], *, polygons: Floats) -> tuple[Mask, Mask]:
+    def _inside(self, objects: Objects, index: npt.NDArray[np.intp], *, edges: Floats) -> tuple[Mask, Mask]:
         """Masks (N, Z) of tracked objects: whose anchor is in the zone, and those of them of the zone's classes."""
         points = anchor_points(objects.xyxy[index], fractions=self._fractions)
-        inside = inside_polygons(points, polygons=polygons)
+        inside = inside_polygons(points, edges=edges)
         counted = inside
         for number, zone in enumerate(self._zones.values()):
             if zone.classes is not None:
@@ -203,7 +203,7 @@ class ZoneRule(Operator):
         points = tuple(tuple((x, y) for x, y in polygon.tolist()) for polygon in corners)
         options = [zone.stay_options for zone in self._zones.values()]
         keeper = StayKeeper(options, figures, self._gone_ns) if state is None else state.keeper
-        state = self._streams[stream] = _StreamZones(size_wh, stack_polygons(corners), points, keeper)
+        state = self._streams[stream] = _StreamZones(size_wh, polygon_edges(corners), points, keeper)
         return state
 
     def _overlays(self, state: _StreamZones) -> tuple[Overlay, ...]:

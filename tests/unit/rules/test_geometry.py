@@ -7,7 +7,7 @@ from sightline_plugins.rules.geometry import (
     anchor_points,
     inside_polygons,
     line_sides,
-    stack_polygons,
+    polygon_edges,
     steps_meet_segments,
 )
 
@@ -49,12 +49,12 @@ def test_a_step_meets_a_segment(before: tuple[float, float], after: tuple[float,
 
 def test_polygons_of_different_corners_stand_in_one_array() -> None:
     triangle, square = np.array([[0.0, 0], [4, 0], [0, 4]]), np.array([[0.0, 0], [4, 0], [4, 4], [0, 4]])
-    polygons = stack_polygons([triangle, square])
+    edges = polygon_edges([triangle, square])
     points = np.array([[[3.0, 3.0]] * 2, [[1.0, 1.0]] * 2])
-    assert inside_polygons(points, polygons=polygons).tolist() == [[False, True], [True, True]]
+    assert inside_polygons(points, edges=edges).tolist() == [[False, True], [True, True]]
 
 
 def test_inside_is_even_odd() -> None:
     star = np.array([[50.0, 0], [80, 95], [2, 36], [98, 36], [20, 95]])
     centre, arm = [[50.0, 50.0]], [[50.0, 20.0]]
-    assert inside_polygons(np.array([centre, arm]), polygons=star[None]).tolist() == [[False], [True]]
+    assert inside_polygons(np.array([centre, arm]), edges=polygon_edges([star])).tolist() == [[False], [True]]

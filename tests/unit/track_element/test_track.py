@@ -14,8 +14,9 @@ from sightline.graph import Site
 from sightline.media import Batch, Frame, Objects, Origin
 from sightline.testing import make_frames, run_element
 from sightline_plugins.track.bytetrack import ByteTracker
+from sightline_plugins.track.operator import TrackOperator
 from sightline_plugins.track.options import TrackerOptions
-from sightline_plugins.track.track import Track, TrackOperator
+from sightline_plugins.track.track import Track
 
 DETECTOR = Origin("detect", ("person", "car"))
 SIZE_WH = (200, 100)
@@ -138,6 +139,7 @@ def test_totals_count_tracks_by_label() -> None:
 
 def test_a_stream_that_ended_leaves_nothing_behind() -> None:
     operator = Track().build(Site(device=Device()))
+    assert isinstance(operator, TrackOperator)
     (batch,) = batches(1)
     operator.process(batch)
     operator.end_stream(batch.frames[0].stream)
