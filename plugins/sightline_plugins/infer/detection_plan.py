@@ -121,7 +121,7 @@ def _size(element: Detect, said: _Said, problems: list[Problem]) -> tuple[int, i
         own = "x".join("?" if size is None else str(size) for size in fixed)
         message = f"the model takes pictures of {own} only, not {asked[0]}x{asked[1]}: leave size out"
         problems.append(Problem(message, ("size",)))
-        return None
+        asked = None
     width, height = asked or fixed
     if width is None or height is None:
         message = "the model takes pictures of any size: say which to use, such as size: [640, 640]"

@@ -32,6 +32,8 @@ _FORMATS = {
     PixelFormat.I444: "yuv444p",
 }
 _FRAMES = 16
+_STEP = 32
+"""Widths are rounded up to this: swscale's vector code leaves a rest of less than 16 columns unconverted."""
 
 
 def cut_planes(surface: Surface, region: PixelRegion) -> tuple[Plane, ...]:
@@ -73,7 +75,7 @@ class PictureColors:
     def planes(self, surface: Surface, region: PixelRegion) -> tuple[Plane, Plane, Plane]:
         """Red, green and blue of a region, each (H, W). Lets go of the GIL while it converts."""
         height, width = region[3] - region[1], region[2] - region[0]
-        frame, reformatter = self._frame(_FORMATS[surface.format], width + width % 2, height + height % 2)
+        frame, reformatter = self._frame(_FORMATS[surface.format], -(-width // _STEP) * _STEP, height + height % 2)
         for index, plane in enumerate(cut_planes(surface, region)):
             plane_view(frame, index)[: plane.shape[0], : plane.shape[1]] = plane
         converted = reformatter.reformat(

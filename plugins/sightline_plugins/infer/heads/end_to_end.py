@@ -40,10 +40,10 @@ def _columns(outputs: Sequence[Array]) -> tuple[Array, Array, Array]:
         if rows.shape[1] == 7:
             return rows[:, 1:5], rows[:, 6], rows[:, 5]
         return rows[:, :4], rows[:, 4], rows[:, 5]
-    boxes = next((array for array in outputs if array.ndim >= 2 and array.shape[-1] == 4), None)
-    if boxes is None:
+    fours = [array for array in outputs if array.ndim >= 2 and array.shape[-1] == 4]
+    if not fours:
         raise ModelError("head end_to_end: no output holds boxes (its last size must be 4)")
-    boxes = boxes.reshape(-1, 4)
+    boxes = max(fours, key=np.ndim)
     others = [array.reshape(-1) for array in outputs if array is not boxes]
     boxes = boxes.reshape(-1, 4)
     count = int(others.pop(0)[0]) if len(others) == 3 else len(boxes)
