@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +28,7 @@ MAX_DEPTH = 32
 MAX_NODES = 10_000
 
 _TEXT_TAGS = frozenset({"!", "tag:yaml.org,2002:str"})
+_BRACKET = re.compile(r"[\[\]{}]")
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -63,6 +65,7 @@ def read_file(path: Path, *, name: str) -> str:
 def parse(text: str, *, name: str) -> Document:
     """The tree of a YAML text; `name` stands for it in places. Raises InvalidConfiguration when it can not be read."""
     builder = _Builder(name)
+    _refuse_deep_brackets(text, name)
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
             builder.take(event)
@@ -74,6 +77,19 @@ def parse(text: str, *, name: str) -> Document:
         message = f"holds a character that YAML does not allow (U+{ord(character):04X})"
         raise _refused(Place(name, line, column), message) from error
     return Document(builder.root, tuple(builder.problems))
+
+
+def _refuse_deep_brackets(text: str, name: str) -> None:
+    """Refuse hundreds of open brackets before the scanner sees them: its look-ahead is quadratic in their number.
+
+    Brackets inside texts are counted too, hence the generous limit; the exact one is the builder's.
+    """
+    depth = 0
+    for bracket in _BRACKET.finditer(text):
+        depth = depth + 1 if bracket[0] in "[{" else max(depth - 1, 0)
+        if depth > MAX_DEPTH * 8:
+            line = text.count("\n", 0, bracket.start()) + 1
+            raise _refused(Place(name, line, 1), f"is nested more than {MAX_DEPTH} levels deep")
 
 
 def _refused(place: Place, message: str) -> InvalidConfiguration:

@@ -100,28 +100,28 @@ def _reach(steps: Sequence[Step]) -> tuple[float, float]:
 
 
 class _Layout:
-    """Places steps below a box; returns the last box and the row after it. `spine` is the middle of their column."""
+    """Places steps below a box; `spine` is the middle of their column."""
 
     def __init__(self, diagram: Diagram, ids: dict[int, str]) -> None:
         self._diagram = diagram
         self._ids = ids
 
-    def steps(self, steps: Sequence[Step], above: Box, *, spine: float, row: int, label: str = "") -> tuple[Box, int]:
-        """Place steps one below the other."""
+    def steps(self, steps: Sequence[Step], above: Box, *, spine: float, row: int, label: str = "") -> Box:
+        """Place steps one below the other; returns the last box of the column."""
         for number, step in enumerate(steps):
             if isinstance(step, Element):
                 above, row, label = self._element(step, above, spine, row, label), row + 1, ""
             elif isinstance(step, Parallel):
-                left = spine - sum(sum(_reach(branch)) for branch in step.branches.values()) / 2
-                ends = self._branches(step, above, left=left, row=row)
-                above, row, label = *self._joint(ends, spine), ""
+                above = self._joined(step, above, spine=spine, row=row)
+                row, label = above.row + 1, ""
             else:
                 rest = steps[number + 1 :]
                 self._branches(step, above, left=spine + _reach(rest)[1], row=row)
                 return self.steps(rest, above, spine=spine, row=row, label=label)
-        return above, row
+        return above
 
-    def _branches(self, step: Tee | Parallel, above: Box, *, left: float, row: int) -> list[tuple[Box, int]]:
+    def _branches(self, step: Tee | Parallel, above: Box, *, left: float, row: int) -> list[Box]:
+        """Place branches side by side; returns the last box of each."""
         ends = []
         for name, branch in step.branches.items():
             before, after = _reach(branch)
@@ -129,11 +129,15 @@ class _Layout:
             left += before + after
         return ends
 
-    def _joint(self, ends: Sequence[tuple[Box, int]], spine: float) -> tuple[Box, int]:
-        row = max(row for _, row in ends)
-        joint = self._diagram.add(BoxKind.JOINT, "merge", "", column=spine, row=row)
-        self._diagram.arrows += [Arrow(last.number, joint.number) for last, _ in ends]
-        return joint, row + 1
+    def _joined(self, step: Parallel, above: Box, *, spine: float, row: int) -> Box:
+        """Place branches and, below all that belongs to them, the joint where they meet."""
+        left = spine - sum(sum(_reach(branch)) for branch in step.branches.values()) / 2
+        first = len(self._diagram.boxes)
+        ends = self._branches(step, above, left=left, row=row)
+        bottom = max(box.row for box in self._diagram.boxes[first:])
+        joint = self._diagram.add(BoxKind.JOINT, "merge", "", column=spine, row=bottom + 1)
+        self._diagram.arrows += [Arrow(last.number, joint.number) for last in ends]
+        return joint
 
     def _element(self, element: Element, above: Box, column: float, row: int, label: str) -> Box:
         identity = self._ids[id(element)]

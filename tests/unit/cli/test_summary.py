@@ -1,0 +1,71 @@
+"""What people are told when a run is over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sightline.cli.summary import summary
+
+
+def stream(**changes: object) -> dict[str, object]:
+    return {
+        "state": "ended",
+        "processed": 480,
+        "fps": 96.0,
+        "dropped": {},
+        "damaged": 0,
+        "damaged_packets": 0,
+        "reconnects": 0,
+        "objects": {},
+        **changes,
+    }
+
+
+def report(**changes: object) -> dict[str, Any]:
+    return {
+        "device": "cpu",
+        "frames": 480,
+        "fps": 96.0,
+        "wall_seconds": 5.0,
+        "streams": {"gate": stream()},
+        "totals": {},
+        "outputs": [],
+        **changes,
+    }
+
+
+def test_it_begins_with_frames_and_speed() -> None:
+    assert summary(report()).splitlines()[0] == "480 frames in 5.0 s: 96.0 frames/s on cpu"
+
+
+def test_it_says_what_was_seen_on_a_stream() -> None:
+    seen = stream(objects={"car": {"objects": 1200, "tracks": 14}, "dog": {"objects": 3, "tracks": 0}})
+
+    assert "gate  480 frames  96.0 frames/s  14 car (car 1200 times), dog 3 times" in summary(
+        report(streams={"gate": seen})
+    )
+
+
+def test_it_says_what_was_dropped_and_why() -> None:
+    assert "7 dropped (slow)" in summary(report(streams={"gate": stream(dropped={"slow": 7})}))
+
+
+def test_it_says_what_was_damaged() -> None:
+    assert "3 damaged" in summary(report(streams={"gate": stream(damaged=1, damaged_packets=2)}))
+
+
+def test_it_says_why_a_stream_failed() -> None:
+    assert "failed: no video" in summary(report(streams={"gate": stream(state="failed", error="no video")}))
+
+
+def test_it_gives_the_counts_of_rules_on_one_line_each() -> None:
+    totals = {"lines-1": {"gate": {"gate_in": {"in": 3, "out": 2}}}}
+
+    assert "  lines-1 gate  gate_in: in 3, out 2" in summary(report(totals=totals)).splitlines()
+
+
+def test_it_names_the_files_as_they_are_found_from_here() -> None:
+    outputs = [str(Path.cwd() / "out" / "gate.jsonl"), "/tmp/elsewhere.mp4"]
+
+    assert summary(report(outputs=outputs)).splitlines()[-3:] == ["written", "  out/gate.jsonl", "  /tmp/elsewhere.mp4"]
