@@ -18,7 +18,7 @@ _UNREADABLE: tuple[tuple[type[Exception], str], ...] = (
     (av.error.HTTPClientError, "the server refuses the request; check the URL"),
     (av.error.ProtocolNotFoundError, "FFmpeg here knows no such protocol; check the scheme"),
     (av.error.DecoderNotFoundError, "FFmpeg here has no decoder for it; convert it to H.264"),
-    (av.error.ArgumentError, "it is refused: a protocol, format or address in it is not on the list of allowed ones"),
+    (av.error.ArgumentError, "it is of a kind that is not read: no video, or a script or list that names other inputs"),
     (
         av.error.InvalidDataError,
         (

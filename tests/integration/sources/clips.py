@@ -1,0 +1,55 @@
+"""Small clips that tests make for themselves: frame n of a clip has the luma 16 + n everywhere."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import cast
+
+import av
+import numpy as np
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+SIZE_WH = (160, 96)
+LUMA_BLACK = 16
+
+
+def write_clip(
+    path: Path,
+    *,
+    count: int = 50,
+    fps: int = 25,
+    key_every: int = 10,
+    b_frames: int = 2,
+    stamps_ms: list[int] | None = None,
+    size_wh: tuple[int, int] = SIZE_WH,
+    codec: str = "libx264",
+) -> Path:
+    """Write a clip; `stamps_ms` are its timestamps when they are not even."""
+    options = {"g": str(key_every), "bf": str(b_frames), "sc_threshold": "0", "preset": "ultrafast"}
+    with av.open(path, "w") as container:
+        stream = cast("VideoStream", container.add_stream(codec, rate=fps, options=options))
+        stream.width, stream.height, stream.pix_fmt = *size_wh, "yuv420p"
+        stream.codec_context.time_base = Fraction(1, 1000)
+        for number in range(count):
+            frame = _frame(number, size_wh)
+            frame.pts = round(1000 * number / fps) if stamps_ms is None else stamps_ms[number]
+            frame.time_base = Fraction(1, 1000)
+            for packet in stream.encode(frame):
+                container.mux(packet)
+        for packet in stream.encode(None):
+            container.mux(packet)
+    return path
+
+
+def number_of(luma: int) -> int:
+    """The number of the frame with that luma."""
+    return luma - LUMA_BLACK
+
+
+def _frame(number: int, size_wh: tuple[int, int]) -> VideoFrame:
+    width, height = size_wh
+    planes = np.full((height * 3 // 2, width), 128, np.uint8)
+    planes[:height] = LUMA_BLACK + number
+    return VideoFrame.from_ndarray(planes, "yuv420p")
