@@ -1,0 +1,90 @@
+"""Arrows point one way, and what must live in one place does."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+FOUNDATION = {"errors", "redaction"}
+ALLOWED = {
+    "media": FOUNDATION,
+    "devices": FOUNDATION,
+    "graph": {"media", "devices", *FOUNDATION},
+    "config": {"graph", "media", "devices", *FOUNDATION},
+    "runtime": {"graph", "media", "devices", *FOUNDATION},
+    "testing": {"graph", "media", "devices", "config", *FOUNDATION},
+    "cli": {"config", "graph", "media", "devices", "runtime", "pipeline", *FOUNDATION},
+}
+
+
+def imports(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def sources(repository: Path, *folders: str) -> list[Path]:
+    return [file for folder in folders for file in sorted((repository / folder).rglob("*.py"))]
+
+
+@pytest.mark.parametrize("layer", ALLOWED)
+def test_a_layer_imports_only_the_layers_below_it(repository: Path, layer: str) -> None:
+    wrong = []
+    for file in sources(repository, f"pipeline/sightline/{layer}"):
+        used = {name.split(".")[1] for name in imports(file) if name.startswith("sightline.")}
+        wrong += [f"{file.name} imports {other}" for other in used - ALLOWED[layer] - {layer}]
+
+    assert wrong == []
+
+
+def test_the_framework_never_imports_its_plugins(repository: Path) -> None:
+    wrong = [
+        file.name
+        for file in sources(repository, "pipeline")
+        if any(name.split(".")[0] == "sightline_plugins" for name in imports(file))
+    ]
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize("library", ["av", "cv2", "openvino", "onnxruntime", "onnx", "scipy"])
+def test_the_framework_knows_no_codec_and_no_engine(repository: Path, library: str) -> None:
+    users = [
+        file.name
+        for file in sources(repository, "pipeline")
+        if any(name.split(".")[0] == library for name in imports(file)) and file.name != "doctor.py"
+    ]
+
+    assert users == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "home"),
+    [
+        (
+            r"\bav\.open\(",
+            ["plugins/sightline_plugins/decode/open_media.py", "plugins/sightline_plugins/encode/muxer.py"],
+        ),
+        (r"\b(queue\.|SimpleQueue|LifoQueue|PriorityQueue)", []),
+        (r"\bO_NOFOLLOW\b", ["pipeline/sightline/graph/outputs.py"]),
+        (
+            r"\bthreading\.Thread\b|\(Thread\)",
+            ["pipeline/sightline/runtime/stage.py", "pipeline/sightline/runtime/supervise.py"],
+        ),
+    ],
+    ids=["containers are opened", "queues", "output files are opened", "threads are started"],
+)
+def test_what_must_live_in_one_place_does(repository: Path, pattern: str, home: list[str]) -> None:
+    users = {
+        str(file.relative_to(repository))
+        for file in sources(repository, "pipeline", "plugins")
+        if re.search(pattern, file.read_text())
+    }
+
+    assert users <= set(home)
