@@ -1,0 +1,175 @@
+"""What pre-processing costs, and how many detections of the published recipes survive it.
+
+    python -m benchmarks.preprocessing costs DATA [--rounds 60]
+    python -m benchmarks.preprocessing agreement DATA [--step 5]
+
+DATA is the folder of shared test data. Costs are medians over interleaved rounds on one thread. Agreement: of the
+detections that the plain recipe finds with a confidence of at least 0.5, the share for which there is one with
+IoU >= 0.9 and a confidence that differs by at most 0.05. Both sides run the network in ONNX Runtime on the file as it
+is, so that only the pictures differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+from tests.reference import detection as plain
+
+from sightline.media import Surface
+from sightline.media.convert import surface_from_rgb
+from sightline_plugins.infer.plane_resize import Resize
+from sightline_plugins.infer.preprocess import Convert, Preprocessing, Preprocessor
+
+CLIPS = (
+    "car-detection",
+    "one-by-one-person-detection",
+    "bottle-detection",
+    "street-cars-640x360",
+    "crowd-faces-800x450",
+)
+SIZES = ((640, 360), (768, 432), (1280, 720), (1920, 1080), (3840, 2160))
+NETWORK = (352, 352)
+VARIANTS: tuple[tuple[Convert, Resize], ...] = (
+    ("network", "bilinear"),
+    ("network", "area"),
+    ("picture", "bilinear"),
+    ("picture", "area"),
+)
+REFERENCES = {"INTER_LINEAR": cv2.INTER_LINEAR, "INTER_AREA": cv2.INTER_AREA}
+
+
+def definition(convert: Convert, resize: Resize) -> Preprocessing:
+    """FastestDet's pre-processing with another filter or place of conversion."""
+    return Preprocessing(NETWORK, fit="stretch", resize=resize, convert=convert, color="bgr")
+
+
+def opencv_way(surface: Surface, interpolation: int) -> Callable[[], object]:
+    """What most people write: the picture to BGR, resized, as float32 in NCHW."""
+    height, width = surface.planes[0].shape
+    i420 = np.concatenate([plane.ravel() for plane in surface.planes]).reshape(height * 3 // 2, width)
+
+    def run() -> object:
+        bgr = cv2.cvtColor(i420, cv2.COLOR_YUV2BGR_I420)
+        resized = cv2.resize(bgr, NETWORK, interpolation=interpolation)
+        return np.ascontiguousarray((resized.astype(np.float32) / 255).transpose(2, 0, 1))
+
+    return run
+
+
+def our_way(surface: Surface, convert: Convert, resize: Resize) -> Callable[[], object]:
+    """The pre-processor, giving its pictures back at once."""
+    preprocessor = Preprocessor(definition(convert, resize))
+
+    def run() -> object:
+        prepared = preprocessor.prepare(surface)
+        preprocessor.recycle(prepared)
+        return prepared
+
+    return run
+
+
+def costs(rounds: int) -> None:
+    """Print milliseconds a picture for each size and way."""
+    names = [*(f"{convert}, {resize}" for convert, resize in VARIANTS), *(f"OpenCV {name}" for name in REFERENCES)]
+    print(f"| picture | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
+    for width, height in SIZES:
+        noise = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
+        surface = surface_from_rgb(cv2.GaussianBlur(noise, (9, 9), 0).astype(np.uint8))
+        ways = [our_way(surface, *variant) for variant in VARIANTS]
+        ways += [opencv_way(surface, interpolation) for interpolation in REFERENCES.values()]
+        medians = " | ".join(f"{value:.2f}" for value in interleaved(ways, rounds))
+        print(f"| {width}x{height} | {medians} |", flush=True)
+
+
+def interleaved(ways: list[Callable[[], object]], rounds: int) -> list[float]:
+    """Median milliseconds of each, taken in turn."""
+    taken: list[list[float]] = [[] for _ in ways]
+    for _ in range(rounds + 3):
+        for way, times in zip(ways, taken, strict=True):
+            begin = time.perf_counter()
+            way()
+            times.append((time.perf_counter() - begin) * 1e3)
+    return [statistics.median(times[3:]) for times in taken]
+
+
+def inputs(surface: Surface, preprocessors: dict[str, Preprocessor]) -> Iterator[tuple[str, plain.Picture]]:
+    """The network's input by each way."""
+    for name, preprocessor in preprocessors.items():
+        yield name, preprocessor.prepare(surface).picture[0]
+
+
+def agreement(data: Path, step: int) -> None:
+    """Print the share of the recipe's detections that survive each way of pre-processing, for both references."""
+    session = plain.session(data / "models" / "FastestDet.onnx")
+    ours = {f"{convert}, {resize}": Preprocessor(definition(convert, resize)) for convert, resize in VARIANTS}
+    random = np.random.default_rng(0)
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for clip in CLIPS:
+        for frame, bgr in plain.sampled_frames(data / "videos" / f"{clip}.mp4", step=step):
+            resized = {name: cv2.resize(bgr, NETWORK, interpolation=kind) for name, kind in REFERENCES.items()}
+            pictures = dict(inputs(frame.surface, ours)) | {f"OpenCV {name}": one for name, one in resized.items()}
+            pictures |= {f"OpenCV {name}, 1 in 10 off by 1": nudged(one, random) for name, one in resized.items()}
+            found = {
+                name: plain.fastestdet_from_input(one, session, confidence=0.4, size_wh=frame.size_wh)
+                for name, one in pictures.items()
+            }
+            for reference in REFERENCES:
+                expected = sure(found[f"OpenCV {reference}"])
+                counts[reference, clip, "all"] += len(expected.xyxy)
+                for name, given in found.items():
+                    counts[reference, clip, name] += plain.matched(expected, given)
+    for reference in REFERENCES:
+        report(reference, counts)
+
+
+def nudged(picture: plain.Picture, random: np.random.Generator) -> plain.Picture:
+    """The picture with a tenth of its samples changed by one level."""
+    change = random.choice([-1, 0, 1], picture.shape, p=[0.05, 0.9, 0.05])
+    moved: plain.Picture = np.clip(picture + change, 0, 255).astype(np.uint8)
+    return moved
+
+
+def sure(found: plain.Found) -> plain.Found:
+    """The detections with a confidence of at least 0.5."""
+    rows = found.confidence >= 0.5
+    return plain.Found(found.xyxy[rows], found.confidence[rows], found.class_id[rows])
+
+
+def report(reference: str, counts: Counter[tuple[str, str, str]]) -> None:
+    """Print the table of one reference."""
+    names = dict.fromkeys(name for key, _, name in counts if key == reference and name != "all")
+    print(
+        f"\nReference: cv2.resize {reference}\n\n| way | {' | '.join(CLIPS)} | all |\n|---|{'---|' * (len(CLIPS) + 1)}"
+    )
+    totals = [counts[reference, clip, "all"] for clip in CLIPS]
+    print(f"| detections | {' | '.join(map(str, totals))} | {sum(totals)} |")
+    for name in names:
+        hits = [counts[reference, clip, name] for clip in CLIPS]
+        shares = [f"{100 * hit / max(total, 1):.1f}" for hit, total in zip(hits, totals, strict=True)]
+        print(f"| {name} | {' | '.join(shares)} | {100 * sum(hits) / sum(totals):.1f} |")
+
+
+def main() -> None:
+    """Read the command line and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["costs", "agreement"])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--step", type=int, default=5)
+    given = parser.parse_args()
+    cv2.setNumThreads(1)
+    if given.what == "costs":
+        costs(given.rounds)
+    else:
+        agreement(given.data, given.step)
+
+
+if __name__ == "__main__":
+    main()
