@@ -80,7 +80,7 @@ def vehicle(folder: Path, model: Path, threads: int) -> None:
     from tools.train.vehicle import fit_classifier
 
     torch.set_num_threads(threads)
-    fit_classifier(load(folder, limit=60), model=model)
+    fit_classifier(load(folder, scenes=60), model=model)
     click.echo(f"{model}: {parameters(model)} parameters, {model.stat().st_size / 1e6:.2f} MB")
 
 

@@ -16,6 +16,9 @@ from tools.world.arrays import Floats, Picture
 
 NETWORK_WH = (416, 256)
 PAD_LEVEL = 114
+RARITY = np.array([1.0, 3.0, 1.5, 3.0, 4.0, 4.0])
+"""How often a tile is cut around an object of each class, relative to a person."""
+
 LEAST_VISIBLE = 0.2
 LEAST_SIDE_PX = 3.6
 """Smaller than this, at network scale, an object is neither wanted nor forbidden."""
@@ -39,9 +42,9 @@ class Tile:
 
 def cut(sample: Sample, *, rng: np.random.Generator, size_wh: tuple[int, int]) -> Tile:
     """A random tile of a sample at about the scale at which the network will see the picture."""
-    picture, rows = sample.picture(), sample.rows
+    picture, rows = sample.picture, sample.rows
     height, width = picture.shape[:2]
-    scale = min(NETWORK_WH[0] / width, NETWORK_WH[1] / height) * np.exp(rng.uniform(np.log(0.78), np.log(1.35)))
+    scale = min(NETWORK_WH[0] / width, NETWORK_WH[1] / height) * np.exp(rng.uniform(np.log(0.85), np.log(1.25)))
     flip = rng.uniform() < 0.5
     move = _placement(rows, rng=rng, scale=scale, flip=flip, picture_wh=(width, height), tile_wh=size_wh)
     border = (PAD_LEVEL, PAD_LEVEL, PAD_LEVEL)
@@ -63,7 +66,8 @@ def _placement(
     """Picture to tile; mostly a tile around some object."""
     centre = rng.uniform(0, 1, 2) * picture_wh
     if len(rows) and rng.uniform() < 0.8:
-        wanted = rows[rng.integers(len(rows))]
+        rarity = RARITY[rows[:, 0].astype(int)]
+        wanted = rows[rng.choice(len(rows), p=rarity / rarity.sum())]
         centre = np.array([wanted[1] + wanted[3], wanted[2] + wanted[4]]) / 2
     offset = (rng.uniform(0.15, 0.85, 2)) * tile_wh
     if tile_wh == NETWORK_WH:
@@ -104,10 +108,12 @@ def _recoloured(tile: Picture, rng: np.random.Generator) -> Picture:
 
 
 def batches(samples: list[Sample], *, rng: np.random.Generator) -> Iterator[tuple[torch.Tensor, Targets]]:
-    """Endless batches of tiles: images (N, 3, H, W), 0 to 1, and their targets. `samples` may grow meanwhile."""
+    """Endless batches of tiles: images (N, 3, H, W), 0 to 1, and their targets."""
+    worth = np.array([2.5 if (sample.rows[:, 0] > 0).any() else 1.0 for sample in samples])
+    worth /= worth.sum()
     while True:
         size_wh, count = TILES[rng.integers(len(TILES))]
-        chosen = rng.integers(len(samples), size=count)
+        chosen = rng.choice(len(samples), size=count, p=worth)
         yield collate([cut(samples[index], rng=rng, size_wh=size_wh) for index in chosen])
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from tools.train.augment import batches
 from tools.train.detector import Detector, points
 from tools.train.loss import Targets, loss
+from tools.train.replicas import EVERY_STEPS, Replicas
 from tools.train.samples import Sample, load
 from tools.world.scene import LABELS
 
@@ -45,19 +46,22 @@ class Average:
 
 
 def fit(
-    *, folder: Path, weights: Path, minutes: float, resume: bool, rate: float = LEARNING_RATE, seed: int = 7
+    *, folder: Path, weights: Path, minutes: float, resume: bool, rate: float = LEARNING_RATE, number: int = 0, count: int = 1
 ) -> None:
     """Trains on the samples in `folder` and writes the averaged weights, now and then and at the end.
 
-    Samples that appear in the folder meanwhile join in. The end is a time, so the result depends on the machine.
+    The end is a time, so the result depends on the machine. With `count` above 1, that many processes with
+    different `number`s train together; number 0 writes the weights.
     """
-    torch.manual_seed(seed)
+    torch.manual_seed(7)
     network = Detector(classes=len(LABELS))
     if resume:
         network.load_state_dict(torch.load(weights, weights_only=True))
     average = Average(network)
     optimiser = torch.optim.AdamW(_groups(network), lr=rate, betas=(0.9, 0.99))
-    feed = _Feed(folder, seed=seed)
+    samples = load(folder)
+    replicas = Replicas(weights, number=number, count=count)
+    feed = _Feed(samples, seed=number)
     began, steps, seen = time.monotonic(), 0, 0
     recent: list[tuple[float, float]] = []
     while (spent := (time.monotonic() - began) / 60 / minutes) < 1:
@@ -69,14 +73,17 @@ def fit(
         recent.append(_step(network, optimiser, images, targets))
         average.follow(network)
         steps, seen = steps + 1, seen + len(images)
+        if count > 1 and steps % EVERY_STEPS == 0:
+            replicas.meet(network)
         if steps % REPORT_EVERY == 0:
             box, score = np.mean(recent[-REPORT_EVERY:], axis=0)
-            progress = f"step {steps}, {seen} tiles, {len(feed.samples)} samples, {spent:.0%}"
+            progress = f"step {steps}, {seen} tiles, {len(samples)} samples, {spent:.0%}"
             print(f"{progress}: box {box:.3f} score {score:.3f}", flush=True)
-        if steps % (REPORT_EVERY * 3) == 0:
+        if number == 0 and steps % (REPORT_EVERY * 3) == 0:
             torch.save(average.network.state_dict(), weights)
-    torch.save(average.network.state_dict(), weights)
-    print(f"done: {steps} steps, {seen} tiles of {len(feed.samples)} samples", flush=True)
+    if number == 0:
+        torch.save(average.network.state_dict(), weights)
+    print(f"done: {steps} steps, {seen} tiles of {len(samples)} samples", flush=True)
 
 
 def _groups(network: nn.Module) -> list[dict[str, object]]:
@@ -97,14 +104,11 @@ def _step(network: Detector, optimiser: torch.optim.Optimizer, images: Tensor, t
 
 
 class _Feed:
-    """Prepares batches in a thread of its own and looks for new samples now and then."""
+    """Prepares batches in a thread of its own."""
 
-    def __init__(self, folder: Path, *, seed: int) -> None:
-        self.samples: list[Sample] = load(folder)
-        self._folder = folder
+    def __init__(self, samples: list[Sample], *, seed: int) -> None:
         self._ready: queue.Queue[tuple[Tensor, Targets]] = queue.Queue(maxsize=4)
-        self._batches = batches(self.samples, rng=np.random.default_rng([seed, 41]))
-        self._looked = time.monotonic()
+        self._batches = batches(samples, rng=np.random.default_rng([seed, 41]))
         threading.Thread(target=self._work, daemon=True).start()
 
     def take(self) -> tuple[Tensor, Targets]:
@@ -114,7 +118,3 @@ class _Feed:
     def _work(self) -> None:
         for batch in self._batches:
             self._ready.put(batch)
-            if time.monotonic() - self._looked > 120:
-                fresh = load(self._folder)
-                self.samples.extend(fresh[len(self.samples) :])
-                self._looked = time.monotonic()

@@ -19,15 +19,10 @@ FRAMES_PER_SCENE = 10
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A compressed picture and its truth: rows of class id, x0, y0, x1, y1 (pixels), visibility."""
+    """A picture (RGB) and its truth: rows of class id, x0, y0, x1, y1 (pixels), visibility."""
 
-    jpeg: bytes
+    picture: Picture
     rows: Floats
-
-    def picture(self) -> Picture:
-        """The picture, RGB."""
-        decoded = cv2.imdecode(np.frombuffer(self.jpeg, np.uint8), cv2.IMREAD_COLOR_RGB)
-        return np.asarray(decoded, dtype=np.uint8)
 
 
 def render(*, folder: Path, scenes: int, processes: int) -> None:
@@ -60,15 +55,14 @@ def _render_one(folder: Path, number: int) -> int:
     return sum(len(row) for row in rows)
 
 
-def load(folder: Path, *, limit: int | None = None) -> list[Sample]:
-    """All samples of a folder, in the order of their seeds."""
+def load(folder: Path, *, scenes: int | None = None) -> list[Sample]:
+    """The samples of a folder, in the order of their seeds, decoded: about a megabyte each."""
     samples: list[Sample] = []
-    for path in sorted(folder.glob("[0-9]" * 5 + ".npz"))[:limit]:
+    for path in sorted(folder.glob("[0-9]" * 5 + ".npz"))[:scenes]:
         with np.load(path) as stored:
             jpegs, rows, lengths = stored["jpegs"], stored["rows"], stored["lengths"]
         ends = np.cumsum(lengths, axis=0)
         for (jpeg_end, row_end), (jpeg_size, row_count) in zip(ends, lengths, strict=True):
-            samples.append(
-                Sample(jpegs[jpeg_end - jpeg_size : jpeg_end].tobytes(), rows[row_end - row_count : row_end])
-            )
+            decoded = cv2.imdecode(jpegs[jpeg_end - jpeg_size : jpeg_end], cv2.IMREAD_COLOR_RGB)
+            samples.append(Sample(np.asarray(decoded, dtype=np.uint8), rows[row_end - row_count : row_end]))
     return samples

@@ -84,7 +84,7 @@ def posed_crops(backgrounds: list[Sample], *, count: int, seed: int) -> Crops:
     rng = np.random.default_rng([seed, 51])
     pictures: list[Picture] = []
     looks: list[tuple[int, int]] = []
-    pool = [backgrounds[index].picture() for index in rng.integers(len(backgrounds), size=60)]
+    pool = [backgrounds[index].picture for index in rng.integers(len(backgrounds), size=60)]
     while len(pictures) < count:
         vehicle = random_vehicle(rng)
         crop = _posed(vehicle, pool[rng.integers(len(pool))], rng=rng)

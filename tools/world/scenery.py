@@ -45,7 +45,7 @@ def shadow_outline(thing: Thing) -> tuple[list[tuple[float, float, float]], floa
         height, radius = rng.uniform(4.6, 7.0), rng.uniform(1.4, 2.1)
         return [(thing.x, thing.y, z) for z in np.linspace(height - radius, height + radius * 0.3, 4)], radius * 0.9
     if thing.kind in ("lamp", "sign"):
-        return [(thing.x, thing.y, z) for z in np.linspace(0, 6.0 if thing.kind == "lamp" else 2.5, 10)], 0.12
+        return [(thing.x, thing.y, z) for z in np.linspace(0, 6.0 if thing.kind == "lamp" else 2.5, 70)], 0.12
     return [(thing.x, thing.y, z) for z in np.linspace(0.1, 0.8, 4)], 0.5
 
 
