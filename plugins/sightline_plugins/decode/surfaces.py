@@ -147,8 +147,8 @@ def _view(frame: VideoFrame, layout: _Layout, *, exclusive: bool) -> Surface:
     planes = []
     for plane, shape in zip(frame.planes, layout.shapes, strict=False):
         stride = plane.line_size
-        samples = (shape[2], 1) if len(shape) == 3 else (1,)
-        view: Plane = np.ndarray(shape, np.uint8, plane, 0, (abs(stride), *samples))  # type: ignore[arg-type]
+        strides = (abs(stride), 1) if len(shape) == 2 else (abs(stride), shape[2], 1)
+        view: Plane = np.ndarray(shape, np.uint8, plane, 0, strides)  # type: ignore[arg-type]
         if stride < 0:
             view = np.ascontiguousarray(view[::-1])
         if not exclusive:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -116,10 +117,7 @@ class VideoDecoder:
         Raises StreamLost when a network input breaks off. A file whose reading fails ends there.
         """
         try:
-            for packet in self._container.demux(self._video):
-                if packet.size:
-                    self._packets += 1
-                yield packet
+            yield from self._container.demux(self._video)
         except (av.error.FFmpegError, OSError) as error:
             if scheme_of(self._uri) != "file":
                 raise failure(error, stream=self._name, uri=self._uri) from None
@@ -127,6 +125,8 @@ class VideoDecoder:
 
     def decode(self, packet: Packet[VideoStream]) -> list[VideoFrame]:
         """The pictures that come out when this packet goes in; none when it is damaged."""
+        if packet.size:
+            self._packets += 1
         try:
             pictures = packet.decode()
         except (av.error.FFmpegError, OSError):
@@ -138,8 +138,7 @@ class VideoDecoder:
 
     def pictures(self) -> Iterator[VideoFrame]:
         """All pictures from where the input stands to its end, in presentation order."""
-        for packet in self.packets():
-            yield from self.decode(packet)
+        return itertools.chain.from_iterable(map(self.decode, self.packets()))
 
     def check_end(self, *, last_ns: int | None) -> None:
         """To be called at the end of the pictures: warn about what was promised and did not come.
