@@ -13,7 +13,7 @@ from sightline.media import Batch, Frame, Objects, Origin, PixelFormat, Stream
 from sightline.media.convert import surface_from_rgb
 from sightline.testing import make_batches, run_element
 from sightline_plugins.infer.detect import Detect
-from tests.unit.infer_detect.tiny import LABELS, picture, write_detector
+from tests.unit.infer_detect.tiny import LABELS, picture, write_detector, write_sized_detector
 
 ENGINES = pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
 
@@ -150,6 +150,16 @@ def test_objects_already_there_are_kept(model: Path) -> None:
 
     assert result.objects.labels() == ["thing", "yellow"]
     assert [origin.element for origin in result.objects.origins] == ["earlier", "detect"]
+
+
+@ENGINES
+def test_a_model_that_wants_the_pictures_size_gets_it(tmp_path: Path, engine: str) -> None:
+    model = write_sized_detector(tmp_path / "sized.onnx")
+    seen = frame((1, 1, "yellow"), size_wh=(128, 64))
+
+    (result,) = run_element(detect(model, engine=engine, fit="stretch"), [Batch((seen,))])
+
+    assert boxes(result.objects) == [("pink", (0.0, 0.0, 128.0, 64.0))]
 
 
 def test_boxes_are_clipped_to_the_picture(tmp_path: Path) -> None:

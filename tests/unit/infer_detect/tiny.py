@@ -40,6 +40,39 @@ def write_detector(path: Path, *, metadata: Mapping[str, str] | None = None, off
     return save(graph, path, metadata=metadata)
 
 
+def write_sized_detector(path: Path) -> Path:
+    """A model that also takes the picture's size and finds one thing as large as that, as DETR-like exports do."""
+    nodes = [
+        helper.make_node("Cast", ["sizes"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("Concat", ["corner", "wide"], ["flat"], axis=1),
+        helper.make_node("Reshape", ["flat", "box_shape"], ["boxes"]),
+        helper.make_node("ReduceMax", ["images"], ["brightest"], axes=[1, 2, 3], keepdims=0),
+        helper.make_node("Reshape", ["brightest", "column"], ["scores"]),
+        helper.make_node("Identity", ["one"], ["labels"]),
+    ]
+    constants = {
+        "corner": np.zeros((1, 2), np.float32),
+        "box_shape": np.array([1, 1, 4]),
+        "column": np.array([1, 1]),
+        "one": np.ones((1, 1), np.int64),
+    }
+    graph = helper.make_graph(
+        nodes,
+        "sized",
+        [
+            helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, SIDE, SIDE]),
+            helper.make_tensor_value_info("sizes", TensorProto.INT64, [1, 2]),
+        ],
+        [
+            helper.make_tensor_value_info("labels", TensorProto.INT64, [1, 1]),
+            helper.make_tensor_value_info("boxes", TensorProto.FLOAT, [1, 1, 4]),
+            helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 1]),
+        ],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    return save(graph, path)
+
+
 def write_shapes(path: Path, *, inputs: Mapping[str, list[int | str]], outputs: Mapping[str, list[int | str]]) -> Path:
     """A model that only has the right shapes: each output is made of zeros (symbolic sizes are 1)."""
     constants = [
