@@ -50,9 +50,11 @@ def command(
         progress = Progress(pipeline.status, quiet=True)
         pipeline.on_message(progress.tell)
         timer = Timer(seconds, pipeline.stop)
-        with progress, interrupts(stop=pipeline.stop, abort=pipeline.abort, say=progress.say) as caught:
+        with progress, interrupts(pipeline, say=progress.say) as caught:
             pipeline.start(frames=frames)
-            if frames is None:
+            if caught.count:
+                pipeline.stop()
+            elif frames is None:
                 timer.start()
             try:
                 report = pipeline.wait()

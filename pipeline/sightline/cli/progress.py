@@ -198,6 +198,7 @@ def clock_text(position_ns: int) -> str:
 
 
 def _sentence(message: Message) -> str:
-    where = " ".join(part for part in (message.stream, message.element) if part)
+    named = message.stream is not None and f"stream {message.stream!r}" in message.text
+    where = " ".join(part for part in (None if named else message.stream, message.element) if part)
     kind = "warning: " if message.kind is MessageKind.WARNING else ""
     return redact(f"{kind}{where}: {message.text}" if where else f"{kind}{message.text}")

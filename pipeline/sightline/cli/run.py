@@ -13,9 +13,10 @@ import click
 from sightline.cli.options import DURATION, pipeline_options, with_device
 
 if TYPE_CHECKING:
+    from sightline.pipeline import Pipeline
     from sightline.runtime.report import Report
 
-_INTERRUPTED = 130
+_FAILED, _INTERRUPTED = 1, 130
 
 
 @click.command("run")
@@ -52,8 +53,6 @@ def command(
     if quiet and verbose:
         raise click.UsageError("--quiet and --verbose can not be given together.")
     _check_report_path(report_path)
-    from sightline.cli.interrupts import interrupts
-    from sightline.cli.progress import Progress
     from sightline.config import load_description
     from sightline.graph.outputs import Outputs
     from sightline.pipeline import Pipeline
@@ -64,14 +63,34 @@ def command(
     changes = with_device(overrides, device)
     description = load_description(config, sources=sources, overrides=changes, outputs=Outputs(root))
     pipeline = Pipeline.from_description(description, outputs=root)
+    report, interrupted = _watched(pipeline, frames=frames, duration_ns=duration, quiet=quiet)
+    if report is not None:
+        _finish(report, report_path, quiet=quiet)
+    if interrupted:
+        return _INTERRUPTED
+    return _FAILED if report is None or report.failed_streams else 0
+
+
+def _watched(
+    pipeline: Pipeline, *, frames: int | None, duration_ns: int | None, quiet: bool
+) -> tuple[Report | None, bool]:
+    """Run with progress; the report (None when no stream could be read), and whether a signal ended it."""
+    from sightline.cli.interrupts import interrupts
+    from sightline.cli.progress import Progress
+    from sightline.errors import StreamError
+
     progress = Progress(pipeline.status, quiet=quiet)
     pipeline.on_message(progress.tell)
-    with progress, interrupts(stop=pipeline.stop, abort=pipeline.abort, say=progress.say) as caught:
-        report = pipeline.run(frames=frames, duration_ns=duration)
-    _finish(report, report_path, quiet=quiet)
-    if caught.count:
-        return _INTERRUPTED
-    return 1 if report.failed_streams else 0
+    with interrupts(pipeline, say=progress.say) as caught:
+        try:
+            with progress:
+                pipeline.start(frames=frames, duration_ns=duration_ns)
+                if caught.count:
+                    pipeline.stop()
+                return pipeline.wait(), bool(caught.count)
+        except StreamError:
+            click.echo("error: no stream could be read", err=True)
+            return None, bool(caught.count)
 
 
 def _check_report_path(path: str | None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from sightline.cli.text import columns
 
 Plain = Mapping[str, Any]
+_MOST_LABELS = 6
 
 
 def summary(report: Plain) -> str:
@@ -30,7 +31,7 @@ def _stream_rows(streams: Mapping[str, Plain]) -> Iterator[tuple[str, ...]]:
 
 
 def _of_stream(stream: Plain) -> str:
-    parts = [_seen(label, count) for label, count in stream["objects"].items()]
+    parts = _seen(stream["objects"])
     parts += [f"{count} dropped ({reason})" for reason, count in stream["dropped"].items() if count]
     damaged = stream["damaged_packets"] + stream["damaged"]
     parts += [f"{damaged} damaged"] if damaged else []
@@ -39,9 +40,16 @@ def _of_stream(stream: Plain) -> str:
     return ", ".join(parts) or "nothing found"
 
 
-def _seen(label: str, count: Plain) -> str:
-    objects = f"{label} {count['objects']} times"
-    return f"{count['tracks']} {label} ({objects})" if count["tracks"] else objects
+def _seen(labels: Mapping[str, Plain]) -> list[str]:
+    """The labels seen most often: how many different objects where they were tracked, and how many boxes in all."""
+    often = sorted(labels.items(), key=lambda item: (-item[1]["tracks"], -item[1]["objects"], item[0]))
+    parts = [
+        f"{label}: {count['tracks']} tracked in {count['objects']} boxes"
+        if count["tracks"]
+        else f"{label}: {count['objects']} boxes"
+        for label, count in often[:_MOST_LABELS]
+    ]
+    return [*parts, f"{len(often) - _MOST_LABELS} more labels"] if len(often) > _MOST_LABELS else parts
 
 
 def _total_rows(totals: Mapping[str, Plain]) -> Iterator[tuple[str, str]]:

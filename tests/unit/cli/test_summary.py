@@ -42,7 +42,7 @@ def test_it_begins_with_frames_and_speed() -> None:
 def test_it_says_what_was_seen_on_a_stream() -> None:
     seen = stream(objects={"car": {"objects": 1200, "tracks": 14}, "dog": {"objects": 3, "tracks": 0}})
 
-    assert "gate  480 frames  96.0 frames/s  14 car (car 1200 times), dog 3 times" in summary(
+    assert "gate  480 frames  96.0 frames/s  car: 14 tracked in 1200 boxes, dog: 3 boxes" in summary(
         report(streams={"gate": seen})
     )
 

@@ -1,0 +1,267 @@
+"""Every command: exit code, what is on standard output, what on standard error."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from tests.integration.cli.conftest import Sightline
+
+
+def test_check_of_a_right_pipeline_is_one_line(sightline: Sightline) -> None:
+    checked = sightline("check", "street.yaml")
+
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert checked.stdout == "street.yaml: 1 stream, 1 step, device cpu: no mistakes\n"
+
+
+def test_check_tells_every_mistake_on_standard_error(sightline: Sightline, folder: Path) -> None:
+    (folder / "street.yaml").write_text("nam: a\nsources: {cam: {pattern: bar}}\npipeline: [trak]\n")
+
+    checked = sightline("check", "street.yaml")
+
+    assert (checked.returncode, checked.stdout) == (2, "")
+    assert [line.split(": ")[0] for line in checked.stderr.splitlines()] == [
+        "street.yaml:1:1",
+        "street.yaml:2:26",
+        "street.yaml:3:12",
+    ]
+
+
+def test_check_writes_no_output(sightline: Sightline, folder: Path) -> None:
+    sightline("check", "street.yaml")
+
+    assert not (folder / "out").exists()
+
+
+def test_run_writes_its_outputs_and_says_so_on_standard_error(sightline: Sightline, folder: Path) -> None:
+    run = sightline("run", "street.yaml")
+
+    assert (run.returncode, run.stdout) == (0, "")
+    assert "20 frames in" in run.stderr
+    assert "  out/cam.jsonl" in run.stderr.splitlines()
+    assert len((folder / "out" / "cam.jsonl").read_text().splitlines()) == 20
+
+
+def test_run_stops_after_so_many_frames_of_each_stream(sightline: Sightline, folder: Path) -> None:
+    second = ["--set", "sources.other={pattern: bars, frames: 9}"]
+
+    run = sightline("run", "street.yaml", "--frames", "5", *second)
+
+    assert run.returncode == 0, run.stderr
+    assert {path.name: len(path.read_text().splitlines()) for path in (folder / "out").iterdir()} == {
+        "cam.jsonl": 5,
+        "other.jsonl": 5,
+    }
+
+
+def test_run_stops_after_so_much_of_a_stream(sightline: Sightline, folder: Path) -> None:
+    run = sightline("run", "street.yaml", "--duration", "400ms")
+
+    assert run.returncode == 0, run.stderr
+    assert len((folder / "out" / "cam.jsonl").read_text().splitlines()) == 10
+
+
+def test_run_writes_the_report(sightline: Sightline, folder: Path) -> None:
+    sightline("run", "street.yaml", "--report", "report.json")
+
+    report = json.loads((folder / "report.json").read_text())
+    assert report["frames"] == 20
+    assert report["streams"]["cam"]["processed"] == 20
+    assert report["outputs"] == [str(folder / "out" / "cam.jsonl")]
+
+
+def test_run_prints_the_report_alone_on_standard_output(sightline: Sightline) -> None:
+    assert json.loads(sightline("run", "street.yaml", "--report", "-").stdout)["frames"] == 20
+
+
+def test_run_writes_below_the_output_root(sightline: Sightline, folder: Path) -> None:
+    sightline("run", "street.yaml", "--output-root", "elsewhere")
+
+    assert (folder / "elsewhere" / "out" / "cam.jsonl").exists()
+    assert not (folder / "out").exists()
+
+
+def test_run_quietly_says_nothing(sightline: Sightline) -> None:
+    run = sightline("run", "street.yaml", "--quiet")
+
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+def test_run_in_which_one_of_two_streams_fails_ends_the_other_and_with_1(sightline: Sightline, folder: Path) -> None:
+    (folder / "text.mp4").write_text("no video")
+
+    run = sightline("run", "street.yaml", "--source", "bad=text.mp4")
+
+    assert run.returncode == 1
+    assert "text.mp4" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert len((folder / "out" / "cam.jsonl").read_text().splitlines()) == 20
+
+
+def test_run_in_which_no_stream_can_be_read_ends_with_1(sightline: Sightline, folder: Path) -> None:
+    (folder / "text.mp4").write_text("no video")
+
+    run = sightline("run", "street.yaml", "--source", "cam=text.mp4")
+
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[-1] == "error: no stream could be read"
+
+
+def test_an_output_that_can_not_be_opened_is_told_before_anything_runs(sightline: Sightline, folder: Path) -> None:
+    (folder / "out").write_text("a file, no folder")
+
+    run = sightline("run", "street.yaml")
+
+    assert (run.returncode, len(run.stderr.splitlines())) == (2, 1)
+    assert "street.yaml:6:" in run.stderr
+    assert "is no folder" in run.stderr
+
+
+def test_a_disk_that_fills_up_is_one_message_and_1(sightline: Sightline) -> None:
+    run = sightline("run", "street.yaml", "--set", "pipeline.jsonl.path=/dev/full")
+
+    assert run.returncode == 1
+    assert "Traceback" not in run.stderr
+    assert "the disk is full" in run.stderr.splitlines()[-1]
+
+
+WRONG_USAGE = {
+    "no command of that name": (["rnu"], "No such command 'rnu'"),
+    "no configuration": (["run"], "Missing argument 'CONFIG'"),
+    "no such file": (["run", "nowhere.yaml"], "nowhere.yaml: can not be read: there is no such file"),
+    "no such option": (["run", "street.yaml", "--fremes", "3"], "No such option '--fremes'"),
+    "no frames": (["run", "street.yaml", "--frames", "0"], "0 is not in the range x>=1"),
+    "no duration": (["run", "street.yaml", "--duration", "soon"], "'soon' is not a duration"),
+    "frames and duration": (["run", "street.yaml", "--frames", "1", "--duration", "1s"], "can not be given together"),
+    "quiet and verbose": (["run", "street.yaml", "-q", "-v"], "can not be given together"),
+    "report in no folder": (["run", "street.yaml", "--report", "no/r.json"], "does not exist"),
+    "report onto a folder": (["run", "street.yaml", "--report", "."], ". is a folder: name a file in it."),
+    "device that is none": (
+        ["run", "street.yaml", "--device", "tpu"],
+        "device 'tpu' is unknown: use auto",
+    ),
+    "device that is not there": (["check", "street.yaml", "--device", "cuda:99"], "device 'cuda:99' can not be used"),
+    "value of no key": (["check", "street.yaml", "--set", "pipline.0=a"], "did you mean 'pipeline'?"),
+    "element of no name": (["elements", "jsnol"], "there is no element or source 'jsnol'; did you mean 'jsonl'?"),
+    "format of no name": (["graph", "street.yaml", "--format", "png"], "'png' is not one of 'mermaid', 'dot', 'svg'"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_USAGE)
+def test_wrong_usage_is_told_on_standard_error_and_ends_with_2(name: str, sightline: Sightline) -> None:
+    arguments, told = WRONG_USAGE[name]
+
+    called = sightline(*arguments)
+
+    assert (called.returncode, called.stdout) == (2, "")
+    assert told in called.stderr
+    assert "Traceback" not in called.stderr
+
+
+def test_debug_shows_the_traceback(sightline: Sightline) -> None:
+    called = sightline("check", "nowhere.yaml", "--debug")
+
+    assert called.returncode != 0
+    assert "Traceback" in called.stderr
+
+
+def test_an_internal_error_is_one_line_without_passwords_and_ends_with_1(folder: Path) -> None:
+    program = (
+        "import sys; from sightline.cli import check, main\n"
+        "def broken(**_): raise KeyError('rtsp://user:secret@10.0.0.7')\n"
+        "check.command.callback = broken\n"
+        "sys.argv = ['sightline', 'check', 'street.yaml']; main.main()\n"
+    )
+
+    called = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
+
+    assert called.returncode == 1
+    assert called.stderr == "internal error: KeyError: 'rtsp://***@10.0.0.7' (--debug shows the traceback)\n"
+
+
+def test_elements_lists_name_package_and_purpose(sightline: Sightline) -> None:
+    listing = sightline("elements").stdout.splitlines()
+
+    jsonl = next(line for line in listing if line.strip().startswith("jsonl "))
+    assert jsonl.split()[:2] == ["jsonl", "sightline"]
+    assert "Write what was found as JSON lines" in jsonl
+    assert any(line.strip().startswith("pattern ") for line in listing)
+
+
+def test_elements_explains_one_with_its_options(sightline: Sightline) -> None:
+    page = sightline("elements", "media").stdout
+
+    assert "media: source of the package sightline" in page
+    assert "max_fps" in page
+    assert "number > 0" in page
+
+
+@pytest.mark.parametrize(("language", "begins"), [("mermaid", "flowchart TB\n"), ("dot", 'digraph "street" {')])
+def test_graph_prints_the_language_asked_for(language: str, begins: str, sightline: Sightline) -> None:
+    assert sightline("graph", "street.yaml", "--format", language).stdout.startswith(begins)
+
+
+def test_graph_draws_svg(sightline: Sightline) -> None:
+    assert ET.fromstring(sightline("graph", "street.yaml", "--format", "svg").stdout).tag.endswith("svg")
+
+
+def test_schema_is_json_schema_of_all_that_is_installed(sightline: Sightline) -> None:
+    schema = json.loads(sightline("schema").stdout)
+
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert "jsonl" in schema["$defs"]["Step"]["anyOf"][1]["properties"]
+
+
+def test_doctor_says_what_is_there_and_ends_with_0(sightline: Sightline) -> None:
+    called = sightline("doctor")
+
+    assert called.returncode == 0
+    for word in ("sightline", "python", "PyAV", "FFmpeg", "OpenVINO", "ONNX Runtime", "open files", "cpu", "cuda"):
+        assert word in called.stdout
+
+
+def test_bench_measures_and_leaves_no_outputs(sightline: Sightline, folder: Path) -> None:
+    called = sightline("bench", "street.yaml", "--frames", "50")
+
+    assert called.returncode == 0, called.stderr
+    assert "CPU ms/frame" in called.stdout
+    assert "bottleneck: " in called.stdout
+    assert not (folder / "out").exists()
+
+
+def test_version_is_that_of_the_package(sightline: Sightline) -> None:
+    from importlib.metadata import version
+
+    assert sightline("--version").stdout == f"sightline {version('sightline')}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    program = (
+        "import sys; from sightline.cli.main import execute\n"
+        f"execute({arguments!r})\n"
+        "heavy = {'numpy', 'cv2', 'av', 'openvino', 'onnxruntime', 'pydantic', 'rich', 'ruamel', 'scipy'}\n"
+        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"
+    )
+
+    called = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert called.returncode == 0, called.stderr
+
+
+def test_check_imports_no_codec_and_no_engine(folder: Path) -> None:
+    program = (
+        "import sys; from sightline.cli.main import execute\n"
+        "execute(['check', 'street.yaml'])\n"
+        "heavy = {'cv2', 'av', 'openvino', 'onnxruntime', 'onnx', 'scipy', 'rich'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)\n"
+    )
+
+    called = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
+
+    assert called.returncode == 0, called.stderr
