@@ -40,9 +40,7 @@ def test_two_packages_that_offer_one_name_are_both_named(site: Path) -> None:
     install(site, "acme", points="step = tests.unit.config.parts:Track")
     install(site, "other", points="step = tests.unit.config.parts:Detect")
 
-    with pytest.raises(
-        ConfigurationError, match="'step' is offered by the packages .*: uninstall all but one"
-    ) as caught:
+    with pytest.raises(ConfigurationError, match="uninstall all but one") as caught:
         Registry().element("step")
 
     assert "'step' is offered by the packages" in str(caught.value)
