@@ -1,1 +1,77 @@
-"""The elements that Sightline ships, one folder per kind."""
+"""The elements and sources that Sightline ships, one folder per kind; each is imported when it is first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sightline_plugins.draw.draw import Draw
+    from sightline_plugins.encode.video import Video
+    from sightline_plugins.infer.detect import Detect
+    from sightline_plugins.infer.replay import Replay
+    from sightline_plugins.rules.lines import Lines
+    from sightline_plugins.rules.zones import Zones
+    from sightline_plugins.sinks.apply import Apply
+    from sightline_plugins.sinks.callback import Callback
+    from sightline_plugins.sinks.coco import Coco
+    from sightline_plugins.sinks.csv import Csv
+    from sightline_plugins.sinks.jsonl import Jsonl
+    from sightline_plugins.sinks.kitti import Kitti
+    from sightline_plugins.sinks.mot import Mot
+    from sightline_plugins.sinks.snapshots import Snapshots
+    from sightline_plugins.sources.images import Images
+    from sightline_plugins.sources.media import Media
+    from sightline_plugins.sources.pattern import Pattern
+    from sightline_plugins.sources.rtsp import Rtsp
+    from sightline_plugins.track.track import Track
+
+_HOMES = {
+    "Apply": "sightline_plugins.sinks.apply",
+    "Callback": "sightline_plugins.sinks.callback",
+    "Coco": "sightline_plugins.sinks.coco",
+    "Csv": "sightline_plugins.sinks.csv",
+    "Detect": "sightline_plugins.infer.detect",
+    "Draw": "sightline_plugins.draw.draw",
+    "Images": "sightline_plugins.sources.images",
+    "Jsonl": "sightline_plugins.sinks.jsonl",
+    "Kitti": "sightline_plugins.sinks.kitti",
+    "Lines": "sightline_plugins.rules.lines",
+    "Media": "sightline_plugins.sources.media",
+    "Mot": "sightline_plugins.sinks.mot",
+    "Pattern": "sightline_plugins.sources.pattern",
+    "Replay": "sightline_plugins.infer.replay",
+    "Rtsp": "sightline_plugins.sources.rtsp",
+    "Snapshots": "sightline_plugins.sinks.snapshots",
+    "Track": "sightline_plugins.track.track",
+    "Video": "sightline_plugins.encode.video",
+    "Zones": "sightline_plugins.rules.zones",
+}
+
+__all__ = [
+    "Apply",
+    "Callback",
+    "Coco",
+    "Csv",
+    "Detect",
+    "Draw",
+    "Images",
+    "Jsonl",
+    "Kitti",
+    "Lines",
+    "Media",
+    "Mot",
+    "Pattern",
+    "Replay",
+    "Rtsp",
+    "Snapshots",
+    "Track",
+    "Video",
+    "Zones",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'sightline_plugins' has no attribute {name!r}")

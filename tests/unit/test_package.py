@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import sightline
+import sightline_plugins
+from sightline.graph import Element, Registry, SourceElement
 
 
 def test_every_public_name_can_be_imported() -> None:
@@ -23,3 +25,14 @@ def test_importing_the_package_is_light() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
     assert loaded.strip() == "[]"
+
+
+def test_every_shipped_element_and_source_can_be_imported_by_its_name() -> None:
+    registry = Registry()
+    described: list[type[Element] | type[SourceElement]] = [
+        *(registry.element(name) for name in registry.element_names if registry.package(name) == "sightline"),
+        *(registry.source(name) for name in registry.source_names if registry.package(name) == "sightline"),
+    ]
+
+    assert {one.__name__ for one in described} == set(sightline_plugins.__all__)
+    assert all(getattr(sightline_plugins, one.__name__) is one for one in described)
