@@ -40,11 +40,13 @@ class Node:
         started, cpu_started = perf_counter_ns(), thread_time_ns()
         try:
             result = self.operator.process(given)
-        except Exception as error:
-            raise self._failed(error, given) from error
+        except BaseException as error:
+            raise self._failed(given, _describe(error)) from error
         self._count(given, started_ns=started, cpu_started_ns=cpu_started)
         if isinstance(result, Batch):
             return self._finish(batch, own, result)
+        if not isinstance(result, Pending):
+            raise self._failed(given, f"it returned {_kind(result)}, not a Batch or a Pending")
         return _PendingAtNode(self, batch, own, result)
 
     def end_stream(self, stream: Stream) -> None:
@@ -79,6 +81,8 @@ class Node:
         self.statistics.cpu_ns += thread_time_ns() - cpu_started_ns
 
     def _finish(self, batch: Batch, own: list[int], result: Batch) -> Batch:
+        if len(result) != len(own):
+            raise self._failed(batch, f"it was given {len(own)} frames and returned {len(result)}")
         if len(own) < len(batch):
             result = merge_rows(batch, own, result)
         for probe in self._probes:
@@ -89,8 +93,10 @@ class Node:
         started, cpu_started = perf_counter_ns(), thread_time_ns()
         try:
             result = pending.result()
-        except Exception as error:
-            raise self._failed(error, batch) from error
+        except BaseException as error:
+            raise self._failed(batch, _describe(error)) from error
+        if not isinstance(result, Batch):
+            raise self._failed(batch, f"its pending result is {_kind(result)}, not a Batch")
         self.statistics.result_wait_ns += perf_counter_ns() - started
         self.statistics.cpu_ns += thread_time_ns() - cpu_started
         return self._finish(batch, own, result)
@@ -98,15 +104,15 @@ class Node:
     def _guarded(self, work: Callable[[], None], *, doing: str, stream: str | None = None) -> None:
         try:
             work()
-        except Exception as error:
+        except BaseException as error:
             where = f" stream {stream!r}" if stream else ""
             message = f"element {self.element_id!r} failed while {doing}{where}: {_describe(error)}"
             raise OperatorError(message, element=self.element_id, stream=stream) from error
 
-    def _failed(self, error: Exception, batch: Batch) -> OperatorError:
+    def _failed(self, batch: Batch, cause: str) -> OperatorError:
         first = batch.frames[0]
         where = f"stream {first.stream.name!r}, frame {first.index}"
-        message = f"element {self.element_id!r} failed on {where}: {_describe(error)}"
+        message = f"element {self.element_id!r} failed on {where}: {cause}"
         return OperatorError(message, element=self.element_id, stream=first.stream.name, frame=first.index)
 
 
@@ -150,6 +156,10 @@ def merge_rows(batch: Batch, rows: list[int], part: Batch) -> Batch:
     )
 
 
-def _describe(error: Exception) -> str:
+def _kind(thing: object) -> str:
+    return "None" if thing is None else f"a {type(thing).__name__}"
+
+
+def _describe(error: BaseException) -> str:
     text = redact(error).strip()
     return text if isinstance(error, SightlineError) and text else f"{type(error).__name__}: {text}".rstrip(": ")

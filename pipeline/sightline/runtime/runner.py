@@ -27,6 +27,8 @@ _FRAMES_IN_A_STREAM_LINK = 4
 _FRAMES_IN_A_LIVE_LINK = 2
 _FRAMES_IN_A_STAGE_LINK = 8
 _PATIENCE_WITH_SOURCES_SECONDS = 0.5
+_PATIENCE_AFTER_ABORT_SECONDS = 1.0
+_GLANCE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Runner:
         self._sources: list[SourceThread] = []
         self._stages: list[StageThread] = []
         self._planner: Planner | None = None
+        self._aborted = False
         self._gather = self._make_gather()
         self._build_ns = 0
         self._begun_ns = 0
@@ -108,7 +111,10 @@ class Runner:
             link.end()
 
     def abort(self) -> None:
-        """End everything now; what is under way is dropped, outputs are closed."""
+        """End everything now; what is under way is dropped, outputs are closed. An operator that does not return from
+        what it is doing is left behind.
+        """
+        self._aborted = True
         for source in self._sources:
             source.stop()
         close_all([thread.stage for thread in self._stages])
@@ -118,7 +124,7 @@ class Runner:
     def wait(self) -> Report:
         """Wait for the end and return the report. Raises what went wrong."""
         for stage in self._stages:
-            stage.join()
+            self._join(stage)
         for source in self._sources:
             source.stop()
         deadline = time.monotonic() + _PATIENCE_WITH_SOURCES_SECONDS
@@ -136,6 +142,15 @@ class Runner:
         """How every stream is doing now."""
         now = self._clock.monotonic_ns()
         return tuple(_status(stream, now) for stream in self._streams.values())
+
+    def _join(self, stage: StageThread) -> None:
+        patience = _PATIENCE_AFTER_ABORT_SECONDS
+        while stage.is_alive() and patience > 0:
+            stage.join(_GLANCE_SECONDS)
+            patience -= _GLANCE_SECONDS if self._aborted else 0
+        if stage.is_alive():
+            steps = ", ".join(node.element_id for node in stage.stage.nodes)
+            self._post(Message(MessageKind.WARNING, f"{steps}: did not stop, and is left behind with its outputs open"))
 
     def _make_gather(self) -> Gather:
         batch = self._description.batch

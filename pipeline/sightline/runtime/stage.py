@@ -77,7 +77,7 @@ class StageThread(threading.Thread):
             self._work()
         except LinkClosed:
             pass
-        except Exception as error:  # noqa: BLE001  the thread's outermost frame: whatever failed is reported, once
+        except BaseException as error:  # noqa: BLE001  the thread's outermost frame: whatever ends it is reported, once
             self._on_error(error)
         finally:
             self._leave()

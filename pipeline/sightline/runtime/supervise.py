@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 import threading
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ from sightline.runtime.statistics import StreamStatistics
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a stream is stopped although it goes on: after so many frames, or so much of its own time."""
+    """When a stream is stopped although it goes on: after so many frames, or so much of its own time. A live stream
+    that is lost when that much time has passed on the clock is not tried again.
+    """
 
     frames: int | None = None
     duration_ns: int | None = None
@@ -60,6 +63,7 @@ class SourceThread(threading.Thread):
         self._stopping = threading.Event()
         self._first_pts_ns: int | None = None
         self._first_sent_ns = 0
+        self._begun_ns = 0
         self.cpu_ns = 0
 
     def stop(self) -> None:
@@ -69,11 +73,12 @@ class SourceThread(threading.Thread):
     def run(self) -> None:
         """The thread's work."""
         statistics = self._statistics
+        self._begun_ns = self._site.clock.monotonic_ns()
         try:
             self._attempts()
         except LinkClosed:
             pass
-        except Exception as error:  # noqa: BLE001  the boundary to foreign code: a reader's fault ends its stream only
+        except BaseException as error:  # noqa: BLE001  the boundary to foreign code: a reader's fault ends its stream only
             self._fail(error)
         finally:
             if statistics.state != "failed":
@@ -94,8 +99,10 @@ class SourceThread(threading.Thread):
                 self._fail(error)
                 return
             except StreamLost as error:
-                if not self._source.live:
+                if not self._source.live or (self._seconds_left() <= 0 and not self._statistics.received):
                     self._fail(error)
+                    return
+                if self._seconds_left() <= 0:
                     return
                 attempt = 0 if self._statistics.received > received else attempt + 1
                 self._lost(error, attempt)
@@ -164,7 +171,7 @@ class SourceThread(threading.Thread):
         self._statistics.damaged_packets += reader.damaged_packets
         self._statistics.skipped_frames += reader.skipped_frames
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         self._statistics.state = "failed"
         text = redact(error) if isinstance(error, SightlineError) else redact(f"{type(error).__name__}: {error}")
         self._statistics.error = text
@@ -176,7 +183,12 @@ class SourceThread(threading.Thread):
         delay = backoff_seconds(attempt)
         if attempt <= 1:
             self._post(MessageKind.STREAM_LOST, f"{redact(error)}; trying again")
-        self._stopping.wait(delay)
+        self._stopping.wait(min(delay, max(self._seconds_left(), 0.0)))
+
+    def _seconds_left(self) -> float:
+        if self._limits.duration_ns is None:
+            return math.inf
+        return (self._begun_ns + self._limits.duration_ns - self._site.clock.monotonic_ns()) / 1e9
 
     def _post(self, kind: MessageKind, text: str) -> None:
         self._site.post(Message(kind, text, stream=self._statistics.stream.name))

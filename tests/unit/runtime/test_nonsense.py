@@ -1,0 +1,106 @@
+"""Operators that do not keep their contract: what the run says of them, and that it always ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import ClassVar
+
+import pytest
+
+from sightline.errors import OperatorError
+from sightline.graph import Element, Message, MessageKind, Operator, Pending, Site, Threading
+from sightline.media import Batch
+from sightline.runtime.supervise import Limits
+from tests.unit.runtime.elements import Synthetic, Tallied, Tally
+from tests.unit.runtime.test_runner import make_runner, run
+
+
+class Odd(Element):
+    """Answers every batch as it is told."""
+
+    name: ClassVar[str] = "odd"
+    threading: ClassVar[Threading] = Threading.PENDING
+
+    answer: Callable[[Batch], object]
+
+    def build(self, site: Site) -> Operator:
+        del site
+        return _OddOperator(self.answer)
+
+
+class _OddOperator(Operator):
+    def __init__(self, answer: Callable[[Batch], object]) -> None:
+        self._answer = answer
+
+    def process(self, batch: Batch) -> Batch | Pending:
+        return self._answer(batch)  # type: ignore[return-value]
+
+
+class _Later:
+    def __init__(self, result: object) -> None:
+        self._result = result
+
+    def result(self) -> object:
+        return self._result
+
+
+def leave(batch: Batch) -> object:
+    raise SystemExit(3)
+
+
+def interrupt(batch: Batch) -> object:
+    raise KeyboardInterrupt
+
+
+ANSWERS: dict[str, tuple[Callable[[Batch], object], str]] = {
+    "None": (lambda batch: None, "it returned None, not a Batch or a Pending"),
+    "a text": (lambda batch: "done", "it returned a str, not a Batch or a Pending"),
+    "a list of frames": (lambda batch: list(batch.frames), "it returned a list, not a Batch or a Pending"),
+    "frames left out": (lambda batch: Batch(frames=()), "it was given 1 frames and returned 0"),
+    "a pending None": (lambda batch: _Later(None), "its pending result is None, not a Batch"),
+    "a pending text": (lambda batch: _Later("x"), "its pending result is a str, not a Batch"),
+    "frames left out later": (lambda batch: _Later(Batch(frames=())), "it was given 1 frames and returned 0"),
+    "an exit": (leave, "SystemExit: 3"),
+    "an interrupt": (interrupt, "KeyboardInterrupt"),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_answer_that_is_no_batch_stops_the_run_and_names_element_stream_and_frame(answer: str) -> None:
+    function, cause = ANSWERS[answer]
+
+    with pytest.raises(OperatorError) as failure:
+        run(make_runner([Odd(answer=function), Tally()], size=1))
+
+    assert str(failure.value) == f"element 'odd-1' failed on stream 'cam', frame 0: {cause}"
+    assert Tallied.built["tally-1"].closed == 1
+
+
+def test_an_operator_that_never_returns_is_left_behind_after_an_abort() -> None:
+    entered, gate, messages = threading.Event(), threading.Event(), list[Message]()
+
+    def hang(batch: Batch) -> Batch:
+        entered.set()
+        gate.wait(60)
+        return batch
+
+    runner = make_runner([Odd(answer=hang)], messages=messages)
+    runner.start()
+    assert entered.wait(30)
+
+    runner.abort()
+    runner.wait()
+    gate.set()
+
+    warnings = [message.text for message in messages if message.kind is MessageKind.WARNING]
+    assert warnings == ["odd-1: did not stop, and is left behind with its outputs open"]
+
+
+def test_a_camera_that_never_answers_is_given_up_when_the_duration_has_passed() -> None:
+    sources = {"good": Synthetic(), "lost": Synthetic(camera=True, lost_at=0)}
+
+    report = run(make_runner([Tally()], sources=sources, limits=Limits(duration_ns=300_000_000)))
+
+    assert report.failed_streams == ("lost",)
+    assert report.streams[1].error == "the camera went away"
