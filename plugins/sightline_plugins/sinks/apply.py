@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Annotated, ClassVar, cast
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from sightline.errors import ConfigurationError, OperatorError
 from sightline.graph import CheckContext, Element, Operator, Problem, Site
@@ -34,7 +34,7 @@ class Apply(Element):
     name: ClassVar[str] = "apply"
     scalar: ClassVar[str | None] = "function"
 
-    function: Annotated[str, Field(min_length=3), AfterValidator(below_base)]
+    function: Annotated[str, AfterValidator(below_base)]
     """`package.module:function`, or `file.py:function`."""
 
     def check(self, context: CheckContext) -> Iterator[Problem]:

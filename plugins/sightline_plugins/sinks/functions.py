@@ -46,7 +46,10 @@ def load_function(reference: str) -> Function:
     name, function = split_reference(reference)
     try:
         module = _module_of_file(Path(name)) if name.endswith(FILE_SUFFIX) else importlib.import_module(name)
-    except Exception as error:  # the boundary to foreign code: importing runs it, and anything may come out
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # importing runs foreign code: anything may come out
         raise ConfigurationError(f"{name!r} can not be imported: {_reason(error, name)}") from error
     found = getattr(module, function, None)
     if not callable(found):
@@ -55,7 +58,7 @@ def load_function(reference: str) -> Function:
     return found  # type: ignore[no-any-return]
 
 
-def _reason(error: Exception, name: str) -> str:
+def _reason(error: BaseException, name: str) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name == name.split(".")[0]:
         return "no package of that name is installed; write file.py:function for a file beside the YAML file"
     if isinstance(error, FileNotFoundError):
