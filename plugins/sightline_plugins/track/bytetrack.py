@@ -3,8 +3,11 @@
 Zhang et al., "ByteTrack: Multi-Object Tracking by Associating Every Detection Box", ECCV 2022: tracks are matched
 first to the sure detections, then those left to the doubtful ones, which are mostly objects half hidden. Added here:
 real time instead of frame counts, edges instead of centre and aspect ratio in the filter, doubt of a box as measurement
-noise, a last round with grown boxes (Yang et al., "Hard to Track Objects with Irregular Motions and Similar
-Appearances? Make It Easier by Buffering the Matching Space", WACV 2023), and a preference for the same class.
+noise, births on evidence (a doubtful object needs more detections to be believed), a memory of how surely each track
+is usually seen, which tells what is doubtful for it (track confidence as in Yang et al., "Hybrid-SORT: Weak Cues Matter
+for Online Multi-Object Tracking", AAAI 2024), a last round with grown boxes (Yang et al., "Hard to Track Objects with
+Irregular Motions and Similar Appearances? Make It Easier by Buffering the Matching Space", WACV 2023), and a preference
+for the same class.
 """
 
 from __future__ import annotations
@@ -16,19 +19,21 @@ import numpy.typing as npt
 
 from sightline.media.boxes import iou_matrix
 from sightline_plugins.track.association import Indices, assign, assign_in_rounds
-from sightline_plugins.track.detections import HIGH, NEW, Detections, sorted_into_bands
+from sightline_plugins.track.detections import FAIR, HIGH, Detections, sorted_into_bands
 from sightline_plugins.track.kalman import Propagator, correct, initiate
 from sightline_plugins.track.options import TrackerOptions
+from sightline_plugins.track.pairing import ROUNDS, floors, kinds
 from sightline_plugins.track.tracks import Floats, Integers, TrackColumns, TrackState, no_tracks
 
-NEVER = 2.0
-"""A similarity that no pair reaches."""
 NANOSECOND = 1e-9
 TENTATIVE, TRACKED, LOST = (int(state) for state in TrackState)
 FORGOTTEN = -1
 
-ROUNDS = np.array([[0, 0, 2, 2], [0, 1, 0, 0], [0, 0, 0, 0]], np.int8)
-"""The round in which a state (row) meets a band (column): confirmed and high, tracked and low, tentative and high."""
+EVIDENCE_PER_CONFIDENCE, LEAST_EVIDENCE = np.float32(2.0), np.float32(0.1)
+ROUNDING = 1e-3
+"""Sums of evidence may miss a whole number by this."""
+CONFIDENCE_MEMORY = np.float32(0.2)
+"""Share of the latest detection in a track's usual confidence."""
 STATE_WHEN_MISSED = np.array([FORGOTTEN, LOST, LOST])
 STATE_WHEN_SEEN = np.array([TENTATIVE, TRACKED, TRACKED])
 
@@ -74,8 +79,10 @@ class ByteTracker:
         self._interval_ns = 0
         self._last_pts_ns: int | None = None
         self._next_id = 1
-        self._floors = _floors(options)
-        limits = (options.low_confidence, options.high_confidence, options.new_confidence)
+        self._any_started = False
+        self._floors = floors(options)
+        fair = min(options.new_confidence, options.high_confidence)
+        limits = (options.low_confidence, fair, options.high_confidence)
         self._limits = np.array(limits, np.float32)
 
     @property
@@ -97,7 +104,6 @@ class ByteTracker:
         not finite are ignored. Raises ValueError on wrong shapes.
         """
         seen = sorted_into_bands(xyxy, confidence=confidence, class_id=class_id, limits=self._limits)
-        is_first_frame = self._last_pts_ns is None
         ended_ids = self._advance(pts_ns)
         rows, columns = self._match(seen)
         track_id = np.full(len(seen), -1, np.int64)
@@ -108,7 +114,7 @@ class ByteTracker:
             track_id[columns] = self._tracks.track_id[rows]
             self._drop_forgotten()
         if len(rows) < len(seen):
-            self._start_tracks(seen, track_id=track_id, matched=columns, at_once=is_first_frame)
+            self._start_tracks(seen, track_id=track_id, matched=columns)
         return TrackUpdate(track_id=track_id, ended_ids=ended_ids)
 
     def predict(self, *, pts_ns: int) -> Predictions:
@@ -158,10 +164,11 @@ class ByteTracker:
         if not len(tracks) or not len(seen):
             nothing = np.zeros(0, np.intp)
             return nothing, nothing
+        kind = kinds(tracks, high_confidence=self._options.high_confidence)
         weights = self._weights(seen)
         similarity = iou_matrix(tracks.mean[0], seen.xyxy) * weights
-        margin = similarity - self._floors.take(tracks.state, axis=0).take(seen.band, axis=1)
-        rows, columns = assign_in_rounds(margin, rounds=ROUNDS, row_kind=tracks.state, column_kind=seen.band)
+        margin = similarity - self._floors.take(kind, axis=0).take(seen.band, axis=1)
+        rows, columns = assign_in_rounds(margin, rounds=ROUNDS, row_kind=kind, column_kind=seen.band)
         if len(rows) < min(len(tracks), len(seen)) and self._options.wide_margin:
             return self._match_wide(rows, columns=columns, seen=seen, weights=weights)
         return rows, columns
@@ -209,7 +216,20 @@ class ByteTracker:
         tracks.confidence[rows] = confidence
         tracks.class_id[rows] = seen.class_id[columns]
         tracks.seen_ns[rows] = self._now_ns
-        tracks.hits[rows] += 1
+        if not tracks.state.all():
+            tracks.evidence[rows] += self._evidence(confidence)
+        usual = tracks.usual_confidence[rows]
+        tracks.usual_confidence[rows] = usual + CONFIDENCE_MEMORY * (confidence - usual)
+
+    def _evidence(self, confidence: Floats) -> Floats:
+        """What one detection of each of these confidences counts for an object being real, 0.1 to 1."""
+        lacking = np.float32(self._options.sure_confidence) - confidence
+        evidence: Floats = np.minimum(np.maximum(1 - lacking * EVIDENCE_PER_CONFIDENCE, LEAST_EVIDENCE), np.float32(1))
+        return evidence
+
+    def _is_enough(self, evidence: Floats) -> npt.NDArray[np.bool_]:
+        enough: npt.NDArray[np.bool_] = evidence >= self._options.min_hits - ROUNDING
+        return enough
 
     def _change_states(self, rows: Indices) -> None:
         """Moves every track to its next state, the `rows` as seen, and gives ids to the newly confirmed."""
@@ -219,7 +239,7 @@ class ByteTracker:
         tracks.state = state
         if state.min() >= TRACKED:
             return
-        confirmed = ((state == TENTATIVE) & (tracks.hits >= self._options.min_hits)).nonzero()[0]
+        confirmed = ((state == TENTATIVE) & self._is_enough(tracks.evidence)).nonzero()[0]
         state[confirmed] = TRACKED
         tracks.track_id[confirmed] = self._new_ids(len(confirmed))
 
@@ -228,27 +248,32 @@ class ByteTracker:
         if not remembered.all():
             self._tracks = self._tracks.select(remembered)
 
-    def _start_tracks(self, seen: Detections, *, track_id: Integers, matched: Indices, at_once: bool) -> None:
+    def _start_tracks(self, seen: Detections, *, track_id: Integers, matched: Indices) -> None:
         """Starts tracks for what matched nothing; writes their ids to `track_id` where they are confirmed at once."""
-        starting = seen.band == NEW
+        starting = seen.confidence >= np.float32(self._options.new_confidence)
+        starting &= seen.band >= FAIR
         starting[matched] = False
         columns = starting.nonzero()[0]
         if not len(columns):
             return
-        confirmed = at_once or self._options.min_hits == 1
-        if confirmed:
-            track_id[columns] = self._new_ids(len(columns))
-        area = seen.area[columns]
+        area, confidence = seen.area[columns], seen.confidence[columns]
+        evidence = self._evidence(confidence)
+        if not self._any_started:
+            evidence += self._options.min_hits - 1
+            self._any_started = True
+        confirmed = self._is_enough(evidence)
+        track_id[columns[confirmed]] = self._new_ids(int(confirmed.sum()))
         mean, covariance = initiate(seen.xyxy[columns], area=area, model=self._options.motion)
         started = TrackColumns(
             mean=mean,
             covariance=covariance,
             area=area,
-            confidence=seen.confidence[columns],
+            confidence=confidence,
             class_id=seen.class_id[columns],
             track_id=track_id[columns],
-            state=np.full(len(columns), TRACKED if confirmed else TENTATIVE),
-            hits=np.ones(len(columns), np.int64),
+            state=np.where(confirmed, TRACKED, TENTATIVE),
+            evidence=evidence,
+            usual_confidence=confidence.copy(),
             seen_ns=np.full(len(columns), self._now_ns),
         )
         self._tracks = self._tracks.joined(started)
@@ -257,14 +282,6 @@ class ByteTracker:
         first = self._next_id
         self._next_id += count
         return np.arange(first, self._next_id)
-
-
-def _floors(options: TrackerOptions) -> Floats:
-    """(states, bands): the similarity that a track in a state needs with a detection of a band."""
-    high, low, tentative = options.min_similarity, options.min_similarity_low, options.min_similarity_tentative
-    return np.array(
-        [[NEVER, NEVER, tentative, tentative], [NEVER, low, high, high], [NEVER, NEVER, high, high]], np.float32
-    )
 
 
 def _grown(xyxy: Floats, share: float) -> Floats:

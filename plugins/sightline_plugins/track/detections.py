@@ -17,8 +17,8 @@ SMALLEST_AREA = 1.0
 # Bands of confidence, plain integers because arrays are compared with them.
 IGNORED: Final = 0
 LOW: Final = 1  # keeps a track alive
-HIGH: Final = 2  # matches any track
-NEW: Final = 3  # the same, and may start one
+FAIR: Final = 2  # starts a track; for a track that is mostly seen like this, as good as a high one
+HIGH: Final = 3  # matches any track
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,9 +31,9 @@ class Detections:
     area: npt.NDArray[np.float32]
     """At least one square pixel, as the filter's noise is measured by it."""
     weight: npt.NDArray[np.float32]
-    """What overlap with it counts for: the confidence of a high detection, 1 of a low one."""
+    """What overlap with it counts for: the confidence of a fair or high detection, 1 of a low one."""
     band: npt.NDArray[np.int64]
-    """`IGNORED`, `LOW`, `HIGH` or `NEW`."""
+    """`IGNORED`, `LOW`, `FAIR` or `HIGH`."""
 
     def __len__(self) -> int:
         return len(self.band)
@@ -67,7 +67,7 @@ def sorted_into_bands(
         confidence=confidence,
         class_id=class_id.astype(np.int64, copy=False),
         area=np.maximum(area(xyxy), SMALLEST_AREA),
-        weight=np.where(band >= HIGH, confidence, np.float32(1)),
+        weight=np.where(band >= FAIR, confidence, np.float32(1)),
         band=band,
     )
 

@@ -16,7 +16,7 @@ class TrackState(IntEnum):
     """What is known of a track."""
 
     TENTATIVE = 0
-    """Seen too few times to be believed; has no id yet."""
+    """Not yet seen often or surely enough to be believed; has no id yet."""
     TRACKED = 1
     """Confirmed, and seen when the detector last looked."""
     LOST = 2
@@ -41,8 +41,10 @@ class TrackColumns:
     """-1 while tentative."""
     state: Integers
     """A `TrackState`."""
-    hits: Integers
-    """Detections so far."""
+    evidence: Floats
+    """Until it is confirmed: the sum over its detections, each 1 where it is sure, else less."""
+    usual_confidence: Floats
+    """Running mean of the confidence of its detections."""
     seen_ns: Integers
     """When last seen, on the tracker's clock."""
 
@@ -59,7 +61,8 @@ class TrackColumns:
             class_id=self.class_id[rows],
             track_id=self.track_id[rows],
             state=self.state[rows],
-            hits=self.hits[rows],
+            evidence=self.evidence[rows],
+            usual_confidence=self.usual_confidence[rows],
             seen_ns=self.seen_ns[rows],
         )
 
@@ -73,7 +76,8 @@ class TrackColumns:
             class_id=np.concatenate([self.class_id, younger.class_id]),
             track_id=np.concatenate([self.track_id, younger.track_id]),
             state=np.concatenate([self.state, younger.state]),
-            hits=np.concatenate([self.hits, younger.hits]),
+            evidence=np.concatenate([self.evidence, younger.evidence]),
+            usual_confidence=np.concatenate([self.usual_confidence, younger.usual_confidence]),
             seen_ns=np.concatenate([self.seen_ns, younger.seen_ns]),
         )
 
@@ -89,6 +93,7 @@ def no_tracks() -> TrackColumns:
         class_id=integers,
         track_id=integers,
         state=integers,
-        hits=integers,
+        evidence=floats,
+        usual_confidence=floats,
         seen_ns=integers,
     )

@@ -14,6 +14,7 @@ from sightline_plugins.track.tracks import TrackState
 
 Row = tuple[float, float, float, float]
 CAR, TRUCK, PERSON = 2, 7, 0
+ELSEWHERE = (900.0, 700.0, 940.0, 780.0)
 
 
 def box(x: float, y: float = 100, width: float = 40, height: float = 80) -> Row:
@@ -48,14 +49,20 @@ def test_objects_of_the_first_frame_have_ids_at_once(tracker: ByteTracker) -> No
     assert feed(tracker, box(0), box(200), seconds=0) == [1, 2]
 
 
-def test_an_object_that_comes_later_gets_its_id_when_seen_again(tracker: ByteTracker) -> None:
+def test_empty_frames_before_the_first_objects_do_not_delay_their_ids(tracker: ByteTracker) -> None:
     feed(tracker, seconds=0)
 
-    assert [feed(tracker, box(0), seconds=0.1), feed(tracker, box(2), seconds=0.2)] == [[-1], [1]]
+    assert feed(tracker, box(0), box(200), seconds=0.1) == [1, 2]
+
+
+def test_an_object_that_comes_later_gets_its_id_when_seen_again(tracker: ByteTracker) -> None:
+    feed(tracker, ELSEWHERE, seconds=0)
+
+    assert [feed(tracker, box(0), seconds=0.1), feed(tracker, box(2), seconds=0.2)] == [[-1], [2]]
 
 
 def test_a_detection_seen_once_never_gets_an_id(tracker: ByteTracker) -> None:
-    feed(tracker, seconds=0)
+    feed(tracker, ELSEWHERE, seconds=0)
     feed(tracker, box(0), seconds=0.1)
     feed(tracker, seconds=0.2)
 
@@ -64,9 +71,37 @@ def test_a_detection_seen_once_never_gets_an_id(tracker: ByteTracker) -> None:
 
 def test_one_hit_is_enough_when_asked_for() -> None:
     tracker = ByteTracker(TrackerOptions(min_hits=1))
-    feed(tracker, seconds=0)
+    feed(tracker, ELSEWHERE, seconds=0)
 
-    assert feed(tracker, box(0), seconds=0.1) == [1]
+    assert feed(tracker, box(0), seconds=0.1) == [2]
+
+
+def hits_until_the_id(tracker: ByteTracker, *, confidence: float) -> int:
+    """How many detections a standing object needs that comes when another is already followed."""
+    feed(tracker, ELSEWHERE, seconds=0)
+    ids = [feed(tracker, box(0), seconds=0.1 * n, confidence=confidence) for n in range(1, 11)]
+    return ids.index([2]) + 1
+
+
+@pytest.mark.parametrize(("confidence", "hits"), [(0.9, 2), (0.7, 2), (0.6, 3), (0.5, 4), (0.45, 4), (0.4, 5)])
+def test_the_less_sure_an_object_is_the_more_hits_it_needs(tracker: ByteTracker, confidence: float, hits: int) -> None:
+    assert hits_until_the_id(tracker, confidence=confidence) == hits
+
+
+def test_what_counts_as_sure_can_be_set() -> None:
+    assert hits_until_the_id(ByteTracker(TrackerOptions(sure_confidence=0.5)), confidence=0.5) == 2
+
+
+def test_a_miss_ends_a_track_that_is_not_confirmed(tracker: ByteTracker) -> None:
+    feed(tracker, ELSEWHERE, seconds=0)
+    seen = [True, True, True, False] * 4
+    ids = [feed(tracker, *[box(0)] * there, seconds=0.1 * n, confidence=0.45) for n, there in enumerate(seen, 1)]
+
+    assert ids == [[-1], [-1], [-1], []] * 4
+
+
+def test_doubtful_objects_of_the_first_frame_need_one_hit_less(tracker: ByteTracker) -> None:
+    assert [feed(tracker, box(0), seconds=0.1 * n, confidence=0.5) for n in range(3)] == [[-1], [1], [1]]
 
 
 def test_crossing_objects_keep_their_ids(tracker: ByteTracker) -> None:
@@ -83,8 +118,31 @@ def test_a_doubtful_detection_keeps_a_track_alive(tracker: ByteTracker) -> None:
     assert [feed(tracker, box(0), seconds=0.5 + frame / 10, confidence=0.3) for frame in range(20)] == [[1]] * 20
 
 
-def test_a_doubtful_detection_starts_no_track(tracker: ByteTracker) -> None:
-    assert [feed(tracker, box(0), seconds=frame / 10, confidence=0.5) for frame in range(5)] == [[-1]] * 5
+def test_a_detection_below_new_confidence_starts_no_track(tracker: ByteTracker) -> None:
+    assert [feed(tracker, box(0), seconds=frame / 10, confidence=0.39) for frame in range(9)] == [[-1]] * 9
+
+
+@pytest.mark.parametrize(("confidence", "expected"), [(0.75, -1), (0.85, 1)])
+def test_new_confidence_may_be_above_high_confidence(confidence: float, expected: int) -> None:
+    tracker = ByteTracker(TrackerOptions(new_confidence=0.8))
+
+    assert feed(tracker, box(0), seconds=0, confidence=confidence) == [expected]
+
+
+def test_an_object_always_seen_doubtfully_is_found_again_after_a_miss(tracker: ByteTracker) -> None:
+    for frame in range(6):
+        feed(tracker, box(0), seconds=frame / 10, confidence=0.45)
+    feed(tracker, seconds=0.6)
+
+    assert feed(tracker, box(12), seconds=0.7, confidence=0.45) == [1]
+
+
+def test_an_object_seen_surely_does_not_jump_to_a_doubtful_detection_beside_it(tracker: ByteTracker) -> None:
+    for frame in range(6):
+        feed(tracker, box(0), seconds=frame / 10, confidence=0.9)
+    feed(tracker, seconds=0.6)
+
+    assert feed(tracker, box(12), seconds=0.7, confidence=0.45) == [-1]
 
 
 def test_a_detection_below_the_low_threshold_is_ignored(tracker: ByteTracker) -> None:
@@ -192,10 +250,9 @@ def test_a_mismatch_weight_of_1_ignores_classes() -> None:
 
 
 def test_states_follow_a_track_from_tentative_to_lost(tracker: ByteTracker) -> None:
-    feed(tracker, seconds=0)
     states: list[int] = []
     for second, rows in enumerate([[box(0)], [box(0)], [], [box(0)]]):
-        feed(tracker, *rows, seconds=0.1 * (second + 1))
+        feed(tracker, *rows, seconds=0.1 * second, confidence=0.6)
         states += tracker.tracks.state.tolist()
 
     assert states == [TrackState.TENTATIVE, TrackState.TRACKED, TrackState.LOST, TrackState.TRACKED]

@@ -31,12 +31,6 @@ def test_empty_frames_give_no_ids(tracker: ByteTracker) -> None:
     assert [ids(tracker, NO_BOX, pts_ns=n * FRAME_NS) for n in range(3)] == [[]] * 3
 
 
-def test_a_first_frame_without_detections_is_still_the_first(tracker: ByteTracker) -> None:
-    ids(tracker, NO_BOX, pts_ns=0)
-
-    assert ids(tracker, ONE, pts_ns=FRAME_NS) == [-1]
-
-
 def test_equal_timestamps_keep_the_id(tracker: ByteTracker) -> None:
     assert [ids(tracker, ONE, pts_ns=7) for _ in range(5)] == [[1]] * 5
 
@@ -107,8 +101,9 @@ def test_columns_of_different_length_are_refused(tracker: ByteTracker) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"low_confidence": 0.7}, "low_confidence <= high_confidence <= new_confidence"),
-        ({"new_confidence": 1.2}, "new_confidence <= 1"),
+        ({"low_confidence": 0.5}, "low_confidence must not be above high_confidence or new_confidence"),
+        ({"new_confidence": 1.2}, "new_confidence must be from 0 to 1"),
+        ({"sure_confidence": -0.5}, "sure_confidence must be from 0 to 1"),
         ({"min_similarity_low": -0.1}, "min_similarity_low must be from 0 to 1"),
         ({"class_mismatch_weight": 2.0}, "class_mismatch_weight must be from 0 to 1"),
         ({"wide_margin": -1.0}, "wide_margin must not be negative"),

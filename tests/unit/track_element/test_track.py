@@ -79,14 +79,13 @@ def test_ids_are_those_of_the_tracker_on_recorded_detections(shared_data: Path) 
 
 
 def test_what_is_no_track_yet_has_none() -> None:
-    start = Batch(tuple(make_frames(1, size_wh=SIZE_WH)))
-    later = batches(3)[1:]
-    assert ids(run_element(Track(), [start, *later])) == [[], [-1, -1], [1, 2]]
+    (start,), later = batches(1, tops=[10]), batches(3)[1:]
+    assert ids(run_element(Track(), [start, *later])) == [[1], [1, -1], [1, 2]]
 
 
 def test_what_is_no_track_is_left_out_when_asked() -> None:
-    start = Batch(tuple(make_frames(1, size_wh=SIZE_WH)))
-    assert ids(run_element(Track(untracked="drop"), [start, *batches(3)[1:]])) == [[], [], [1, 2]]
+    (start,), later = batches(1, tops=[10]), batches(3)[1:]
+    assert ids(run_element(Track(untracked="drop"), [start, *later])) == [[1], [1], [1, 2]]
 
 
 def test_frames_without_a_look_get_what_the_tracker_expects() -> None:
@@ -147,5 +146,5 @@ def test_a_stream_that_ended_leaves_nothing_behind() -> None:
 
 
 def test_confidences_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(ValidationError, match="low_confidence <= high_confidence <= new_confidence"):
+    with pytest.raises(ValidationError, match="low_confidence must not be above high_confidence or new_confidence"):
         Track(low_confidence=0.8)
