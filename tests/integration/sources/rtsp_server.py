@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from types import TracebackType
 from typing import Self
 
@@ -47,22 +48,31 @@ class _Packets:
 
 def make_rtp(count: int, *, fps: int = 25, key_every: int = 10, size_wh: tuple[int, int] = (160, 96)) -> list[bytes]:
     """RTP packets, and the RTCP sender report before them, of a clip whose frame n has the luma 16 + 8 n."""
+    return packetised(_flat_frames(count, size_wh=size_wh), fps=fps, key_every=key_every, size_wh=size_wh)
+
+
+def packetised(frames: Iterable[VideoFrame], *, fps: int, key_every: int, size_wh: tuple[int, int]) -> list[bytes]:
+    """RTP packets of frames in yuv420p, encoded as H.264 without B-frames."""
     packets = _Packets()
-    width, height = size_wh
     with av.open(packets, "w", format="rtp", options={"payload_type": "96"}) as muxer:
         options = {"preset": "ultrafast", "tune": "zerolatency", "g": str(key_every), "sc_threshold": "0"}
         video: VideoStream = muxer.add_stream("libx264", rate=fps, options=options)
-        video.width, video.height, video.pix_fmt = width, height, "yuv420p"
-        for number in range(count):
-            planes = np.full((height * 3 // 2, width), 128, np.uint8)
-            planes[:height] = 16 + 8 * number
-            frame = VideoFrame.from_ndarray(planes, "yuv420p")
-            frame.pts = number
+        (video.width, video.height), video.pix_fmt = size_wh, "yuv420p"
+        for number, frame in enumerate(frames):
+            frame.pts, frame.time_base = number, Fraction(1, fps)
             for packet in video.encode(frame):
                 muxer.mux(packet)
         for packet in video.encode(None):
             muxer.mux(packet)
     return packets.written
+
+
+def _flat_frames(count: int, *, size_wh: tuple[int, int]) -> Iterator[VideoFrame]:
+    width, height = size_wh
+    for number in range(count):
+        planes = np.full((height * 3 // 2, width), 128, np.uint8)
+        planes[:height] = 16 + 8 * number
+        yield VideoFrame.from_ndarray(planes, "yuv420p")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,51 @@
+"""The main job on a camera: a real RTSP server, objects found and followed, reconnection when it goes away."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+
+import av
+import pytest
+
+from sightline import Pipeline
+from sightline.graph import Message, MessageKind
+from tests.integration.sources.rtsp_server import Camera, RtspServer, packetised
+
+FRAMES = 40
+
+
+@pytest.fixture(scope="module")
+def rtp(repository: Path) -> list[bytes]:
+    with av.open(str(repository / "sample_videos" / "street.mp4")) as clip:
+        return packetised(islice(clip.decode(video=0), FRAMES), fps=25, key_every=10, size_wh=(640, 360))
+
+
+def test_a_camera_is_watched_through_its_interruptions(rtp: list[bytes], repository: Path, tmp_path: Path) -> None:
+    messages: list[Message] = []
+    with RtspServer(Camera(rtp, credentials="user:secret")) as server:
+        pipeline = Pipeline(
+            sources={"gate": server.url.replace("rtsp://", "rtsp://user:secret@")},
+            steps=[
+                {"detect": {"model": str(repository / "models" / "street.onnx")}},
+                "track",
+                {"jsonl": {"path": "{stream}.jsonl"}},
+            ],
+            outputs=tmp_path,
+        )
+        pipeline.on_message(messages.append)
+        report = pipeline.run(frames=FRAMES + FRAMES // 2)
+
+    (gate,) = report.streams
+    lines = [json.loads(line) for line in (tmp_path / "gate.jsonl").read_text().splitlines()]
+    assert gate.received == gate.processed + gate.dropped.total() == FRAMES + FRAMES // 2
+    assert gate.reconnects == 1
+    assert len(lines) == gate.processed
+    assert any("track_id" in thing for line in lines for thing in line["objects"])
+    assert [line["frame"] for line in lines] == sorted({line["frame"] for line in lines})
+    assert all("time" in line for line in lines)
+    kinds = [message.kind for message in messages]
+    assert kinds.index(MessageKind.STREAM_STARTED) < kinds.index(MessageKind.STREAM_LOST)
+    assert kinds.index(MessageKind.STREAM_LOST) < kinds.index(MessageKind.STREAM_BACK)
+    assert not any("secret" in message.text for message in messages)
