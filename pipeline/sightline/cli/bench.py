@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sightline.graph.source import SourceElement
     from sightline.graph.tree import PipelineDescription
 
-_INTERRUPTED = 130
+_FAILED, _INTERRUPTED = 1, 130
 
 
 @click.command("bench")
@@ -39,6 +39,7 @@ def command(
     from sightline.cli.measurement import Measurement, measurement_text
     from sightline.cli.progress import Progress
     from sightline.config import load_description
+    from sightline.errors import StreamError
     from sightline.graph.outputs import Outputs
     from sightline.pipeline import Pipeline
 
@@ -58,12 +59,14 @@ def command(
                 timer.start()
             try:
                 report = pipeline.wait()
+            except StreamError:  # each stream's own failure was told when it happened
+                return _FAILED
             finally:
                 timer.cancel()
     if caught.count:
         return _INTERRUPTED
     click.echo(measurement_text(Measurement.of(report.to_json()), title=str(config)))
-    return 1 if report.failed_streams else 0
+    return _FAILED if report.failed_streams else 0
 
 
 def endless(description: PipelineDescription) -> PipelineDescription:

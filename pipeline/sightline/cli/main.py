@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +17,7 @@ from typing import NoReturn
 import click
 
 from sightline.cli.options import DEBUG
-from sightline.errors import ConfigurationError, SightlineError
+from sightline.errors import ConfigurationError, ModelError, SightlineError
 from sightline.redaction import redact
 
 COMMANDS = {
@@ -47,6 +48,17 @@ class Commands(click.Group):
         command = import_module(f"sightline.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a misspelt one is answered with the nearest, or with all."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            near = get_close_matches(name, COMMANDS, n=1)
+            known = f"Did you mean {near[0]!r}?" if near else f"Commands: {', '.join(COMMANDS)}."
+            ctx.fail(f"No such command {name!r}. {known}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in the help page, without importing anything."""
@@ -88,18 +100,30 @@ def execute(arguments: Sequence[str]) -> int:
         if DEBUG.wanted:
             raise
         click.echo(_as_text(error), err=True)
-        return WRONG if isinstance(error, ConfigurationError) else FAILED
+        return WRONG if isinstance(error, ConfigurationError | ModelError) else FAILED
+    except OSError as error:
+        if DEBUG.wanted:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"error: {redact(where)}{error.strerror or redact(error)}", err=True)
+        return FAILED
     return code if isinstance(code, int) else 0
 
 
 def main() -> NoReturn:
     """The entry point of the command."""
     sys.excepthook = _say_internal_error
+    _replace_closed_streams()
     if sys.path[0] != "":  # so that `apply: my_module:function` finds a module in the working directory
-        sys.path.insert(
-            0, str(Path.cwd())
-        )  # `apply: my_module:function` finds a module beside the user, as python -m does
+        sys.path.insert(0, str(Path.cwd()))
     sys.exit(execute(sys.argv[1:]))
+
+
+def _replace_closed_streams() -> None:
+    """Standard output or error may be closed (`>&-`): what is written there then goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  open to the end
 
 
 def _as_text(error: SightlineError) -> str:

@@ -197,8 +197,12 @@ def clock_text(position_ns: int) -> str:
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
 
+_KINDS = {MessageKind.WARNING: "warning: ", MessageKind.STREAM_FAILED: "error: "}
+
+
 def _sentence(message: Message) -> str:
     named = message.stream is not None and f"stream {message.stream!r}" in message.text
-    where = " ".join(part for part in (None if named else message.stream, message.element) if part)
-    kind = "warning: " if message.kind is MessageKind.WARNING else ""
+    parts = (None if named else message.stream, message.element if message.element != message.stream else None)
+    where = " ".join(part for part in parts if part)
+    kind = _KINDS.get(message.kind, "")
     return redact(f"{kind}{where}: {message.text}" if where else f"{kind}{message.text}")

@@ -88,8 +88,7 @@ def _watched(
                 if caught.count:
                     pipeline.stop()
                 return pipeline.wait(), bool(caught.count)
-        except StreamError:
-            click.echo("error: no stream could be read", err=True)
+        except StreamError:  # each stream's own failure was told when it happened
             return None, bool(caught.count)
 
 
