@@ -1,0 +1,222 @@
+"""Every file in `configs/` is right, the main ones run by the command line, and the demo counts what there is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import av
+import pytest
+
+from sightline.config import load_description
+from sightline.graph import PipelineDescription
+from tests.conftest import REPOSITORY, missing
+from tests.integration.sources.rtsp_server import Camera, RtspServer, make_rtp
+
+CONFIGS = sorted((REPOSITORY / "configs").glob("*.yaml"))
+CLIPS = REPOSITORY / "sample_videos"
+MODEL = REPOSITORY / "models" / "street.onnx"
+ENVIRONMENT = {"CAMERA_URL": "rtsp://user:secret@127.0.0.1:1/main", "MODEL": str(MODEL)}
+DEMO_CLIPS = ("street", "entrance")
+
+Lines = list[dict[str, Any]]
+Tally = Counter[tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def model() -> Path:
+    """The detector of the sample world."""
+    if not MODEL.exists():
+        missing(f"no model at {MODEL}")
+    return MODEL
+
+
+def sightline(*arguments: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder; it must succeed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "sightline.cli.main", *map(str, arguments)],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def config(name: str) -> Path:
+    return REPOSITORY / "configs" / f"{name}.yaml"
+
+
+def read_lines(path: Path) -> Lines:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def decode(path: Path) -> list[int]:
+    """The mean level of luma of every picture of a video."""
+    with av.open(str(path)) as container:
+        return [int(picture.to_ndarray(format="gray").mean()) for picture in container.decode(video=0)]
+
+
+def truth(clip: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((CLIPS / f"{clip}.truth.json").read_text())
+    return found
+
+
+def true_counts(clip: str) -> Tally:
+    """How often each line of a clip is crossed in each direction."""
+    lines = truth(clip)["totals"]["lines"]
+    return Counter({(name, way): count for name, counts in lines.items() for way, count in counts.items()})
+
+
+def counted(lines: Lines) -> Tally:
+    """How often JSON lines say that each line was crossed in each direction."""
+    events = [event for line in lines for event in line.get("events", []) if event["kind"] == "line"]
+    return Counter((event["rule"], event["direction"]) for event in events)
+
+
+def described(path: Path) -> PipelineDescription:
+    return load_description(path, environment=ENVIRONMENT)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_every_configuration_is_right(path: Path, model: Path) -> None:
+    assert described(path).sources
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_configuration_is_named_after_its_file(path: Path, model: Path) -> None:
+    assert described(path).name == path.stem
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_rules_stand_where_the_truth_of_the_clips_has_them(path: Path, model: Path) -> None:
+    known: dict[str, list[list[float]]] = {}
+    for clip in ("street", "entrance", "dusk"):
+        known |= {line["name"]: [line["from"], line["to"]] for line in truth(clip)["lines"]}
+        known |= {zone["name"]: zone["polygon"] for zone in truth(clip)["zones"]}
+    plain = [element.model_dump(mode="json", by_alias=True) for _, element in described(path).elements()]
+    rules = [(name, rule) for options in plain for name, rule in options.items() if isinstance(rule, dict)]
+    used = {name: rule.get("polygon") or [rule["from"], rule["to"]] for name, rule in rules if name in known}
+
+    assert used == {name: known[name] for name in used}
+
+
+@pytest.fixture(scope="module")
+def demo(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the whole demo writes."""
+    folder = tmp_path_factory.mktemp("demo")
+    sightline("run", config("demo"), "--report", "report.json", folder=folder)
+    return folder
+
+
+@pytest.mark.parametrize("clip", DEMO_CLIPS)
+def test_the_demo_counts_exactly_what_crosses_the_lines(demo: Path, clip: str) -> None:
+    assert counted(read_lines(demo / f"out/demo/{clip}.jsonl")) == true_counts(clip)
+
+
+@pytest.mark.parametrize("clip", DEMO_CLIPS)
+def test_the_demo_has_a_line_for_every_frame(demo: Path, clip: str) -> None:
+    lines = read_lines(demo / f"out/demo/{clip}.jsonl")
+
+    assert [line["frame"] for line in lines] == list(range(truth(clip)["frames"]))
+
+
+@pytest.mark.parametrize("clip", DEMO_CLIPS)
+def test_the_demo_has_a_drawn_picture_for_every_frame(demo: Path, clip: str) -> None:
+    drawn, plain = decode(demo / f"out/demo/{clip}.mp4"), decode(CLIPS / f"{clip}.mp4")
+
+    assert len(drawn) == len(plain)
+    assert drawn != plain
+
+
+def test_the_report_of_the_demo_holds_the_same_counts(demo: Path) -> None:
+    totals = json.loads((demo / "report.json").read_text())["totals"]
+
+    assert Counter(totals["lines-1"]["street"]["road"]) == Counter({"in": 12, "out": 10})
+
+
+@pytest.mark.parametrize("clip", ["street"])
+def test_replayed_truth_is_counted_exactly(tmp_path: Path, clip: str) -> None:
+    sightline("run", config("replay"), folder=tmp_path)
+
+    assert counted(read_lines(tmp_path / f"out/replay/{clip}.jsonl")) == true_counts(clip)
+
+
+def test_a_recording_can_be_replayed_again(tmp_path: Path) -> None:
+    sightline("run", config("replay"), "--frames", "40", folder=tmp_path)
+    first = (tmp_path / "out/replay/street.jsonl").rename(tmp_path / "recorded.jsonl")
+    change = f"pipeline.replay={{path: {first}, format: jsonl}}"
+    sightline("run", config("replay"), "--frames", "40", "--set", change, folder=tmp_path)
+
+    assert (tmp_path / "out/replay/street.jsonl").read_bytes() == first.read_bytes()
+
+
+def test_branches_join_and_end(model: Path, tmp_path: Path) -> None:
+    sightline("run", config("tee-and-parallel"), "--frames", "40", folder=tmp_path)
+
+    lines = read_lines(tmp_path / "out/branches/street.jsonl")
+    labels = {thing["label"] for line in lines for thing in line["objects"]}
+    assert labels & {"person", "bicycle"}
+    assert labels & {"car", "van", "truck", "bus"}
+    assert not any("events" in line for line in lines)
+    plain, drawn = (
+        decode(tmp_path / "out/branches/street-plain.mp4"),
+        decode(tmp_path / "out/branches/street-drawn.mp4"),
+    )
+    assert len(plain) == len(drawn) == len(lines) == 40
+    assert plain != drawn
+
+
+def test_objects_are_followed_on_frames_that_the_network_does_not_see(model: Path, tmp_path: Path) -> None:
+    sightline("run", config("every-third-frame"), "--frames", "60", folder=tmp_path)
+
+    lines = read_lines(tmp_path / "out/every-third-frame/street.jsonl")
+    between = [thing for line in lines if line["frame"] % 3 for thing in line.get("objects", [])]
+    assert len(lines) == 60
+    assert between
+    assert all("track_id" in thing for thing in between)
+
+
+def test_vehicles_are_counted_and_nothing_else(model: Path, tmp_path: Path) -> None:
+    sightline("run", config("count-vehicles"), "--frames", "40", folder=tmp_path)
+
+    for clip in ("street", "dusk"):
+        header, *rows = (tmp_path / f"out/vehicles/{clip}.csv").read_text().splitlines()
+        label = header.split(",").index("label")
+        assert {row.split(",")[label] for row in rows} <= {"car", "van", "truck", "bus"}
+        assert len(read_lines(tmp_path / f"out/vehicles/{clip}.jsonl")) == 40
+
+
+def test_a_model_of_ones_own_needs_its_labels_and_nothing_else(shared_data: Path, tmp_path: Path) -> None:
+    sightline(
+        "run",
+        config("bring-your-own-model"),
+        "--frames",
+        "30",
+        "--set",
+        f"pipeline.detect.labels={shared_data}/models/coco80.names",
+        folder=tmp_path,
+        MODEL=str(shared_data / "models" / "FastestDet.onnx"),
+        VIDEO=str(shared_data / "videos" / "street-cars-640x360.mp4"),
+    )
+
+    lines = read_lines(tmp_path / "out/own-model/clip.jsonl")
+    assert "car" in {thing["label"] for line in lines for thing in line.get("objects", [])}
+    assert len(decode(tmp_path / "out/own-model/clip.mp4")) == len(lines) == 30
+
+
+def test_a_camera_is_read_and_written_down(model: Path, tmp_path: Path) -> None:
+    with RtspServer(Camera(make_rtp(24, key_every=4), credentials="user:secret", holds=True)) as server:
+        url = server.url.replace("rtsp://", "rtsp://user:secret@")
+        done = sightline("run", config("camera"), "--frames", "4", folder=tmp_path, CAMERA_URL=url)
+
+    assert len(read_lines(tmp_path / "out/camera/camera.jsonl")) > 0
+    assert "secret" not in done.stdout + done.stderr
