@@ -28,8 +28,11 @@ tests: dev
 docs: dev
 	$(BIN)/python -m tools.docs --check
 
+# The other contestants' parts; GStreamer's come from the system: python3-gi gir1.2-gst-plugins-base-1.0 gstreamer1.0-libav
 bench: dev
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python -m pip install --quiet --no-deps 'trackers>=2.6' 'supervision>=0.31'
+	$(BIN)/python -m benchmarks.pipelines --write
 
 install: .venv/.installed
 dev: .venv/.dev

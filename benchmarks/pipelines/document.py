@@ -1,0 +1,76 @@
+"""The page `docs/benchmarks/pipelines.md`."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from benchmarks.pipelines.job import Job
+from benchmarks.pipelines.rounds import Table
+from benchmarks.pipelines.tables import breakdown, markdown, verdicts
+
+PACKAGES = (
+    "sightline",
+    "av",
+    "opencv-python-headless",
+    "openvino",
+    "onnxruntime",
+    "numpy",
+    "onnxsim",
+    "numba",
+    "trackers",
+)
+INTRODUCTION = """\
+# Whole pipelines beside other ways
+
+Measured by `make bench`, which writes this page. Every contestant does the same job: decode every frame of the clip,
+find objects with FastestDet in each, track them, write JSON lines to a file. They run in turn in one invocation, each
+in a fresh process, for several rounds; figures are medians, and "ours is faster" is the median of the ratios within a
+round, the only figure that holds on a machine that does other things too. Loading models and compiling code is not
+counted, for anybody; opening files is. All compute in float32 (OpenVINO would take bfloat16 on some processors), and
+all are checked to write every frame and to find the same number of objects within 5 %.
+
+The expert's loop is one process without a framework: PyAV, planes resized before colours are converted, a graph
+simplified by onnxsim that takes 8-bit NHWC, OpenVINO with as many streams as cores, head, suppression and tracker
+compiled by Numba, msgspec. The ordinary loop is OpenCV's capture, ONNX Runtime as it comes, the model's demo code, a
+library's tracker, `json`, one stream after another. The ready-made ways use the same parts, but vectorised
+post-processing and cheaper resizing. BMF is left out: its package needs the libraries of FFmpeg 4.
+"""
+
+
+def write(path: Path, tables: Sequence[Table], *, job: Job, rounds: int) -> None:
+    """Writes the page."""
+    lines = [
+        INTRODUCTION,
+        f"{datetime.now(tz=UTC):%Y-%m-%d}, {_machine()}, Python {platform.python_version()}, {_versions()}.",
+        f"Clip `{job.clip.name}`, confidence {job.confidence}, {rounds} rounds.\n",
+        "## Targets\n",
+        *(line for table in tables for line in verdicts(table)),
+        "\n## Figures\n",
+        *(line for table in tables for line in markdown(table)),
+        "## Where the time goes\n",
+        *(line for table in tables for line in breakdown(table)),
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def _machine() -> str:
+    facts = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    names = [line.partition(":")[2].strip() for line in facts.splitlines() if line.startswith("model name")]
+    return f"{len(os.sched_getaffinity(0))} cores of {names[0] if names else platform.processor()}"
+
+
+def _versions() -> str:
+    return ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,79 @@
+"""What was measured, as text: medians, ratios paired by round, and whether the targets are met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+
+from benchmarks.pipelines.contestants import OURS, TARGETS, Contestant, Group
+from benchmarks.pipelines.rounds import Measured, Table
+
+FRAMEWORK_SHARE = 0.05
+FRAMEWORK_US_PER_FRAME = 150
+
+
+def ratio(table: Table, other: Contestant) -> float:
+    """How many times as fast as another contestant ours is: the median of the ratios in each round."""
+    pairs = zip(table.runs[OURS], table.runs[other], strict=True)
+    return median(ours.fps / its.fps for ours, its in pairs)
+
+
+def cpu_ratio(table: Table, other: Contestant) -> float:
+    """How many times the CPU time of ours another contestant takes."""
+    pairs = zip(table.runs[OURS], table.runs[other], strict=True)
+    return median(its.cpu_ms / ours.cpu_ms for ours, its in pairs)
+
+
+def markdown(table: Table) -> Iterable[str]:
+    """The table of one number of streams, in Markdown."""
+    yield f"### {table.streams} {'stream' if table.streams == 1 else 'streams'}\n"
+    yield "| who | what | fps | from - to | CPU ms a frame | ours is faster | and takes less CPU | objects |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for contestant, runs in table.runs.items():
+        rates = [run.fps for run in runs]
+        figures = (
+            f"{median(rates):.0f}",
+            f"{min(rates):.0f} - {max(rates):.0f}",
+            f"{median(run.cpu_ms for run in runs):.2f}",
+            f"{ratio(table, contestant):.2f} x" if contestant is not OURS else "",
+            f"{cpu_ratio(table, contestant):.2f} x" if contestant is not OURS else "",
+            f"{runs[0].objects}",
+        )
+        yield f"| {contestant.name} | {contestant.about} | {' | '.join(figures)} |"
+    for contestant, reason in table.skipped.items():
+        yield f"| {contestant.name} | {contestant.about} | not run: {reason} | | | | | |"
+    yield ""
+
+
+def verdicts(table: Table) -> Iterable[str]:
+    """One line a target: what it is, what was measured, whether it is met."""
+    for group, target in TARGETS.items():
+        rivals = [contestant for contestant in table.runs if contestant.group is group]
+        if OURS in table.runs and rivals:
+            best = min(rivals, key=lambda rival: ratio(table, rival))
+            found = ratio(table, best)
+            what = f"{found:.2f} x {best.name}, the fastest of {group.value}; wanted {target:.1f}"
+            yield _verdict(table, what, good=found >= target)
+    for contestant, runs in table.runs.items():
+        if contestant.group is Group.OURS:
+            share, microseconds = _detail(runs, "framework_share"), _detail(runs, "framework_us_per_frame")
+            what = f"framework's own share of {contestant.name}: {share:.1%} and {microseconds:.0f} us a frame"
+            good = share < FRAMEWORK_SHARE and microseconds < FRAMEWORK_US_PER_FRAME
+            yield _verdict(table, f"{what}; wanted below 5 % and 150", good=good)
+
+
+def breakdown(table: Table) -> Iterable[str]:
+    """Where the CPU time of ours goes."""
+    for contestant, runs in table.runs.items():
+        if contestant.group is Group.OURS:
+            names = [name for name in runs[0].outcome.details if name.endswith("_ms_per_frame")]
+            parts = (f"{name.removesuffix('_ms_per_frame')} {_detail(runs, name):.3f}" for name in names)
+            yield f"- {table.streams} streams, {contestant.name}, CPU ms a frame: {', '.join(parts)}"
+
+
+def _verdict(table: Table, what: str, *, good: bool) -> str:
+    return f"- {table.streams} streams: {what}: {'met' if good else '**missed**'}"
+
+
+def _detail(runs: list[Measured], name: str) -> float:
+    return median(run.outcome.details[name] for run in runs)
