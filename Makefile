@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 # `make test REQUIRE_ALL=1` makes a test fail that would skip for want of a part (shared data, a tool).
 REQUIRE_ALL ?= 0
-PATHS := pipeline plugins tests benchmarks tools
+PATHS := pipeline plugins tests benchmarks tools examples
 
 .PHONY: demo test check lint types tests docs examples bench install dev clean
 

@@ -1,0 +1,63 @@
+"""The programs in `examples/` run as their first lines say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from sightline import Pipeline
+from sightline_plugins import Video
+from tests.conftest import REPOSITORY, missing
+
+CLIP = REPOSITORY / "sample_videos" / "entrance.mp4"
+SECOND = 25
+
+
+def run(name: str, *arguments: Path) -> list[str]:
+    """The lines that an example prints."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(REPOSITORY / "examples" / name), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_people_are_counted_at_the_door(tmp_path: Path) -> None:
+    if not (REPOSITORY / "models" / "street.onnx").exists():
+        missing("no model of the sample world")
+    Pipeline(sources={"clip": CLIP}, steps=[Video(path="clip.mp4", preset="ultrafast")], outputs=tmp_path).run(
+        frames=3 * SECOND
+    )
+
+    lines = run("count_people.py", tmp_path / "clip.mp4")
+
+    assert lines[-1].endswith("went")
+    assert any(line.endswith("goes out") for line in lines), "somebody leaves within the first second"
+
+
+def test_an_element_of_ones_own_finds_the_box_of_the_test_picture() -> None:
+    boxes = [f"{frame} bright ({4.0 * frame}, 67.0, {4.0 * frame + 80}, 112.0)" for frame in range(5)]
+
+    assert run("own_element.py") == boxes
+
+
+def test_a_function_of_ones_own_keeps_the_large_objects() -> None:
+    lines = run("own_function.py")
+
+    assert len(lines) == SECOND
+    assert {int(line.split()[1]) for line in lines} <= set(range(2, 9))
+
+
+def test_two_pipelines_run_in_one_event_loop() -> None:
+    assert run("async_frames.py") == ["left 40 frames, right 60 frames"]
+
+
+def test_every_example_is_run_here() -> None:
+    text = Path(__file__).read_text()
+
+    assert [path.name for path in (REPOSITORY / "examples").glob("*.py") if f'"{path.name}"' not in text] == []
