@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sightline.cli.options import pipeline_options, with_device
+from sightline.cli.options import pipeline_options
 
 if TYPE_CHECKING:
     from sightline.graph.source import SourceElement
@@ -45,8 +45,7 @@ def command(
 
     with tempfile.TemporaryDirectory(prefix="sightline-bench-") as folder:
         root = Path(folder)
-        changes = with_device(overrides, device)
-        loaded = load_description(config, sources=sources, overrides=changes, outputs=Outputs(root))
+        loaded = load_description(config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
         pipeline = Pipeline.from_description(endless(loaded), outputs=root)
         progress = Progress(pipeline.status, quiet=True)
         pipeline.on_message(progress.tell)

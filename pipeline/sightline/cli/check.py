@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sightline.cli.options import pipeline_options, with_device
+from sightline.cli.options import pipeline_options
 
 
 @click.command("check")
@@ -20,7 +20,7 @@ def command(config: Path, sources: tuple[str, ...], overrides: tuple[str, ...], 
     from sightline.config import load_description
     from sightline.devices import resolve_device
 
-    description = load_description(config, sources=sources, overrides=with_device(overrides, device))
+    description = load_description(config, sources=sources, overrides=overrides, device=device)
     streams, steps = len(description.sources), sum(1 for _ in description.elements())
     click.echo(
         f"{config}: {streams} {'stream' if streams == 1 else 'streams'}, {steps} {'step' if steps == 1 else 'steps'}, "

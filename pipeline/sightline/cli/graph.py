@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sightline.cli.options import pipeline_options, with_device
+from sightline.cli.options import pipeline_options
 
 
 @click.command("graph")
@@ -28,6 +28,6 @@ def command(
     from sightline.cli.diagram.text_formats import dot, mermaid
     from sightline.config import load_description
 
-    description = load_description(config, sources=sources, overrides=with_device(overrides, device))
+    description = load_description(config, sources=sources, overrides=overrides, device=device)
     writers = {"mermaid": mermaid, "dot": dot, "svg": svg}
     click.echo(writers[language](diagram_of(description)))

@@ -77,8 +77,3 @@ def pipeline_options(function: _Function) -> _Function:
     for option in reversed(options):
         function = option(function)
     return function
-
-
-def with_device(overrides: tuple[str, ...], device: str | None) -> tuple[str, ...]:
-    """The overrides with `--device` as the last of them."""
-    return overrides if device is None else (*overrides, f"device={device}")

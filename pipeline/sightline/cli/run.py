@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sightline.cli.options import DURATION, pipeline_options, with_device
+from sightline.cli.options import DURATION, pipeline_options
 
 if TYPE_CHECKING:
     from sightline.pipeline import Pipeline
@@ -60,8 +60,7 @@ def command(
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("sightline").setLevel(logging.DEBUG if verbose else logging.INFO)
     root = None if output_root is None else output_root.absolute()
-    changes = with_device(overrides, device)
-    description = load_description(config, sources=sources, overrides=changes, outputs=Outputs(root))
+    description = load_description(config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
     pipeline = Pipeline.from_description(description, outputs=root)
     report, interrupted = _watched(pipeline, frames=frames, duration_ns=duration, quiet=quiet)
     if report is not None:

@@ -26,6 +26,7 @@ def load_description(
     *,
     sources: Sequence[str] = (),
     overrides: Sequence[str] = (),
+    device: str | None = None,
     outputs: Outputs | None = None,
     registry: Registry | None = None,
     environment: Mapping[str, str] | None = None,
@@ -33,15 +34,15 @@ def load_description(
     """Read a YAML file, check it, and return what it describes.
 
     `sources` holds `NAME=URI` texts that replace or add streams (paths relative to the working directory),
-    `overrides` holds `key.path=value` texts whose values are YAML. Relative inputs start at the file's folder,
-    outputs at `outputs`. Raises InvalidConfiguration with every mistake.
+    `overrides` holds `key.path=value` texts whose values are YAML, `device` goes before the file's. Relative inputs
+    start at the file's folder, outputs at `outputs`. Raises InvalidConfiguration with every mistake.
     """
     name = str(path)
     document = parse(read_file(Path(path), name=name), name=name)
     variables = Environment(os.environ if environment is None else environment)
     root = variables.fill(document.root or Scalar(Place(name), None))
     changes = Overrides(registry or Registry())
-    changed = changes.apply(root, sources=sources, values=overrides)
+    changed = changes.apply(root, sources=sources, values=overrides, device=device)
     reader = _Reader(registry or Registry(), variables, base_folder=Path(path).absolute().parent)
     found = [*document.problems, *variables.problems, *changes.problems]
     return reader.description(changed, file=name, outputs=outputs or Outputs(), found=found)

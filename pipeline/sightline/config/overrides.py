@@ -28,14 +28,18 @@ class Overrides:
         self.problems: list[LocatedProblem] = []
         self._registry = registry
 
-    def apply(self, root: Node, *, sources: Sequence[str], values: Sequence[str]) -> Node:
-        """The tree with streams replaced or added (`NAME=URI`), then values set (`key.path=value`), in order."""
+    def apply(self, root: Node, *, sources: Sequence[str], values: Sequence[str], device: str | None = None) -> Node:
+        """The tree with streams replaced or added (`NAME=URI`), then values set (`key.path=value`), in order, then the
+        device.
+        """
         if not isinstance(root, Table):
             return root
         for text in sources:
             root = self._attempt(root, text, "--source", "NAME=URI", _with_source)
         for text in values:
             root = self._attempt(root, text, "--set", "key.path=value", self._with_value)
+        if device is not None:
+            root = root.with_entry("device", Scalar(Place("--device"), device, device, quoted=True))
         return root
 
     def _attempt(
