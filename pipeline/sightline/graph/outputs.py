@@ -31,9 +31,11 @@ class Outputs:
     def path(self, template: str, *, stream: str | None = None) -> Path:
         """The file that a template means for a stream: `{stream}` is replaced; relative paths start at the root.
 
-        Raises OutputError when a relative path leaves the root.
+        Raises OutputError when a relative path leaves the root, or names a folder.
         """
         filled = template.replace("{stream}", safe_name(stream)) if stream is not None else template
+        if filled.endswith("/"):
+            raise OutputError(f"output {filled!r} is a folder: name a file in it")
         path = Path(os.path.normpath(self.root / Path(filled).expanduser()))
         if not Path(filled).expanduser().is_absolute() and not path.is_relative_to(self.root):
             raise OutputError(
@@ -173,5 +175,9 @@ def output_error(path: Path, error: OSError, *, doing: str) -> OutputError:
         errno.ENOTDIR: "a part of its path is not a folder",
         errno.EEXIST: "a part of its path is not a folder",
         errno.ENAMETOOLONG: "the name is too long",
+        errno.ENOENT: "its folder is not there and can not be made",
+        errno.EFBIG: "it has reached the largest size a file may have here; what was written before is kept",
+        errno.EMFILE: "too many files are open; raise the limit (ulimit -n), or write fewer files at once",
+        errno.ENFILE: "too many files are open on this machine",
     }.get(error.errno or 0, error.strerror or str(error))
     return OutputError(f"can not {doing} {path}: {reason}")

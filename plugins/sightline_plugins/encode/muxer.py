@@ -81,14 +81,19 @@ class Muxer:
     path: Path
     container: OutputContainer
     file: OutputFile
+    _header: int = 0
     _whole: int = 0
 
     def mux(self, packets: Iterable[Packet[VideoStream]]) -> None:
         """Write packets; each complete group of pictures is in the file when this returns. Raises OutputError."""
         with self.guard("write"):
+            if not self._header:
+                self.container.start_encoding()
+                self._header = self.file.size()
             for packet in packets:
                 self.container.mux(packet)
-                self._whole = max(self._whole, self.file.size())
+                if self.file.size() > self._header:
+                    self._whole = self.file.size()
 
     def finish(self) -> None:
         """Write the index and close the file. Raises OutputError; harmless when called again."""

@@ -83,7 +83,7 @@ class Video(Element):
         return self
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
-        """The suffix must name a container, and no two streams may share a file."""
+        """The suffix must name a container, no two streams may share a file, and it can be written."""
         if Path(self.path).suffix.lower() not in CONTAINERS:
             yield Problem(f"{self.path!r} must end in {' or '.join(CONTAINERS)}", ("path",))
         taken: dict[Path, str] = {}
@@ -103,6 +103,8 @@ class Video(Element):
                 )
                 return
             taken[path] = stream
+            if obstacle := context.outputs.obstacle(path):
+                yield Problem(obstacle, ("path",))
 
     def build(self, site: Site) -> Sink:
         """Make the writer; files are opened with the first frame of each stream."""

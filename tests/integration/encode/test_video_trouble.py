@@ -35,6 +35,7 @@ for index in range(1_000_000):
 """
 GOP_FRAMES = 10
 HELD_BACK_BY_THE_ENCODER = 16
+TOO_LARGE = "it has reached the largest size a file may have here; what was written before is kept"
 
 LIMITED = """
 import resource, sys
@@ -90,7 +91,7 @@ def test_a_full_disk_is_an_error_for_each_frame_but_not_again_on_close_and_leave
 ) -> None:
     errors = limited(f"clip.{suffix}", tmp_path, limit=100_000, frames=500)
 
-    assert errors == [f"process: can not write {tmp_path / f'clip.{suffix}'}: File too large"] * 2
+    assert errors == [f"process: can not write {tmp_path / f'clip.{suffix}'}: {TOO_LARGE}"] * 2
     times_ns = read_back(tmp_path / f"clip.{suffix}").times_ns()
     assert len(times_ns) >= GOP_FRAMES
     assert times_ns == [index * 40_000_000 for index in range(len(times_ns))]
@@ -107,8 +108,15 @@ def test_a_disk_that_is_full_when_the_file_is_closed_costs_at_most_the_last_gop(
 
     errors = limited(f"clip.{suffix}", tmp_path, limit=size - 20, frames=30)
 
-    assert errors == [f"close: can not close {tmp_path / f'clip.{suffix}'}: File too large"]
+    assert errors == [f"close: can not close {tmp_path / f'clip.{suffix}'}: {TOO_LARGE}"]
     assert len(read_back(tmp_path / f"clip.{suffix}").ticks) >= 30 - GOP_FRAMES
+
+
+def test_a_disk_that_is_full_before_the_first_gop_leaves_no_file_that_nothing_can_play(tmp_path: Path) -> None:
+    errors = limited("clip.mp4", tmp_path, limit=4_000, frames=30)
+
+    assert len(errors) == 2
+    assert not list(tmp_path.iterdir())
 
 
 def limited(name: str, folder: Path, *, limit: int, frames: int) -> list[str]:
