@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from sightline.graph.streams import matching
 from sightline.graph.tree import PipelineDescription
 
 Found = tuple[Key, str]
+_NUMBERED = re.compile(r"%\d*d")
 
 
 def file_problems(
@@ -38,10 +40,19 @@ def file_problems(
 def _missing(key: Key, role: PathRole, path: str) -> Iterator[Found]:
     if "{stream}" in path:  # one file for each stream: the element looks for them
         return
-    if role is PathRole.OUTPUT or (role is PathRole.INPUT_URI and (is_url(path) or glob.has_magic(path))):
+    if role is PathRole.OUTPUT or (role is PathRole.INPUT_URI and (is_url(path) or _NUMBERED.search(path))):
+        return
+    if role is PathRole.INPUT_URI and glob.has_magic(path):
+        if not Path(path).exists() and not _matches(Path(path)):
+            yield key, f"no file matches {path}"
         return
     if not Path(path).expanduser().exists():
         yield key, f"there is no file {path}{_near(Path(path))}"
+
+
+def _matches(pattern: Path) -> bool:
+    absolute = pattern.expanduser().absolute()
+    return any(Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor))))
 
 
 def _near(path: Path) -> str:

@@ -31,6 +31,27 @@ def is_url(text: str) -> bool:
     return _SCHEME.match(text) is not None
 
 
+_WITHOUT_HOST = ("udp", "rtp", "tcp", "srt")
+_HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(\d{1,9}))?")
+_HIGHEST_PORT = 65535
+
+
+def checked_url(url: str) -> str:
+    """The URL itself. Raises ValueError when its host is missing or its port is none."""
+    scheme, _, rest = url.partition("://")
+    if scheme.lower() == "file":
+        return url
+    found = _HOST_AND_PORT.fullmatch(re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2])
+    if found is None or (found[2] and not 1 <= int(found[2]) <= _HIGHEST_PORT):
+        raise ValueError(
+            f"an address is written {scheme}://HOST:PORT/PATH, with a port from 1 to {_HIGHEST_PORT}; "
+            "in a password / is written %2F, ? %3F and # %23"
+        )
+    if not found[1] and scheme.lower() not in _WITHOUT_HOST:
+        raise ValueError(f"the address has no host: write {scheme}://HOST/PATH")
+    return url
+
+
 def _below_base(path: Path, info: ValidationInfo) -> Path:
     context: dict[str, Any] = info.context or {}
     base = context.get(BASE_FOLDER)
@@ -38,7 +59,7 @@ def _below_base(path: Path, info: ValidationInfo) -> Path:
 
 
 def _url_or_below_base(uri: str, info: ValidationInfo) -> str:
-    return uri if is_url(uri) else str(_below_base(Path(uri), info))
+    return checked_url(uri) if is_url(uri) else str(_below_base(Path(uri), info))
 
 
 InputPath = Annotated[Path, AfterValidator(_below_base), PathRole.INPUT]

@@ -41,6 +41,7 @@ class ImagesReader(SourceReader):
         self._folder = folder
         self._stream = stream
         self._warn = warn
+        self._trouble = ""
         self._limit = RateLimit(folder.max_fps) if folder.max_fps else None
 
     def frames(self) -> Iterator[Frame]:
@@ -62,7 +63,9 @@ class ImagesReader(SourceReader):
                 yield Frame(self._stream, index, pts_ns, surface)
                 index += 1
             elif index == 0 and place == len(paths) - 1:
-                raise self._unreadable("none of its pictures can be read")
+                raise self._unreadable(f"none of its pictures can be read: {self._trouble}")
+            elif self.damaged_packets == 1:
+                self._warn(f"{path} can not be read: {self._trouble}; it is left out")
 
     def _surface(self, path: Path) -> Surface | None:
         try:
@@ -70,8 +73,7 @@ class ImagesReader(SourceReader):
             picture = decode_picture(data, max_pixels=self._folder.max_pixels)
         except (OSError, ValueError) as error:
             self.damaged_packets += 1
-            if self.damaged_packets == 1:
-                self._warn(f"{path} can not be read: {getattr(error, 'strerror', None) or error}; it is left out")
+            self._trouble = getattr(error, "strerror", None) or str(error)
             return None
         orientation = self._folder.orientation
         if orientation is None:

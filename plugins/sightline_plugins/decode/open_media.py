@@ -23,22 +23,9 @@ from av.video.stream import VideoStream
 
 from sightline.graph.fields import is_url
 from sightline_plugins.decode.failures import failure, unreadable
+from sightline_plugins.sources.kinds import is_glob
 from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS
-
-PROTOCOLS: Mapping[str, tuple[str, ...]] = {
-    "file": ("file", "crypto"),
-    "http": ("http", "https", "tcp", "tls", "httpproxy", "crypto"),
-    "https": ("http", "https", "tcp", "tls", "httpproxy", "crypto"),
-    "rtmp": ("rtmp", "tcp"),
-    "rtmps": ("rtmps", "rtmp", "tls", "tcp"),
-    "rtp": ("rtp", "udp"),
-    "rtsp": ("rtsp", "rtp", "udp", "tcp"),
-    "rtsps": ("rtsps", "rtsp", "rtp", "udp", "tcp", "tls"),
-    "srt": ("srt",),
-    "tcp": ("tcp",),
-    "udp": ("udp",),
-}
-"""The schemes that are read, each with the protocols that FFmpeg may use for it."""
+from sightline_plugins.sources.protocols import PROTOCOLS
 
 FORMATS: tuple[str, ...] = (
     *("mov", "matroska", "avi", "flv", "live_flv", "mpegts", "mpeg", "mpegvideo", "asf", "ogg", "mxf", "gxf", "nut"),
@@ -142,7 +129,9 @@ def _file_address(uri: str, stream: str) -> str:
     try:
         kind = path.stat().st_mode
     except (OSError, ValueError):
-        raise unreadable("there is no such file; check the path", stream=stream, uri=uri) from None
+        several = "one stream is one video: name one, or give each a stream of its own (a glob stands for pictures)"
+        cause = several if is_glob(uri) else "there is no such file; check the path"
+        raise unreadable(cause, stream=stream, uri=uri) from None
     if stat.S_ISDIR(kind):
         raise unreadable("it is a folder; name a file", stream=stream, uri=uri)
     if not stat.S_ISREG(kind):

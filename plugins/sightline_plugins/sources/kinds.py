@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from sightline.graph.fields import is_url
+from sightline_plugins.sources.protocols import PROTOCOLS
 
 PICTURE_SUFFIXES = frozenset(
     (".bmp", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -16,6 +17,11 @@ _PLACEHOLDER = re.compile(r"%(?:0(\d+))?d")
 def is_rtsp(uri: str) -> bool:
     """Whether the URI is for the `rtsp` source."""
     return uri.lower().startswith(("rtsp://", "rtsps://"))
+
+
+def is_readable_url(uri: str) -> bool:
+    """Whether the scheme of a URL is one that is read."""
+    return uri.partition("://")[0].lower() in PROTOCOLS
 
 
 def names_pictures(uri: str) -> bool:

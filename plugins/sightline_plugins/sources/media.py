@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 
 from sightline.graph import Site, SourceElement, SourceReader
-from sightline.graph.fields import InputUri
+from sightline.graph.fields import InputUri, is_url
 from sightline.media import Stream
 from sightline.media.time import Duration
-from sightline_plugins.sources.kinds import is_rtsp, names_pictures
+from sightline_plugins.sources.kinds import is_readable_url, is_rtsp, names_pictures
 from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, clockwise_degrees, passes_of
 
 _SENT_LIVE = ("udp://", "rtp://", "tcp://", "srt://", "rtmp://", "rtmps://")
@@ -59,8 +59,8 @@ class Media(SourceElement):
 
     @classmethod
     def accepts(cls, uri: str) -> bool:
-        """Every file and URL that is neither a picture, a folder of pictures nor RTSP."""
-        return not is_rtsp(uri) and not names_pictures(uri)
+        """Every file that is no picture and no folder, and every URL of a scheme that is read but RTSP."""
+        return is_readable_url(uri) and not is_rtsp(uri) if is_url(uri) else not names_pictures(uri)
 
     @property
     def live(self) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from sightline.graph import Site, SourceElement, SourceReader
+from sightline.graph.fields import checked_url
 from sightline.media import Stream
 from sightline.media.time import Duration
 from sightline_plugins.sources.kinds import is_rtsp
@@ -32,7 +33,7 @@ class Rtsp(SourceElement):
 
     name: ClassVar[str] = "rtsp"
 
-    uri: Annotated[str, StringConstraints(pattern=r"(?i)^rtsps?://")]
+    uri: Annotated[str, StringConstraints(pattern=r"(?i)^rtsps?://"), AfterValidator(checked_url)]
     """Address of the camera's stream, `rtsp://` or `rtsps://`."""
     transport: Literal["tcp", "udp", "auto"] = "tcp"
     """How packets travel."""
