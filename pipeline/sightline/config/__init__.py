@@ -1,5 +1,6 @@
 """YAML to elements, and every mistake in it with its place."""
 
+from sightline.config.documents import read_document
 from sightline.config.load import (
     check_description,
     description_from,
@@ -17,5 +18,6 @@ __all__ = [
     "description_from",
     "load_description",
     "parse_steps",
+    "read_document",
     "source_from",
 ]

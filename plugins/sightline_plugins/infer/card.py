@@ -28,10 +28,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from pydantic import BaseModel, ConfigDict, Field
 
+from sightline.config import InvalidConfiguration, read_document
 from sightline.errors import ModelError
 from sightline.graph.fields import Fraction
 from sightline_plugins.infer.values import Levels, Means, PixelCount, Scales
@@ -91,24 +90,12 @@ def card_path(model: Path) -> Path:
 def read_card(model: Path) -> ModelCard:
     """The card beside a model; an empty one when there is none. Raises ModelError naming file and key."""
     path = card_path(model)
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ModelError(f"model card {path} is larger than {MAX_BYTES} bytes: it is no model card")
-        found = YAML(typ="safe", pure=True).load(path.read_text("utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         return ModelCard()
-    except OSError as error:
-        raise ModelError(f"model card {path} can not be read: {error.strerror}") from error
-    except (YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise ModelError(f"model card {path} is not YAML: {reason}") from error
     try:
-        card = ModelCard.model_validate(found or {})
-    except ValidationError as error:
-        wrong = "; ".join(
-            f"{'.'.join(map(str, entry['loc'])) or 'the file'}: {entry['msg']}" for entry in error.errors()
-        )
-        raise ModelError(f"model card {path}: {wrong}") from None
+        card = read_document(ModelCard, path)
+    except InvalidConfiguration as error:
+        raise ModelError(f"model card {'; '.join(str(problem) for problem in error.problems)}") from error
     if isinstance(card.labels, Path):
         card = card.model_copy(update={"labels": path.parent / card.labels})
     return card

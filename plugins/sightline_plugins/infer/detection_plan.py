@@ -160,6 +160,10 @@ def _check_labels(
         problems.append(Problem(message, ("head",)))
         return
     count = None if head is None else head.count_classes(shapes)
+    if head is not None and count is not None and count < 1:
+        message = f"head {head.name!r} finds no classes in this model's output {said.facts.outputs[0]}"
+        problems.append(Problem(message, ("head",)))
+        return
     if labels and count is not None and count != len(labels):
         message = f"the model knows {count} classes, {len(labels)} labels are given"
         problems.append(Problem(message, ("labels",)))

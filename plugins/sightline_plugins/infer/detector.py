@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,6 +74,10 @@ class Detector(Operator):
             for region in self._regions_of(batch.frames[row].stream.name)
         ]
         return _Detection(self, replace(batch, detected=detected), jobs)
+
+    def totals(self) -> Mapping[str, int]:
+        """Boxes left out because they were not finite numbers, when there were any."""
+        return {"invalid_boxes": self.invalid_boxes} if self.invalid_boxes else {}
 
     def end_stream(self, stream: Stream) -> None:
         """Forget how many frames the stream had."""

@@ -59,6 +59,8 @@ def find_inputs(specs: tuple[TensorSpec, ...]) -> ModelInputs:
             f"size (1, 2) where a model wants it; this model takes {'; '.join(map(str, specs))}"
         )
     picture = specs[pictures[0]]
+    if picture.shape[0] not in (None, 1):
+        raise ModelError(f"takes {picture.shape[0]} pictures at once ({picture}); export it with batch 1 or dynamic")
     height, width = picture.shape[2:] if _channels_axis(picture) == 1 else picture.shape[1:3]
     return ModelInputs(pictures[0], width, height, sizes[0] if sizes else None)
 

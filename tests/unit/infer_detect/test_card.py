@@ -35,13 +35,13 @@ def test_a_labels_file_is_relative_to_the_card(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("input: {fit: crop}", "input.fit: Input should be 'letterbox' or 'stretch'"),
-        ("input: {scale: 0}", "input.scale.0: Input should be greater than 0"),
+        ("input: {fit: crop}", "street.yaml:1:14: input.fit: must be letterbox or stretch"),
+        ("input: {scale: 0}", "input.scale: must be more than 0"),
         ("input: {mean: [1, 2]}", "give one value, or three"),
-        ("confidenz: 0.3", "confidenz: Extra inputs are not permitted"),
-        ("confidence: 3", "confidence: Input should be less than or equal to 1"),
-        ("- a list", "the file: Input should be a valid dictionary"),
-        ("labels: [unclosed", "is not YAML"),
+        ("confidenz: 0.3", "street.yaml:1:1: confidenz: there is no such option; did you mean 'confidence'?"),
+        ("confidence: 3", "confidence: must be at most 1"),
+        ("- a list", "must be a mapping"),
+        ("labels: [unclosed", "the closing bracket of [ is missing"),
     ],
 )
 def test_a_wrong_card_is_an_error_that_names_file_and_key(tmp_path: Path, text: str, message: str) -> None:

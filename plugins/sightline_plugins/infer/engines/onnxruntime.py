@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from sightline_plugins.infer.engines.protocol import Array, Pending, TensorSpec
 from sightline_plugins.infer.engines.requests import QUEUED, Underway, Work, check_inputs, numpy_type
 
 FATAL_ONLY = 4
+_SIGNATURE = re.compile(r"^/\S+:\d+ .*?\) (?=[A-Z])")
 FAILURES = (
     native.EPFail,
     native.Fail,
@@ -92,5 +94,6 @@ class OnnxRuntimeEngine:
 
 
 def _reason(error: Exception) -> str:
-    """ONNX Runtime's message without its error code and source file."""
-    return str(error).strip().splitlines()[0].split(" : ")[-1]
+    """ONNX Runtime's message without its error code, source file and signature of the function that failed."""
+    first = str(error).strip().splitlines()[0].split(" : ")[-1]
+    return _SIGNATURE.sub("", first)
