@@ -7,6 +7,7 @@ R = Y + r_v V, G = Y - g_u U - g_v V, B = Y + b_u U, all of which follow from th
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +35,12 @@ _WEIGHTS = {
 }
 
 
+@cache
 def rgb_from_yuv(matrix: ColorMatrix, color_range: ColorRange) -> npt.NDArray[np.float64]:
-    """The affine map from 8-bit (Y, U, V) to (R, G, B) in 0..255, shape (3, 4): `rgb = m[:, :3] @ yuv + m[:, 3]`."""
+    """The affine map from 8-bit (Y, U, V) to (R, G, B) in 0..255: `rgb = m[:, :3] @ yuv + m[:, 3]`.
+
+    Shape (3, 4), read-only, always the same array for the same matrix and range.
+    """
     k_r, k_b = _WEIGHTS[matrix]
     k_g = 1.0 - k_r - k_b
     full = color_range is ColorRange.FULL
@@ -43,7 +48,9 @@ def rgb_from_yuv(matrix: ColorMatrix, color_range: ColorRange) -> npt.NDArray[np
     r_v, b_u = 2 * (1 - k_r) * chroma, 2 * (1 - k_b) * chroma
     g_u, g_v = -b_u * k_b / k_g, -r_v * k_r / k_g
     linear = np.array([[luma, 0.0, r_v], [luma, g_u, g_v], [luma, b_u, 0.0]])
-    return np.column_stack([linear, -linear @ np.array([black, 128.0, 128.0])])
+    affine = np.column_stack([linear, -linear @ np.array([black, 128.0, 128.0])])
+    affine.setflags(write=False)
+    return affine
 
 
 def yuv_from_rgb(matrix: ColorMatrix, color_range: ColorRange) -> npt.NDArray[np.float64]:
