@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from fractions import Fraction
 from pathlib import Path
 from typing import cast
@@ -39,6 +41,29 @@ def write_clip(
             for packet in stream.encode(frame):
                 container.mux(packet)
         for packet in stream.encode(None):
+            container.mux(packet)
+    return path
+
+
+def write_bomb(path: Path, *, side: int = 16_000) -> Path:
+    """A small PNG that says it holds side x side pixels, and begins to."""
+    body = zlib.compress(bytes((side * 3 + 1) * 64))
+    header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", body), (b"IEND", b"")]
+    packed = (
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks
+    )
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(packed))
+    return path
+
+
+def write_sound(path: Path) -> Path:
+    """A file with sound and no video."""
+    with av.open(path, "w") as container:
+        stream = container.add_stream("pcm_s16le", rate=8000)
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 800), np.int16), format="s16", layout="mono")
+        frame.sample_rate = 8000
+        for packet in [*stream.encode(frame), *stream.encode(None)]:
             container.mux(packet)
     return path
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
-import struct
-import zlib
 from pathlib import Path
 
-import av
-import numpy as np
 import pytest
-from tests.integration.sources.clips import write_clip
+from tests.integration.sources.clips import write_bomb, write_clip, write_sound
 
 from sightline.devices import Device
 from sightline.errors import StreamError, StreamLost, StreamUnreadable
@@ -29,28 +25,6 @@ def read(uri: str, messages: list[Message] | None = None) -> tuple[list[Frame], 
     frames = list(reader.frames())
     reader.close()
     return frames, reader
-
-
-def write_bomb(path: Path, *, side: int = 16_000) -> Path:
-    """A small PNG that says it holds side x side pixels, and begins to."""
-    body = zlib.compress(bytes((side * 3 + 1) * 64))
-    header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
-    chunks = [(b"IHDR", header), (b"IDAT", body), (b"IEND", b"")]
-    packed = (
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks
-    )
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(packed))
-    return path
-
-
-def write_sound(path: Path) -> Path:
-    with av.open(path, "w") as container:
-        stream = container.add_stream("pcm_s16le", rate=8000)
-        frame = av.AudioFrame.from_ndarray(np.zeros((1, 800), np.int16), format="s16", layout="mono")
-        frame.sample_rate = 8000
-        for packet in [*stream.encode(frame), *stream.encode(None)]:
-            container.mux(packet)
-    return path
 
 
 @pytest.mark.timeout(5)
