@@ -6,6 +6,8 @@ import os
 import resource
 from pathlib import Path
 
+import av
+import numpy as np
 import pytest
 from tests.integration.sources.clips import write_bomb, write_clip, write_sound
 
