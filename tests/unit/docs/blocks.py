@@ -1,0 +1,86 @@
+"""Code blocks of the documentation, and a folder in which they find what they name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from sightline import Pipeline
+from sightline_plugins import Video
+from tests.conftest import REPOSITORY
+from tests.unit.infer_detect import tiny
+
+PAGES = (
+    REPOSITORY / "README.md",
+    REPOSITORY / "CONTRIBUTING.md",
+    *sorted((REPOSITORY / "docs").rglob("*.md")),
+)
+FRAMES = 30
+LABELS = ("person", "bicycle", "car", "van", "truck", "bus")
+SIDE, CELLS = 64, 84
+_BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: its page, the line of its first line, and its text."""
+
+    page: Path
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(REPOSITORY)}:{self.line}"
+
+
+def blocks(language: str) -> list[Block]:
+    """All blocks of a language, in the order of the pages."""
+    return [block for page in PAGES for block in _of_page(page, language)]
+
+
+def _of_page(page: Path, language: str) -> Iterator[Block]:
+    text = page.read_text()
+    for match in _BLOCK.finditer(text):
+        if match["language"] == language:
+            yield Block(page, text[: match.start()].count("\n") + 2, match["text"])
+
+
+def lay_out(folder: Path) -> Path:
+    """A folder with short copies of the sample clips, and models that find nothing where pages name models."""
+    clips, models = folder / "sample_videos", folder / "models"
+    clips.mkdir()
+    models.mkdir()
+    for clip in (REPOSITORY / "sample_videos").glob("*.mp4"):
+        copy = Video(path=clip.name, preset="ultrafast")
+        Pipeline(sources={"clip": clip}, steps=[copy], outputs=clips).run(frames=FRAMES)
+        recorded = clip.with_suffix(".mot.txt").read_text().splitlines(keepends=True)
+        kept = [row for row in recorded if int(row.partition(",")[0]) <= FRAMES]
+        (clips / f"{clip.stem}.mot.txt").write_text("".join(kept))
+    _write_blind_detector(models / "street.onnx").with_suffix(".yaml").write_text(
+        "head: yolov8\nlabels: [person, bicycle, car, van, truck, bus]\n"
+    )
+    tiny.write_shapes(folder / "FastestDet.onnx", inputs={"in": [1, 3, 352, 352]}, outputs={"map": [1, 85, 22, 22]})
+    (folder / "coco80.names").write_text("".join(f"class {number}\n" for number in range(80)))
+    return folder
+
+
+def _write_blind_detector(path: Path) -> Path:
+    """A model with YOLOv8's outputs that looks at its input and finds nothing."""
+    nothing = np.zeros((1, 4 + len(LABELS), CELLS), np.float32)
+    nodes = [
+        helper.make_node("ReduceMean", ["images"], ["mean"], axes=[1, 2, 3], keepdims=0),
+        helper.make_node("Mul", ["mean", "nothing"], ["output0"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "blind",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, SIDE, SIDE])],
+        [helper.make_tensor_value_info("output0", TensorProto.FLOAT, list(nothing.shape))],
+        [numpy_helper.from_array(nothing, "nothing")],
+    )
+    return tiny.save(graph, path)

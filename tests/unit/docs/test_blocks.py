@@ -1,0 +1,124 @@
+"""What the documentation shows is true: its YAML loads, its Python runs, its pages are linked."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from sightline.config import load_description
+from sightline.config.overrides import TOP_LEVEL
+from sightline_plugins.infer.card import ModelCard
+from tests.conftest import REPOSITORY
+from tests.unit.docs.blocks import PAGES, Block, blocks, lay_out
+
+STREAMS = {"street": "sample_videos/street.mp4", "entrance": "sample_videos/entrance.mp4"}
+TRACKS = {"replay": {"path": "sample_videos/{stream}.mot.txt", "ids": True}}
+THIRD_PARTY = ("keep:", "my_package.", "my_module:")
+"""What pages show of code that a reader has yet to write."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lay_out(tmp_path_factory.mktemp("reader"))
+
+
+def plain(text: str) -> object:
+    return YAML(typ="safe", pure=True).load(text)
+
+
+def written(document: Mapping[str, object]) -> str:
+    text = StringIO()
+    YAML().dump(dict(document), text)
+    return text.getvalue()
+
+
+def whole(block: Block) -> str | None:
+    """The pipeline file that a block is, or is a part of; None for a model card."""
+    found = plain(block.text)
+    if isinstance(found, list):
+        return written({"sources": STREAMS, "pipeline": [TRACKS, *found]})
+    assert isinstance(found, dict), f"{block} is neither a mapping nor a list"
+    if "detect" in found:
+        return written({"sources": STREAMS, "pipeline": [found]})
+    if not set(found) <= set(TOP_LEVEL):
+        return None
+    return block.text if {"sources", "pipeline"} <= set(found) else written({"pipeline": ["draw"], **found})
+
+
+def is_known(block: Block) -> bool:
+    return not any(mark in block.text for mark in THIRD_PARTY)
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("yaml") if is_known(block)], ids=str)
+def test_yaml_loads(block: Block, folder: Path) -> None:
+    text = whole(block)
+    if text is None:
+        ModelCard.model_validate(plain(block.text))
+        return
+    for name in ("street.mp4", "my.mp4"):
+        if name in text and f"sample_videos/{name}" not in text and not (folder / name).exists():
+            (folder / name).symlink_to(folder / "sample_videos" / "street.mp4")
+    (folder / "frames").mkdir(exist_ok=True)
+    (folder / "frames" / "1.jpg").touch()
+    (folder / "det.txt").write_text("1,-1,0,0,10,10,0.9,-1,-1,-1\n")
+    path = folder / "page.yaml"
+    path.write_text(text)
+
+    assert load_description(path, environment={}).sources
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=str)
+def test_python_compiles(block: Block) -> None:
+    compile(block.text, str(block), "exec")
+
+
+def runs_a_pipeline(block: Block) -> bool:
+    return "from sightline import Pipeline" in block.text
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("python") if runs_a_pipeline(block)], ids=str)
+def test_python_runs(block: Block, folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", block.text],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("block", blocks("json"), ids=str)
+def test_json_is_json(block: Block) -> None:
+    assert json.loads(block.text)
+
+
+@pytest.mark.parametrize("section", ["benchmarks", "decisions"])
+def test_every_page_of_a_section_is_linked_from_its_index(section: str) -> None:
+    folder = REPOSITORY / "docs" / section
+    index = (folder / "index.md").read_text()
+    pages = {page.name for page in folder.glob("*.md")} - {"index.md"}
+
+    assert [page for page in sorted(pages) if f"({page})" not in index] == []
+
+
+def test_every_configuration_and_example_that_a_page_names_is_there() -> None:
+    named = {
+        word.strip("`.,()")
+        for page in PAGES
+        for word in page.read_text().split()
+        if word.strip("`.,()").startswith(("configs/", "examples/")) and word.strip("`.,()").count(".")
+    }
+
+    assert [name for name in sorted(named) if not (REPOSITORY / name).exists()] == []
