@@ -147,9 +147,11 @@ def _about_variable(error: _Error, variable: str) -> str:
 
 
 def _is_other_alternative(path: Key, group: Sequence[_Error], by_path: Mapping[Key, object]) -> bool:
-    """Whether these errors only say that the value is not of another kind, while a deeper one says what is wrong."""
+    """Whether these errors only say that the value is not of another kind, or that too few entries of a list are
+    right, while a deeper one says what is wrong.
+    """
     deeper = any(len(other) > len(path) and other[: len(path)] == path for other in by_path)
-    return deeper and all(error["type"] in WRONG_KIND for error in group)
+    return deeper and all(error["type"] in WRONG_KIND or error["type"] == "too_short" for error in group)
 
 
 def _variables_as_text(node: Node, errors: Sequence[_Error]) -> Node:
