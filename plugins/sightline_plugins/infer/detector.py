@@ -130,6 +130,8 @@ class Detector(Operator):
         outputs = job.work.result()
         self._preprocessor.recycle(job.prepared)
         raw = plan.head.decode(outputs, size_wh=plan.preprocessing.size_wh, confidence=plan.confidence)
+        if not len(raw.confidence):
+            return raw
         found = self._above_limits(self._finite(raw))
         found = _suppressed(found, plan.nms)
         xyxy = clip(job.prepared.placement.picture_from_network(found.xyxy), size_wh=size_wh)

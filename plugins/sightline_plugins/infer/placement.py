@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -38,6 +39,7 @@ class Placement:
         return (xyxy - inner) * scale + origin
 
 
+@lru_cache(maxsize=1024)
 def place(region_xyxy: PixelRegion, *, size_wh: tuple[int, int], fit: Fit, align: Align) -> Placement:
     """Put a region into a network input of `size_wh`: stretched over all of it, or as large as fits in its own shape.
 
@@ -55,6 +57,7 @@ def place(region_xyxy: PixelRegion, *, size_wh: tuple[int, int], fit: Fit, align
     return Placement(region_xyxy, ((size_wh[0] - width) // 2, (size_wh[1] - height) // 2, width, height))
 
 
+@lru_cache(maxsize=1024)
 def region_in_pixels(
     fractions: tuple[float, float, float, float], *, size_wh: tuple[int, int], chroma_shift: tuple[int, int]
 ) -> PixelRegion:
