@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sightline.devices import resolve_device
-from sightline.errors import ConfigurationError, EndOfLink
+from sightline.errors import ConfigurationError
 from sightline.graph import (
     BatchOptions,
     Clock,
@@ -26,10 +28,13 @@ from sightline.graph import (
 )
 from sightline.graph.site import SystemClock
 from sightline.media import Batch, FrameView
+from sightline.runtime.ending import end, end_because_of
+from sightline.runtime.feed import Feed, LoopFeed
 from sightline.runtime.link import Link
-from sightline.runtime.parcel import Item, Parcel
+from sightline.runtime.parcel import Item
 from sightline.runtime.report import Report
-from sightline.runtime.runner import Runner, StreamStatus
+from sightline.runtime.runner import Runner
+from sightline.runtime.status import StreamStatus
 from sightline.runtime.supervise import Limits
 
 if TYPE_CHECKING:
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
 
 Source = str | Path | Mapping[str, object] | SourceElement
 Described = Element | Tee | Parallel
-_FRAMES_AHEAD = 2
+_LOG = logging.getLogger(__name__)
 
 
 class Pipeline:
@@ -46,7 +51,10 @@ class Pipeline:
     Run it in one of four ways: `run()` blocks and returns the report; iterating yields every frame with what was
     found on it (leaving the loop stops the pipeline); `async for` does the same in an event loop; `start()`, `stop()`
     and `wait()`, or a `with` block, run it in the background. Many pipelines live in one process; one pipeline runs
-    once at a time. Sources and steps are elements, or what YAML holds in their place.
+    once at a time, and may be run again. Sources and steps are elements, or what YAML holds in their place.
+
+    Ctrl-C while `run()` or a loop waits ends the sources, finishes what is under way, closes the outputs and is then
+    raised; a second one drops what is under way.
 
     >>> from sightline import Pipeline
     >>> pipeline = Pipeline(sources={"test": {"pattern": "bars", "frames": 3}}, steps=[])
@@ -79,7 +87,7 @@ class Pipeline:
         self._listeners: list[Callable[[Message], None]] = []
         self._probes: dict[str, list[Callable[[Batch], None]]] = {}
         self._runner: Runner | None = None
-        self._lock = Lock()
+        self._lock = RLock()
 
     @classmethod
     def from_description(
@@ -108,11 +116,14 @@ class Pipeline:
         return cls.from_description(load_description(Path(path)), outputs=outputs)
 
     def on_message(self, listener: Callable[[Message], None]) -> None:
-        """Call `listener` with every message; it is called from the pipeline's threads and must be quick."""
+        """Call `listener` with every message; it is called from the pipeline's threads and must be quick. What it
+        raises is logged and stops nothing.
+        """
         self._listeners.append(listener)
 
     def probe(self, element_id: str, look: Callable[[Batch], None]) -> None:
-        """Call `look` with every batch that leaves an element (`detect-1`); it must not change the batch.
+        """Call `look` with every batch that leaves an element (`detect-1`); it must not change the batch. What it
+        raises stops the pipeline, as a failure of that element.
 
         Raises ConfigurationError when no step has that id.
         """
@@ -135,28 +146,41 @@ class Pipeline:
         Raises ConfigurationError before anything runs; OperatorError when a step failed; StreamError when no stream
         could be read (when some could not, the report and messages say so).
         """
-        self.start(frames=frames, duration_ns=duration_ns)
-        return self.wait()
+        runner = self._begin(Limits(frames, duration_ns), consumer=None)
+        try:
+            return runner.wait()
+        except KeyboardInterrupt as interrupt:
+            end_because_of(interrupt, runner)
+            raise
 
     def start(self, *, frames: int | None = None, duration_ns: int | None = None) -> None:
-        """Run in the background. Raises ConfigurationError before anything runs."""
+        """Run in the background. Raises ConfigurationError before anything runs, also when it is running already."""
         self._begin(Limits(frames, duration_ns), consumer=None)
 
     def stop(self) -> None:
-        """Stop the sources, finish what is under way, close the outputs; from any thread or signal handler."""
+        """Stop the sources, finish what is under way, close the outputs; from any thread, also while `start` works.
+        Harmless when nothing runs.
+        """
         if self._runner is not None:
             self._runner.stop()
 
     def abort(self) -> None:
-        """Stop at once: what is under way is dropped, the outputs are closed."""
+        """Stop at once: what is under way is dropped, the outputs are closed. From any thread, as `stop`."""
         if self._runner is not None:
             self._runner.abort()
 
     def wait(self) -> Report:
-        """Wait for the end of the run and return its report; raises as `run` does."""
-        if self._runner is None:
+        """Wait for the end of the run and return its report; raises as `run` does. May be called again."""
+        with self._lock:
+            runner = self._runner
+        if runner is None:
             raise ConfigurationError("the pipeline was not started: call start() or run() first")
-        return self._runner.wait()
+        return runner.wait()
+
+    @property
+    def report(self) -> Report | None:
+        """The report of the last run when `wait` or `run` saw its end, also when they raised; else None."""
+        return None if self._runner is None else self._runner.report
 
     def status(self) -> tuple[StreamStatus, ...]:
         """How every stream is doing; empty before the start."""
@@ -169,38 +193,56 @@ class Pipeline:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        runner = self._runner
+        if runner is None:
+            return
         if error is None:
-            self.wait()
+            end(runner)
+        else:
+            end_because_of(error, runner)
 
     def __iter__(self) -> Iterator[FrameView]:
         """Run, and yield every frame with what was found on it; raises as `run` does."""
         return self._frames()
 
     def _frames(self) -> Generator[FrameView, None, None]:
-        consumer: Link[Item] = Link(_FRAMES_AHEAD)
-        runner = self._begin(Limits(), consumer=consumer)
+        feed = Feed()
+        runner = self._begin(Limits(), consumer=feed.link)
         try:
-            for batch in _batches(consumer):
+            for batch in feed.batches():
                 yield from batch
-        finally:
-            consumer.close()
-            runner.stop()
-            runner.wait()
+        except BaseException as error:
+            feed.link.close()
+            end_because_of(error, runner)
+            raise
+        end(runner)
 
     async def __aiter__(self) -> AsyncIterator[FrameView]:
-        """Run, and yield every frame, without blocking the event loop; raises as `run` does."""
-        frames = self._frames()
+        """Run, and yield every frame, without blocking the event loop; raises as `run` does. Cancelling the task stops
+        the pipeline and waits for its end.
+        """
+        feed = LoopFeed()
+        begin = partial(self._begin, Limits(), consumer=feed.link)
+        starting = asyncio.get_running_loop().run_in_executor(None, begin)
         try:
-            while (frame := await asyncio.to_thread(next, frames, None)) is not None:
-                yield frame
-        finally:
-            await asyncio.to_thread(frames.close)
+            runner = await asyncio.shield(starting)
+            async for batch in feed.batches():
+                for frame in batch:
+                    yield frame
+        except BaseException as error:
+            feed.link.close()
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                await asyncio.to_thread(end_because_of, error, starting.result())
+            raise
+        await asyncio.to_thread(end, runner)
 
     def _begin(self, limits: Limits, *, consumer: Link[Item] | None) -> Runner:
         with self._lock:
+            if self._runner is not None and self._runner.running:
+                raise ConfigurationError("the pipeline is running: stop() it and wait() for its end to run it again")
             self.check()
-            runner = Runner(
+            self._runner = runner = Runner(
                 self.description,
                 device=resolve_device(self.description.device),
                 outputs=Outputs(self._outputs_root),
@@ -210,20 +252,16 @@ class Pipeline:
                 limits=limits,
                 consumer=consumer,
             )
-            runner.start()
-            self._runner = runner
+            try:
+                runner.start()
+            except BaseException:
+                self._runner = None
+                raise
             return runner
 
     def _tell(self, message: Message) -> None:
         for listener in self._listeners:
-            listener(message)
-
-
-def _batches(consumer: Link[Item]) -> Iterator[Batch]:
-    while True:
-        try:
-            item = consumer.receive()
-        except EndOfLink:
-            return
-        if isinstance(item, Parcel):
-            yield item.batch()
+            try:
+                listener(message)
+            except Exception:  # noqa: BLE001  the boundary to foreign code; logged with its traceback
+                _LOG.exception("a listener failed on the message %r", message.text)

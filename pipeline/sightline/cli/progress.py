@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from sightline.runtime.runner import StreamStatus
+    from sightline.runtime.status import StreamStatus
 
 _LINE_EVERY_SECONDS = 5.0
 _TABLE_EVERY_SECONDS = 0.25

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sightline.errors import EndOfLink
 from sightline.graph import Clock
 from sightline.media import Batch, Frame, Stream
-from sightline.runtime.link import Doorbell, Link, LinkPolicy
+from sightline.runtime.link import Doorbell, DropReason, Link, LinkPolicy
 from sightline.runtime.parcel import Item, Parcel, StreamEnd
 
 
@@ -39,7 +39,7 @@ class Gather:
         self._closed = False
 
     def add(
-        self, stream: Stream, *, capacity: int, policy: LinkPolicy, on_drop: Callable[[Arrival], None]
+        self, stream: Stream, *, capacity: int, policy: LinkPolicy, on_drop: Callable[[Arrival, DropReason], None]
     ) -> Link[Arrival]:
         """A new link for a stream."""
         link: Link[Arrival] = Link(capacity, policy=policy, on_drop=on_drop, doorbell=self._bell)

@@ -39,23 +39,36 @@ class Join:
         self._on_lost = on_lost
 
     def receive(self) -> Item:
-        """The next merged parcel, or the end of a stream. Raises EndOfLink."""
+        """The next merged parcel, or the end of a stream. Raises EndOfLink, also when the branches were cut off at
+        different places because the run was aborted.
+        """
         base = self._trunk.receive()
         try:
-            parts = [link.receive() for link in self._branches]
-        except EndOfLink:
+            parts = [_matching(base, link.receive()) for link in self._branches]
+            if isinstance(base, StreamEnd):
+                return base
+            batches = [part.batch() for part in parts if isinstance(part, Parcel)]
+            return Parcel(base.frames, base.arrivals_ns, merge_branches(base.batch(), batches))
+        except BaseException:
             if isinstance(base, Parcel) and self._on_lost is not None:
                 self._on_lost(base)
             raise
-        if isinstance(base, StreamEnd):
-            return base
-        batches = [part.batch() for part in parts if isinstance(part, Parcel)]
-        return Parcel(base.frames, base.arrivals_ns, merge_branches(base.batch(), batches))
 
     def close(self) -> None:
         """Take nothing more."""
         for link in (self._trunk, *self._branches):
             link.close()
+
+
+def _matching(base: Item, part: Item) -> Item:
+    """What a branch sent, when it is what the trunk sent; else the branch left something out, and that is its end."""
+    if isinstance(base, Parcel) and isinstance(part, Parcel):
+        same = part.frames is base.frames
+    else:
+        same = base == part
+    if not same:
+        raise EndOfLink
+    return part
 
 
 def merge_branches(base: Batch, branches: Sequence[Batch]) -> Batch:

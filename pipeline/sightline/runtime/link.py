@@ -22,6 +22,13 @@ class LinkPolicy(StrEnum):
     LATEST = "latest"
 
 
+class DropReason(StrEnum):
+    """Why an item was dropped: what comes behind could not keep up (`latest` only), or the run was stopped."""
+
+    OVERLOADED = "overloaded"
+    STOPPED = "stopped"
+
+
 @dataclass(slots=True)
 class LinkStatistics:
     """Counts since the link was made; times are summed over all calls."""
@@ -47,8 +54,8 @@ class Link(Generic[Item]):
 
     The sender ends it (`end`): what is in it can still be received, then `receive` raises EndOfLink. The receiver
     closes it (`close`): what is in it is dropped, and `send` raises LinkClosed from then on. Both may be called from
-    any thread and more than once. Every item that is dropped, for whatever reason, is handed to `on_drop`, under the
-    link's lock: it must only count.
+    any thread and more than once. Every item that is dropped is handed to `on_drop` with the reason, and `on_ready` is
+    called whenever there is something new to find out by `receive`; both under the link's lock: they must be quick.
     """
 
     def __init__(
@@ -56,7 +63,8 @@ class Link(Generic[Item]):
         capacity: int,
         *,
         policy: LinkPolicy = LinkPolicy.BLOCK,
-        on_drop: Callable[[Item], None] | None = None,
+        on_drop: Callable[[Item, DropReason], None] | None = None,
+        on_ready: Callable[[], None] | None = None,
         doorbell: Doorbell | None = None,
     ) -> None:
         bell = doorbell or Doorbell()
@@ -64,6 +72,7 @@ class Link(Generic[Item]):
         self.policy = policy
         self.statistics = LinkStatistics()
         self._on_drop = on_drop
+        self._on_ready = on_ready
         self._ready = bell.ready
         self._room = Condition(bell.lock)
         self._items: deque[Item] = deque()
@@ -73,18 +82,21 @@ class Link(Generic[Item]):
     def send(self, item: Item) -> None:
         """Put an item in; wait for room (`block`) or make room (`latest`). Raises LinkClosed."""
         with self._room:
-            if self.policy is LinkPolicy.LATEST:
-                while len(self._items) >= self.capacity:
-                    self._drop(self._items.popleft())
-            else:
+            items, statistics = self._items, self.statistics
+            if len(items) >= self.capacity and self.policy is LinkPolicy.BLOCK:
                 self._wait_for_room()
-            if self._closed or self._ended:
-                self._drop(item)
+            if self._ended or self._closed:
+                self._drop(item, DropReason.STOPPED)
                 raise LinkClosed
-            self._items.append(item)
-            self.statistics.sent += 1
-            self.statistics.peak_depth = max(self.statistics.peak_depth, len(self._items))
+            if len(items) >= self.capacity:
+                self._drop(items.popleft(), DropReason.OVERLOADED)
+            items.append(item)
+            statistics.sent += 1
+            if len(items) > statistics.peak_depth:
+                statistics.peak_depth = len(items)
             self._ready.notify()
+            if self._on_ready is not None:
+                self._on_ready()
 
     def receive(self) -> Item:
         """Take the oldest item, waiting for one. Raises EndOfLink when the sender ended and nothing is left."""
@@ -113,17 +125,15 @@ class Link(Generic[Item]):
         """Say that nothing more will be sent."""
         with self._room:
             self._ended = True
-            self._room.notify_all()
-            self._ready.notify_all()
+            self._tell_both()
 
     def close(self) -> None:
         """Say that nothing more will be received, and drop what is left."""
         with self._room:
             self._closed = True
             while self._items:
-                self._drop(self._items.popleft())
-            self._room.notify_all()
-            self._ready.notify_all()
+                self._drop(self._items.popleft(), DropReason.STOPPED)
+            self._tell_both()
 
     @property
     def depth(self) -> int:
@@ -145,14 +155,18 @@ class Link(Generic[Item]):
         return self._ended or self._closed
 
     def _wait_for_room(self) -> None:
-        if len(self._items) < self.capacity or self._over:
-            return
         started = monotonic_ns()
         while len(self._items) >= self.capacity and not self._over:
             self._room.wait()
         self.statistics.send_wait_ns += monotonic_ns() - started
 
-    def _drop(self, item: Item) -> None:
+    def _tell_both(self) -> None:
+        self._room.notify_all()
+        self._ready.notify_all()
+        if self._on_ready is not None:
+            self._on_ready()
+
+    def _drop(self, item: Item, reason: DropReason) -> None:
         self.statistics.dropped += 1
         if self._on_drop is not None:
-            self._on_drop(item)
+            self._on_drop(item, reason)

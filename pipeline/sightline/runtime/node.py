@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from threading import Lock
 from time import perf_counter_ns, thread_time_ns
+from typing import Any
 
 import numpy as np
 
 from sightline.errors import OperatorError, SightlineError
 from sightline.graph import Element, Operator, Pending
-from sightline.media import Batch, Objects, Stream
+from sightline.media import Batch, Frame, Objects, Stream
 from sightline.redaction import redact
 from sightline.runtime.statistics import ElementStatistics
 
@@ -19,7 +21,11 @@ Probe = Callable[[Batch], None]
 
 
 class Node:
-    """Runs one operator; entered by one thread at a time (a pending result may be collected by the next one)."""
+    """Runs one operator; entered by one thread at a time.
+
+    A pending result may be collected by the thread of the stage behind; `holders` is then 2, and the last of the two
+    that lets go closes the operator, so that no result is asked for after that.
+    """
 
     def __init__(self, element: Element, operator: Operator, *, element_id: str, probes: list[Probe]) -> None:
         self.element_id = element_id
@@ -28,15 +34,15 @@ class Node:
         self._patterns = element.streams
         self._probes = probes
         self._streams: dict[Stream, bool] = {}
-        self._closed = False
+        self._lock = Lock()
+        self.holders = 1
 
     def process(self, batch: Batch) -> Batch | Pending:
         """What the operator makes of the batch; frames of streams that are not its own pass it by."""
-        own = [row for row, frame in enumerate(batch.frames) if self._is_own(frame.stream)]
+        own = self._own_rows(batch)
         if not own:
-            return batch
-        whole = len(own) == len(batch)
-        given = batch if whole else batch.select_frames(own)
+            return self._shown(batch, batch)
+        given = batch if len(own) == len(batch) else batch.select_frames(own)
         started, cpu_started = perf_counter_ns(), thread_time_ns()
         try:
             result = self.operator.process(given)
@@ -44,15 +50,15 @@ class Node:
             raise self._failed(given, _describe(error)) from error
         self._count(given, started_ns=started, cpu_started_ns=cpu_started)
         if isinstance(result, Batch):
-            return self._finish(batch, own, result)
+            return self._finish(batch, given, own, result)
         if not hasattr(result, "result"):  # sixty times as fast as isinstance with a protocol
             raise self._failed(given, f"it returned {_kind(result)}, not a Batch or a Pending")
-        return _PendingAtNode(self, batch, own, result)
+        return _PendingAtNode(self, batch, given, own, result)
 
     def end_stream(self, stream: Stream) -> None:
         """Tell the operator that a stream has ended. Raises OperatorError."""
         own = self._is_own(stream)
-        del self._streams[stream]
+        self._streams.pop(stream, None)
         if own:
             self._guarded(lambda: self.operator.end_stream(stream), doing="ending", stream=stream.name)
 
@@ -60,11 +66,24 @@ class Node:
         """Tell the operator that all streams have ended. Raises OperatorError."""
         self._guarded(self.operator.drain, doing="finishing")
 
-    def close(self) -> None:
-        """Close the operator, once. Raises OperatorError."""
-        if not self._closed:
-            self._closed = True
+    def release(self) -> None:
+        """One holder lets go; the last one closes the operator. Raises OperatorError."""
+        with self._lock:
+            self.holders -= 1
+            last = self.holders == 0
+        if last:
             self._guarded(self.operator.close, doing="closing")
+
+    def totals(self) -> Mapping[str, Any]:
+        """What the operator counted. Raises OperatorError."""
+        totals: dict[str, Any] = {}
+        self._guarded(lambda: totals.update(self.operator.totals()), doing="reporting")
+        return totals
+
+    def _own_rows(self, batch: Batch) -> Sequence[int]:
+        if self._patterns is None:
+            return range(len(batch))
+        return [row for row, frame in enumerate(batch.frames) if self._is_own(frame.stream)]
 
     def _is_own(self, stream: Stream) -> bool:
         own = self._streams.get(stream)
@@ -80,26 +99,42 @@ class Node:
         self.statistics.busy_ns += perf_counter_ns() - started_ns
         self.statistics.cpu_ns += thread_time_ns() - cpu_started_ns
 
-    def _finish(self, batch: Batch, own: list[int], result: Batch) -> Batch:
-        if len(result) != len(own):
-            raise self._failed(batch, f"it was given {len(own)} frames and returned {len(result)}")
+    def _finish(self, batch: Batch, given: Batch, own: Sequence[int], result: Batch) -> Batch:
+        self._check(given, result)
         if len(own) < len(batch):
             result = merge_rows(batch, own, result)
+        return self._shown(batch, result)
+
+    def _check(self, given: Batch, result: Batch) -> None:
+        if len(result) != len(given):
+            raise self._failed(given, f"it was given {len(given)} frames and returned {len(result)}")
+        if result.frames is not given.frames:
+            for before, after in zip(given.frames, result.frames, strict=True):
+                if before.index != after.index or before.stream != after.stream:
+                    raise self._failed(given, f"it returned {_place(after)} in the place of {_place(before)}")
+        rows = result.objects.frame
+        if len(rows) and not 0 <= rows[0] <= rows[-1] < len(result):
+            raise self._failed(given, f"its objects are on frames {rows[0]} to {rows[-1]} of a batch of {len(result)}")
+
+    def _shown(self, batch: Batch, result: Batch) -> Batch:
         for probe in self._probes:
-            probe(result.shared())
+            try:
+                probe(result.shared())
+            except BaseException as error:
+                raise self._failed(batch, f"a probe of it raised {_describe(error)}") from error
         return result
 
-    def _collect(self, batch: Batch, own: list[int], pending: Pending) -> Batch:
+    def _collect(self, batch: Batch, given: Batch, own: Sequence[int], pending: Pending) -> Batch:
         started, cpu_started = perf_counter_ns(), thread_time_ns()
         try:
             result = pending.result()
         except BaseException as error:
-            raise self._failed(batch, _describe(error)) from error
+            raise self._failed(given, _describe(error)) from error
         if not isinstance(result, Batch):
-            raise self._failed(batch, f"its pending result is {_kind(result)}, not a Batch")
+            raise self._failed(given, f"its pending result is {_kind(result)}, not a Batch")
         self.statistics.result_wait_ns += perf_counter_ns() - started
         self.statistics.cpu_ns += thread_time_ns() - cpu_started
-        return self._finish(batch, own, result)
+        return self._finish(batch, given, own, result)
 
     def _guarded(self, work: Callable[[], None], *, doing: str, stream: str | None = None) -> None:
         try:
@@ -122,14 +157,15 @@ class _PendingAtNode:
 
     node: Node
     batch: Batch
-    own: list[int]
+    given: Batch
+    own: Sequence[int]
     pending: Pending
 
     def result(self) -> Batch:
-        return self.node._collect(self.batch, self.own, self.pending)  # noqa: SLF001  two halves of one thing
+        return self.node._collect(self.batch, self.given, self.own, self.pending)  # noqa: SLF001  two halves of one thing
 
 
-def merge_rows(batch: Batch, rows: list[int], part: Batch) -> Batch:
+def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:
     """The batch with what an operator made of some of its rows (`part`, in the order of `rows`) in their place."""
     mine = np.zeros(len(batch), np.bool_)
     mine[rows] = True
@@ -154,6 +190,10 @@ def merge_rows(batch: Batch, rows: list[int], part: Batch) -> Batch:
         overlays=tuple(overlays),
         detected=tuple(detected),
     )
+
+
+def _place(frame: Frame) -> str:
+    return f"frame {frame.index} of stream {frame.stream.name!r}"
 
 
 def _kind(thing: object) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sightline.graph import Element, Operator, Parallel, Step, Tee, Threading
 from sightline.runtime.gather import Gather
 from sightline.runtime.join import Join, mark_inherited
-from sightline.runtime.link import Link
+from sightline.runtime.link import DropReason, Link
 from sightline.runtime.node import Node, Probe
 from sightline.runtime.parcel import Item, Parcel
 from sightline.runtime.stage import Stage, Tap
@@ -35,7 +35,8 @@ class Planner:
         self.links[name] = made = Link[Item](self.capacity, on_drop=on_drop)
         return made
 
-    def _count_lost(self, item: Item) -> None:
+    def _count_lost(self, item: Item, reason: DropReason) -> None:
+        del reason
         if isinstance(item, Parcel):
             self.on_lost(item)
 
@@ -70,7 +71,11 @@ class Planner:
             stage.steps.append(node)
             return stage
         stage.steps.append(node)
-        return self._follow(stage, f"after-{element_id}", trunk=trunk)
+        stage.hands_over = True
+        follower = self._follow(stage, f"after-{element_id}", trunk=trunk)
+        follower.collects = node
+        node.holders = 2
+        return follower
 
     def _follow(self, stage: Stage, name: str, *, trunk: bool) -> Stage:
         """A new stage behind this one."""

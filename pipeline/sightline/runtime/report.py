@@ -22,8 +22,9 @@ class Report:
     build_seconds: float
     """From the start to the first thread: models loaded and compiled."""
     wall_seconds: float
-    """From then to the end; frames per second are counted over it."""
+    """From then to the end of the last stage; frames per second are counted over it."""
     cpu_seconds: float
+    """Of the whole process in that time."""
     streams: tuple[StreamStatistics, ...]
     elements: tuple[ElementStatistics, ...]
     links: Mapping[str, LinkStatistics]
@@ -34,12 +35,12 @@ class Report:
 
     @property
     def frames(self) -> int:
-        """Frames processed, of all streams."""
-        return sum(stream.processed for stream in self.streams)
+        """Frames that went all the way, of all streams."""
+        return sum(stream.finished for stream in self.streams)
 
     @property
     def fps(self) -> float:
-        """Frames processed a second, all streams together."""
+        """Those frames a second, all streams together."""
         return self.frames / self.wall_seconds if self.wall_seconds else 0.0
 
     @property
@@ -86,11 +87,11 @@ def _stream_json(stream: StreamStatistics) -> dict[str, Any]:
         "frames": stream.received,
         "processed": stream.processed,
         "dropped": dict(stream.dropped),
-        "damaged": stream.damaged_frames,
+        "damaged": stream.damaged,
         "damaged_packets": stream.damaged_packets,
         "skipped": stream.skipped_frames,
         "reconnects": stream.reconnects,
-        "fps": round(stream.processed / seconds, 3) if seconds > 0 else 0.0,
+        "fps": round(stream.finished / seconds, 3) if seconds > 0 else 0.0,
         "read_cpu_seconds": round(stream.read_cpu_ns / _NS, 6),
         "latency_ms": {
             "p50": round(stream.latency.percentile_ns(50) / _MS, 3),

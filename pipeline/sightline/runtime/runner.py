@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from threading import Lock
+from typing import Any
 
 from sightline.devices import Device
-from sightline.errors import StreamError
-from sightline.graph import Element, Message, MessageKind, Operator, Outputs, PipelineDescription, Site
+from sightline.errors import OperatorError, SightlineError, StreamError
+from sightline.graph import Element, Message, MessageKind, Operator, Outputs, PipelineDescription, Site, SourceElement
 from sightline.graph.site import Clock
 from sightline.media import Batch, Stream
+from sightline.redaction import redact
 from sightline.runtime.gather import Arrival, Gather
-from sightline.runtime.link import Link, LinkPolicy
-from sightline.runtime.node import Probe
+from sightline.runtime.link import DropReason, Link, LinkPolicy
+from sightline.runtime.node import Node, Probe
 from sightline.runtime.parcel import Item, Parcel
 from sightline.runtime.plan import Planner
 from sightline.runtime.report import Report
 from sightline.runtime.stage import StageThread, close_all
 from sightline.runtime.statistics import StreamStatistics, count_objects
+from sightline.runtime.status import StreamStatus
 from sightline.runtime.supervise import Limits, SourceThread
 
 _LARGEST_DEFAULT_BATCH = 16
@@ -31,27 +33,13 @@ _PATIENCE_AFTER_ABORT_SECONDS = 1.0
 _GLANCE_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class StreamStatus:
-    """How one stream is doing; `total` frames is None when nobody knows."""
-
-    name: str
-    state: str
-    frames: int
-    processed: int
-    total: int | None
-    fps: float
-    objects: int
-    dropped: int
-    position_ns: int
-
-
 class Runner:
     """Runs a description once. Not to be used again.
 
     `start` builds everything and raises what is wrong; `wait` returns the report when all is over and raises the
     first error of an operator, or the error of the streams when none could be read. `stop` and `abort` may be called
-    from any thread and from signal handlers.
+    from any thread at any time, also while `start` builds: the run then ends as soon as it has begun. `report` is
+    there once `wait` has seen the end, whatever that was.
     """
 
     def __init__(
@@ -81,7 +69,9 @@ class Runner:
         self._sources: list[SourceThread] = []
         self._stages: list[StageThread] = []
         self._planner: Planner | None = None
-        self._aborted = False
+        self._stopped = self._aborted = False
+        self._concluding = Lock()
+        self.report: Report | None = None
         self._gather = self._make_gather()
         self._build_ns = 0
         self._begun_ns = 0
@@ -93,18 +83,22 @@ class Runner:
         try:
             self._build()
             self._plan()
+            self._begun_ns, self._cpu_begun_ns = self._clock.monotonic_ns(), time.process_time_ns()
+            self._build_ns = self._begun_ns - started_ns
+            for thread in (*self._stages, *self._sources):
+                thread.start()
         except BaseException:
-            for _, _, operator in self._operators:
-                operator.close()
+            self._undo()
             raise
-        self._begun_ns, self._cpu_begun_ns = self._clock.monotonic_ns(), time.process_time_ns()
-        self._build_ns = self._begun_ns - started_ns
-        for thread in (*self._stages, *self._sources):
-            thread.start()
+        if self._stopped:
+            self.stop()
+        if self._aborted:
+            self.abort()
         self._post(Message(MessageKind.STARTED, f"started on {self._device} with {len(self._sources)} streams"))
 
     def stop(self) -> None:
         """End all sources; what is under way is finished and all outputs are closed."""
+        self._stopped = True
         for source in self._sources:
             source.stop()
         for link in self._gather.links().values():
@@ -121,19 +115,19 @@ class Runner:
         if self._consumer is not None:
             self._consumer.close()
 
+    @property
+    def running(self) -> bool:
+        """Whether a stage still runs."""
+        return any(stage.is_alive() for stage in self._stages)
+
     def wait(self) -> Report:
-        """Wait for the end and return the report. Raises what went wrong."""
+        """Wait for the end and return the report. Raises what went wrong. May be called again, from any thread."""
         for stage in self._stages:
             self._join(stage)
-        for source in self._sources:
-            source.stop()
-        deadline = time.monotonic() + _PATIENCE_WITH_SOURCES_SECONDS
-        for source in self._sources:
-            source.join(max(0.0, deadline - time.monotonic()))
+        with self._concluding:
+            report = self.report = self.report or self._conclude()
         if self._error is not None:
             raise self._error
-        report = self._report()
-        self._post(Message(MessageKind.STOPPED, f"stopped after {report.frames} frames"))
         if report.streams and len(report.failed_streams) == len(report.streams):
             raise StreamError("; ".join(f"stream {s.stream.name!r}: {s.error}" for s in report.streams))
         return report
@@ -141,7 +135,47 @@ class Runner:
     def status(self) -> tuple[StreamStatus, ...]:
         """How every stream is doing now."""
         now = self._clock.monotonic_ns()
-        return tuple(_status(stream, now) for stream in self._streams.values())
+        return tuple(StreamStatus.of(stream, now_ns=now) for stream in self._streams.values())
+
+    def _conclude(self) -> Report:
+        self._part_from_sources()
+        totals = {node.element_id: self._totals(node) for stage in self._stages for node in stage.stage.nodes}
+        report = self._make_report(totals)
+        self._post(Message(MessageKind.STOPPED, f"stopped after {report.frames} frames"))
+        return report
+
+    def _part_from_sources(self) -> None:
+        """Wait a little for the sources; one whose input does not answer closes it when it does."""
+        deadline = time.monotonic() + _PATIENCE_WITH_SOURCES_SECONDS
+        for source in self._sources:
+            source.stop()
+        for source in self._sources:
+            source.join(max(0.0, deadline - time.monotonic()))
+            if source.is_alive():
+                text = "its input does not answer; it is closed when it does"
+                self._post(Message(MessageKind.WARNING, text, stream=source.statistics.stream.name))
+
+    def _totals(self, node: Node) -> Mapping[str, Any]:
+        try:
+            return node.totals()
+        except OperatorError as error:
+            self._fail(error)
+            return {}
+
+    def _undo(self) -> None:
+        """Let go of everything although not all of it was begun."""
+        self.abort()
+        for stage in self._stages:
+            if stage.ident is None:
+                stage.leave()
+            else:
+                self._join(stage)
+        if not self._stages:
+            for element_id, element, operator in self._operators:
+                try:
+                    Node(element, operator, element_id=element_id, probes=[]).release()
+                except OperatorError as error:
+                    self._fail(error)
 
     def _join(self, stage: StageThread) -> None:
         patience = _PATIENCE_AFTER_ABORT_SECONDS
@@ -159,7 +193,14 @@ class Runner:
 
     def _build(self) -> None:
         for element_id, element in self._description.elements():
-            self._operators.append((element_id, element, element.build(self._site(element_id))))
+            try:
+                operator = element.build(self._site(element_id))
+            except SightlineError:
+                raise
+            except Exception as error:
+                message = f"element {element_id!r} can not be built: {redact(f'{type(error).__name__}: {error}')}"
+                raise OperatorError(message, element=element_id) from error
+            self._operators.append((element_id, element, operator))
 
     def _plan(self) -> None:
         planner = Planner(
@@ -172,19 +213,21 @@ class Runner:
         last.on_done = self._done
         last.outlet = self._consumer
         self._planner = planner
-        self._stages = [StageThread(stage, on_error=self._fail) for stage in planner.stages]
-        for name, source in self._description.sources.items():
-            stream = Stream(name, live=source.live)
-            self._streams[stream] = statistics = StreamStatistics(stream)
-            link = self._gather.add(
-                stream,
-                capacity=_FRAMES_IN_A_LIVE_LINK if source.live else _FRAMES_IN_A_STREAM_LINK,
-                policy=LinkPolicy.LATEST if source.live else LinkPolicy.BLOCK,
-                on_drop=self._overtaken,
-            )
-            site = self._site(name)
-            self._sources.append(SourceThread(source, site=site, link=link, statistics=statistics, limits=self._limits))
+        self._stages = [StageThread(stage, clock=self._clock, on_error=self._fail) for stage in planner.stages]
+        self._sources = [self._source(name, source) for name, source in self._description.sources.items()]
+        self._streams = {source.statistics.stream: source.statistics for source in self._sources}
         self._gather.seal()
+
+    def _source(self, name: str, source: SourceElement) -> SourceThread:
+        stream = Stream(name, live=source.live)
+        link = self._gather.add(
+            stream,
+            capacity=_FRAMES_IN_A_LIVE_LINK if source.live else _FRAMES_IN_A_STREAM_LINK,
+            policy=LinkPolicy.LATEST if source.live else LinkPolicy.BLOCK,
+            on_drop=self._dropped,
+        )
+        statistics = StreamStatistics(stream)
+        return SourceThread(source, site=self._site(name), link=link, statistics=statistics, limits=self._limits)
 
     def _site(self, element_id: str) -> Site:
         return Site(
@@ -199,18 +242,16 @@ class Runner:
     def _done(self, parcel: Parcel, batch: Batch) -> None:
         now = self._clock.monotonic_ns()
         statistics = [self._streams[frame.stream] for frame in parcel.frames]
-        for stream, arrived_ns in zip(statistics, parcel.arrivals_ns, strict=True):
-            stream.processed += 1
-            stream.latency.add(now - arrived_ns)
         count_objects(batch, statistics)
+        for stream, frame, arrived_ns in zip(statistics, parcel.frames, parcel.arrivals_ns, strict=True):
+            stream.finish(damaged=frame.damaged, latency_ns=now - arrived_ns)
 
     def _lost(self, parcel: Parcel) -> None:
         for frame in parcel.frames:
-            self._streams[frame.stream].drop("stopped")
+            self._streams[frame.stream].drop(DropReason.STOPPED)
 
-    def _overtaken(self, arrival: Arrival) -> None:
-        live = arrival.frame.stream.live and self._error is None
-        self._streams[arrival.frame.stream].drop("slow" if live else "stopped")
+    def _dropped(self, arrival: Arrival, reason: DropReason) -> None:
+        self._streams[arrival.frame.stream].drop(reason)
 
     def _fail(self, error: BaseException) -> None:
         with self._error_lock:
@@ -220,42 +261,29 @@ class Runner:
         self._post(Message(MessageKind.ERROR, str(error)))
         self.stop()
 
-    def _report(self) -> Report:
+    def _make_report(self, totals: Mapping[str, Mapping[str, Any]]) -> Report:
         planner = self._planner
         assert planner is not None
-        nodes = [node for stage in planner.stages for node in stage.nodes]
-        order = {element_id: number for number, (element_id, _, _) in enumerate(self._operators)}
-        elements = sorted((node.statistics for node in nodes), key=lambda one: order[one.element_id])
+        now_ns = self._clock.monotonic_ns()
+        ended_ns = max(now_ns if stage.ended_ns is None else stage.ended_ns for stage in self._stages)
+        cpu_ns = max(stage.process_cpu_ns for stage in self._stages) - self._cpu_begun_ns
         streams = tuple(self._streams.values())
-        cpu_ns = time.process_time_ns() - self._cpu_begun_ns
-        threads_ns = sum(thread.cpu_ns for thread in self._stages) + sum(thread.cpu_ns for thread in self._sources)
+        order = {element_id: number for number, (element_id, _, _) in enumerate(self._operators)}
+        nodes = [node for stage in planner.stages for node in stage.nodes]
+        elements = sorted((node.statistics for node in nodes), key=lambda one: order[one.element_id])
+        threads_ns = sum(stage.cpu_ns for stage in self._stages) + sum(source.cpu_ns for source in self._sources)
         own_ns = threads_ns - sum(one.cpu_ns for one in elements) - sum(one.read_cpu_ns for one in streams)
         return Report(
             name=self._description.name,
             device=str(self._device),
             build_seconds=self._build_ns / 1e9,
-            wall_seconds=(self._clock.monotonic_ns() - self._begun_ns) / 1e9,
-            cpu_seconds=cpu_ns / 1e9,
+            wall_seconds=(ended_ns - self._begun_ns) / 1e9,
+            cpu_seconds=max(cpu_ns, 0) / 1e9,
             streams=streams,
             elements=tuple(elements),
             links={name: link.statistics for name, link in planner.links.items()},
-            totals={element_id: operator.totals() for element_id, _, operator in self._operators},
+            totals={one.element_id: totals[one.element_id] for one in elements},
             outputs=tuple(str(path) for path in self._outputs.files),
             framework_cpu_seconds=max(own_ns, 0) / 1e9,
             engine_cpu_seconds=max(cpu_ns - threads_ns, 0) / 1e9,
         )
-
-
-def _status(stream: StreamStatistics, now_ns: int) -> StreamStatus:
-    seconds = ((stream.ended_ns or now_ns) - stream.started_ns) / 1e9 if stream.started_ns is not None else 0.0
-    return StreamStatus(
-        name=stream.stream.name,
-        state=stream.state,
-        frames=stream.received,
-        processed=stream.processed,
-        total=stream.frame_count,
-        fps=stream.processed / seconds if seconds > 0 else 0.0,
-        objects=stream.objects,
-        dropped=sum(stream.dropped.values()),
-        position_ns=stream.position_ns,
-    )

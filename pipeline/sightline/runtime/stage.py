@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from time import thread_time_ns
+from time import process_time_ns, thread_time_ns
 from typing import Protocol
 
-from sightline.errors import EndOfLink, LinkClosed, SightlineError
+from sightline.errors import EndOfLink, LinkClosed, OperatorError, SightlineError
+from sightline.graph import Clock
 from sightline.media import Batch, Stream
+from sightline.redaction import redact
 from sightline.runtime.link import Link
 from sightline.runtime.node import Node
 from sightline.runtime.parcel import Item, Parcel, StreamEnd
@@ -37,11 +39,18 @@ class Tap:
 
 @dataclass(slots=True, eq=False)
 class Stage:
-    """What one thread runs. `outlet` is None where a line of steps ends; `on_done` then gets each finished parcel."""
+    """What one thread runs.
+
+    `collects` is the operator of the stage in front whose pending results this stage collects, and `hands_over` says
+    that this stage leaves those of its last step to the stage behind. `outlet` is None where a line of steps ends;
+    `on_done` then gets each finished parcel, and `on_lost` those that never get there.
+    """
 
     name: str
     inlet: Inlet
     steps: list[Node | Tap] = field(default_factory=list)
+    collects: Node | None = None
+    hands_over: bool = False
     outlet: Link[Item] | None = None
     on_done: Callable[[Parcel, Batch], None] | None = None
     on_lost: Callable[[Parcel], None] | None = None
@@ -61,13 +70,17 @@ class Stage:
 class StageThread(threading.Thread):
     """Runs one stage until its inlet ends or something fails, then closes its operators and ends what it sends to.
 
-    `on_error` is called at most once with what failed; it is not raised again.
+    `on_error` is called with what failed, which is not raised again. When the thread has ended, `cpu_ns` is the CPU
+    time that it took, and `ended_ns` and `process_cpu_ns` are the clock's and the process's times at that moment.
     """
 
-    def __init__(self, stage: Stage, *, on_error: Callable[[BaseException], None]) -> None:
+    def __init__(self, stage: Stage, *, clock: Clock, on_error: Callable[[BaseException], None]) -> None:
         super().__init__(name=f"sightline-{stage.name}", daemon=True)
         self.stage = stage
         self.cpu_ns = 0
+        self.ended_ns: int | None = None
+        self.process_cpu_ns = 0
+        self._clock = clock
         self._on_error = on_error
         self._streams: dict[Stream, None] = {}
 
@@ -77,11 +90,29 @@ class StageThread(threading.Thread):
             self._work()
         except LinkClosed:
             pass
-        except BaseException as error:  # noqa: BLE001  the thread's outermost frame: whatever ends it is reported, once
+        except SightlineError as error:
             self._on_error(error)
+        except BaseException as error:  # noqa: BLE001  the thread's outermost frame: whatever ends it is reported, once
+            message = f"{self.stage.name!r} failed: {redact(f'{type(error).__name__}: {error}')}"
+            failure = OperatorError(message, element=self.stage.name)
+            failure.__cause__ = error
+            self._on_error(failure)
         finally:
-            self._leave()
-            self.cpu_ns = thread_time_ns()
+            self.leave()
+            self.cpu_ns, self.process_cpu_ns = thread_time_ns(), process_time_ns()
+            self.ended_ns = self._clock.monotonic_ns()
+
+    def leave(self) -> None:
+        """Let go of the inlet, the operators and the outlets; for a thread that was never started, too."""
+        stage = self.stage
+        stage.inlet.close()
+        for node in (*stage.nodes, *([stage.collects] if stage.collects is not None else [])):
+            try:
+                node.release()
+            except SightlineError as error:
+                self._on_error(error)
+        for link in stage.sends:
+            link.end()
 
     def _work(self) -> None:
         stage = self.stage
@@ -104,19 +135,7 @@ class StageThread(threading.Thread):
         try:
             for frame in parcel.frames:
                 self._streams.setdefault(frame.stream)
-            batch = parcel.batch()
-            for step in stage.steps:
-                if isinstance(step, Tap):
-                    step.link.send(Parcel(parcel.frames, parcel.arrivals_ns, step.prepare(batch)))
-                    batch = batch.shared()
-                    continue
-                result = step.process(batch)
-                if not isinstance(result, Batch):
-                    parcel.work = result
-                    break
-                batch = result
-            else:
-                parcel.work = batch
+            batch = self._run_steps(parcel)
             if stage.on_done is not None:
                 stage.on_done(parcel, batch)
         except BaseException:
@@ -126,6 +145,21 @@ class StageThread(threading.Thread):
         if stage.outlet is not None:
             stage.outlet.send(parcel)
 
+    def _run_steps(self, parcel: Parcel) -> Batch:
+        stage = self.stage
+        batch = parcel.batch()
+        for step in stage.steps:
+            if isinstance(step, Tap):
+                step.link.send(Parcel(parcel.frames, parcel.arrivals_ns, step.prepare(batch)))
+                batch = batch.shared()
+                continue
+            parcel.work = step.process(batch)
+            if stage.hands_over and step is stage.steps[-1]:
+                return batch
+            batch = parcel.batch()
+        parcel.work = batch
+        return batch
+
     def _end_stream(self, mark: StreamEnd) -> None:
         if mark.stream in self._streams:
             del self._streams[mark.stream]
@@ -133,16 +167,6 @@ class StageThread(threading.Thread):
                 node.end_stream(mark.stream)
         for link in self.stage.sends:
             link.send(mark)
-
-    def _leave(self) -> None:
-        self.stage.inlet.close()
-        for node in self.stage.nodes:
-            try:
-                node.close()
-            except SightlineError as error:
-                self._on_error(error)
-        for link in self.stage.sends:
-            link.end()
 
 
 def close_all(stages: Sequence[Stage]) -> None:

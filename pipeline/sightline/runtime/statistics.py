@@ -65,14 +65,16 @@ class _RecentIds:
 
 @dataclass(slots=True, eq=False)
 class StreamStatistics:
-    """One stream: every frame received ends as processed or as dropped with a reason."""
+    """One stream. Every frame received ends in exactly one counter: `processed`, `damaged` (it went all the way too,
+    but its decoder had concealed errors in it) or `dropped`, with the reason.
+    """
 
     stream: Stream
     state: str = "connecting"
     received: int = 0
     processed: int = 0
+    damaged: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
-    damaged_frames: int = 0
     damaged_packets: int = 0
     skipped_frames: int = 0
     frame_count: int | None = None
@@ -87,6 +89,19 @@ class StreamStatistics:
     latency: Histogram = field(default_factory=Histogram)
     _lock: Lock = field(default_factory=Lock)
     _tracks: _RecentIds = field(default_factory=_RecentIds)
+
+    @property
+    def finished(self) -> int:
+        """Frames that went all the way, damaged ones among them."""
+        return self.processed + self.damaged
+
+    def finish(self, *, damaged: bool, latency_ns: int) -> None:
+        """Count a frame that went all the way; from one thread."""
+        if damaged:
+            self.damaged += 1
+        else:
+            self.processed += 1
+        self.latency.add(latency_ns)
 
     def drop(self, reason: str, count: int = 1) -> None:
         """Count frames that were received and not processed; from any thread."""

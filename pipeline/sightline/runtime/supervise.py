@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import random
 import threading
 from dataclasses import dataclass
 from time import thread_time_ns
@@ -15,6 +14,7 @@ from sightline.media import Frame
 from sightline.redaction import redact
 from sightline.runtime.gather import Arrival
 from sightline.runtime.link import Link
+from sightline.runtime.pacing import Continuation, Pace, backoff_seconds
 from sightline.runtime.statistics import StreamStatistics
 
 
@@ -26,20 +26,6 @@ class Limits:
 
     frames: int | None = None
     duration_ns: int | None = None
-
-
-_FIRST_DELAY_SECONDS = 0.1
-_STEADY_DELAY_SECONDS = 0.5
-_LONGEST_DELAY_SECONDS = 30.0
-_STEADY_ATTEMPTS = 20
-
-
-def backoff_seconds(attempt: int) -> float:
-    """How long to wait before an attempt: doubling to 0.5 s, held there for about ten seconds, then up to 30 s."""
-    if attempt <= _STEADY_ATTEMPTS:
-        return min(_FIRST_DELAY_SECONDS * 2.0**attempt, _STEADY_DELAY_SECONDS)
-    grown = min(_STEADY_DELAY_SECONDS * 2.0 ** (attempt - _STEADY_ATTEMPTS), _LONGEST_DELAY_SECONDS)
-    return grown * random.uniform(0.75, 1.0)
 
 
 class SourceThread(threading.Thread):
@@ -58,11 +44,12 @@ class SourceThread(threading.Thread):
         self._source = source
         self._site = site
         self._link = link
-        self._statistics = statistics
+        self.statistics = statistics
         self._limits = limits
         self._stopping = threading.Event()
         self._first_pts_ns: int | None = None
-        self._first_sent_ns = 0
+        self._pace = Pace() if source.realtime and not source.live else None
+        self._continuation = Continuation()
         self._begun_ns = 0
         self.cpu_ns = 0
 
@@ -72,7 +59,7 @@ class SourceThread(threading.Thread):
 
     def run(self) -> None:
         """The thread's work."""
-        statistics = self._statistics
+        statistics = self.statistics
         self._begun_ns = self._site.clock.monotonic_ns()
         try:
             self._attempts()
@@ -90,74 +77,84 @@ class SourceThread(threading.Thread):
     def _attempts(self) -> None:
         attempt = 0
         while not self._stopping.is_set():
-            received = self._statistics.received
+            received = self.statistics.received
             try:
                 self._attempt()
-                self._post(MessageKind.STREAM_ENDED, f"ended after {self._statistics.received} frames")
+                self._post(MessageKind.STREAM_ENDED, f"ended after {self.statistics.received} frames")
                 return
             except StreamUnreadable as error:
                 self._fail(error)
                 return
             except StreamLost as error:
-                if not self._source.live or (self._seconds_left() <= 0 and not self._statistics.received):
+                if not self._source.live or (self._seconds_left() <= 0 and not self.statistics.received):
                     self._fail(error)
                     return
-                if self._seconds_left() <= 0:
+                if self._seconds_left() <= 0 or self._stopping.is_set():
                     return
-                attempt = 0 if self._statistics.received > received else attempt + 1
+                attempt = 0 if self.statistics.received > received else attempt + 1
                 self._lost(error, attempt)
 
     def _attempt(self) -> None:
-        self._statistics.state = "connecting"
-        reader = self._source.build(self._site, stream=self._statistics.stream)
+        self.statistics.state = "connecting"
+        reader = self._source.build(self._site, stream=self.statistics.stream)
         try:
             self._read(reader)
         finally:
-            reader.close()
+            self._close(reader)
             self._count(reader)
 
     def _read(self, reader: SourceReader) -> None:
-        statistics = self._statistics
-        offset = statistics.received
+        statistics, first = self.statistics, True
         frames = reader.frames()
-        while not self._stopping.is_set():
+        while not (self._stopping.is_set() or self._is_full()):
             started = thread_time_ns()
             frame = next(frames, None)
             statistics.read_cpu_ns += thread_time_ns() - started
-            if frame is None or self._is_past_limit(frame):
+            if frame is None or self._stopping.is_set():
                 return
-            if statistics.state != "live":
-                self._announce(reader)
-            self._send(dataclasses.replace(frame, index=frame.index + offset) if offset else frame)
+            if first:
+                first = False
+                self._begin(reader, frame)
+            frame = self._continued(frame)
+            if self._is_past_duration(frame):
+                return
+            self._send(frame)
 
     def _send(self, frame: Frame) -> None:
-        statistics = self._statistics
-        if self._source.realtime and not self._source.live:
-            self._pace(frame.pts_ns)
+        clock, statistics = self._site.clock, self.statistics
+        if self._pace is not None:
+            wait_ns = self._pace.wait_ns(frame.pts_ns, now_ns=clock.monotonic_ns())
+            if wait_ns and self._stopping.wait(wait_ns / 1e9):
+                return
+        now_ns = clock.monotonic_ns()
+        self._continuation.note(frame.pts_ns, now_ns=now_ns)
         statistics.received += 1
         statistics.position_ns = frame.pts_ns
-        if frame.damaged:
-            statistics.damaged_frames += 1
-        self._link.send(Arrival(frame, self._site.clock.monotonic_ns()))
+        self._link.send(Arrival(frame, now_ns))
 
-    def _pace(self, pts_ns: int) -> None:
-        now = self._site.clock.monotonic_ns()
-        if self._statistics.received == 0:
-            self._first_sent_ns = now
-        due = self._first_sent_ns + pts_ns - (self._first_pts_ns or 0)
-        if due > now:
-            self._stopping.wait((due - now) / 1e9)
+    def _begin(self, reader: SourceReader, frame: Frame) -> None:
+        """The first frame of an attempt has come."""
+        now_ns = self._site.clock.monotonic_ns()
+        self._continuation.begin(index=self.statistics.received, pts_ns=frame.pts_ns, now_ns=now_ns)
+        self._announce(reader)
 
-    def _is_past_limit(self, frame: Frame) -> bool:
+    def _continued(self, frame: Frame) -> Frame:
+        moved = self._continuation
+        if not moved.index:
+            return frame
+        return dataclasses.replace(frame, index=frame.index + moved.index, pts_ns=frame.pts_ns + moved.shift_ns)
+
+    def _is_full(self) -> bool:
+        return self._limits.frames is not None and self.statistics.received >= self._limits.frames
+
+    def _is_past_duration(self, frame: Frame) -> bool:
         if self._first_pts_ns is None:
             self._first_pts_ns = frame.pts_ns
-        limits = self._limits
-        if limits.frames is not None and self._statistics.received >= limits.frames:
-            return True
-        return limits.duration_ns is not None and frame.pts_ns - self._first_pts_ns >= limits.duration_ns
+        duration_ns = self._limits.duration_ns
+        return duration_ns is not None and frame.pts_ns - self._first_pts_ns >= duration_ns
 
     def _announce(self, reader: SourceReader) -> None:
-        statistics = self._statistics
+        statistics = self.statistics
         statistics.frame_count = reader.frame_count
         statistics.state = "live"
         if statistics.started_ns is None:
@@ -167,19 +164,25 @@ class SourceThread(threading.Thread):
             statistics.reconnects += 1
             self._post(MessageKind.STREAM_BACK, "is back")
 
+    def _close(self, reader: SourceReader) -> None:
+        """Close a reader; trouble in that is told, but is no reason to give the stream up."""
+        try:
+            reader.close()
+        except Exception as error:  # noqa: BLE001  the boundary to foreign code
+            self._site.warn(f"closing the input failed: {_describe(error)}", stream=self.statistics.stream.name)
+
     def _count(self, reader: SourceReader) -> None:
-        self._statistics.damaged_packets += reader.damaged_packets
-        self._statistics.skipped_frames += reader.skipped_frames
+        self.statistics.damaged_packets += reader.damaged_packets
+        self.statistics.skipped_frames += reader.skipped_frames
 
     def _fail(self, error: BaseException) -> None:
-        self._statistics.state = "failed"
-        text = redact(error) if isinstance(error, SightlineError) else redact(f"{type(error).__name__}: {error}")
-        self._statistics.error = text
+        self.statistics.state = "failed"
+        self.statistics.error = text = _describe(error)
         self._post(MessageKind.STREAM_FAILED, text)
 
     def _lost(self, error: SightlineError, attempt: int) -> None:
-        if self._statistics.state != "lost":
-            self._statistics.state = "lost"
+        if self.statistics.state != "lost":
+            self.statistics.state = "lost"
         delay = backoff_seconds(attempt)
         if attempt <= 1:
             self._post(MessageKind.STREAM_LOST, f"{redact(error)}; trying again")
@@ -191,4 +194,8 @@ class SourceThread(threading.Thread):
         return (self._begun_ns + self._limits.duration_ns - self._site.clock.monotonic_ns()) / 1e9
 
     def _post(self, kind: MessageKind, text: str) -> None:
-        self._site.post(Message(kind, text, stream=self._statistics.stream.name))
+        self._site.post(Message(kind, text, stream=self.statistics.stream.name))
+
+
+def _describe(error: BaseException) -> str:
+    return redact(error) if isinstance(error, SightlineError) else redact(f"{type(error).__name__}: {error}")

@@ -35,7 +35,7 @@ class Bench:
                 Stream(name),
                 capacity=100,
                 policy=LinkPolicy.BLOCK,
-                on_drop=lambda arrival: None,
+                on_drop=lambda arrival, reason: None,
             )
             for name in names
         }

@@ -38,7 +38,7 @@ def test_sending_into_a_closed_link_is_refused() -> None:
 
 def test_closing_hands_what_is_left_to_on_drop() -> None:
     dropped: list[int] = []
-    link: Link[int] = Link(3, on_drop=dropped.append)
+    link: Link[int] = Link(3, on_drop=lambda item, reason: dropped.append(item))
     link.send(1)
     link.send(2)
 
@@ -49,7 +49,7 @@ def test_closing_hands_what_is_left_to_on_drop() -> None:
 
 def test_a_latest_link_lets_the_oldest_give_way() -> None:
     dropped: list[int] = []
-    link: Link[int] = Link(2, policy=LinkPolicy.LATEST, on_drop=dropped.append)
+    link: Link[int] = Link(2, policy=LinkPolicy.LATEST, on_drop=lambda item, reason: dropped.append(item))
     for number in range(5):
         link.send(number)
 

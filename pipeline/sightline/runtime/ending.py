@@ -1,0 +1,41 @@
+"""Endings: how a run is stopped by whoever started it, whatever made it stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sightline.errors import SightlineError
+from sightline.runtime.report import Report
+from sightline.runtime.runner import Runner
+
+
+def end(runner: Runner) -> Report:
+    """Stop and wait for the end; when that is interrupted (Ctrl-C), drop what is under way."""
+    runner.stop()
+    try:
+        return runner.wait()
+    except KeyboardInterrupt as interrupt:
+        runner.abort()
+        with _noting(interrupt):
+            runner.wait()
+        raise
+
+
+def end_because_of(error: BaseException, runner: Runner) -> None:
+    """Stop and wait for the end while `error` is on its way; what goes wrong besides is noted on it. A loop that was
+    left (GeneratorExit) has nobody to read a note: there it is raised.
+    """
+    if isinstance(error, GeneratorExit):
+        end(runner)
+    else:
+        with _noting(error):
+            end(runner)
+
+
+@contextmanager
+def _noting(error: BaseException) -> Iterator[None]:
+    try:
+        yield
+    except SightlineError as failure:
+        error.add_note(f"the pipeline failed as well: {failure}")
