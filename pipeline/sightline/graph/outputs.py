@@ -54,8 +54,17 @@ class Outputs:
         self._report(path)
         return path
 
+    def check_replaceable(self, path: Path) -> None:
+        """See that a file written aside may take this name: it would replace a device or pipe, not write to it.
+
+        Raises OutputError.
+        """
+        if path.exists() and not path.is_file():
+            raise OutputError(f"can not write {path}: it is no ordinary file, and would be replaced by one")
+
     def rename(self, part: Path, *, to: Path) -> None:
         """Give a file that was written aside the name it is meant to have. Raises OutputError."""
+        self.check_replaceable(to)
         try:
             part.replace(to)
         except OSError as error:

@@ -97,6 +97,7 @@ class CocoDocument:
         self._path = path
         self._outputs = outputs
         self._is_dataset = layout == "dataset"
+        outputs.check_replaceable(path)
         self._annotations = outputs.open_lines(path.with_name(f"{path.name}.part"))
         self._images = outputs.open_lines(path.with_name(f"{path.name}.images.part"))
         self._categories = _Categories()
