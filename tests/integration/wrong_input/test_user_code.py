@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.wrong_input.running import SECRET, Mistake, assert_told_once, call_apart, lines_of, steps
+from tests.integration.wrong_input.running import (
+    SECRET,
+    Mistake,
+    assert_told_once,
+    call_apart,
+    call_here,
+    lines_of,
+    steps,
+)
 
 MODULE = f"""
 import dataclasses
@@ -81,11 +89,15 @@ def test_both_steps_that_call_functions_tell_the_same(name: str, step: str, fold
 
 
 @pytest.mark.parametrize("name", BEFORE)
-def test_a_function_that_can_not_be_called_is_told_before_anything_runs(name: str, folder: Path) -> None:
+def test_a_function_that_can_not_be_called_is_told_before_anything_runs(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     reference, told = BEFORE[name]
     mistake = Mistake(steps(f"{{apply: '{reference}'}}"), ("street.yaml:2:20: pipeline.0.apply.function: ", *told))
 
-    assert_told_once(call_apart(mistake, folder), mistake, folder)
+    outcome = call_here(mistake, folder, monkeypatch=monkeypatch, capfd=capfd)
+
+    assert_told_once(outcome, mistake, folder)
 
 
 @pytest.mark.parametrize("name", WHILE)
