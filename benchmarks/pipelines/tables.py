@@ -26,7 +26,7 @@ def cpu_ratio(table: Table, other: Contestant) -> float:
 
 def markdown(table: Table) -> Iterable[str]:
     """The table of one number of streams, in Markdown."""
-    yield f"### {table.streams} {'stream' if table.streams == 1 else 'streams'}\n"
+    yield f"### {_streams(table)}\n"
     yield "| who | what | fps | from - to | CPU ms a frame | ours is faster | and takes less CPU | objects |"
     yield "|---|---|---|---|---|---|---|---|"
     for contestant, runs in table.runs.items():
@@ -68,11 +68,15 @@ def breakdown(table: Table) -> Iterable[str]:
         if contestant.group is Group.OURS:
             names = [name for name in runs[0].outcome.details if name.endswith("_ms_per_frame")]
             parts = (f"{name.removesuffix('_ms_per_frame')} {_detail(runs, name):.3f}" for name in names)
-            yield f"- {table.streams} streams, {contestant.name}, CPU ms a frame: {', '.join(parts)}"
+            yield f"- {_streams(table)}, {contestant.name}, CPU ms a frame: {', '.join(parts)}"
 
 
 def _verdict(table: Table, what: str, *, good: bool) -> str:
-    return f"- {table.streams} streams: {what}: {'met' if good else '**missed**'}"
+    return f"- {_streams(table)}: {what}: {'met' if good else '**missed**'}"
+
+
+def _streams(table: Table) -> str:
+    return "1 stream" if table.streams == 1 else f"{table.streams} streams"
 
 
 def _detail(runs: list[Measured], name: str) -> float:
