@@ -36,15 +36,21 @@ def samples(folder: Path, scenes: int, processes: int) -> None:
 @click.option(
     "--rate", type=click.FloatRange(min=0, min_open=True), default=2.5e-3, show_default=True, help="Learning rate."
 )
-@click.option("--threads", type=click.IntRange(min=1), default=2, show_default=True)
-def detector(folder: Path, weights: Path, minutes: float, resume: bool, rate: float, threads: int) -> None:
-    """Train the detector for so many minutes."""
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--number", type=click.IntRange(min=0), default=0, show_default=True, help="This process's number.")
+@click.option(
+    "--count", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that train together."
+)
+def detector(
+    folder: Path, weights: Path, minutes: float, resume: bool, rate: float, threads: int, number: int, count: int
+) -> None:
+    """Train the detector for so many minutes; start it COUNT times, with numbers from 0 on, to use more cores."""
     import torch
 
     from tools.train.fit import fit
 
     torch.set_num_threads(threads)
-    fit(folder=folder, weights=weights, minutes=minutes, resume=resume, rate=rate)
+    fit(folder=folder, weights=weights, minutes=minutes, resume=resume, rate=rate, number=number, count=count)
 
 
 @main.command()

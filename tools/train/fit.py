@@ -46,7 +46,14 @@ class Average:
 
 
 def fit(
-    *, folder: Path, weights: Path, minutes: float, resume: bool, rate: float = LEARNING_RATE, number: int = 0, count: int = 1
+    *,
+    folder: Path,
+    weights: Path,
+    minutes: float,
+    resume: bool,
+    rate: float = LEARNING_RATE,
+    number: int = 0,
+    count: int = 1,
 ) -> None:
     """Trains on the samples in `folder` and writes the averaged weights, now and then and at the end.
 

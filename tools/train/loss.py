@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 BOX_WEIGHT = 7.5
-SCORE_WEIGHT = 0.5
+SCORE_WEIGHT = 1.0
 CANDIDATES = 10
 SMALLEST_REACH_PX = 12.0
 

@@ -144,7 +144,7 @@ def scene_crops(*, first_seed: int, scenes: int) -> Crops:
 
 
 def fit_classifier(
-    backgrounds: list[Sample], *, model: Path, crops: int = 9000, scenes: int = 60, epochs: int = 24, seed: int = 3
+    backgrounds: list[Sample], *, model: Path, crops: int = 7000, scenes: int = 30, epochs: int = 16, seed: int = 3
 ) -> None:
     """Trains on posed vehicles and on those of some training scenes; writes the ONNX file."""
     torch.manual_seed(seed)

@@ -59,6 +59,7 @@ def _street_plan(
         parked=bool(rng.uniform() < 0.3),
         signal=bool(rng.uniform() < 0.35),
         zebra_y=float(rng.uniform(14, 26)) if rng.uniform() < 0.3 else None,
+        far_metres=rng.uniform(55, 95),
         effects=effects,
     )
 

@@ -17,7 +17,6 @@ from tools.world.scene import CALM, MARGIN_PX, Actor, Cyclist, Effects, Scene
 from tools.world.scenery import Thing
 from tools.world.vehicles import PAINTS, Vehicle, build
 
-FAR_METRES = 120.0
 NEAR_METRES = -18.0
 WARM_UP_SECONDS = 22.0
 
@@ -42,6 +41,7 @@ class StreetPlan:
     parked: bool = False
     signal: bool = False
     zebra_y: float | None = None
+    far_metres: float = 120.0
     effects: Effects = CALM
     lines: tuple[Line, ...] = ()
     zones: tuple[Zone, ...] = ()
@@ -69,7 +69,7 @@ def build_street(plan: StreetPlan) -> Scene:
         camera=street_camera(plan),
         light=random_light(rng, name=plan.light),
         ground=road,
-        houses=_houses(rng, road),
+        houses=_houses(rng, road, far_metres=plan.far_metres),
         entrance=None,
         things=_things(rng, road),
         actors=tuple(replace(actor, track_id=number) for number, actor in enumerate(actors, start=1)),
@@ -129,24 +129,24 @@ def _lane(plan: StreetPlan, road: Road, *, rng: np.random.Generator, lane: int, 
         last_length = length
     signal = None
     if plan.signal and not away:
-        signal = Signal(place=FAR_METRES - 21.0, period_seconds=18.0, red_seconds=8.0, shift_seconds=3.0)
-    places = follow(drivers, lane_length=FAR_METRES - NEAR_METRES, times=times, signal=signal)
+        signal = Signal(place=plan.far_metres - 21.0, period_seconds=18.0, red_seconds=8.0, shift_seconds=3.0)
+    places = follow(drivers, lane_length=plan.far_metres - NEAR_METRES, times=times, signal=signal)
     shown = places[:, times >= 0]
     found = [
-        _driven(vehicle, row, road=road, lane=lane, away=away, rng=rng)
+        _driven(vehicle, row, road=road, lane=lane, away=away, far_metres=plan.far_metres, rng=rng)
         for vehicle, row in zip(vehicles, shown, strict=True)
     ]
     return [actor for actor in found if actor is not None]
 
 
 def _driven(
-    vehicle: Vehicle, row: Floats, *, road: Road, lane: int, away: bool, rng: np.random.Generator
+    vehicle: Vehicle, row: Floats, *, road: Road, lane: int, away: bool, far_metres: float, rng: np.random.Generator
 ) -> Actor | None:
     there = np.flatnonzero(~np.isnan(row))
     if not len(there):
         return None
     place = row[there]
-    y = NEAR_METRES + place if away else FAR_METRES - place
+    y = NEAR_METRES + place if away else far_metres - place
     x = road.lane_x(lane=lane, away=away) + rng.normal(0, 0.16) + 0.12 * np.sin(place / 19 + rng.uniform(0, 6))
     heading = np.full(len(y), np.pi / 2 if away else -np.pi / 2)
     still = np.zeros(len(y))
@@ -204,19 +204,19 @@ def _parked(plan: StreetPlan, road: Road) -> list[Actor]:
     return actors
 
 
-def _houses(rng: np.random.Generator, road: Road) -> tuple[House, ...]:
+def _houses(rng: np.random.Generator, road: Road, *, far_metres: float) -> tuple[House, ...]:
     houses = []
     for side in (-1, 1):
         y = rng.uniform(10, 22)
         front = road.half_width + 0.25 + road.pavement_width + rng.uniform(0.5, 5.0)
-        while y < FAR_METRES:
+        while y < far_metres:
             wide, deep = rng.uniform(9, 20), rng.uniform(9, 14)
             x0, x1 = (front, front + deep) if side > 0 else (-front - deep, -front)
             if rng.uniform() < 0.85:
                 wall = WALLS[rng.integers(len(WALLS))]
                 houses.append(House(x0, x1, y, y + wide, rng.uniform(6, 15), wall, int(rng.integers(1 << 30))))
             y += wide + rng.choice([0.0, rng.uniform(2, 9)])
-    end = House(-60, 60, FAR_METRES + 8, FAR_METRES + 18, 12, WALLS[rng.integers(len(WALLS))], 5)
+    end = House(-60, 60, far_metres + 8, far_metres + 18, 12, WALLS[rng.integers(len(WALLS))], 5)
     return (*houses, end)
 
 
