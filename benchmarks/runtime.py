@@ -87,7 +87,7 @@ class _Handed(Operator):
         return _Result(batch)
 
 
-STEPS = {
+STEPS: dict[str, list[Element]] = {
     "3 idle steps, 1 thread": [Idle(), Idle(), Idle()],
     "pending + 2 idle steps, 2 threads": [Handed(), Idle(), Idle()],
 }

@@ -16,7 +16,7 @@ ALLOWED = {
     "graph": {"media", "devices", *FOUNDATION},
     "config": {"graph", "media", "devices", *FOUNDATION},
     "runtime": {"graph", "media", "devices", *FOUNDATION},
-    "testing": {"graph", "media", "devices", "config", *FOUNDATION},
+    "testing": {"graph", "media", "devices", "config", "runtime", *FOUNDATION},
     "cli": {"config", "graph", "media", "devices", "runtime", "pipeline", *FOUNDATION},
 }
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sightline.errors import SightlineError
 from sightline.runtime.report import Report
 from sightline.runtime.runner import Runner
+
+_LOG = logging.getLogger(__name__)
 
 
 def end(runner: Runner) -> Report:
@@ -23,14 +26,11 @@ def end(runner: Runner) -> Report:
 
 
 def end_because_of(error: BaseException, runner: Runner) -> None:
-    """Stop and wait for the end while `error` is on its way; what goes wrong besides is noted on it. A loop that was
-    left (GeneratorExit) has nobody to read a note: there it is raised.
+    """Stop and wait for the end while `error` is on its way; what goes wrong besides is noted on it, or logged when a
+    loop was left (GeneratorExit) and nobody can read a note.
     """
-    if isinstance(error, GeneratorExit):
+    with _noting(error):
         end(runner)
-    else:
-        with _noting(error):
-            end(runner)
 
 
 @contextmanager
@@ -38,4 +38,7 @@ def _noting(error: BaseException) -> Iterator[None]:
     try:
         yield
     except SightlineError as failure:
-        error.add_note(f"the pipeline failed as well: {failure}")
+        if isinstance(error, GeneratorExit):
+            _LOG.error("the pipeline failed after its loop was left: %s", failure)
+        else:
+            error.add_note(f"the pipeline failed as well: {failure}")

@@ -23,9 +23,10 @@ class Arrival:
 class Gather:
     """Turns one link per stream into a sequence of batches and ends of streams.
 
-    A batch leaves when it is full, when its oldest frame has waited `timeout_ns`, or when nothing more can come. It
-    takes one frame of each stream in turn, so a fast stream does not crowd out a slow one; the order within a stream
-    is kept. One thread receives; links may be added from any thread until `seal` is called.
+    A batch leaves when it is full, when its oldest frame has waited `timeout_ns`, or when waiting would be of no use:
+    nothing more can come, all files are held back by full links, or a live stream is about to drop a frame. It takes
+    one frame of each stream in turn, so a fast stream does not crowd out a slow one; the order within a stream is
+    kept. One thread receives; links may be added from any thread until `seal` is called.
     """
 
     def __init__(self, *, size: int, timeout_ns: int, clock: Clock) -> None:
@@ -85,13 +86,23 @@ class Gather:
 
     def _wait_ns(self) -> int | None:
         """How long the next batch must wait: 0 not at all, None until something comes."""
-        waiting = sum(link.depth for link in self._links.values())
+        links = self._links.values()
+        waiting = sum(link.depth for link in links)
         if waiting == 0:
             return None
-        if waiting >= self.size or (self._sealed and all(link.ended for link in self._links.values())):
+        if waiting >= self.size or self._waiting_is_of_no_use():
             return 0
-        oldest = min(link.peek().at_ns for link in self._links.values() if link.depth)
+        oldest = min(link.peek().at_ns for link in links if link.depth)
         return max(0, oldest + self._timeout_ns - self._clock.monotonic_ns())
+
+    def _waiting_is_of_no_use(self) -> bool:
+        going_on = [link for link in self._links.values() if not link.ended]
+        if not going_on:
+            return self._sealed
+        files = [link for link in going_on if link.policy is LinkPolicy.BLOCK]
+        return (bool(files) and all(link.full for link in files)) or any(
+            link.full for link in going_on if link.policy is LinkPolicy.LATEST
+        )
 
     def _take(self) -> Parcel:
         links = list(self._links.values())

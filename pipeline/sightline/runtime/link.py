@@ -141,6 +141,11 @@ class Link(Generic[Item]):
         return len(self._items)
 
     @property
+    def full(self) -> bool:
+        """Whether there is no room for another item."""
+        return len(self._items) >= self.capacity
+
+    @property
     def ended(self) -> bool:
         """Whether nothing more will come."""
         return self._over

@@ -23,8 +23,8 @@ Probe = Callable[[Batch], None]
 class Node:
     """Runs one operator; entered by one thread at a time.
 
-    A pending result may be collected by the thread of the stage behind; `holders` is then 2, and the last of the two
-    that lets go closes the operator, so that no result is asked for after that.
+    Pending results may be collected by the thread of the stage behind (`share`): the last of the two threads that lets
+    go closes the operator, so that no result is asked for after that.
     """
 
     def __init__(self, element: Element, operator: Operator, *, element_id: str, probes: list[Probe]) -> None:
@@ -35,13 +35,18 @@ class Node:
         self._probes = probes
         self._streams: dict[Stream, bool] = {}
         self._lock = Lock()
-        self.holders = 1
+        self._holders = 1
+        self._is_shared = False
+
+    def share(self) -> None:
+        """Another thread collects the pending results; it lets go by `release` as the first one does."""
+        self._holders, self._is_shared = 2, True
 
     def process(self, batch: Batch) -> Batch | Pending:
         """What the operator makes of the batch; frames of streams that are not its own pass it by."""
         own = self._own_rows(batch)
         if not own:
-            return self._shown(batch, batch)
+            return _PassedBy(self, batch) if self._is_shared else self._shown(batch, batch)
         given = batch if len(own) == len(batch) else batch.select_frames(own)
         started, cpu_started = perf_counter_ns(), thread_time_ns()
         try:
@@ -69,8 +74,8 @@ class Node:
     def release(self) -> None:
         """One holder lets go; the last one closes the operator. Raises OperatorError."""
         with self._lock:
-            self.holders -= 1
-            last = self.holders == 0
+            self._holders -= 1
+            last = self._holders == 0
         if last:
             self._guarded(self.operator.close, doing="closing")
 
@@ -163,6 +168,17 @@ class _PendingAtNode:
 
     def result(self) -> Batch:
         return self.node._collect(self.batch, self.given, self.own, self.pending)  # noqa: SLF001  two halves of one thing
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _PassedBy:
+    """A batch that an operator with pending results had nothing to do with: its probes see it when its turn comes."""
+
+    node: Node
+    batch: Batch
+
+    def result(self) -> Batch:
+        return self.node._shown(self.batch, self.batch)  # noqa: SLF001  two halves of one thing
 
 
 def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:

@@ -74,7 +74,7 @@ class Planner:
         stage.hands_over = True
         follower = self._follow(stage, f"after-{element_id}", trunk=trunk)
         follower.collects = node
-        node.holders = 2
+        node.share()
         return follower
 
     def _follow(self, stage: Stage, name: str, *, trunk: bool) -> Stage:

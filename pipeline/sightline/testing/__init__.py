@@ -1,7 +1,8 @@
-"""For people who write elements: run one on given batches, make synthetic frames, check the contract."""
+"""For people who write elements: run one on given batches, make synthetic frames, check the contract and whole runs."""
 
 from sightline.testing import conformance
+from sightline.testing.invariants import FrameOrder, assert_accounted
 from sightline.testing.run import run_element, run_source
 from sightline.testing.synthetic import make_batches, make_frames
 
-__all__ = ["conformance", "make_batches", "make_frames", "run_element", "run_source"]
+__all__ = ["FrameOrder", "assert_accounted", "conformance", "make_batches", "make_frames", "run_element", "run_source"]
