@@ -60,9 +60,9 @@ def read_lines(path: Path) -> Lines:
 
 
 def decode(path: Path) -> list[int]:
-    """The mean level of luma of every picture of a video."""
+    """A sum over some of the luma of every picture of a video."""
     with av.open(str(path)) as container:
-        return [int(picture.to_ndarray(format="gray").mean()) for picture in container.decode(video=0)]
+        return [sum(bytes(picture.planes[0])[::101]) for picture in container.decode(video=0)]
 
 
 def truth(clip: str) -> dict[str, Any]:
@@ -140,7 +140,8 @@ def test_the_demo_has_a_drawn_picture_for_every_frame(demo: Path, clip: str) -> 
 def test_the_report_of_the_demo_holds_the_same_counts(demo: Path) -> None:
     totals = json.loads((demo / "report.json").read_text())["totals"]
 
-    assert Counter(totals["lines-1"]["street"]["road"]) == Counter({"in": 12, "out": 10})
+    assert totals["lines-1"]["street"] == truth("street")["totals"]["lines"]
+    assert totals["lines-2"]["entrance"] == truth("entrance")["totals"]["lines"]
 
 
 @pytest.mark.parametrize("clip", ["street"])
