@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from sightline import Pipeline
+from tests.unit.infer_detect.tiny import write_detector
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -27,11 +28,12 @@ def clip(repository: Path) -> str:
     return str(repository / "sample_videos" / "street.mp4")
 
 
-def steps(repository: Path, folder: Path) -> list[str | dict[str, object]]:
+def steps(model: Path, folder: Path) -> list[str | dict[str, object]]:
     return [
-        {"detect": {"model": str(repository / "models" / "street.onnx")}},
+        {"detect": {"model": str(model)}},
         "track",
         "draw",
+        {"video": {"path": str(folder / "{stream}.mp4")}},
         {"jsonl": {"path": str(folder / "{stream}.jsonl")}},
     ]
 
@@ -43,8 +45,10 @@ def slope_per_step(values: list[float]) -> float:
 
 
 def test_two_hundred_pipelines_leave_nothing_behind(repository: Path, tmp_path: Path) -> None:
+    model = write_detector(tmp_path / "tiny.onnx")
+
     def run_once() -> None:
-        Pipeline(sources={"a": clip(repository)}, steps=steps(repository, tmp_path)).run(frames=3)
+        Pipeline(sources={"a": clip(repository)}, steps=steps(model, tmp_path)).run(frames=3)
 
     for _ in range(20):
         run_once()
