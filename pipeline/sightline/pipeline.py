@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -221,19 +222,18 @@ class Pipeline:
         """Run, and yield every frame, without blocking the event loop; raises as `run` does. Cancelling the task stops
         the pipeline and waits for its end.
         """
-        feed = LoopFeed()
-        begin = partial(self._begin, Limits(), consumer=feed.link)
-        starting = asyncio.get_running_loop().run_in_executor(None, begin)
+        loop, feed = asyncio.get_running_loop(), LoopFeed()
+        begun: Future[Runner] = Future()
+        begun.set_running_or_notify_cancel()
+        loop.run_in_executor(None, _fulfil, begun, partial(self._begin, Limits(), consumer=feed.link))
         try:
-            runner = await asyncio.shield(starting)
+            runner = await asyncio.wrap_future(begun)
             async for batch in feed.batches():
                 for frame in batch:
                     yield frame
         except BaseException as error:
             feed.link.close()
-            await asyncio.wait([starting])
-            if starting.exception() is None:
-                await asyncio.to_thread(end_because_of, error, starting.result())
+            await asyncio.shield(loop.run_in_executor(None, _end_begun, error, begun))
             raise
         await asyncio.to_thread(end, runner)
 
@@ -265,3 +265,15 @@ class Pipeline:
                 listener(message)
             except Exception:  # noqa: BLE001  the boundary to foreign code; logged with its traceback
                 _LOG.exception("a listener failed on the message %r", message.text)
+
+
+def _fulfil(promise: Future[Runner], begin: Callable[[], Runner]) -> None:
+    try:
+        promise.set_result(begin())
+    except BaseException as error:  # noqa: BLE001  raised where the promise is waited for
+        promise.set_exception(error)
+
+
+def _end_begun(error: BaseException, begun: Future[Runner]) -> None:
+    if begun.exception() is None:
+        end_because_of(error, begun.result())

@@ -75,7 +75,7 @@ def test_the_framework_knows_no_codec_and_no_engine(repository: Path, library: s
         (r"\bO_NOFOLLOW\b", ["pipeline/sightline/graph/outputs.py"]),
         (
             r"\bthreading\.Thread\b|\(Thread\)",
-            ["pipeline/sightline/runtime/stage.py", "pipeline/sightline/runtime/supervise.py"],
+            ["pipeline/sightline/runtime/worker.py"],
         ),
     ],
     ids=["containers are opened", "queues", "output files are opened", "threads are started"],

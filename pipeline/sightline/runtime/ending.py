@@ -15,8 +15,8 @@ _LOG = logging.getLogger(__name__)
 
 def end(runner: Runner) -> Report:
     """Stop and wait for the end; when that is interrupted (Ctrl-C), drop what is under way."""
-    runner.stop()
     try:
+        runner.stop()
         return runner.wait()
     except KeyboardInterrupt as interrupt:
         runner.abort()

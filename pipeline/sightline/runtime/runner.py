@@ -118,7 +118,7 @@ class Runner:
     @property
     def running(self) -> bool:
         """Whether a stage still runs."""
-        return any(stage.is_alive() for stage in self._stages)
+        return any(stage.running for stage in self._stages)
 
     def wait(self) -> Report:
         """Wait for the end and return the report. Raises what went wrong. May be called again, from any thread."""
@@ -150,8 +150,7 @@ class Runner:
         for source in self._sources:
             source.stop()
         for source in self._sources:
-            source.join(max(0.0, deadline - time.monotonic()))
-            if source.is_alive():
+            if not source.wait(max(0.0, deadline - time.monotonic())):
                 text = "its input does not answer; it is closed when it does"
                 self._post(Message(MessageKind.WARNING, text, stream=source.statistics.stream.name))
 
@@ -179,10 +178,9 @@ class Runner:
 
     def _join(self, stage: StageThread) -> None:
         patience = _PATIENCE_AFTER_ABORT_SECONDS
-        while stage.is_alive() and patience > 0:
-            stage.join(_GLANCE_SECONDS)
+        while patience > 0 and not stage.wait(_GLANCE_SECONDS):
             patience -= _GLANCE_SECONDS if self._aborted else 0
-        if stage.is_alive():
+        if stage.running:
             steps = ", ".join(node.element_id for node in stage.stage.nodes)
             self._post(Message(MessageKind.WARNING, f"{steps}: did not stop, and is left behind with its outputs open"))
 

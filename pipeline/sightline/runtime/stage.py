@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import process_time_ns, thread_time_ns
@@ -15,6 +14,7 @@ from sightline.redaction import redact
 from sightline.runtime.link import Link
 from sightline.runtime.node import Node
 from sightline.runtime.parcel import Item, Parcel, StreamEnd
+from sightline.runtime.worker import Worker
 
 
 class Inlet(Protocol):
@@ -67,7 +67,7 @@ class Stage:
         return [*taps, self.outlet] if self.outlet is not None else taps
 
 
-class StageThread(threading.Thread):
+class StageThread(Worker):
     """Runs one stage until its inlet ends or something fails, then closes its operators and ends what it sends to.
 
     `on_error` is called with what failed, which is not raised again. When the thread has ended, `cpu_ns` is the CPU
@@ -75,7 +75,7 @@ class StageThread(threading.Thread):
     """
 
     def __init__(self, stage: Stage, *, clock: Clock, on_error: Callable[[BaseException], None]) -> None:
-        super().__init__(name=f"sightline-{stage.name}", daemon=True)
+        super().__init__(stage.name)
         self.stage = stage
         self.cpu_ns = 0
         self.ended_ns: int | None = None
@@ -84,10 +84,10 @@ class StageThread(threading.Thread):
         self._on_error = on_error
         self._streams: dict[Stream, None] = {}
 
-    def run(self) -> None:
-        """The thread's work."""
+    def work(self) -> None:
+        """Run the stage."""
         try:
-            self._work()
+            self._run_stage()
         except LinkClosed:
             pass
         except SightlineError as error:
@@ -114,7 +114,7 @@ class StageThread(threading.Thread):
         for link in stage.sends:
             link.end()
 
-    def _work(self) -> None:
+    def _run_stage(self) -> None:
         stage = self.stage
         while True:
             try:

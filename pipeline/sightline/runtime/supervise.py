@@ -16,6 +16,7 @@ from sightline.runtime.gather import Arrival
 from sightline.runtime.link import Link
 from sightline.runtime.pacing import Continuation, Pace, backoff_seconds
 from sightline.runtime.statistics import StreamStatistics
+from sightline.runtime.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Limits:
     duration_ns: int | None = None
 
 
-class SourceThread(threading.Thread):
+class SourceThread(Worker):
     """Owns one stream: builds a reader, sends its frames into the link, tries again when a live stream is lost."""
 
     def __init__(
@@ -40,7 +41,7 @@ class SourceThread(threading.Thread):
         statistics: StreamStatistics,
         limits: Limits,
     ) -> None:
-        super().__init__(name=f"sightline-{statistics.stream.name}", daemon=True)
+        super().__init__(statistics.stream.name)
         self._source = source
         self._site = site
         self._link = link
@@ -57,8 +58,8 @@ class SourceThread(threading.Thread):
         """Ask the thread to end after the frame it is at."""
         self._stopping.set()
 
-    def run(self) -> None:
-        """The thread's work."""
+    def work(self) -> None:
+        """Read the stream to its end."""
         statistics = self.statistics
         self._begun_ns = self._site.clock.monotonic_ns()
         try:

@@ -1,0 +1,233 @@
+"""Supervision of sources on a clock that is moved by hand: pacing, limits, attempts, time after a reconnection."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+
+from sightline.devices import Device
+from sightline.errors import StreamLost
+from sightline.graph import Message, MessageKind, Site, SourceElement, SourceReader
+from sightline.graph.site import SystemClock
+from sightline.media import Frame, Stream
+from sightline.runtime.gather import Arrival
+from sightline.runtime.link import Link
+from sightline.runtime.pacing import Continuation, Pace, backoff_seconds
+from sightline.runtime.statistics import StreamStatistics
+from sightline.runtime.supervise import Limits, SourceThread
+from sightline.testing import make_frames
+
+SECOND_NS = 1_000_000_000
+FRAME_NS = 40_000_000
+
+
+class Attempt(SourceElement):
+    """A stream of several attempts: so many frames each, then it is lost; after the last one it ends."""
+
+    name: ClassVar[str] = "attempt"
+
+    attempts: tuple[int, ...] = (5,)
+    camera: bool = False
+    first_pts_ns: int = 0
+    bad_close: bool = False
+
+    @property
+    def live(self) -> bool:
+        return self.camera
+
+    def build(self, site: Site, *, stream: Stream) -> SourceReader:
+        return _AttemptReader(self, stream)
+
+
+class _AttemptReader(SourceReader):
+    made = 0
+    asked = 0
+
+    def __init__(self, source: Attempt, stream: Stream) -> None:
+        self._source = source
+        self._stream = stream
+        self._number = type(self).made
+        type(self).made += 1
+
+    def frames(self) -> Iterator[Frame]:
+        surface = make_frames(1, size_wh=(16, 16))[0].surface
+        for index in range(self._source.attempts[self._number]):
+            type(self).asked += 1
+            yield Frame(self._stream, index, self._source.first_pts_ns + index * FRAME_NS, surface)
+        if self._number + 1 < len(self._source.attempts):
+            raise StreamLost("it went away")
+
+    def close(self) -> None:
+        if self._source.bad_close:
+            raise OSError("the socket is gone")
+
+
+class ManualClock(SystemClock):
+    """A clock that only waiting moves."""
+
+    now_ns = 1_000 * SECOND_NS
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+
+class ManualEvent:
+    """Stands for the event that a source waits for to stop: waiting moves the clock."""
+
+    def __init__(self, clock: ManualClock, *, stop_at: int | None = None) -> None:
+        self.waits_seconds: list[float] = []
+        self._clock = clock
+        self._stop_at = stop_at
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def wait(self, seconds: float) -> bool:
+        self.waits_seconds.append(round(seconds, 9))
+        self._clock.now_ns += round(seconds * SECOND_NS)
+        self._is_set = self._is_set or len(self.waits_seconds) == self._stop_at
+        return self._is_set
+
+
+class Bench:
+    """A source that runs in the test's own thread."""
+
+    def __init__(self, source: Attempt, *, limits: Limits = Limits(), stop_at: int | None = None) -> None:  # noqa: B008
+        _AttemptReader.made = _AttemptReader.asked = 0
+        self.clock = ManualClock()
+        self.event = ManualEvent(self.clock, stop_at=stop_at)
+        self.messages: list[Message] = []
+        self.link: Link[Arrival] = Link(1000)
+        self.statistics = StreamStatistics(Stream("cam", live=source.live))
+        site = Site(device=Device(), element_id="cam", clock=self.clock, post=self.messages.append)
+        thread = SourceThread(source, site=site, link=self.link, statistics=self.statistics, limits=limits)
+        thread._stopping = self.event  # type: ignore[assignment]
+        thread.work()
+        self.arrivals = [self.link.receive() for _ in range(self.link.depth)]
+
+    @property
+    def kinds(self) -> list[MessageKind]:
+        return [message.kind for message in self.messages]
+
+
+def test_in_real_time_each_frame_comes_when_its_time_has_come() -> None:
+    bench = Bench(Attempt(attempts=(5,), realtime=True, first_pts_ns=7 * SECOND_NS))
+
+    begun = bench.arrivals[0].at_ns
+    assert [arrival.at_ns - begun for arrival in bench.arrivals] == [number * FRAME_NS for number in range(5)]
+    assert begun == 1_000 * SECOND_NS
+
+
+def test_without_real_time_nothing_waits() -> None:
+    assert Bench(Attempt(attempts=(5,))).event.waits_seconds == []
+
+
+def test_a_stop_ends_the_wait_for_a_frame_and_the_frame_is_not_counted() -> None:
+    bench = Bench(Attempt(attempts=(5,), realtime=True), stop_at=2)
+
+    assert (bench.statistics.received, len(bench.arrivals)) == (2, 2)
+
+
+def test_what_is_late_is_not_held_back() -> None:
+    pace = Pace()
+
+    waits = [pace.wait_ns(pts, now_ns=now) for pts, now in ((100, 1000), (200, 1050), (300, 1250), (400, 1251))]
+
+    assert waits == [0, 50, 0, 49]
+
+
+@pytest.mark.parametrize("frames", [0, 1, 3, 5])
+def test_a_limit_of_frames_is_exact_and_asks_for_none_beyond(frames: int) -> None:
+    bench = Bench(Attempt(attempts=(5,)), limits=Limits(frames=frames))
+
+    assert (bench.statistics.received, _AttemptReader.asked) == (frames, frames)
+
+
+def test_a_limit_of_frames_counts_over_all_attempts() -> None:
+    bench = Bench(Attempt(attempts=(5, 5, 5), camera=True), limits=Limits(frames=12))
+
+    assert [arrival.frame.index for arrival in bench.arrivals] == list(range(12))
+
+
+def test_a_duration_is_of_the_streams_own_time() -> None:
+    bench = Bench(Attempt(attempts=(50,), first_pts_ns=7 * SECOND_NS), limits=Limits(duration_ns=10 * FRAME_NS))
+
+    assert bench.statistics.received == 10
+
+
+def test_time_goes_on_after_a_reconnection_by_what_the_clock_says() -> None:
+    bench = Bench(Attempt(attempts=(2, 2), camera=True))
+
+    pause_ns = round(bench.event.waits_seconds[0] * SECOND_NS)
+    times = [arrival.frame.pts_ns for arrival in bench.arrivals]
+    assert times == [0, FRAME_NS, FRAME_NS + pause_ns, 2 * FRAME_NS + pause_ns]
+
+
+def test_time_rises_although_the_clock_stands_still() -> None:
+    moved = Continuation()
+    moved.begin(index=0, pts_ns=500, now_ns=9)
+    moved.note(500, now_ns=9)
+
+    moved.begin(index=1, pts_ns=0, now_ns=9)
+
+    assert 0 + moved.shift_ns == 501
+
+
+def test_an_attempt_without_frames_waits_longer_and_one_with_frames_starts_again() -> None:
+    bench = Bench(Attempt(attempts=(1, 0, 0, 0, 0, 1, 1), camera=True))
+
+    assert bench.event.waits_seconds == [0.1, 0.2, 0.4, 0.5, 0.5, 0.1]
+    assert bench.statistics.reconnects == 2
+
+
+def test_a_loss_is_told_and_its_repeats_are_not() -> None:
+    bench = Bench(Attempt(attempts=(1, 0, 0, 0, 0, 0), camera=True))
+
+    assert bench.kinds.count(MessageKind.STREAM_LOST) == 2
+
+
+def test_waits_double_to_half_a_second_stay_there_for_ten_seconds_and_grow_to_thirty() -> None:
+    jitter = random.Random(1)
+    waits = [backoff_seconds(attempt, jitter=jitter) for attempt in range(40)]
+
+    assert waits[:4] == [0.1, 0.2, 0.4, 0.5]
+    assert waits[3:21] == [0.5] * 18
+    assert waits[21] < waits[22] < waits[23] < waits[24]
+    assert all(22.5 <= wait <= 30 for wait in waits[27:])
+    assert len(set(waits[27:])) > 1
+
+
+def test_attempts_never_end() -> None:
+    assert backoff_seconds(10**9) <= 30
+
+
+def test_stopping_ends_the_wait_for_the_next_attempt() -> None:
+    bench = Bench(Attempt(attempts=(1, 1, 1), camera=True), stop_at=1)
+
+    assert (bench.statistics.received, bench.statistics.state) == (1, "ended")
+
+
+def test_a_file_that_breaks_off_is_not_tried_again() -> None:
+    bench = Bench(Attempt(attempts=(2, 2)))
+
+    assert (bench.statistics.state, bench.statistics.error, bench.statistics.received) == ("failed", "it went away", 2)
+
+
+def test_trouble_while_closing_is_told_and_does_not_fail_the_stream() -> None:
+    bench = Bench(Attempt(attempts=(2,), bad_close=True))
+
+    assert bench.statistics.state == "ended"
+    assert [message.text for message in bench.messages if message.kind is MessageKind.WARNING] == [
+        "closing the input failed: OSError: the socket is gone"
+    ]
+
+
+def test_trouble_while_closing_does_not_keep_a_camera_from_being_tried_again() -> None:
+    assert Bench(Attempt(attempts=(2, 2), camera=True, bad_close=True)).statistics.received == 4
