@@ -53,7 +53,9 @@ def command(
     if quiet and verbose:
         raise click.UsageError("--quiet and --verbose can not be given together.")
     _check_report_path(report_path)
+    from sightline.cli.summary import summary
     from sightline.config import load_description
+    from sightline.errors import SightlineError
     from sightline.graph.outputs import Outputs
     from sightline.pipeline import Pipeline
 
@@ -62,9 +64,14 @@ def command(
     root = None if output_root is None else output_root.absolute()
     description = load_description(config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
     pipeline = Pipeline.from_description(description, outputs=root)
-    report, interrupted = _watched(pipeline, frames=frames, duration_ns=duration, quiet=quiet)
-    if report is not None:
-        _finish(report, report_path, quiet=quiet)
+    try:
+        report, interrupted = _watched(pipeline, frames=frames, duration_ns=duration, quiet=quiet)
+    except SightlineError:
+        _write(pipeline.report, report_path)
+        raise
+    if report is not None and not quiet:
+        click.echo(summary(report.to_json()), err=True)
+    _write(pipeline.report, report_path)
     if interrupted:
         return _INTERRUPTED
     return _FAILED if report is None or report.failed_streams else 0
@@ -104,17 +111,17 @@ def _check_report_path(path: str | None) -> None:
         raise click.BadParameter(f"{path} can not be written: permission denied.", param_hint="--report")
 
 
-def _finish(report: Report, path: str | None, *, quiet: bool) -> None:
-    from sightline.cli.summary import summary
+def _write(report: Report | None, path: str | None) -> None:
+    """Write the report where it is wanted; there is one also of a run that failed, once it had begun."""
     from sightline.graph.outputs import output_error
 
-    plain = report.to_json()
-    if not quiet:
-        click.echo(summary(plain), err=True)
+    if report is None or path is None:
+        return
+    text = json.dumps(report.to_json(), indent=2)
     if path == "-":
-        click.echo(json.dumps(plain, indent=2))
-    elif path is not None:
-        try:
-            Path(path).write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise output_error(Path(path), error, doing="write") from error
+        click.echo(text)
+        return
+    try:
+        Path(path).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise output_error(Path(path), error, doing="write") from error

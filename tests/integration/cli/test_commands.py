@@ -75,6 +75,25 @@ def test_run_writes_the_report(sightline: Sightline, folder: Path) -> None:
     assert report["outputs"] == [str(folder / "out" / "cam.jsonl")]
 
 
+def test_run_writes_the_report_when_no_stream_could_be_read(sightline: Sightline, folder: Path) -> None:
+    (folder / "text.mp4").write_text("no video")
+
+    sightline("run", "street.yaml", "--source", "cam=text.mp4", "--report", "report.json")
+
+    assert json.loads((folder / "report.json").read_text())["streams"]["cam"]["state"] == "failed"
+
+
+def test_run_writes_the_report_when_a_step_failed(sightline: Sightline, folder: Path) -> None:
+    (folder / "steps.py").write_text("def fail(batch):\n    raise ValueError('no')\n")
+    failing = "sources: {cam: {pattern: moving, size: [64, 48], frames: 20}}\npipeline: [{apply: 'steps.py:fail'}]\n"
+    (folder / "failing.yaml").write_text(failing)
+
+    run = sightline("run", "failing.yaml", "--report", "report.json")
+
+    assert run.returncode == 1
+    assert json.loads((folder / "report.json").read_text())["frames"] == 0
+
+
 def test_run_prints_the_report_alone_on_standard_output(sightline: Sightline) -> None:
     assert json.loads(sightline("run", "street.yaml", "--report", "-").stdout)["frames"] == 20
 
