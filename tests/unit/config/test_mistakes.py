@@ -162,7 +162,7 @@ STEPS_AND_OPTIONS = {
     ),
     "neither of two kinds": (
         f"{GATE}pipeline: [detect: {{model: street.onnx, labels: 5}}]\n",
-        "detect.labels: must be the name of a file, or a list",
+        "detect.labels: must be a list, or the name of a file",
     ),
     "no list": (f"{GATE}pipeline: [detect: {{model: street.onnx, streams: gate}}]\n", "detect.streams: must be a list"),
     "yes is no truth": (
