@@ -24,6 +24,7 @@ class Synthetic(SourceElement):
     unreadable_at: int | None = None
     lost_at: int | None = None
     broken_at: int | None = None
+    damaged_at: int | None = None
 
     @property
     def live(self) -> bool:
@@ -54,7 +55,8 @@ class SyntheticReader(SourceReader):
                 raise StreamLost("the camera went away")
             if index == self._source.broken_at:
                 raise ZeroDivisionError("a fault of the reader")
-            yield Frame(self._stream, index, index * 40_000_000, surface)
+            damaged = index == self._source.damaged_at
+            yield Frame(self._stream, index, index * 40_000_000, surface, damaged=damaged)
             index += 1
 
     def close(self) -> None:
@@ -180,3 +182,18 @@ class _Remarker(Operator):
 
     def process(self, batch: Batch) -> Batch:
         return batch.with_events([Event("remark", self._rule, row) for row in range(len(batch))])
+
+
+class Gated(Element):
+    """Its operator is built when `gate` is open."""
+
+    name: ClassVar[str] = "gated"
+
+    gate: Callable[[], object]
+    error: Callable[[], Exception] | None = None
+
+    def build(self, site: Site) -> Operator:
+        self.gate()
+        if self.error is not None:
+            raise self.error()
+        return _Remarker("gated")

@@ -27,14 +27,16 @@ class ManualClock(SystemClock):
 class Bench:
     """A gather with links that are filled by hand."""
 
-    def __init__(self, *names: str, size: int, timeout_ns: int = 40_000_000) -> None:
+    def __init__(
+        self, *names: str, size: int, timeout_ns: int = 40_000_000, capacity: int = 100, cameras: tuple[str, ...] = ()
+    ) -> None:
         self.clock = ManualClock()
         self.gather = Gather(size=size, timeout_ns=timeout_ns, clock=self.clock)
         self.links: dict[str, Link[Arrival]] = {
             name: self.gather.add(
                 Stream(name),
-                capacity=100,
-                policy=LinkPolicy.BLOCK,
+                capacity=capacity,
+                policy=LinkPolicy.LATEST if name in cameras else LinkPolicy.BLOCK,
                 on_drop=lambda arrival, reason: None,
             )
             for name in names
@@ -84,6 +86,27 @@ def test_a_batch_waits_for_more_while_its_time_is_not_over() -> None:
     late.join(10)
 
     assert sorted(batch) == [("a", 0), ("b", 0)]
+
+
+def test_a_batch_that_full_links_of_files_keep_from_growing_leaves_at_once() -> None:
+    bench = Bench("a", "camera", size=8, timeout_ns=3_600_000_000_000, capacity=2, cameras=("camera",))
+    bench.put("a", 2)
+
+    assert bench.batch() == [("a", 0), ("a", 1)]
+
+
+def test_a_batch_leaves_before_a_camera_must_drop_a_frame() -> None:
+    bench = Bench("file", "camera", size=8, timeout_ns=3_600_000_000_000, capacity=2, cameras=("camera",))
+    bench.put("camera", 2)
+
+    assert bench.batch() == [("camera", 0), ("camera", 1)]
+
+
+def test_a_stream_without_frames_ends_all_the_same() -> None:
+    bench = Bench("empty", size=1)
+    bench.links["empty"].end()
+
+    assert bench.gather.receive() == StreamEnd(Stream("empty"))
 
 
 def test_the_end_of_a_stream_follows_its_last_frame() -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from sightline.media import Batch, Event, Objects, Origin, Overlay
-from sightline.runtime.join import mark_inherited, merge_branches
+from sightline.errors import EndOfLink
+from sightline.media import Batch, Event, Objects, Origin, Overlay, Stream
+from sightline.runtime.join import Join, mark_inherited, merge_branches
+from sightline.runtime.link import Link
+from sightline.runtime.parcel import Item, Parcel, StreamEnd
 from sightline.testing import make_frames
 
 ORIGIN = Origin("detect-1", ("car", "person"))
@@ -86,3 +90,60 @@ def test_events_and_overlays_of_all_branches_are_kept_once() -> None:
 
     assert [event.rule for event in merged.events] == ["before", "two", "one"]
     assert merged.overlays == ((overlay,), ())
+
+
+def parcel() -> Parcel:
+    batch = Batch(tuple(make_frames(1)))
+    return Parcel(batch.frames, (0,), batch)
+
+
+def join_of(trunk: list[Item], branch: list[Item]) -> tuple[Join, list[Parcel]]:
+    lost: list[Parcel] = []
+    links: list[Link[Item]] = [Link(10), Link(10)]
+    for link, items in zip(links, (trunk, branch), strict=True):
+        for item in items:
+            link.send(item)
+        link.end()
+    return Join(links[0], links[1:], on_lost=lost.append), lost
+
+
+def test_a_branch_that_left_a_parcel_out_ends_the_join_and_the_parcel_is_lost() -> None:
+    first, second = parcel(), parcel()
+    join, lost = join_of([first, second], [second])
+
+    with pytest.raises(EndOfLink):
+        join.receive()
+
+    assert lost == [first]
+
+
+def test_a_branch_that_ended_a_stream_early_ends_the_join() -> None:
+    first = parcel()
+    join, lost = join_of([first], [StreamEnd(Stream("cam"))])
+
+    with pytest.raises(EndOfLink):
+        join.receive()
+
+    assert lost == [first]
+
+
+def test_the_end_of_a_stream_passes_when_every_branch_has_it() -> None:
+    mark = StreamEnd(Stream("cam"))
+    join, _ = join_of([mark], [mark])
+
+    assert join.receive() == mark
+
+
+class Failing:
+    def result(self) -> Batch:
+        raise ValueError("no result")
+
+
+def test_a_parcel_that_can_not_be_merged_is_lost() -> None:
+    base = parcel()
+    join, lost = join_of([base], [Parcel(base.frames, (0,), Failing())])
+
+    with pytest.raises(ValueError, match="no result"):
+        join.receive()
+
+    assert lost == [base]

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from sightline.errors import EndOfLink, LinkClosed
-from sightline.runtime.link import Link, LinkPolicy
+from sightline.runtime.link import DropReason, Link, LinkPolicy
 
 
 def test_items_come_out_in_the_order_they_went_in() -> None:
@@ -54,6 +54,37 @@ def test_a_latest_link_lets_the_oldest_give_way() -> None:
         link.send(number)
 
     assert (dropped, [link.receive(), link.receive()]) == ([0, 1, 2], [3, 4])
+
+
+def test_a_drop_tells_its_reason() -> None:
+    reasons: list[DropReason] = []
+    link: Link[int] = Link(1, policy=LinkPolicy.LATEST, on_drop=lambda item, reason: reasons.append(reason))
+    link.send(1)
+    link.send(2)
+    link.close()
+
+    assert reasons == [DropReason.OVERLOADED, DropReason.STOPPED]
+
+
+def test_what_comes_after_the_end_pushes_nothing_out() -> None:
+    link: Link[int] = Link(1, policy=LinkPolicy.LATEST)
+    link.send(1)
+    link.end()
+
+    with pytest.raises(LinkClosed):
+        link.send(2)
+
+    assert link.receive() == 1
+
+
+def test_on_ready_is_called_for_items_and_for_the_end() -> None:
+    calls: list[None] = []
+    link: Link[int] = Link(2, on_ready=lambda: calls.append(None))
+
+    link.send(1)
+    link.end()
+
+    assert len(calls) == 2
 
 
 def test_every_item_sent_is_received_or_dropped() -> None:

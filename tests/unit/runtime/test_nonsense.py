@@ -10,8 +10,9 @@ import pytest
 
 from sightline.errors import OperatorError
 from sightline.graph import Element, Message, MessageKind, Operator, Pending, Site, Threading
-from sightline.media import Batch
+from sightline.media import Batch, Objects, Origin
 from sightline.runtime.supervise import Limits
+from sightline.testing import make_frames
 from tests.unit.runtime.elements import Synthetic, Tallied, Tally
 from tests.unit.runtime.test_runner import make_runner, run
 
@@ -53,6 +54,12 @@ def interrupt(batch: Batch) -> object:
     raise KeyboardInterrupt
 
 
+def one_object_on(*, frame: int) -> Objects:
+    return Objects.from_columns(
+        frame=[frame], xyxy=[[0, 0, 1, 1]], confidence=[1], class_id=[0], source=Origin("odd-1", ("thing",))
+    )
+
+
 ANSWERS: dict[str, tuple[Callable[[Batch], object], str]] = {
     "None": (lambda batch: None, "it returned None, not a Batch or a Pending"),
     "a text": (lambda batch: "done", "it returned a str, not a Batch or a Pending"),
@@ -61,6 +68,18 @@ ANSWERS: dict[str, tuple[Callable[[Batch], object], str]] = {
     "a pending None": (lambda batch: _Later(None), "its pending result is None, not a Batch"),
     "a pending text": (lambda batch: _Later("x"), "its pending result is a str, not a Batch"),
     "frames left out later": (lambda batch: _Later(Batch(frames=())), "it was given 1 frames and returned 0"),
+    "another frame": (
+        lambda batch: Batch(tuple(make_frames(2, stream="cam")[1:])),
+        "it returned frame 1 of stream 'cam' in the place of frame 0 of stream 'cam'",
+    ),
+    "a frame of another stream": (
+        lambda batch: Batch(tuple(make_frames(1, stream="yard"))),
+        "it returned frame 0 of stream 'yard' in the place of frame 0 of stream 'cam'",
+    ),
+    "objects on no frame": (
+        lambda batch: batch.with_objects(one_object_on(frame=3)),
+        "its objects are on frames 3 to 3 of a batch of 1",
+    ),
     "an exit": (leave, "SystemExit: 3"),
     "an interrupt": (interrupt, "KeyboardInterrupt"),
 }

@@ -14,6 +14,7 @@ from sightline.graph.site import SystemClock
 from sightline.runtime.report import Report
 from sightline.runtime.runner import Runner
 from sightline.runtime.supervise import Limits
+from sightline.testing import assert_accounted
 from tests.unit.runtime.elements import Find, Held, Hold, Remark, Synthetic, SyntheticReader, Tallied, Tally
 
 
@@ -57,11 +58,6 @@ def run(runner: Runner) -> Report:
     return runner.wait()
 
 
-def assert_every_frame_is_accounted_for(report: Report) -> None:
-    for stream in report.streams:
-        assert stream.received == stream.processed + sum(stream.dropped.values())
-
-
 @pytest.mark.parametrize("size", [None, 1, 4, 16])
 def test_every_frame_of_every_stream_passes_once_and_in_order(size: int | None) -> None:
     sources = {name: Synthetic(frames=30) for name in ("a", "b", "c")}
@@ -71,7 +67,7 @@ def test_every_frame_of_every_stream_passes_once_and_in_order(size: int | None) 
     for name in sources:
         assert [index for stream, index in Tallied.built["tally-1"].frames if stream == name] == list(range(30))
     assert report.frames == 90
-    assert_every_frame_is_accounted_for(report)
+    assert_accounted(report)
 
 
 def test_an_operator_is_entered_by_one_thread_only() -> None:
@@ -163,7 +159,7 @@ def test_a_stream_that_can_not_be_read_leaves_the_others_alone() -> None:
     assert failed == {"bad": "there is no video in it", "faulty": "ZeroDivisionError: a fault of the reader"}
     assert report.failed_streams == ("bad", "faulty")
     assert report.frames == 23
-    assert_every_frame_is_accounted_for(report)
+    assert_accounted(report)
 
 
 def test_when_no_stream_can_be_read_the_run_fails() -> None:
@@ -182,7 +178,7 @@ def test_a_lost_camera_is_tried_again_and_its_frames_are_numbered_on() -> None:
     assert indices == sorted(set(indices))
     assert report.streams[0].received == 12
     assert report.streams[0].reconnects == 2
-    assert_every_frame_is_accounted_for(report)
+    assert_accounted(report)
 
 
 def test_limits_are_per_stream() -> None:
@@ -208,7 +204,7 @@ def test_stop_finishes_what_is_under_way_and_closes() -> None:
     report = runner.wait()
 
     assert Tallied.built["tally-1"].ended == ["a"]
-    assert_every_frame_is_accounted_for(report)
+    assert_accounted(report, stopped=True)
 
 
 def test_abort_ends_although_a_sink_is_stuck() -> None:
@@ -222,7 +218,7 @@ def test_abort_ends_although_a_sink_is_stuck() -> None:
     report = runner.wait()
 
     assert Tallied.built["tally-1"].closed == 1
-    assert_every_frame_is_accounted_for(report)
+    assert_accounted(report, stopped=True)
 
 
 def test_a_slow_consumer_makes_a_camera_drop_and_the_drops_are_counted() -> None:
@@ -235,7 +231,16 @@ def test_a_slow_consumer_makes_a_camera_drop_and_the_drops_are_counted() -> None
     report = runner.wait()
 
     assert report.streams[0].dropped["overloaded"] > 100
-    assert_every_frame_is_accounted_for(report)
+    assert_accounted(report)
+
+
+def test_a_damaged_frame_goes_all_the_way_and_has_a_counter_of_its_own() -> None:
+    report = run(make_runner([Tally()], sources={"cam": Synthetic(frames=10, damaged_at=3)}))
+
+    (stream,) = report.streams
+    assert (stream.received, stream.processed, stream.damaged, stream.finished) == (10, 9, 1, 10)
+    assert report.frames == len(Tallied.built["tally-1"].frames) == 10
+    assert_accounted(report)
 
 
 def test_a_slow_consumer_makes_a_file_wait_and_nothing_is_lost() -> None:
