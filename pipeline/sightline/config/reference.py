@@ -133,7 +133,9 @@ def type_text(schema: Schema, definitions: Schema) -> str:
     if "anyOf" in schema or "oneOf" in schema:
         alternatives = schema.get("anyOf") or schema.get("oneOf") or ()
         words = [type_text(one, definitions) for one in alternatives if one.get("type") != "null"]
-        return " | ".join(dict.fromkeys(words)) or "nothing"
+        return (
+            " | ".join(sorted(set(words))) or "nothing"
+        )  # the order of a union depends on which module wrote it first
     if "enum" in schema or "const" in schema:
         return " | ".join(str(word) for word in schema.get("enum", [schema.get("const")]))
     if "unit" in schema:

@@ -72,7 +72,8 @@ class Validator:
         wrong = [error for error in group if error["type"] not in ("extra_forbidden", "missing")]
         wrong += [error for error in group if error["type"] == "missing" and _is_entry(error)][-1:]
         meant = [error for error in wrong if error["type"] not in WRONG_KIND] or wrong
-        messages = list(dict.fromkeys(self._message(error, value) for error in meant))
+        # Sorted, because the order of a union depends on which module wrote it first.
+        messages = sorted({self._message(error, value) for error in meant})
         if messages:
             first, *others = messages
             text = first + "".join(f", or {other.removeprefix('must be ')}" for other in others)

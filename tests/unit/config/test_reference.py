@@ -30,7 +30,7 @@ def test_types_are_a_few_words_with_their_limits() -> None:
         "confidence": "number 0..1",
         "every": "integer >= 1",
         "fit": "letterbox | stretch",
-        "labels": "list of string | file",
+        "labels": "file | list of string",
         "mean": "[number, number, number]",
         "id": "string",
         "streams": "list of string",
