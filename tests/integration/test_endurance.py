@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from sightline import Pipeline
+from sightline.testing import FrameOrder, assert_accounted
 from tests.unit.infer_detect.tiny import write_detector
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -48,7 +49,7 @@ def test_two_hundred_pipelines_leave_nothing_behind(repository: Path, tmp_path: 
     model = write_detector(tmp_path / "tiny.onnx")
 
     def run_once() -> None:
-        Pipeline(sources={"a": clip(repository)}, steps=steps(model, tmp_path)).run(frames=3)
+        assert_accounted(Pipeline(sources={"a": clip(repository)}, steps=steps(model, tmp_path)).run(frames=3))
 
     for _ in range(20):
         run_once()
@@ -71,7 +72,8 @@ def test_memory_is_flat_over_twenty_thousand_frames(repository: Path, tmp_path: 
             {"jsonl": {"path": str(tmp_path / "{stream}.jsonl")}},
         ],
     )
-    memory: list[float] = []
+    order, memory = FrameOrder(), list[float]()
+    pipeline.probe("jsonl-1", order)
     for number, _ in enumerate(pipeline):
         if number >= 20_000:
             break
@@ -79,3 +81,6 @@ def test_memory_is_flat_over_twenty_thousand_frames(repository: Path, tmp_path: 
             memory.append(resident_mib())
 
     assert slope_per_step(memory) * len(memory) < 10
+    assert pipeline.report is not None
+    assert_accounted(pipeline.report, stopped=True)
+    order.check(pipeline.report)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sightline import Pipeline
+from sightline.testing import FrameOrder, assert_accounted
 
 CLIPS = ["street-cars-640x360.mp4", "crowd-faces-800x450.mp4"]
 
@@ -51,7 +52,11 @@ def detect_track_and_write(shared_data: Path, folder: Path, *, clips: list[str],
         batch={"size": size},
         outputs=folder,
     )
-    pipeline.run(frames=60)
+    order = FrameOrder()
+    pipeline.probe("jsonl-1", order)
+    report = pipeline.run(frames=60)
+    assert_accounted(report)
+    order.check(report)
     return {clip: (folder / f"{clip}.jsonl").read_bytes() for clip in clips}
 
 

@@ -8,6 +8,7 @@ import pytest
 from benchmarks.mot_scores import read_mot, read_sequence, score
 
 from sightline import Pipeline
+from sightline.testing import assert_accounted
 
 # The best public ByteTrack on each sequence: see docs/benchmarks/tracking.md.
 BEST_PUBLIC = {
@@ -23,7 +24,7 @@ def test_public_detections_through_replay_track_and_mot(shared_data: Path, tmp_p
     sequence = read_sequence(folder)
     picture = {"pattern": "solid", "size": [1280, 720], "frames": sequence.frame_count, "fps": sequence.fps}
 
-    Pipeline(
+    report = Pipeline(
         sources={"seq": picture},
         steps=[
             {"replay": {"path": str(folder / "det.txt"), "format": "mot", "label": "thing"}},
@@ -32,6 +33,7 @@ def test_public_detections_through_replay_track_and_mot(shared_data: Path, tmp_p
         ],
         outputs=tmp_path,
     ).run()
+    assert_accounted(report)
 
     tracks = read_mot(tmp_path / "tracks.txt")
     scores = score(tracks, truth=sequence.truth, frames=range(1, sequence.frame_count + 1))
