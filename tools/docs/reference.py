@@ -11,8 +11,8 @@ PACKAGE = "sightline"
 
 HEAD = """# Elements and sources
 
-Made from the code by `python -m tools.docs`; `sightline elements NAME` shows the same page for what is installed on your machine.
-Every step also takes `id` and `streams`.
+Made from the code by `python -m tools.docs`; `sightline elements NAME` shows the same page for what is installed on
+your machine. Every step also takes `id` and `streams`.
 """
 
 
