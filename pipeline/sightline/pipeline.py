@@ -231,11 +231,11 @@ class Pipeline:
             async for batch in feed.batches():
                 for frame in batch:
                     yield frame
+            await asyncio.shield(loop.run_in_executor(None, end, runner))
         except BaseException as error:
             feed.link.close()
             await asyncio.shield(loop.run_in_executor(None, _end_begun, error, begun))
             raise
-        await asyncio.to_thread(end, runner)
 
     def _begin(self, limits: Limits, *, consumer: Link[Item] | None) -> Runner:
         with self._lock:

@@ -40,5 +40,5 @@ def _noting(error: BaseException) -> Iterator[None]:
     except SightlineError as failure:
         if isinstance(error, GeneratorExit):
             _LOG.error("the pipeline failed after its loop was left: %s", failure)
-        else:
+        elif failure is not error:
             error.add_note(f"the pipeline failed as well: {failure}")

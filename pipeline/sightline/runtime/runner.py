@@ -128,8 +128,6 @@ class Runner:
             report = self.report = self.report or self._conclude()
         if self._error is not None:
             raise self._error
-        if report.streams and len(report.failed_streams) == len(report.streams):
-            raise StreamError("; ".join(f"stream {s.stream.name!r}: {s.error}" for s in report.streams))
         return report
 
     def status(self) -> tuple[StreamStatus, ...]:
@@ -141,6 +139,8 @@ class Runner:
         self._part_from_sources()
         totals = {node.element_id: self._totals(node) for stage in self._stages for node in stage.stage.nodes}
         report = self._make_report(totals)
+        if self._error is None and report.streams and len(report.failed_streams) == len(report.streams):
+            self._error = StreamError("; ".join(f"stream {s.stream.name!r}: {s.error}" for s in report.streams))
         self._post(Message(MessageKind.STOPPED, f"stopped after {report.frames} frames"))
         return report
 
