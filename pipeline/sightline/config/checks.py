@@ -1,4 +1,4 @@
-"""What can be told of a whole pipeline before anything runs: streams, ids, files, devices, who needs what of whom."""
+"""What can be told of a whole pipeline before anything runs: streams, ids, files, devices, needs, labels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sightline.config.capabilities import unmet_needs
 from sightline.config.files import file_problems
+from sightline.config.labels import unknown_labels
 from sightline.config.nodes import Node, Scalar, walk
 from sightline.config.problems import Key, LocatedProblem, Place, allowed
 from sightline.config.steps import UnreadStep
@@ -53,6 +54,7 @@ def problems_of(
     ]
     found += [*file_problems(description, elements, outputs)]
     found += [*unmet_needs(description.steps, streams=context.streams, registry=registry)]
+    found += [*unknown_labels(description.steps, streams=context.streams)]
     seen = {key for key, _ in found}
     for key, element in elements:
         found += [one for one in _own(element, key, context) if one[0] not in seen]

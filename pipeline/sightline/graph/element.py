@@ -91,6 +91,20 @@ class Element(BaseModel):
         """What this step gives as it is configured: `gives`, and what an option of it adds."""
         return self.gives
 
+    def found_labels(self) -> frozenset[str] | None:
+        """Labels of the objects that this step can add or rename; None when nobody can tell before it runs.
+
+        Cheap, and never raises: None where files can not be read. A step that gives objects and does not say is None.
+        """
+        return None if Capability.OBJECTS in self.provided() else frozenset()
+
+    def wanted_labels(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
+        """Labels that options of this step name, each with its path below the element.
+
+        A label that no step before it finds is a mistake, told before anything runs.
+        """
+        return ()
+
     def build(self, site: Site) -> Operator:
         """Make the operator for this site. Raises a SightlineError when a part is missing."""
         raise NotImplementedError

@@ -126,6 +126,15 @@ class Detect(Element):
             ]
         return problems
 
+    def found_labels(self) -> frozenset[str] | None:
+        """The labels of the model, those of `classes` only when they are given; None for a model without labels."""
+        from sightline_plugins.infer.detection_plan import plan_detection
+
+        plan, _ = plan_detection(self)
+        if plan is None or not plan.labels:
+            return None
+        return frozenset(plan.labels if self.classes is None else self.classes)
+
     def build(self, site: Site) -> Operator:
         """Load the model. Raises ModelError or ConfigurationError."""
         from sightline_plugins.infer.detection_plan import plan_detection

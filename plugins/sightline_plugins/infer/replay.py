@@ -15,7 +15,7 @@ from sightline.graph.fields import Fraction
 from sightline.graph.outputs import safe_name
 from sightline.graph.streams import matching
 from sightline.media import Batch, Objects, Stream
-from sightline_plugins.infer.recorded_formats import RecordedFormat, read_recording
+from sightline_plugins.infer.recorded_formats import UNLABELLED, RecordedFormat, read_recording
 from sightline_plugins.infer.recording import Recording
 
 
@@ -50,6 +50,13 @@ class Replay(Element):
     def provided(self) -> frozenset[Capability]:
         """Objects, and tracks when ids are taken over."""
         return self.gives | {Capability.TRACKS} if self.ids else self.gives
+
+    def found_labels(self) -> frozenset[str] | None:
+        """The label given, or that of MOT text; None for recordings that bring their own."""
+        if self.label is not None:
+            return frozenset((self.label,))
+        is_mot = self.file_format == "mot" and self.path.suffix == ".txt"
+        return frozenset((UNLABELLED,)) if is_mot else None
 
     def path_for(self, stream: str) -> Path:
         """The recording of a stream."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Self
 
@@ -102,6 +102,12 @@ class Lines(Element):
             ]
             require_fractions("lines", places)
         return self
+
+    def wanted_labels(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """The classes of each line."""
+        for name, line in self.lines.items():
+            for number, label in enumerate(line.classes or ()):
+                yield (name, "classes", number), label
 
     def build(self, site: Site) -> LineRule:
         """Make the operator."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
@@ -102,6 +102,12 @@ class Zones(Element):
             ]
             require_fractions("zones", places)
         return self
+
+    def wanted_labels(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """The classes of each zone."""
+        for name, zone in self.zones.items():
+            for number, label in enumerate(zone.classes or ()):
+                yield (name, "classes", number), label
 
     def build(self, site: Site) -> ZoneRule:
         """Make the operator."""

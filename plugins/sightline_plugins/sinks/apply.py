@@ -45,6 +45,10 @@ class Apply(Element):
         except ConfigurationError as error:
             yield Problem(str(error), ("function",))
 
+    def found_labels(self) -> frozenset[str] | None:
+        """None: the function may add objects and rename classes."""
+        return None
+
     def build(self, site: Site) -> ApplyOperator:
         """Import the function. Raises ConfigurationError."""
         return ApplyOperator(cast("BatchFunction", load_function(self.function)), reference=self.function, site=site)

@@ -68,6 +68,11 @@ FILES = {
     "polygon of two points": wrong(
         steps(f"{TRACKED}, {{zones: {{g: {{polygon: [[0, 0], [1, 1]]}}}}}}"), "zones.g.polygon: must have at least 3"
     ),
+    "class that nothing finds": wrong(
+        steps(f"{TRACKED}, {{lines: {{g: {{from: [0, 0], to: [1, 1], classes: [carr]}}}}}}"),
+        f"{CONFIG}:2:120: pipeline.2.lines.g.classes.0: no step before it finds 'carr'",
+        "did you mean 'car'? They find: car",
+    ),
     "streams that match nothing": wrong(
         steps("{jsonl: {path: out/a.jsonl, streams: [gate]}}"), "jsonl.streams.0: no stream matches 'gate'", "cam"
     ),

@@ -183,3 +183,18 @@ def test_a_folder_without_labels_is_a_problem(tmp_path: Path) -> None:
     context = CheckContext(device=Device(), streams=("gate",), outputs=Outputs(tmp_path))
     (problem,) = Replay(path=tmp_path).check(context)
     assert "holds no .txt file" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"path": "det.txt", "label": "car"}, {"car"}),
+        ({"path": "det.txt", "format": "mot"}, {"object"}),
+        ({"path": "det.txt"}, None),
+        ({"path": "det.jsonl", "format": "jsonl"}, None),
+    ],
+)
+def test_labels_are_told_where_they_do_not_depend_on_the_recording(
+    options: dict[str, str], found: set[str] | None
+) -> None:
+    assert Replay.model_validate(options).found_labels() == found

@@ -155,3 +155,23 @@ def test_an_option_wins_over_the_card_and_the_card_over_the_family(model: Path) 
     assert plan is not None
     assert (plan.preprocessing.color, plan.preprocessing.scale, plan.preprocessing.fit) == ("rgb", (3.0,), "stretch")
     assert (plan.nms.iou, plan.nms.agnostic, plan.confidence) == (0.6, True, 0.7)
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [({"labels": LABELS}, set(LABELS)), ({"labels": LABELS, "classes": ["pink"]}, {"pink"}), ({}, None)],
+)
+def test_labels_that_can_be_found_are_told_before_anything_runs(
+    model: Path, options: dict[str, Any], found: set[str] | None
+) -> None:
+    assert Detect.model_validate({"model": model} | options).found_labels() == found
+
+
+def test_labels_of_the_model_file_are_told(tmp_path: Path) -> None:
+    path = write_detector(tmp_path / "named.onnx", metadata={"names": str(dict(enumerate(LABELS)))})
+
+    assert Detect(model=path).found_labels() == frozenset(LABELS)
+
+
+def test_nobody_can_tell_the_labels_of_a_model_that_is_not_there(tmp_path: Path) -> None:
+    assert Detect(model=tmp_path / "none.onnx", labels=LABELS).found_labels() is None

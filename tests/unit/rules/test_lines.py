@@ -209,3 +209,8 @@ def test_plain_form_loads_again() -> None:
         {"gate": {**LEVEL, "classes": ["car"]}},
         lines(classes=["car"]),
     )
+
+
+def test_the_classes_of_each_line_are_told_with_their_paths() -> None:
+    element = Lines.model_validate({"a": {**LEVEL, "classes": ["car", "bus"]}, "b": LEVEL})
+    assert list(element.wanted_labels()) == [(("a", "classes", 0), "car"), (("a", "classes", 1), "bus")]

@@ -177,3 +177,7 @@ def test_a_mistake_is_told_where_it_is(text: dict[str, Any], location: tuple[str
     with pytest.raises(ValidationError) as caught:
         Zones.model_validate(text)
     assert [(error["loc"], message in error["msg"]) for error in caught.value.errors()] == [(location, True)]
+
+
+def test_the_classes_of_each_zone_are_told_with_their_paths() -> None:
+    assert list(zones(classes=["person"]).wanted_labels()) == [(("plaza", "classes", 0), "person")]

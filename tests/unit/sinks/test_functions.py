@@ -143,3 +143,7 @@ def test_a_function_given_in_python_is_written_by_its_name() -> None:
 def test_a_callback_that_is_no_function_is_refused() -> None:
     with pytest.raises(ValidationError, match=r"must be package\.module:function"):
         Callback.model_validate({"function": 3})
+
+
+def test_nobody_can_tell_what_labels_a_function_adds() -> None:
+    assert Apply(function="package.module:function").found_labels() is None
