@@ -14,20 +14,20 @@ from tools.train.loss import Targets
 from tools.train.samples import Sample
 from tools.world.arrays import Floats, Picture
 
-NETWORK_WH = (416, 256)
+NETWORK_WH = (512, 288)
 PAD_LEVEL = 114
-RARITY = np.array([1.0, 3.0, 1.5, 3.0, 4.0, 4.0])
+RARITY = np.array([1.0, 3.0, 1.5, 3.0, 6.0, 5.0])
 """How often a tile is cut around an object of each class, relative to a person."""
 
 LEAST_VISIBLE = 0.2
-LEAST_SIDE_PX = 3.6
+LEAST_SIDE_PX = 4.2
 """Smaller than this, at network scale, an object is neither wanted nor forbidden."""
 
 TILES: tuple[tuple[tuple[int, int], int], ...] = (
     ((224, 160), 32),
     ((224, 160), 32),
     ((288, 192), 20),
-    ((416, 256), 10),
+    ((512, 288), 8),
 )
 """Sizes of tiles and how many make a batch; the network is convolutional, so small tiles teach more per second."""
 
@@ -44,7 +44,7 @@ def cut(sample: Sample, *, rng: np.random.Generator, size_wh: tuple[int, int]) -
     """A random tile of a sample at about the scale at which the network will see the picture."""
     picture, rows = sample.picture, sample.rows
     height, width = picture.shape[:2]
-    scale = min(NETWORK_WH[0] / width, NETWORK_WH[1] / height) * np.exp(rng.uniform(np.log(0.85), np.log(1.25)))
+    scale = min(NETWORK_WH[0] / width, NETWORK_WH[1] / height) * np.exp(rng.uniform(np.log(0.82), np.log(1.2)))
     flip = rng.uniform() < 0.5
     move = _placement(rows, rng=rng, scale=scale, flip=flip, picture_wh=(width, height), tile_wh=size_wh)
     border = (PAD_LEVEL, PAD_LEVEL, PAD_LEVEL)

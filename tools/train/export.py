@@ -55,6 +55,11 @@ def write_onnx(
         dynamo=False,
     )
     graph = onnx.load(model)
+    with torch.no_grad():
+        answers = network(example)
+    for value, answer in zip(graph.graph.output, answers if len(outputs) > 1 else (answers,), strict=True):
+        for dim, size in zip(value.type.tensor_type.shape.dim[1:], answer.shape[1:], strict=True):
+            dim.dim_value = int(size)
     onnx.helper.set_model_props(graph, metadata)
     graph.producer_name, graph.producer_version = "sightline tools.train", ""
     onnx.checker.check_model(graph, full_check=True)
