@@ -23,7 +23,8 @@ types: dev
 	$(BIN)/mypy
 
 tests: dev
-	SIGHTLINE_REQUIRE_ALL=$(REQUIRE_ALL) $(BIN)/pytest
+	SIGHTLINE_REQUIRE_ALL=$(REQUIRE_ALL) $(BIN)/pytest tests/unit tests/conformance
+	SIGHTLINE_REQUIRE_ALL=$(REQUIRE_ALL) $(BIN)/pytest tests/parity tests/integration
 
 docs: dev
 	$(BIN)/python -m tools.docs --check
