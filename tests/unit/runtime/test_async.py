@@ -84,7 +84,7 @@ def test_leaving_the_loop_stops_the_pipeline() -> None:
 
 def test_pipelines_that_stand_still_hold_up_neither_the_event_loop_nor_other_pipelines() -> None:
     Held.gate.clear()
-    stuck = [Pipeline(sources={"cam": Synthetic(frames=100)}, steps=[Hold()]) for _ in range(12)]
+    stuck = [Pipeline(sources={"cam": Synthetic(frames=100)}, steps=[Hold()]) for _ in range(40)]
 
     async def run_all() -> tuple[list[int], list[list[int]]]:
         waiting = [asyncio.ensure_future(indices(pipeline)) for pipeline in stuck]
