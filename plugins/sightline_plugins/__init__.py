@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from sightline_plugins.draw.draw import Draw
     from sightline_plugins.encode.video import Video
     from sightline_plugins.infer.detect import Detect
-    from sightline_plugins.infer.replay import Replay
+    from sightline_plugins.infer.recorded.replay import Replay
     from sightline_plugins.rules.lines import Lines
     from sightline_plugins.rules.zones import Zones
     from sightline_plugins.sinks.apply import Apply
@@ -40,7 +40,7 @@ _HOMES = {
     "Media": "sightline_plugins.sources.media",
     "Mot": "sightline_plugins.sinks.mot",
     "Pattern": "sightline_plugins.sources.pattern",
-    "Replay": "sightline_plugins.infer.replay",
+    "Replay": "sightline_plugins.infer.recorded.replay",
     "Rtsp": "sightline_plugins.sources.rtsp",
     "Snapshots": "sightline_plugins.sinks.snapshots",
     "Track": "sightline_plugins.track.track",

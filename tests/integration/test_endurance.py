@@ -11,7 +11,7 @@ import numpy as np
 
 from sightline import Pipeline
 from sightline.testing import FrameOrder, assert_accounted
-from tests.unit.infer_detect.tiny import write_detector
+from tests.unit.infer.tiny import write_detector
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

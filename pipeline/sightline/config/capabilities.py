@@ -15,7 +15,7 @@ from sightline.graph.tree import Step
 def unmet_needs(steps: Sequence[Step], *, streams: Sequence[str], registry: Registry) -> Iterator[tuple[Key, str]]:
     """Each step that needs what no step before it gives, with its key path and what to put before it."""
     for key, element, given in arrivals(steps, streams=streams, adds=_given):
-        for capability in sorted(element.needs):
+        for capability in sorted(element.required()):
             lacking = [stream for stream, present in given.items() if capability not in present]
             if lacking:
                 where = f" on the stream {lacking[0]!r}" if len(lacking) < len(given) else ""
@@ -26,7 +26,7 @@ def unmet_needs(steps: Sequence[Step], *, streams: Sequence[str], registry: Regi
 
 def _given(element: Element) -> frozenset[Capability]:
     """What the steps after it can count on; what it lacks itself is told once, and not again of those after it."""
-    return element.provided() | element.needs
+    return element.provided() | element.required()
 
 
 def _givers(capability: Capability, registry: Registry) -> list[str]:

@@ -91,6 +91,10 @@ class Element(BaseModel):
         """What this step gives as it is configured: `gives`, and what an option of it adds."""
         return self.gives
 
+    def required(self) -> frozenset[Capability]:
+        """What this step needs as it is configured: `needs`, and what an option of it adds."""
+        return self.needs
+
     def found_labels(self) -> frozenset[str] | None:
         """Labels of the objects that this step can add or rename; None when nobody can tell before it runs.
 

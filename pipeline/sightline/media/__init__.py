@@ -5,7 +5,9 @@ from sightline.media.color import ColorMatrix, ColorRange
 from sightline.media.events import Event, Overlay
 from sightline.media.frame import Frame, Stream
 from sightline.media.objects import Objects, ObjectView, Origin
+from sightline.media.shapes import Mask, Skeleton
 from sightline.media.surface import Memory, PixelFormat, Surface
+from sightline.media.tensors import Tensor
 
 __all__ = [
     "Batch",
@@ -14,12 +16,15 @@ __all__ = [
     "Event",
     "Frame",
     "FrameView",
+    "Mask",
     "Memory",
     "ObjectView",
     "Objects",
     "Origin",
     "Overlay",
     "PixelFormat",
+    "Skeleton",
     "Stream",
     "Surface",
+    "Tensor",
 ]

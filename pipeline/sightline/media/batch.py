@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from sightline.media.events import Event, Overlay
 from sightline.media.frame import Frame, Stream
 from sightline.media.objects import Objects
 from sightline.media.surface import Surface
+from sightline.media.tensors import Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,7 +23,8 @@ class Batch:
 
     Frames of one stream stand in their order, and batches keep it too. `detected` holds, for each frame, whether a
     detector ran on it: a tracker predicts on those where none did (`every: 3`). `overlays` holds, for each frame,
-    the shapes that rules want drawn; it is empty or as long as `frames`.
+    the shapes that rules want drawn; it is empty or as long as `frames`. `tensors` are the raw outputs of models that
+    steps kept, in the order of their frames.
     """
 
     frames: tuple[Frame, ...]
@@ -29,6 +32,7 @@ class Batch:
     events: tuple[Event, ...] = ()
     overlays: tuple[tuple[Overlay, ...], ...] = ()
     detected: tuple[bool, ...] = ()
+    tensors: tuple[Tensor, ...] = ()
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -46,6 +50,11 @@ class Batch:
             return self
         ordered = sorted((*self.events, *events), key=lambda event: event.frame)
         return dataclasses.replace(self, events=tuple(ordered))
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> Batch:
+        """This batch with more tensors, in the order of their frames."""
+        ordered = sorted((*self.tensors, *tensors), key=lambda tensor: tensor.frame)
+        return dataclasses.replace(self, tensors=tuple(ordered))
 
     def with_overlays(self, overlays: Sequence[tuple[Overlay, ...]]) -> Batch:
         """This batch with more overlays: one tuple for each frame, added after those already there."""
@@ -81,6 +90,11 @@ class Batch:
             ),
             overlays=tuple(self.overlays[row] for row in rows) if self.overlays else (),
             detected=tuple(self.detected[row] for row in rows) if self.detected else (),
+            tensors=tuple(
+                dataclasses.replace(tensor, frame=int(new_row[tensor.frame]))
+                for tensor in self.tensors
+                if new_row[tensor.frame] >= 0
+            ),
         )
 
 
@@ -140,6 +154,15 @@ class FrameView:
     def events(self) -> tuple[Event, ...]:
         """What rules say happened on this frame."""
         return tuple(event for event in self.batch.events if event.frame == self.row)
+
+    @property
+    def tensors(self) -> dict[str, npt.NDArray[Any]]:
+        """Raw outputs of models kept for this frame, by step and output: `tensors-1.output`."""
+        return {
+            f"{tensor.element}.{tensor.name}": tensor.values
+            for tensor in self.batch.tensors
+            if tensor.frame == self.row
+        }
 
     def rgb(self) -> npt.NDArray[np.uint8]:
         """The picture converted to RGB, (height, width, 3), a new array."""

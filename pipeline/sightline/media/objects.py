@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+
+from sightline.media.shapes import Mask, Skeleton
 
 Column = npt.NDArray[Any]
 
@@ -24,6 +26,9 @@ class Origin:
         """The name of a class; its number when the model has no name for it."""
         return self.labels[class_id] if 0 <= class_id < len(self.labels) else str(class_id)
 
+
+STRUCTURES = frozenset({"keypoints", "skeleton", "corners", "mask", "embedding"})
+"""Names of extra columns that are no attributes."""
 
 _COLUMNS: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], float]] = {
     "frame": (np.dtype(np.int32), (), 0),
@@ -47,8 +52,15 @@ class Objects:
     track_id    int64 (N,)     -1 for none; unique per stream and run
     parent      int32 (N,)     row in this table of the object it was found on; -1 for none
     origin      int16 (N,)     index into `origins`
-    extra       name -> (N, ...) columns that exist only because an element made them; one-dimensional ones of
-                numbers or strings are the object's attributes
+    extra       name -> (N, ...) columns that exist only because an element made them. Those named in `STRUCTURES` have
+                a meaning of their own; other one-dimensional ones are the object's attributes:
+                numbers, strings, or tuples of strings in a column of objects
+
+    keypoints   float32 (N, K, 3) x, y in pixels of the source picture and confidence; NaN where there is none
+    skeleton    object (N,) the `Skeleton` that says what the keypoints are, or None
+    corners     float32 (N, 4, 2) corners of an oriented box in pixels of the source picture, clockwise on the screen
+    mask        object (N,) the `Mask` of the object's pixels, or None
+    embedding   float32 (N, D) appearance of the object, of length 1
     """
 
     frame: npt.NDArray[np.int32]
@@ -115,8 +127,12 @@ class Objects:
 
     @property
     def attributes(self) -> dict[str, Column]:
-        """The extra columns that hold one number or string an object; names that start with `_` are private."""
-        return {name: column for name, column in self.extra.items() if column.ndim == 1 and name[0] != "_"}
+        """The extra columns that hold one value an object; names that start with `_` are private."""
+        return {
+            name: column
+            for name, column in self.extra.items()
+            if column.ndim == 1 and name[0] != "_" and name not in STRUCTURES
+        }
 
     def with_columns(self, **columns: Column) -> Objects:
         """This table with other columns in the place of those named; names that are no fixed column go to `extra`."""
@@ -198,6 +214,36 @@ class Objects:
         order = np.argsort(joined.frame, kind="stable")
         return joined if np.array_equal(order, np.arange(len(order))) else joined.select(order)
 
+    def with_children(self, children: Objects, *, parents: npt.ArrayLike) -> Objects:
+        """This table and objects found on its own: `parents` holds the row of this table that each was found on.
+
+        Where it holds -1, a child keeps the parent that it has among the children.
+        """
+        if not len(children):
+            return self
+        place = np.empty(len(self) + len(children), np.int32)
+        order = np.argsort(np.concatenate([self.frame, children.frame]), kind="stable")
+        place[order] = np.arange(len(order), dtype=np.int32)
+        rows = np.asarray(parents, np.int32)
+        joined = Objects.concat([self, children])
+        parent = joined.parent.copy()
+        parent[place[len(self) :][rows >= 0]] = place[rows[rows >= 0]]
+        return joined.with_columns(parent=parent)
+
+    def with_values(self, name: str, *, rows: npt.ArrayLike, values: Column) -> Objects:
+        """This table with an extra column that holds `values` at `rows`; other rows keep theirs, or hold nothing.
+
+        Numbers that were not there before are NaN or -1, strings are empty, objects are None.
+        """
+        before = self.extra.get(name)
+        column = _padded(_empty_column(len(self), like=values), like=before)
+        if before is not None:
+            column = column.astype(np.result_type(column, before) if column.dtype != before.dtype else column.dtype)
+            column[(slice(None), *(slice(size) for size in before.shape[1:]))] = before
+        index: tuple[Any, ...] = (np.asarray(rows, np.intp), *(slice(size) for size in values.shape[1:]))
+        column[index] = values
+        return self.with_columns(**{name: column})
+
 
 def _renumber(table: Objects, origins: tuple[Origin, ...]) -> npt.NDArray[np.int16]:
     numbers = np.array([origins.index(origin) for origin in table.origins], np.int16)
@@ -206,15 +252,33 @@ def _renumber(table: Objects, origins: tuple[Origin, ...]) -> npt.NDArray[np.int
 
 def _concat_extra(tables: Sequence[Objects]) -> dict[str, Column]:
     names = dict.fromkeys(name for table in tables for name in table.extra)
-    return {name: np.concatenate([_column_or_fill(table, name, tables) for table in tables]) for name in names}
+    return {name: _concat_column(name, tables) for name in names}
 
 
-def _column_or_fill(table: Objects, name: str, tables: Sequence[Objects]) -> Column:
-    if name in table.extra:
-        return table.extra[name]
-    like = next(other.extra[name] for other in tables if name in other.extra)
-    fill: Any = {"f": np.nan, "i": -1, "u": 0, "b": False}.get(like.dtype.kind, "")
-    return np.full((len(table), *like.shape[1:]), fill, like.dtype)
+def _concat_column(name: str, tables: Sequence[Objects]) -> Column:
+    present = [table.extra[name] for table in tables if name in table.extra]
+    widest = max(present, key=lambda column: column.shape[1:])
+    columns = [
+        _padded(table.extra.get(name, _empty_column(len(table), like=present[0])), like=widest) for table in tables
+    ]
+    return np.concatenate(columns)
+
+
+def _empty_column(count: int, *, like: Column) -> Column:
+    fill: Any = {"f": np.nan, "i": -1, "u": 0, "b": False, "O": None}.get(like.dtype.kind, "")
+    return np.full((count, *like.shape[1:]), fill, like.dtype)
+
+
+def _padded(column: Column, *, like: Column | None) -> Column:
+    """The column as wide as `like` at least, with nothing in the places that it lacks (people and hands: 17 and 21)."""
+    if like is None or column.ndim != like.ndim:
+        return column
+    tail = tuple(max(own, other) for own, other in zip(column.shape[1:], like.shape[1:], strict=True))
+    if tail == column.shape[1:]:
+        return column
+    wide = _empty_column(len(column), like=np.empty((0, *tail), column.dtype))
+    wide[(slice(None), *(slice(size) for size in column.shape[1:]))] = column
+    return wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,9 +323,49 @@ class ObjectView:
         return None if row < 0 else ObjectView(self.table, row)
 
     @property
+    def keypoints(self) -> npt.NDArray[np.float32] | None:
+        """Keypoints (K, 3): x, y in pixels of the source picture, confidence; None when there are none."""
+        points = self.table.extra.get("keypoints")
+        if points is None:
+            return None
+        there = ~np.isnan(points[self.row, :, 0])
+        return points[self.row][there] if there.any() else None
+
+    @property
+    def skeleton(self) -> Skeleton | None:
+        """What the keypoints are called and which are joined."""
+        return cast("Skeleton | None", self._structure("skeleton"))
+
+    @property
+    def mask(self) -> Mask | None:
+        """The object's pixels."""
+        return cast("Mask | None", self._structure("mask"))
+
+    @property
+    def corners(self) -> npt.NDArray[np.float32] | None:
+        """The corners (4, 2) of an oriented box in pixels of the source picture."""
+        return self._vector("corners")
+
+    @property
+    def embedding(self) -> npt.NDArray[np.float32] | None:
+        """The appearance (D,), of length 1."""
+        return self._vector("embedding")
+
+    def _structure(self, name: str) -> object:
+        column = self.table.extra.get(name)
+        return None if column is None else column[self.row]
+
+    def _vector(self, name: str) -> npt.NDArray[np.float32] | None:
+        column = self.table.extra.get(name)
+        if column is None or np.isnan(column[self.row]).all():
+            return None
+        row: npt.NDArray[np.float32] = column[self.row]
+        return row
+
+    @property
     def attributes(self) -> dict[str, Any]:
         """The attributes at this row, without those that are empty here."""
-        values = {name: column[self.row].item() for name, column in self.table.attributes.items()}
+        values = {name: column[self.row : self.row + 1].tolist()[0] for name, column in self.table.attributes.items()}
         return {name: value for name, value in values.items() if value not in ("", None) and value == value}
 
 

@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.errors import EndOfLink
-from sightline.media import Batch, Event, Objects, Overlay
+from sightline.media import Batch, Event, Objects, Overlay, Tensor
 from sightline.runtime.link import Link
 from sightline.runtime.parcel import Item, Parcel, StreamEnd
 
@@ -21,6 +22,9 @@ def mark_inherited(batch: Batch) -> Batch:
     if len(objects):
         objects = objects.with_columns(**{_ROW: np.arange(len(objects), dtype=np.int32)})
     return batch.shared().with_objects(objects)
+
+
+Rows = npt.NDArray[np.int32]
 
 
 class Join:
@@ -73,18 +77,17 @@ def _matching(base: Item, part: Item) -> Item:
 
 def merge_branches(base: Batch, branches: Sequence[Batch]) -> Batch:
     """The trunk's batch with what its branches found."""
-    inherited = _merge_inherited(base.objects, [branch.objects for branch in branches])
-    added = [_without_mark(branch.objects.select(_rows_of(branch.objects) < 0)) for branch in branches]
     return Batch(
         frames=base.frames,
-        objects=Objects.concat([inherited, *added]),
+        objects=_merge_objects(base.objects, [branch.objects for branch in branches]),
         events=_merge_events(base, branches),
         overlays=_merge_overlays(base, branches),
         detected=_merge_detected([base, *branches]),
+        tensors=_merge_tensors(base, branches),
     )
 
 
-def _rows_of(objects: Objects) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+def _rows_of(objects: Objects) -> Rows:
     rows = objects.extra.get(_ROW)
     return np.full(len(objects), -1, np.int32) if rows is None else rows
 
@@ -94,9 +97,29 @@ def _without_mark(objects: Objects) -> Objects:
     return dataclasses.replace(objects, extra=extra)
 
 
-def _merge_inherited(base: Objects, branches: Sequence[Objects]) -> Objects:
+def _merge_objects(base: Objects, branches: Sequence[Objects]) -> Objects:
+    inherited, place = _merge_inherited(base, branches)
+    added, parents = [], []
+    for branch in branches:
+        rows = _rows_of(branch)
+        own = rows < 0
+        added.append(_without_mark(branch.select(own)))
+        of_base = np.where(branch.parent >= 0, rows[branch.parent], -1)[own] if len(branch) else rows
+        parents.append(np.where(of_base >= 0, place[of_base], -1) if len(place) else of_base)
+    return _with_added(inherited, added, parents)
+
+
+def _with_added(inherited: Objects, added: Sequence[Objects], parents: Sequence[Rows]) -> Objects:
+    """What was there before and what the branches found, branch by branch, each found object with its parent."""
+    found = Objects.concat(added)
+    order = np.argsort(np.concatenate([table.frame for table in added]), kind="stable")
+    return inherited.with_children(found, parents=np.concatenate(parents)[order])
+
+
+def _merge_inherited(base: Objects, branches: Sequence[Objects]) -> tuple[Objects, Rows]:
+    """The objects that were there before and are still there, and where each row of `base` went (-1: dropped)."""
     if not len(base):
-        return base
+        return base, np.empty(0, np.int32)
     merged, kept = base, np.zeros(len(base), np.bool_)
     for branch in branches:
         rows = _rows_of(branch)
@@ -104,31 +127,35 @@ def _merge_inherited(base: Objects, branches: Sequence[Objects]) -> Objects:
         rows = rows[rows >= 0]
         kept[rows] = True
         merged = _take_changes(merged, base, own, rows)
-    return merged.select(kept)
+    place = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+    return merged.select(kept), place
 
 
-def _take_changes(
-    merged: Objects, base: Objects, branch: Objects, rows: np.ndarray[tuple[int], np.dtype[np.int32]]
-) -> Objects:
+def _take_changes(merged: Objects, base: Objects, branch: Objects, rows: Rows) -> Objects:
     changes = {}
-    for name in ("xyxy", "confidence", "class_id", "track_id", *branch.extra):
-        new = branch.extra[name] if name in branch.extra else getattr(branch, name)
-        old = base.extra.get(name) if name in branch.extra else getattr(base, name)
-        if old is None:
-            old = np.zeros((len(base), *new.shape[1:]), new.dtype)
-        elif np.array_equal(old[rows], new):
-            continue
-        present = merged.extra.get(name) if name in branch.extra else getattr(merged, name)
-        column = (old if present is None else present).copy()
-        column[rows] = new
-        changes[name] = column
-    return merged.with_columns(**changes) if changes else merged
+    for name in ("xyxy", "confidence", "class_id", "track_id"):
+        new, old = getattr(branch, name), getattr(base, name)
+        if not np.array_equal(old[rows], new):
+            changes[name] = getattr(merged, name).copy()
+            changes[name][rows] = new
+    merged = merged.with_columns(**changes) if changes else merged
+    for name, new in branch.extra.items():
+        known = base.extra.get(name)
+        if known is None or not np.array_equal(known[rows], new):
+            merged = merged.with_values(name, rows=rows, values=new)
+    return merged
 
 
 def _merge_events(base: Batch, branches: Sequence[Batch]) -> tuple[Event, ...]:
     known = {id(event) for event in base.events}
     added = [event for branch in branches for event in branch.events if id(event) not in known]
     return tuple(sorted([*base.events, *added], key=lambda event: event.frame))
+
+
+def _merge_tensors(base: Batch, branches: Sequence[Batch]) -> tuple[Tensor, ...]:
+    known = {id(tensor) for tensor in base.tensors}
+    added = [tensor for branch in branches for tensor in branch.tensors if id(tensor) not in known]
+    return tuple(sorted([*base.tensors, *added], key=lambda tensor: tensor.frame))
 
 
 def _merge_overlays(base: Batch, branches: Sequence[Batch]) -> tuple[tuple[Overlay, ...], ...]:

@@ -199,12 +199,15 @@ def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:
             detected[row] = part.detected[index]
     kept = [event for event in batch.events if not mine[event.frame]]
     moved = [dataclasses.replace(event, frame=rows[event.frame]) for event in part.events]
+    kept_tensors = [tensor for tensor in batch.tensors if not mine[tensor.frame]]
+    moved_tensors = [dataclasses.replace(tensor, frame=rows[tensor.frame]) for tensor in part.tensors]
     return Batch(
         frames=tuple(frames),
         objects=Objects.concat([others, objects]),
         events=tuple(sorted([*kept, *moved], key=lambda event: event.frame)),
         overlays=tuple(overlays),
         detected=tuple(detected),
+        tensors=tuple(sorted([*kept_tensors, *moved_tensors], key=lambda tensor: tensor.frame)),
     )
 
 

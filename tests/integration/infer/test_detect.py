@@ -13,7 +13,7 @@ from sightline.media import Batch, Frame, Objects, Origin, PixelFormat, Stream
 from sightline.media.convert import surface_from_rgb
 from sightline.testing import make_batches, run_element
 from sightline_plugins.infer.detect import Detect
-from tests.unit.infer_detect.tiny import LABELS, picture, write_detector, write_sized_detector
+from tests.unit.infer.tiny import LABELS, picture, write_detector, write_sized_detector
 
 ENGINES = pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
 

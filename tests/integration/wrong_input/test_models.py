@@ -22,7 +22,7 @@ from tests.integration.wrong_input.running import (
     lines_of,
     steps,
 )
-from tests.unit.infer_detect.tiny import save, write_detector, write_shapes
+from tests.unit.infer.tiny import save, write_detector, write_shapes
 
 OPTIONS = "labels: [yellow, pink]"
 Make = Callable[[Path], object]

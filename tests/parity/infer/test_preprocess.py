@@ -10,9 +10,9 @@ import pytest
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.color import rgb_from_yuv
 from sightline.media.convert import surface_from_rgb, yuv444_from_surface
-from sightline_plugins.infer.placement import Align, Fit
-from sightline_plugins.infer.plane_resize import PlaneResizer, Resize
-from sightline_plugins.infer.preprocess import Convert, Preprocessing, Preprocessor
+from sightline_plugins.infer.pixels.placement import Align, Fit
+from sightline_plugins.infer.pixels.plane_resize import PlaneResizer, Resize
+from sightline_plugins.infer.pixels.preprocess import Convert, Preprocessing, Preprocessor
 
 Floats = npt.NDArray[np.float64]
 
@@ -53,6 +53,7 @@ def plain_input(surface: Surface, definition: Preprocessing, inner_xywh: tuple[i
     down = weights(rgb.shape[0], height, definition.resize)
     across = weights(rgb.shape[1], width, definition.resize)
     resized = np.einsum("yh,hwc,xw->yxc", down, rgb, across, optimize=True)
+    assert definition.size_wh is not None
     canvas = np.empty((*definition.size_wh[::-1], 3))
     canvas[:] = definition.pad
     canvas[top : top + height, left : left + width] = resized if definition.color == "rgb" else resized[..., ::-1]
@@ -123,7 +124,7 @@ def test_a_region_is_what_the_cut_out_picture_would_be(convert: Convert) -> None
     part = Surface(surface.format, (160, 120), tuple(plane.copy() for plane in planes))
     preprocessor = Preprocessor(Preprocessing((96, 96), convert=convert))
 
-    of_region = preprocessor.prepare(surface, region=(0.5, 0.25, 1.0, 0.75))
+    of_region = preprocessor.prepare(surface, preprocessor.definition.place_fractions((0.5, 0.25, 1.0, 0.75), surface))
 
     assert np.array_equal(of_region.picture, preprocessor.prepare(part).picture)
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sightline import Pipeline
 from sightline_plugins import Video
 from tests.conftest import REPOSITORY
-from tests.unit.infer_detect import tiny
+from tests.unit.infer import tiny
 
 PAGES = (
     REPOSITORY / "README.md",

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from sightline.config import load_description
 from sightline.config.overrides import TOP_LEVEL
-from sightline_plugins.infer.card import ModelCard
+from sightline_plugins.infer.model.card import ModelCard
 from tests.conftest import REPOSITORY
 from tests.unit.docs.blocks import PAGES, Block, blocks, lay_out
 

@@ -12,10 +12,10 @@ from sightline import Pipeline
 from sightline.cli.main import COMMANDS
 from sightline.graph import MessageKind
 from sightline_plugins import Detect
-from sightline_plugins.infer.detection_plan import DetectionPlan, plan_detection
+from sightline_plugins.infer.box_options import plan_boxes
 from sightline_plugins.infer.heads import HEADS
 from tests.conftest import REPOSITORY
-from tests.unit.infer_detect import tiny
+from tests.unit.infer import tiny
 
 GUIDE = REPOSITORY / "docs" / "guide"
 OWN_MODEL = REPOSITORY / "configs" / "bring-your-own-model.yaml"
@@ -84,6 +84,8 @@ def test_knobs_that_are_commented_out_show_their_defaults(tmp_path: Path) -> Non
 
 
 def facts(element: Detect) -> tuple[object, ...]:
-    plan, problems = plan_detection(element)
-    assert isinstance(plan, DetectionPlan), problems
-    return plan.head.name, plan.labels, plan.preprocessing, plan.nms, plan.confidence, plan.wanted
+    plan, rules, problems = plan_boxes(element)
+    assert plan is not None, problems
+    assert plan.head is not None
+    assert rules is not None
+    return plan.head.name, plan.labels, plan.preprocessing, rules.nms, rules.confidence, rules.wanted

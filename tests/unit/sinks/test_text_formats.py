@@ -11,7 +11,7 @@ from sightline.devices import Device
 from sightline.graph import CheckContext, Element, Outputs
 from sightline.media import Batch
 from sightline.testing import make_frames, run_element
-from sightline_plugins.infer.replay import Replay
+from sightline_plugins.infer.recorded.replay import Replay
 from sightline_plugins.sinks.csv import Csv
 from sightline_plugins.sinks.kitti import Kitti
 from sightline_plugins.sinks.mot import Mot

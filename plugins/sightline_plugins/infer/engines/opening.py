@@ -13,8 +13,8 @@ import onnx
 from sightline.errors import ConfigurationError, DeviceUnavailable, ModelError
 from sightline_plugins.infer.engines.model_file import read_model
 from sightline_plugins.infer.engines.protocol import Engine, EngineName, ImageForm
-from sightline_plugins.infer.simplify import clean, simplify
-from sightline_plugins.infer.simplify.inputs import fix_batch, fix_size, take_image
+from sightline_plugins.infer.engines.simplify import clean, simplify
+from sightline_plugins.infer.engines.simplify.inputs import fix_batch, fix_size, take_image
 
 Installed = Literal["openvino", "onnxruntime"]
 PREFERENCE: tuple[Installed, ...] = ("openvino", "onnxruntime")

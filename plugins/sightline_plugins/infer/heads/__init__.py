@@ -1,12 +1,14 @@
-"""Heads: what turns a model's raw outputs into candidates. One pure module each; `HEADS` holds them by name."""
+"""Heads: what turns a model's raw outputs into what they mean. One pure module each; `HEADS` holds them by name."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from sightline_plugins.infer.heads import end_to_end, fastestdet, yolo, yolox
-from sightline_plugins.infer.heads.head import Candidates, Head
+from sightline_plugins.infer.heads.findings import Candidates
+from sightline_plugins.infer.heads.head import Head, TaskName
 
-HEADS: Mapping[str, Head] = MappingProxyType(
+HEADS: Mapping[str, Head[Any]] = MappingProxyType(
     {
         head.name: head
         for head in (
@@ -20,4 +22,14 @@ HEADS: Mapping[str, Head] = MappingProxyType(
     }
 )
 
-__all__ = ["HEADS", "Candidates", "Head"]
+
+def heads_of(task: str) -> Mapping[str, Head[Any]]:
+    """The heads whose findings a step of that task can use, by name: `detect` takes every head that finds boxes."""
+    return {
+        name: head
+        for name, head in HEADS.items()
+        if head.task == task or (task == "detect" and head.finding is Candidates)
+    }
+
+
+__all__ = ["HEADS", "Head", "TaskName", "heads_of"]

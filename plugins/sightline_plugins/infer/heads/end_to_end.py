@@ -16,22 +16,23 @@ from collections.abc import Sequence
 import numpy as np
 
 from sightline.errors import ModelError
-from sightline_plugins.infer.heads.head import Array, Candidates, Head, Shape, SizeWh
+from sightline_plugins.infer.heads.findings import Array, Candidates
+from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Signature
+from sightline_plugins.infer.heads.yolox import PYRAMIDS, count_cells
 from sightline_plugins.infer.nms import NmsOptions
 
 
-def decode_pixels(outputs: Sequence[Array], *, size_wh: SizeWh, confidence: float) -> Candidates:
+def decode_pixels(outputs: Sequence[Array], reading: Reading) -> Candidates:
     """Candidates of one picture with at least that confidence; boxes are in pixels already."""
-    del size_wh
     boxes, scores, labels = _columns(outputs)
-    sure = np.flatnonzero(scores >= max(confidence, np.finfo(np.float32).tiny))
+    sure = np.flatnonzero(scores >= max(reading.confidence, np.finfo(np.float32).tiny))
     return Candidates.from_arrays(boxes[sure], scores[sure], labels[sure])
 
 
-def decode_shares(outputs: Sequence[Array], *, size_wh: SizeWh, confidence: float) -> Candidates:
+def decode_shares(outputs: Sequence[Array], reading: Reading) -> Candidates:
     """As `decode_pixels`, of boxes that are shares of the network's input."""
-    found = decode_pixels(outputs, size_wh=size_wh, confidence=confidence)
-    return Candidates(found.xyxy * np.array(size_wh * 2, np.float32), found.confidence, found.class_id)
+    found = decode_pixels(outputs, reading)
+    return Candidates(found.xyxy * np.array(reading.size_wh * 2, np.float32), found.confidence, found.class_id)
 
 
 def _columns(outputs: Sequence[Array]) -> tuple[Array, Array, Array]:
@@ -56,10 +57,23 @@ def _columns(outputs: Sequence[Array]) -> tuple[Array, Array, Array]:
     return boxes[:count], scores[:count], labels[:count]
 
 
-def count_classes(shapes: Sequence[Shape]) -> int | None:
-    """Outputs of this kind do not say how many classes there are."""
-    del shapes
-    return None
+def likeness(signature: Signature) -> Likeness:
+    """Rows of 6 or 7 values that are no boxes of cells, or boxes with outputs of their own beside them."""
+    shapes = signature.shapes
+    if len(shapes) in (3, 4):
+        has_boxes = any(len(shape) in (2, 3) and shape[-1] == 4 for shape in shapes)
+        return Likeness.SURE if has_boxes else Likeness.NONE
+    if len(shapes) != 1:
+        return Likeness.NONE
+    shape = shapes[0]
+    if len(shape) == 2:
+        return Likeness.SURE if shape[1] in (6, 7) else Likeness.NONE
+    if len(shape) != 3 or shape[2] != 6:
+        return Likeness.NONE
+    if shape[1] is None:
+        return Likeness.POSSIBLE if signature.classes == 1 else Likeness.SURE
+    cells = [count_cells(signature.size_wh, strides) for strides in PYRAMIDS]
+    return Likeness.NONE if shape[1] in cells or shape[1] in [3 * count for count in cells] else Likeness.SURE
 
 
 _USUAL = {"fit": "letterbox", "align": "center", "color": "rgb", "scale": (255.0,), "pad": (114,)}
@@ -67,14 +81,13 @@ _USUAL = {"fit": "letterbox", "align": "center", "color": "rgb", "scale": (255.0
 END_TO_END = Head(
     name="end_to_end",
     decode=decode_pixels,
-    count_classes=count_classes,
+    likeness=likeness,
     usual=_USUAL,
     nms=NmsOptions(iou=1.0),
 )
 NORMALIZED = Head(
     name="end_to_end_normalized",
     decode=decode_shares,
-    count_classes=count_classes,
     usual=_USUAL,
     nms=NmsOptions(iou=1.0),
 )

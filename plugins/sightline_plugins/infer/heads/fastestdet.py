@@ -13,15 +13,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from sightline.media.boxes import xyxy_from_cxcywh
-from sightline_plugins.infer.heads.head import Array, Candidates, Head, Shape, SizeWh
+from sightline_plugins.infer.heads.findings import Array, Candidates
+from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature
 from sightline_plugins.infer.nms import NmsOptions
 
 _OBJECT_POWER = 0.6
 _CLASS_POWER = 0.4
+_SMALLEST_MAP = 16
 
 
-def decode(outputs: Sequence[Array], *, size_wh: SizeWh, confidence: float) -> Candidates:
-    """Candidates of one picture: every cell whose best class scores at least `confidence`."""
+def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:
+    """Candidates of one picture: every cell whose best class scores at least `reading.confidence`."""
+    confidence = reading.confidence
     _, channels, rows, columns = outputs[0].shape
     cells = outputs[0].reshape(channels, rows * columns)
     likely = np.flatnonzero(cells[0] >= confidence ** (1 / _OBJECT_POWER))
@@ -35,7 +38,7 @@ def decode(outputs: Sequence[Array], *, size_wh: SizeWh, confidence: float) -> C
     centre = (corner + np.tanh(found[1:3])) / grid
     with np.errstate(over="ignore"):
         size = 1 / (1 + np.exp(-found[3:5]))
-    cxcywh = np.concatenate([centre, size]).T * np.array(size_wh * 2, np.float32)
+    cxcywh = np.concatenate([centre, size]).T * np.array(reading.size_wh * 2, np.float32)
     return Candidates.from_arrays(xyxy_from_cxcywh(cxcywh.astype(np.float32)), score[sure], class_id[sure])
 
 
@@ -44,10 +47,22 @@ def count_classes(shapes: Sequence[Shape]) -> int | None:
     return None if shapes[0][1] is None else shapes[0][1] - 5
 
 
+def likeness(signature: Signature) -> Likeness:
+    """One map of 6 channels or more whose cells divide the input evenly."""
+    if len(signature.outputs) != 1 or len(signature.shapes[0]) != 4:
+        return Likeness.NONE
+    _, channels, rows, columns = signature.shapes[0]
+    if channels is None or channels <= 5 or not rows or not columns or rows * columns < _SMALLEST_MAP:
+        return Likeness.NONE
+    fits = signature.size_wh[0] % columns == 0 and signature.size_wh[1] % rows == 0
+    return Likeness.SURE if fits else Likeness.NONE
+
+
 HEAD = Head(
     name="fastestdet",
     decode=decode,
     count_classes=count_classes,
+    likeness=likeness,
     ranks=(4,),
     usual={"fit": "stretch", "resize": "area", "convert": "picture", "color": "bgr", "scale": (255.0,)},
     nms=NmsOptions(iou=0.45, agnostic=True),

@@ -1,79 +1,106 @@
-"""What a head is: it turns the raw outputs of one picture into candidates."""
+"""What a head is: a pure function from the raw outputs of one picture to what they mean.
+
+What they mean is one of the kinds in `findings.py`: candidates (boxes), scores, a vector, points, a class map, text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-import numpy as np
-import numpy.typing as npt
+from pydantic import BaseModel
 
-from sightline.media.boxes import Boxes
+from sightline_plugins.infer.engines.protocol import TensorSpec
+from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.nms import NmsOptions
 
-Array = npt.NDArray[Any]
 Shape = tuple[int | None, ...]
 SizeWh = tuple[int, int]
+TaskName: TypeAlias = Literal["detect", "classify", "segment", "pose", "embed", "read"]
+
+Finding_co = TypeVar("Finding_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
-    """Boxes before non-maximum suppression.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a head knows about the picture and the model whose outputs it reads.
 
-    xyxy        float32 (N, 4) pixels of the network's input, half-open, not clipped
-    confidence  float32 (N,)   0..1
-    class_id    int32 (N,)
+    `size_wh` is the size of the network's input for this picture, `outputs` are the names of the outputs in order,
+    `labels` the model's labels (the alphabet, for text), `options` the head's own (an instance of `Head.options`).
     """
 
-    xyxy: Boxes
-    confidence: npt.NDArray[np.float32]
-    class_id: npt.NDArray[np.int32]
-
-    @classmethod
-    def from_arrays(cls, xyxy: Array, confidence: Array, class_id: Array) -> Candidates:
-        """Candidates from arrays of any numeric types, converted."""
-        return cls(
-            np.asarray(xyxy, np.float32).reshape(-1, 4),
-            np.asarray(confidence, np.float32).reshape(-1),
-            np.asarray(class_id, np.int32).reshape(-1),
-        )
-
-    def select(self, rows: npt.NDArray[Any]) -> Candidates:
-        """The rows of a mask or of an index array."""
-        return Candidates(self.xyxy[rows], self.confidence[rows], self.class_id[rows])
-
-    def finite(self) -> Candidates:
-        """Those whose box and confidence are finite numbers; these same candidates when all are."""
-        sums = self.xyxy.sum(axis=1) + self.confidence
-        if np.isfinite(sums).all():
-            return self
-        return self.select(np.isfinite(self.xyxy).all(axis=1) & np.isfinite(self.confidence))
+    size_wh: SizeWh
+    confidence: float = 0.0
+    outputs: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    options: BaseModel | None = None
 
 
-class Decode(Protocol):
+class Decode(Protocol[Finding_co]):
     """How a head reads outputs. Pure and stateless; it filters by confidence before it decodes anything."""
 
-    def __call__(self, outputs: Sequence[Array], /, *, size_wh: SizeWh, confidence: float) -> Candidates:
-        """The candidates of one picture with at least that confidence.
+    def __call__(self, outputs: Sequence[Array], reading: Reading, /) -> Finding_co:
+        """What the outputs (the engine's arrays of one picture, in its order) mean, in pixels of the network's input.
 
-        `outputs` are the engine's arrays in its order, `size_wh` is the size of the network's input.
+        Raises ModelError when the outputs can not be those of the head's family.
         """
         ...
 
 
+class Likeness(IntEnum):
+    """How well outputs fit a head: not at all, perhaps (others look alike), or as no other known family does."""
+
+    NONE = 0
+    POSSIBLE = 1
+    SURE = 2
+
+
 @dataclass(frozen=True, slots=True)
-class Head:
+class Signature:
+    """What tells a model's family: its outputs, the size of its input, the number of its labels where it is known."""
+
+    outputs: tuple[TensorSpec, ...]
+    size_wh: SizeWh
+    classes: int | None = None
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shapes of the outputs."""
+        return tuple(output.shape for output in self.outputs)
+
+
+def _count_none(shapes: Sequence[Shape]) -> int | None:
+    del shapes
+    return None
+
+
+def _never(signature: Signature) -> Likeness:
+    del signature
+    return Likeness.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Head(Generic[Finding_co]):
     """A family of models: how its outputs are read, and what its training code usually does before and after.
 
-    `usual` holds the family's pre-processing by the names of `Preprocessing`'s fields; a card or an option overrides
-    it. `ranks` are the numbers of dimensions that the first output may have (empty: any). `count_classes` tells the
-    number of classes from the shapes of the outputs, None when they do not say it.
+    `task` is what it is for, and `finding` the kind of finding that `decode` gives. `usual` holds the family's
+    pre-processing by the names of `Preprocessing`'s fields; a card or an option overrides it. `likeness` tells from the
+    outputs' shapes whether a model is of this family; `ranks` are the numbers of dimensions that the first output may
+    have (empty: any). `count_classes` tells the number of classes from the shapes of the outputs, None when they do
+    not say it. `options` are the head's own settings (`head_options`), a pydantic model whose defaults are the
+    family's usual values.
     """
 
     name: str
-    decode: Decode
-    count_classes: Callable[[Sequence[Shape]], int | None]
+    decode: Decode[Finding_co]
+    task: TaskName = "detect"
+    finding: type = Candidates
+    count_classes: Callable[[Sequence[Shape]], int | None] = _count_none
+    likeness: Callable[[Signature], Likeness] = _never
     ranks: tuple[int, ...] = ()
-    usual: Mapping[str, Any] = field(default_factory=dict)
+    usual: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     nms: NmsOptions = field(default_factory=NmsOptions)
+    options: type[BaseModel] | None = None

@@ -15,22 +15,23 @@ import numpy.typing as npt
 
 from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
-from sightline_plugins.infer.heads.head import Array, Candidates, Head, Shape, SizeWh
+from sightline_plugins.infer.heads.findings import Array, Candidates
+from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature, SizeWh
 from sightline_plugins.infer.nms import NmsOptions
 
 PYRAMIDS = ((8, 16, 32), (8, 16, 32, 64))
 
 
-def decode(outputs: Sequence[Array], *, size_wh: SizeWh, confidence: float) -> Candidates:
-    """Candidates of one picture: every cell whose best class scores at least `confidence`."""
+def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:
+    """Candidates of one picture: every cell whose best class scores at least `reading.confidence`."""
     cells = outputs[0].reshape(outputs[0].shape[-2:])
-    likely = np.flatnonzero(cells[:, 4] >= confidence)
+    likely = np.flatnonzero(cells[:, 4] >= reading.confidence)
     found = cells[likely]
     class_id = found[:, 5:].argmax(axis=1)
     score = found[:, 4] * found[:, 5:].max(axis=1, initial=0)
-    sure = score >= confidence
+    sure = score >= reading.confidence
     found, place = found[sure], likely[sure]
-    corners, strides = _grid(size_wh, len(cells))
+    corners, strides = _grid(reading.size_wh, len(cells))
     stride = strides[place]
     centre = (found[:, :2] + corners[place]) * stride
     with np.errstate(over="ignore"):
@@ -69,10 +70,25 @@ def count_classes(shapes: Sequence[Shape]) -> int | None:
     return None if shapes[0][-1] is None else shapes[0][-1] - 5
 
 
+def likeness(signature: Signature) -> Likeness:
+    """One box a cell, its values last. Without labels, exports that keep values last are these."""
+    if len(signature.outputs) != 1 or len(signature.shapes[0]) != 3:
+        return Likeness.NONE
+    _, boxes, values = signature.shapes[0]
+    if values is None or values <= 5:
+        return Likeness.NONE
+    if boxes is None:
+        return Likeness.NONE if values == 6 else Likeness.POSSIBLE
+    if boxes <= values or boxes not in [count_cells(signature.size_wh, strides) for strides in PYRAMIDS]:
+        return Likeness.NONE
+    return Likeness.SURE if signature.classes in (None, values - 5) else Likeness.NONE
+
+
 HEAD = Head(
     name="yolox",
     decode=decode,
     count_classes=count_classes,
+    likeness=likeness,
     ranks=(2, 3),
     usual={"fit": "letterbox", "align": "top_left", "color": "bgr", "scale": (1.0,), "pad": (114,)},
     nms=NmsOptions(iou=0.45),

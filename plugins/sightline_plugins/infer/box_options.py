@@ -1,0 +1,96 @@
+"""What every step whose model finds boxes can be told besides: which of them become objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from pydantic import Field
+
+from sightline.errors import ModelError
+from sightline.graph.element import Capability, CheckContext, Problem
+from sightline.graph.fields import Fraction
+from sightline.graph.operator import Operator
+from sightline.graph.site import Site
+from sightline_plugins.infer.options import ModelElement
+
+if TYPE_CHECKING:
+    from sightline_plugins.infer.model.plan import ModelPlan
+    from sightline_plugins.infer.tasks.boxes import BoxRules
+
+CONFIDENCE = 0.25
+
+
+class BoxElement(ModelElement):
+    """A step whose model finds boxes."""
+
+    gives: ClassVar[frozenset[Capability]] = frozenset({Capability.OBJECTS})
+
+    confidence: Fraction | None = None
+    """Least confidence of an object; the card's when not given, else 0.25."""
+    class_confidence: Mapping[str, Fraction] = {}
+    """Least confidence for some classes, by label."""
+    classes: tuple[str, ...] | None = None
+    """Labels of the classes that become objects; all when not given."""
+    iou: Fraction | None = None
+    """Of two boxes that overlap by more than this (intersection over union) the less confident is dropped; the head's
+    family decides when not given (0.45; end-to-end models: 1, none is dropped)."""
+    agnostic: bool | None = None
+    """Whether boxes of different classes drop one another too."""
+    max_detections: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Objects of a picture (or region) at most: 300 when not given."""
+
+    def check(self, context: CheckContext) -> Iterable[Problem]:
+        """Model, card, labels, head, classes, engine and regions."""
+        return [*plan_boxes(self)[2], *super().check(context)]
+
+    def found_labels(self) -> frozenset[str] | None:
+        """The labels of the model, those of `classes` only when they are given; None for a model without labels."""
+        plan, _, _ = plan_boxes(self)
+        if plan is None or not plan.labels:
+            return None
+        return frozenset(plan.labels if self.classes is None else self.classes)
+
+    def build(self, site: Site) -> Operator:
+        """Load the model. Raises ModelError or ConfigurationError."""
+        from sightline_plugins.infer.building import build_runner
+        from sightline_plugins.infer.tasks.boxes import BoxTask
+
+        plan, rules, problems = plan_boxes(self)
+        if plan is None or rules is None:
+            raise ModelError("; ".join(problem.message for problem in problems))
+        task = BoxTask(plan, rules, element_id=site.element_id or self.name, warn=site.warn)
+        return build_runner(self, plan, task=task, site=site)
+
+
+def plan_boxes(element: BoxElement) -> tuple[ModelPlan | None, BoxRules | None, list[Problem]]:
+    """The plan of the model and the rules for its boxes, or None and at least one problem. Loads no engine."""
+    from sightline_plugins.infer.model.plan import plan_model
+
+    named: list[tuple[tuple[str | int, ...], str]] = [
+        (("classes", number), name) for number, name in enumerate(element.classes or ())
+    ]
+    named += [(("class_confidence", name), name) for name in element.class_confidence]
+    plan, problems = plan_model(element, named=named)
+    return plan, None if plan is None else _rules(element, plan), problems
+
+
+def _rules(element: BoxElement, plan: ModelPlan) -> BoxRules:
+    import numpy as np
+
+    from sightline_plugins.infer.nms import NmsOptions
+    from sightline_plugins.infer.tasks.boxes import BoxRules
+
+    card, labels = plan.card, plan.labels
+    general = next(value for value in (element.confidence, card.confidence, CONFIDENCE) if value is not None)
+    limits = np.full(len(labels) + 1, general, np.float32)
+    for name, value in element.class_confidence.items():
+        limits[labels.index(name)] = value
+    nms = plan.head.nms if plan.head is not None else NmsOptions()
+    for source in (card.nms, element):
+        said = {entry.name: getattr(source, entry.name) for entry in fields(NmsOptions)}
+        nms = replace(nms, **{name: value for name, value in said.items() if value is not None})
+    chosen = element.classes
+    wanted = None if chosen is None else np.array([label in chosen for label in labels] + [False])
+    return BoxRules(nms, min(general, *element.class_confidence.values(), general), limits, wanted)

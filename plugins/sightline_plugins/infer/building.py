@@ -1,0 +1,30 @@
+"""From a step and its plan to the operator: engine, subjects and task put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sightline.graph.operator import Operator
+from sightline.graph.site import Site
+from sightline_plugins.infer.engines.protocol import open_engine
+from sightline_plugins.infer.model.plan import ModelPlan
+from sightline_plugins.infer.options import ModelElement
+from sightline_plugins.infer.runner import ModelRunner
+from sightline_plugins.infer.subjects.objects import ObjectSubjects
+from sightline_plugins.infer.subjects.regions import RegionSubjects
+from sightline_plugins.infer.subjects.subject import Subjects
+from sightline_plugins.infer.tasks.task import Task
+
+
+def build_runner(element: ModelElement, plan: ModelPlan, *, task: Task[Any], site: Site) -> Operator:
+    """The operator of a step. Raises ModelError or ConfigurationError when the model can not be loaded."""
+    form = plan.preprocessing.image_form()
+    engine = open_engine(element.model, engine=element.engine, device=str(site.device), image=form)
+    return ModelRunner(plan, engine=engine, subjects=subjects_of(element, plan), task=task, warn=site.warn)
+
+
+def subjects_of(element: ModelElement, plan: ModelPlan) -> Subjects:
+    """What the step runs its model on."""
+    if element.on is not None:
+        return ObjectSubjects(element.on, plan.preprocessing, refresh_ns=element.refresh, every=element.every)
+    return RegionSubjects(plan.preprocessing, regions_of=element.regions_of, every=element.every)

@@ -1,0 +1,119 @@
+"""Model cards: a YAML file beside the model (`street.yaml` for `street.onnx`) that says how the model wants to be used.
+
+```yaml
+task: detect
+head: yolox                      # told from the outputs when it is left out
+head_options: {}                 # settings of the head, where it has any
+labels: [car, van, person]       # or a file with one name a line, relative to the card
+input:
+  size: [416, 416]               # width, height: only for models that take several sizes
+  color: bgr                     # channel order: rgb | bgr | gray
+  fit: letterbox                 # letterbox | stretch | cover | height | native
+  align: top_left                # center | top_left, for letterbox
+  resize: bilinear               # bilinear | area | nearest | antialias
+  convert: network               # network | picture: where colours are converted
+  pad: 114                       # level of the padding, before mean and scale
+  mean: 0                        # y = (x - mean) / scale, one value or one a channel
+  scale: 1
+confidence: 0.3
+nms: {iou: 0.45, agnostic: false, max_detections: 300}
+licence: Apache-2.0
+source: where the model comes from
+```
+
+Everything may be left out; what is left out comes from the ONNX file and from the habits of the head's family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sightline.config import InvalidConfiguration, read_document
+from sightline.errors import ModelError
+from sightline.graph.fields import Fraction
+from sightline_plugins.infer.model.values import Levels, Means, PixelCount, Scales
+
+MAX_BYTES = 1_000_000
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+
+
+class CardInput(_Said):
+    """How pictures become the model's input; None where the card says nothing."""
+
+    size: tuple[PixelCount, PixelCount] | None = None
+    """Width and height of the network's input; needed only where the model leaves them open."""
+    layout: Literal["nchw", "nhwc"] | None = None
+    """A statement about the file; the engine finds it out by itself."""
+    dtype: Literal["float32", "float16", "uint8"] | None = None
+    """A statement about the file; the engine finds it out by itself."""
+    color: Literal["rgb", "bgr", "gray"] | None = None
+    fit: Literal["letterbox", "stretch", "cover", "height", "native"] | None = None
+    align: Literal["center", "top_left"] | None = None
+    crop: Annotated[float, Field(gt=0, le=1)] | None = None
+    multiple: Annotated[int, Field(ge=1, le=512)] | None = None
+    resize: Literal["bilinear", "area", "nearest", "antialias"] | None = None
+    convert: Literal["network", "picture"] | None = None
+    pad: Levels | None = None
+    mean: Means | None = None
+    scale: Scales | None = None
+
+
+class CardNms(_Said):
+    """Non-maximum suppression; None where the card says nothing."""
+
+    iou: Fraction | None = None
+    agnostic: bool | None = None
+    max_detections: Annotated[int, Field(ge=1, le=10_000)] | None = None
+
+
+class ModelCard(_Said):
+    """What a model card says."""
+
+    task: Literal["detect", "classify", "segment", "pose", "embed", "read"] | None = None
+    head: str | None = None
+    head_options: Mapping[str, Any] = {}
+    labels: tuple[str, ...] | Path | None = None
+    input: CardInput = CardInput()
+    confidence: Fraction | None = None
+    nms: CardNms = CardNms()
+    licence: str | None = None
+    source: str | None = None
+
+
+def card_path(model: Path) -> Path:
+    """Where the card of a model lies, if it has one."""
+    return model.with_suffix(".yaml")
+
+
+def read_card(model: Path) -> ModelCard:
+    """The card beside a model; an empty one when there is none. Raises ModelError naming file and key."""
+    path = card_path(model)
+    if not path.exists():
+        return ModelCard()
+    try:
+        card = read_document(ModelCard, path)
+    except InvalidConfiguration as error:
+        raise ModelError(f"model card {'; '.join(str(problem) for problem in error.problems)}") from error
+    if isinstance(card.labels, Path):
+        card = card.model_copy(update={"labels": path.parent / card.labels})
+    return card
+
+
+def read_labels(path: Path) -> tuple[str, ...]:
+    """Class names from a file, one a line; empty lines at the end do not count. Raises ModelError."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ModelError(f"labels file {path} is larger than {MAX_BYTES} bytes: one class name a line is expected")
+        lines = path.read_text("utf-8").rstrip().splitlines()
+    except OSError as error:
+        raise ModelError(f"labels file {path} can not be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ModelError(f"labels file {path} is not UTF-8 text") from error
+    return tuple(line.strip() for line in lines)

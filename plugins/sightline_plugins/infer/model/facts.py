@@ -1,0 +1,96 @@
+"""What a model file says about itself: inputs, outputs and metadata, without loading an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+import onnx
+
+from sightline.errors import ModelError
+from sightline_plugins.infer.engines.model_file import read_model
+from sightline_plugins.infer.engines.protocol import TensorSpec
+
+SizeWh = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """Inputs and outputs as the file declares them, and its `metadata_props`."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    metadata: Mapping[str, str]
+
+
+Extra = Literal["size_wh", "size_hw", "scale"]
+_EXTRAS: Mapping[str, Extra] = MappingProxyType(
+    {"im_shape": "size_hw", "image_shape": "size_hw", "scale_factor": "scale"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInputs:
+    """Where a model takes its picture, how large, and what it wants to know besides.
+
+    `width` and `height` are None where the model leaves them open. `extras` are inputs (1, 2) by their place: the size
+    of the picture as width and height (`orig_target_sizes`) or as height and width (`im_shape`), or its scale.
+    """
+
+    picture: int
+    width: int | None
+    height: int | None
+    channels: int
+    extras: Mapping[int, Extra]
+
+
+def read_facts(path: Path) -> ModelFacts:
+    """The facts of an ONNX file. Raises ModelError when it is missing, damaged or no ONNX file."""
+    model, label = read_model(path)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    return ModelFacts(
+        inputs=_specs((entry for entry in model.graph.input if entry.name not in constants), label),
+        outputs=_specs(model.graph.output, label),
+        metadata={entry.key: entry.value for entry in model.metadata_props},
+    )
+
+
+def find_inputs(specs: tuple[TensorSpec, ...]) -> ModelInputs:
+    """What to feed where. Raises ModelError unless there is one picture, and nothing else but its size."""
+    pictures = [number for number, spec in enumerate(specs) if _channels_axis(spec) is not None]
+    extras: dict[int, Extra] = {
+        number: _EXTRAS.get(spec.name, "size_wh")
+        for number, spec in enumerate(specs)
+        if len(spec.shape) == 2 and spec.shape[1] == 2
+    }
+    if len(pictures) != 1 or len(pictures) + len(extras) != len(specs):
+        raise ModelError(
+            "a model is fed one picture of 3 channels or 1, (1, channels, height, width) or (1, height, width, "
+            f"channels), and the picture's size (1, 2) where it wants it; this model takes {'; '.join(map(str, specs))}"
+        )
+    picture = specs[pictures[0]]
+    axis = _channels_axis(picture)
+    height, width = picture.shape[2:] if axis == 1 else picture.shape[1:3]
+    return ModelInputs(pictures[0], width, height, picture.shape[axis or 1] or 3, extras)
+
+
+def _channels_axis(spec: TensorSpec) -> int | None:
+    return next((axis for axis in (1, 3) if len(spec.shape) == 4 and spec.shape[axis] in (1, 3)), None)
+
+
+def _specs(entries: Iterable[onnx.ValueInfoProto], label: str) -> tuple[TensorSpec, ...]:
+    return tuple(_spec(entry, label) for entry in entries)
+
+
+def _spec(entry: onnx.ValueInfoProto, label: str) -> TensorSpec:
+    kind = entry.type.tensor_type
+    try:
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    except KeyError:
+        raise ModelError(f"{label}: {entry.name!r} is no tensor of numbers") from None
+    sizes = tuple(size.dim_value if size.HasField("dim_value") else None for size in kind.shape.dim)
+    return TensorSpec(entry.name, sizes, dtype)

@@ -1,0 +1,228 @@
+"""From what was written to what is done: options, model card, model file and the habits of the head, merged.
+
+An option wins over the card, the card over the file's metadata, the metadata over the family's habits. Every mistake is
+collected, so that a check can tell them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel, ValidationError
+
+from sightline.errors import ModelError
+from sightline.graph.element import Problem
+from sightline.graph.registry import suggest
+from sightline_plugins.infer.engines.protocol import TensorSpec
+from sightline_plugins.infer.heads import Head, heads_of
+from sightline_plugins.infer.heads.head import Reading, Signature
+from sightline_plugins.infer.heads.recognise import recognise
+from sightline_plugins.infer.model.card import ModelCard, read_card, read_labels
+from sightline_plugins.infer.model.facts import ModelFacts, ModelInputs, find_inputs, read_facts
+from sightline_plugins.infer.model.metadata import ExportFacts, read_metadata
+from sightline_plugins.infer.options import ModelElement
+from sightline_plugins.infer.pixels.preprocess import Preprocessing
+
+_MERGED = ("fit", "align", "crop", "multiple", "resize", "convert", "color", "mean", "scale", "pad")
+NamedClass: TypeAlias = tuple[tuple[str | int, ...], str]
+"""A class that an option names: the option's key path, and the label."""
+_BOX_TASKS = ("detect", "segment", "pose")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlan:
+    """Everything that the steps of all tasks have to know of a model, decided. `head` is None where none is needed."""
+
+    head: Head[Any] | None
+    head_options: BaseModel | None
+    labels: tuple[str, ...]
+    inputs: ModelInputs
+    outputs: tuple[TensorSpec, ...]
+    preprocessing: Preprocessing
+    card: ModelCard
+
+    def reading(self, *, size_wh: tuple[int, int], confidence: float = 0.0) -> Reading:
+        """What the head is told about a picture that is `size_wh` large in the network's input."""
+        names = tuple(output.name for output in self.outputs)
+        return Reading(size_wh, confidence, names, self.labels, self.head_options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What card and file say, once they could be read."""
+
+    card: ModelCard
+    facts: ModelFacts
+    exported: ExportFacts
+    inputs: ModelInputs
+
+
+def plan_model(
+    element: ModelElement, *, named: Sequence[NamedClass] = (), needs_head: bool = True
+) -> tuple[ModelPlan | None, list[Problem]]:
+    """The plan, or None and at least one problem. Reads the model file, its card and the labels; loads no engine.
+
+    `named` are classes that options name, which have to be among the labels.
+    """
+    problems: list[Problem] = []
+    said = _read(element, problems)
+    if said is None:
+        return None, problems
+    labels = _labels(element, said, problems)
+    asked = _asked_size(element, said, problems)
+    head = _head(element, said, asked, labels, problems) if needs_head else None
+    problems += _unknown_classes(named, labels)
+    options = _head_options(element, said.card, head, problems)
+    preprocessing = _preprocessing(element, said, head, asked, problems)
+    if head is not None:
+        _check_classes(head, said, labels, problems)
+    if preprocessing is None or problems:
+        return None, problems
+    plan = ModelPlan(head, options, labels, said.inputs, said.facts.outputs, preprocessing, said.card)
+    return plan, problems
+
+
+def _read(element: ModelElement, problems: list[Problem]) -> _Said | None:
+    model = element.model
+    try:
+        card = read_card(model)
+        facts = read_facts(model)
+        exported = read_metadata(facts.metadata)
+        said = _Said(card, facts, exported, find_inputs(facts.inputs))
+    except ModelError as error:
+        text = str(error)
+        problems.append(Problem(text if str(model) in text else f"model {str(model)!r}: {text}", ("model",)))
+        return None
+    for task, where in ((card.task, "its card"), (exported.task, "its metadata")):
+        if task not in (None, element.task) and element.task in _TASKS and not _is_kind_of(task, element.task):
+            message = f"model {str(model)!r} is made for {task!r}, as {where} says, not for {element.task!r}"
+            problems.append(Problem(message, ("model",)))
+    return said
+
+
+_TASKS = (*_BOX_TASKS, "classify", "embed", "read")
+
+
+def _is_kind_of(task: str | None, wanted: str) -> bool:
+    """Whether a model for `task` can serve as one for `wanted`: what segments or finds poses finds boxes, too."""
+    return wanted == "detect" and task in ("segment", "pose", "obb")
+
+
+def _labels(element: ModelElement, said: _Said, problems: list[Problem]) -> tuple[str, ...]:
+    given = element.labels if element.labels is not None else said.card.labels
+    if given is None:
+        return said.exported.labels
+    if not isinstance(given, Path):
+        return given
+    try:
+        return read_labels(given)
+    except ModelError as error:
+        problems.append(Problem(str(error), ("labels",)))
+        return ()
+
+
+def _asked_size(element: ModelElement, said: _Said, problems: list[Problem]) -> tuple[int, int] | None:
+    """The size of the network's input; None when nothing says it."""
+    fixed = (said.inputs.width, said.inputs.height)
+    asked = element.size or said.card.input.size or (None if None not in fixed else said.exported.size_wh)
+    if asked is not None and any(own not in (None, wish) for own, wish in zip(fixed, asked, strict=True)):
+        own = "x".join("?" if size is None else str(size) for size in fixed)
+        message = f"the model takes pictures of {own} only, not {asked[0]}x{asked[1]}: leave size out"
+        problems.append(Problem(message, ("size",)))
+        asked = None
+    width, height = asked or fixed
+    return None if width is None or height is None else (width, height)
+
+
+def _head(
+    element: ModelElement,
+    said: _Said,
+    size_wh: tuple[int, int] | None,
+    labels: tuple[str, ...],
+    problems: list[Problem],
+) -> Head[Any] | None:
+    heads = heads_of(element.task)
+    name = element.head or said.card.head
+    if name is not None and name not in heads:
+        message = f"there is no head {name!r} for {element.task}{suggest(name, heads)}; heads: {', '.join(heads)}"
+        problems.append(Problem(message, ("head",)))
+        return None
+    if name is None:
+        signature = Signature(said.facts.outputs, size_wh or (0, 0), len(labels) or None)
+        try:
+            name = recognise(signature, heads.values())
+        except ModelError as error:
+            problems.append(Problem(f"model {str(element.model)!r}: {error}", ("head",)))
+    return None if name is None else heads[name]
+
+
+def _head_options(
+    element: ModelElement, card: ModelCard, head: Head[Any] | None, problems: list[Problem]
+) -> BaseModel | None:
+    given: Mapping[str, Any] = {**card.head_options, **element.head_options}
+    if head is None or head.options is None:
+        if given and head is not None:
+            problems.append(Problem(f"head {head.name!r} has no options", ("head_options",)))
+        return None
+    try:
+        return head.options.model_validate(given)
+    except ValidationError as error:
+        known = ", ".join(head.options.model_fields)
+        problems += [
+            Problem(f"{detail['msg']}; options of head {head.name!r}: {known}", ("head_options", *detail["loc"]))
+            for detail in error.errors(include_url=False, include_input=False)
+        ]
+        return None
+
+
+def _check_classes(head: Head[Any], said: _Said, labels: tuple[str, ...], problems: list[Problem]) -> None:
+    shapes = [output.shape for output in said.facts.outputs]
+    if head.ranks and len(shapes[0]) not in head.ranks:
+        message = f"head {head.name!r} can not read this model's output {said.facts.outputs[0]}"
+        problems.append(Problem(message, ("head",)))
+        return
+    count = head.count_classes(shapes)
+    if count is not None and count < 1:
+        message = f"head {head.name!r} finds no classes in this model's output {said.facts.outputs[0]}"
+        problems.append(Problem(message, ("head",)))
+        return
+    if labels and count is not None and count != len(labels):
+        message = f"the model knows {count} classes, {len(labels)} labels are given"
+        problems.append(Problem(message, ("labels",)))
+
+
+def _unknown_classes(named: Sequence[NamedClass], labels: tuple[str, ...]) -> list[Problem]:
+    known = f"the model's labels are {', '.join(labels)}" if labels else "no labels are known: give labels"
+    return [
+        Problem(f"there is no class {name!r}{suggest(name, labels)}; {known}", key)
+        for key, name in named
+        if name not in labels
+    ]
+
+
+def _preprocessing(
+    element: ModelElement,
+    said: _Said,
+    head: Head[Any] | None,
+    size_wh: tuple[int, int] | None,
+    problems: list[Problem],
+) -> Preprocessing | None:
+    chosen: dict[str, Any] = dict(head.usual) if head is not None else {}
+    if said.inputs.channels == 1:
+        chosen["color"] = "gray"
+    for source in (said.card.input, element):
+        chosen |= {name: getattr(source, name) for name in _MERGED if getattr(source, name) is not None}
+    if (chosen.get("color", "rgb") == "gray") != (said.inputs.channels == 1):
+        message = f"the model takes {said.inputs.channels} channel(s): color can not be {chosen.get('color', 'rgb')!r}"
+        problems.append(Problem(message, ("color",)))
+        return None
+    if chosen.get("fit") == "native":
+        return Preprocessing(size_wh=None, **chosen)
+    if size_wh is None:
+        message = "the model takes pictures of any size: say which to use, such as size: [640, 640], or fit: native"
+        problems.append(Problem(message, ("size",)))
+        return None
+    return Preprocessing(size_wh=size_wh, **chosen)

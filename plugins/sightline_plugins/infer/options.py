@@ -1,0 +1,153 @@
+"""What every step that runs a model can be told: the model, its input, and what it is run on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from sightline.errors import ConfigurationError
+from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
+from sightline.graph.fields import Fraction, InputPath
+from sightline.media.time import Duration
+from sightline_plugins.infer.model.values import Levels, Means, PixelCount, Scales
+
+
+def _ordered(region: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    left, top, right, bottom = region
+    if left >= right or top >= bottom:
+        raise ValueError("a region is [left, top, right, bottom] in fractions, with left < right and top < bottom")
+    return region
+
+
+def _as_labels(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+def _as_selection(value: object) -> object:
+    return {"label": value} if isinstance(value, str | list | tuple) else value
+
+
+Region = Annotated[tuple[Fraction, Fraction, Fraction, Fraction], AfterValidator(_ordered)]
+"""Left, top, right, bottom as fractions of the picture."""
+Regions = Annotated[tuple[Region, ...], Field(min_length=1, max_length=64)]
+Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_WHOLE: tuple[Region, ...] = ((0.0, 0.0, 1.0, 1.0),)
+
+
+class Selection(BaseModel):
+    """Which objects of the steps before a model is run on, and what of the picture it sees of each."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True, populate_by_name=True
+    )
+
+    label: Annotated[tuple[str, ...], BeforeValidator(_as_labels)] | None = None
+    """Labels of the objects; all when not given."""
+    origin: Annotated[str | None, Field(alias="from")] = None
+    """The step that found them (its `id`, such as detect-1); any when not given."""
+    min_size: tuple[Size, Size] | None = None
+    """Width and height in pixels that the box must have at least: what is too small to tell is not asked about."""
+    min_confidence: Fraction = 0.0
+    """Confidence that the object must have at least."""
+    margin: Annotated[float, Field(ge=0, le=4)] = 0.0
+    """How far beyond the box the model sees, on each side, as a share of the box's width and height."""
+    square: bool = False
+    """Whether the box is made a square around its middle, so that nothing is distorted."""
+    align: Literal["face"] | None = None
+    """`face` turns and scales by the five landmarks of a face, as models that recognise faces want it."""
+
+
+class ModelElement(Element):
+    """A step that runs a model. Its subclasses say what the model's outputs become."""
+
+    threading: ClassVar[Threading] = Threading.PENDING
+    scalar: ClassVar[str | None] = "model"
+    task: ClassVar[str]
+    """What its model cards say as `task`, and the heads that fit."""
+
+    model: InputPath
+    """The ONNX file."""
+    head: str | None = None
+    """How the outputs are read (`sightline elements` lists the heads); told from the outputs when not given."""
+    head_options: Mapping[str, Any] = {}
+    """Settings of the head, such as anchors; its family's usual ones when not given."""
+    labels: tuple[str, ...] | InputPath | None = None
+    """Class names in order: a list, or a file with one a line."""
+    size: tuple[PixelCount, PixelCount] | None = None
+    """Width and height of the network's input, for models that leave them open."""
+    fit: Literal["letterbox", "stretch", "cover", "height", "native"] | None = None
+    """How a picture of another shape fills the input: `letterbox` with padding, `stretch` distorted, `cover` its middle
+    (see `crop`), `height` full height and the width that it needs (text), `native` unscaled, the input as large as the
+    picture."""
+    align: Literal["center", "top_left"] | None = None
+    """Where a letterboxed picture lies."""
+    crop: Annotated[float, Field(gt=0, le=1)] | None = None
+    """The share of the shorter side that `fit: cover` keeps; 0.875 is 224 of 256."""
+    multiple: Annotated[int, Field(ge=1, le=512)] | None = None
+    """With `fit: native`, sides of the input are rounded up to a multiple of this."""
+    resize: Literal["bilinear", "area", "nearest", "antialias"] | None = None
+    """How the picture is made small."""
+    convert: Literal["network", "picture"] | None = None
+    """Where colours are converted: at the network's size, or at the picture's before it is resized."""
+    color: Literal["rgb", "bgr", "gray"] | None = None
+    """Order of the channels that the network wants."""
+    mean: Means | None = None
+    """Taken off each level before `scale`: one value, or one a channel."""
+    scale: Scales | None = None
+    """Each level is divided by this (255 gives 0..1): one value, or one a channel."""
+    pad: Levels | None = None
+    """Level of the padding, 0 to 255: one value, or one a channel."""
+    engine: Literal["auto", "openvino", "onnxruntime"] = "auto"
+    """What computes; `auto` is OpenVINO where it is installed, else ONNX Runtime."""
+    every: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Run on every n-th frame of each stream, from its first."""
+    regions: Regions | Mapping[str, Regions] | None = None
+    """Where to look: a list of [left, top, right, bottom] in fractions of the picture, or a mapping from streams (names
+    or globs) to such lists; the whole picture when not given, and for streams that the mapping does not name."""
+    on: Annotated[Selection, BeforeValidator(_as_selection)] | None = None
+    """Run on objects of steps before instead of on the picture: a label, a list of labels, or a mapping such as
+    {label: car, min_size: [32, 32]}."""
+    refresh: Duration = 2_000_000_000
+    """What was found out about a tracked object is used again until it is so old; sooner when its box has grown by half
+    or it is seen better. `0s` asks again on each frame."""
+
+    def required(self) -> frozenset[Capability]:
+        """Objects, for a step that works on them."""
+        return self.needs | {Capability.OBJECTS} if self.on is not None else self.needs
+
+    def wanted_labels(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
+        """The labels that `on` names."""
+        if self.on is None or self.on.label is None:
+            return ()
+        return [(("on", "label", number), label) for number, label in enumerate(self.on.label)]
+
+    def check(self, context: CheckContext) -> Iterable[Problem]:
+        """Engine, regions, and options that contradict each other; subclasses add the model."""
+        from sightline_plugins.infer.engines.opening import choose
+
+        problems = []
+        try:
+            choose(self.engine)
+        except ConfigurationError as error:
+            problems.append(Problem(str(error), ("engine",)))
+        if self.on is not None and self.regions is not None:
+            problems.append(Problem("regions are parts of the picture: with `on` the objects say where", ("regions",)))
+        if isinstance(self.regions, Mapping):
+            problems += [
+                Problem(f"no stream is called {glob!r}; streams: {', '.join(context.streams)}", ("regions", glob))
+                for glob in self.regions
+                if not any(fnmatchcase(stream, glob) for stream in context.streams)
+            ]
+        return problems
+
+    def regions_of(self, stream: str) -> Sequence[tuple[float, float, float, float]]:
+        """The regions of a stream by its name, in fractions of the picture."""
+        if self.regions is None:
+            return _WHOLE
+        if not isinstance(self.regions, Mapping):
+            return self.regions
+        found = (regions for glob, regions in self.regions.items() if fnmatchcase(stream, glob))
+        return next(found, _WHOLE)

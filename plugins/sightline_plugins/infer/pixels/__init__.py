@@ -1,0 +1,1 @@
+"""From surfaces to the inputs of networks: placing, sampling, resizing, colours."""

@@ -1,0 +1,148 @@
+"""Where a picture lies in the network's input, and the way back: the one place that computes letterboxes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.media.boxes import Boxes
+
+Fit = Literal["letterbox", "stretch", "cover", "height", "native"]
+Align = Literal["center", "top_left"]
+SizeWh = tuple[int, int]
+Region = tuple[float, float, float, float]
+Points = npt.NDArray[np.float32]
+Matrix = tuple[tuple[float, float, float], tuple[float, float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A region of the picture and the rectangle of the network's input that it fills.
+
+    `region_xyxy` is in pixels of the picture, half-open, and may reach beyond it; `inner_xywh` in whole pixels of the
+    network's input, which is `size_wh` large. `turned` is set where the picture is turned as well (a face that is
+    aligned): positions of the picture from positions of the network's input, in the place of the two rectangles.
+    """
+
+    region_xyxy: Region
+    inner_xywh: tuple[int, int, int, int]
+    size_wh: SizeWh
+    turned: Matrix | None = None
+
+    @property
+    def scale_xy(self) -> tuple[float, float]:
+        """Pixels of the picture in one pixel of the network, across and down."""
+        left, top, right, bottom = self.region_xyxy
+        return (right - left) / self.inner_xywh[2], (bottom - top) / self.inner_xywh[3]
+
+    @property
+    def picture_from_network(self) -> Matrix:
+        """The affine map from positions in the network's input to positions in the picture, in pixels of each."""
+        if self.turned is not None:
+            return self.turned
+        (across, down), (left, top) = self.scale_xy, self.inner_xywh[:2]
+        return (
+            (across, 0.0, self.region_xyxy[0] - left * across),
+            (0.0, down, self.region_xyxy[1] - top * down),
+        )
+
+    def relative_to(self, left: int, top: int) -> Placement:
+        """The same placement in a picture whose origin is at (left, top) of this one."""
+        x1, y1, x2, y2 = self.region_xyxy
+        turned = self.turned
+        if turned is not None:
+            (a, b, x), (c, d, y) = turned
+            turned = (a, b, x - left), (c, d, y - top)
+        return replace(self, region_xyxy=(x1 - left, y1 - top, x2 - left, y2 - top), turned=turned)
+
+    def boxes_in_picture(self, xyxy: Boxes) -> Boxes:
+        """Boxes (N, 4) in pixels of the network's input -> in pixels of the picture, not clipped.
+
+        Where the picture was turned, the upright boxes around the turned ones.
+        """
+        (a, b, x), (c, d, y) = self.picture_from_network
+        if b == 0 and c == 0:
+            return xyxy * np.array((a, d, a, d), np.float32) + np.array((x, y, x, y), np.float32)
+        corners = self.points_in_picture(xyxy[:, [[0, 1], [2, 1], [2, 3], [0, 3]]])
+        return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
+
+    def points_in_picture(self, xy: Points) -> Points:
+        """Points (..., 2) in pixels of the network's input -> in pixels of the picture."""
+        matrix = np.array(self.picture_from_network, np.float32)
+        return xy @ matrix[:, :2].T + matrix[:, 2]
+
+
+@lru_cache(maxsize=1024)
+def place(
+    region_xyxy: Region,
+    *,
+    size_wh: SizeWh | None,
+    fit: Fit = "letterbox",
+    align: Align = "center",
+    crop: float = 1.0,
+    multiple: int = 32,
+) -> Placement:
+    """Put a region into a network input of `size_wh`.
+
+    `stretch`    over all of it
+    `letterbox`  as large as fits in its own shape, the rest is padding
+    `cover`      the middle of the region (`crop` of its shorter side, in the shape of the input) over all of it
+    `height`     as high as the input, as wide as its own shape asks but no wider than the input; padding at the right
+    `native`     as it is; the input is as large as the region, rounded up to a `multiple` (`size_wh` is not looked at)
+
+    A letterbox is rounded to whole pixels; when centred, an odd rest goes to the right and the bottom, as the
+    training code of the YOLO family does.
+    """
+    left, top, right, bottom = region_xyxy
+    wide, high = right - left, bottom - top
+    if fit == "native" or size_wh is None:
+        width, height = max(round(wide), 1), max(round(high), 1)
+        size_wh = -(-width // multiple) * multiple, -(-height // multiple) * multiple
+        return Placement(region_xyxy, (0, 0, width, height), size_wh)
+    if fit == "stretch":
+        return Placement(region_xyxy, (0, 0, *size_wh), size_wh)
+    if fit == "cover":
+        return Placement(_middle(region_xyxy, size_wh, crop), (0, 0, *size_wh), size_wh)
+    if fit == "height":
+        width = min(max(round(wide * size_wh[1] / high), 1), size_wh[0])
+        return Placement(region_xyxy, (0, 0, width, size_wh[1]), size_wh)
+    factor = min(size_wh[0] / wide, size_wh[1] / high)
+    width = min(max(round(wide * factor), 1), size_wh[0])
+    height = min(max(round(high * factor), 1), size_wh[1])
+    if align == "top_left":
+        return Placement(region_xyxy, (0, 0, width, height), size_wh)
+    return Placement(region_xyxy, ((size_wh[0] - width) // 2, (size_wh[1] - height) // 2, width, height), size_wh)
+
+
+def _middle(region_xyxy: Region, size_wh: SizeWh, crop: float) -> Region:
+    left, top, right, bottom = region_xyxy
+    factor = crop * min((right - left) / size_wh[0], (bottom - top) / size_wh[1])
+    across, down = size_wh[0] * factor / 2, size_wh[1] * factor / 2
+    x, y = (left + right) / 2, (top + bottom) / 2
+    return x - across, y - down, x + across, y + down
+
+
+@lru_cache(maxsize=1024)
+def region_in_pixels(fractions: Region, *, size_wh: SizeWh, chroma_shift: tuple[int, int]) -> Region:
+    """A region given in fractions of the picture, grown outwards to whole chroma samples and cut to the picture."""
+    left, top, right, bottom = fractions
+    width, height = size_wh
+    return whole_samples(
+        (left * width, top * height, right * width, bottom * height), size_wh=size_wh, chroma_shift=chroma_shift
+    )
+
+
+def whole_samples(region_xyxy: Region, *, size_wh: SizeWh, chroma_shift: tuple[int, int]) -> tuple[int, int, int, int]:
+    """A region in pixels, grown outwards to whole chroma samples and cut to the picture; at least one of them."""
+    edges = []
+    for axis in (0, 1):
+        block = 1 << chroma_shift[axis]
+        low = int(max(region_xyxy[axis], 0)) // block * block
+        high = -(-int(np.ceil(region_xyxy[axis + 2])) // block) * block
+        low = min(low, (size_wh[axis] - 1) // block * block)
+        edges.append((low, max(min(high, size_wh[axis]), low + 1)))
+    return edges[0][0], edges[1][0], edges[0][1], edges[1][1]

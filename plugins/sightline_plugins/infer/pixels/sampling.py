@@ -1,0 +1,31 @@
+"""Sampling a plane where a region lies to a fraction of a pixel, beyond the picture's edge, or turned."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+
+from sightline.media.surface import Plane
+from sightline_plugins.infer.pixels.placement import Placement
+
+
+def sample_plane(plane: Plane, placement: Placement, *, shift: tuple[int, int], nearest: bool = False) -> Plane:
+    """The part of a plane that `placement` names, at the size of its inner rectangle (height, width).
+
+    `shift` says by how many bits the plane is narrower and lower than the picture (chroma); samples stand at the middle
+    of what they cover. Bilinear with half-pixel centres, as a resize of the same region would do; outside the picture
+    its edge is repeated. Lets go of the GIL.
+    """
+    left, top, width, height = placement.inner_xywh
+    (a, b, x), (c, d, y) = placement.picture_from_network
+    across, down = 1 << shift[0], 1 << shift[1]
+    middle_x, middle_y = left + 0.5, top + 0.5
+    matrix = np.array(
+        [
+            [a / across, b / across, (a * middle_x + b * middle_y + x) / across - 0.5],
+            [c / down, d / down, (c * middle_x + d * middle_y + y) / down - 0.5],
+        ]
+    )
+    how = (cv2.INTER_NEAREST if nearest else cv2.INTER_LINEAR) | cv2.WARP_INVERSE_MAP
+    sampled: Plane = cv2.warpAffine(plane, matrix, (width, height), flags=how, borderMode=cv2.BORDER_REPLICATE)
+    return sampled

@@ -1,0 +1,1 @@
+"""Recorded detections in the place of a detector."""

@@ -1,0 +1,118 @@
+"""The operator behind every step that runs a model: subjects, their pictures, the engine, and the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sightline.graph.operator import Operator, Pending
+from sightline.media import Batch, Stream
+from sightline_plugins.infer.engines.protocol import Array, Engine
+from sightline_plugins.infer.engines.protocol import Pending as Work
+from sightline_plugins.infer.model.plan import ModelPlan
+from sightline_plugins.infer.pixels.preprocess import Prepared, Preprocessor
+from sightline_plugins.infer.subjects.subject import Subject, Subjects
+from sightline_plugins.infer.tasks.task import Task
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Job:
+    """A subject under way: what was prepared for it, and the engine's work on it. Neither for what is known already."""
+
+    subject: Subject
+    prepared: Prepared | None = None
+    work: Work | None = None
+
+
+class ModelRunner(Operator):
+    """Runs a model on subjects. `process` prepares and submits; the `Pending` collects, perhaps in another thread.
+
+    `runs` counts what the model looked at, `saved` the looks that what was known of a track made needless, and
+    `invalid_outputs` looks whose outputs were no finite numbers and became nothing.
+    """
+
+    def __init__(
+        self, plan: ModelPlan, *, engine: Engine, subjects: Subjects, task: Task[Any], warn: Callable[[str], None]
+    ) -> None:
+        self.runs = 0
+        self.saved = 0
+        self.invalid_outputs = 0
+        self._plan = plan
+        self._engine = engine
+        self._subjects = subjects
+        self._task = task
+        self._warn = warn
+        self._preprocessor = Preprocessor(plan.preprocessing)
+
+    def process(self, batch: Batch) -> Batch | Pending:
+        """Prepare and submit what the model has to look at."""
+        return _Looking(self, batch, [self._start(batch, subject) for subject in self._subjects.of(batch)])
+
+    def totals(self) -> Mapping[str, Any]:
+        """Looks, those that were saved, and outputs that became nothing; what the task counted."""
+        counted: dict[str, Any] = {"runs": self.runs}
+        if self.saved:
+            counted["saved"] = self.saved
+        if self.invalid_outputs:
+            counted["invalid_outputs"] = self.invalid_outputs
+        return {**counted, **self._task.totals()}
+
+    def end_stream(self, stream: Stream) -> None:
+        """Forget the stream's state."""
+        self._subjects.end_stream(stream)
+
+    def close(self) -> None:
+        """Free the model."""
+        self._engine.close()
+
+    def collect(self, jobs: Sequence[_Job], batch: Batch) -> Batch:
+        """Wait for the looks at a batch, and attach what they found."""
+        return self._task.attach(batch, [(job.subject, self._answer(job, batch)) for job in jobs])
+
+    def _start(self, batch: Batch, subject: Subject) -> _Job:
+        if not subject.due:
+            self.saved += 1
+            return _Job(subject)
+        self.runs += 1
+        prepared = self._preprocessor.prepare(batch.frames[subject.row].surface, subject.placement)
+        return _Job(subject, prepared, self._engine.submit(self._inputs(prepared)))
+
+    def _inputs(self, prepared: Prepared) -> list[Array]:
+        inputs: list[Array] = [prepared.picture]
+        for place, kind in sorted(self._plan.inputs.extras.items()):
+            size_wh = prepared.placement.size_wh
+            values = {"size_wh": size_wh, "size_hw": size_wh[::-1], "scale": (1, 1)}[kind]
+            inputs.insert(place, np.array([values], self._engine.inputs[place].dtype))
+        return inputs
+
+    def _answer(self, job: _Job, batch: Batch) -> Any:
+        slot = job.subject.slot
+        if job.work is None or job.prepared is None:
+            return None if slot is None else self._task.recall(slot, job.subject, batch)
+        outputs = job.work.result()
+        self._preprocessor.recycle(job.prepared)
+        answer = self._task.read(outputs, job.subject, batch)
+        if answer is None:
+            if not self.invalid_outputs:
+                self._warn("the model gave outputs that are not finite numbers; they become nothing")
+            self.invalid_outputs += 1
+            return None if slot is None else self._task.recall(slot, job.subject, batch)
+        return answer if slot is None else self._task.learn(slot, answer, job.subject, batch)
+
+
+class _Looking:
+    """A batch whose subjects are with the engine."""
+
+    __slots__ = ("_batch", "_jobs", "_runner")
+
+    def __init__(self, runner: ModelRunner, batch: Batch, jobs: Sequence[_Job]) -> None:
+        self._runner = runner
+        self._batch = batch
+        self._jobs = jobs
+
+    def result(self) -> Batch:
+        """See `Pending.result`."""
+        return self._runner.collect(self._jobs, self._batch)

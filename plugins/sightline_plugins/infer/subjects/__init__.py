@@ -1,0 +1,1 @@
+"""What a model is run on: the picture, regions and tiles of it, or objects of steps before."""

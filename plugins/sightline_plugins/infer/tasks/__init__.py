@@ -1,0 +1,1 @@
+"""Tasks: what the findings of a model become."""

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sightline_plugins.infer.pixels.placement import Align, place, region_in_pixels
+
+
+@pytest.mark.parametrize(("align", "inner_xywh"), [("center", (0, 91, 416, 234)), ("top_left", (0, 0, 416, 234))])
+def test_a_letterbox_keeps_the_shape(align: Align, inner_xywh: tuple[int, int, int, int]) -> None:
+    placement = place((0, 0, 768, 432), size_wh=(416, 416), fit="letterbox", align=align)
+
+    assert placement.inner_xywh == inner_xywh
+
+
+def test_a_stretched_picture_fills_the_input() -> None:
+    placement = place((0, 0, 768, 432), size_wh=(352, 352), fit="stretch", align="center")
+
+    assert placement.inner_xywh == (0, 0, 352, 352)
+
+
+def test_a_tall_picture_is_padded_at_the_sides() -> None:
+    placement = place((0, 0, 100, 400), size_wh=(64, 64), fit="letterbox", align="center")
+
+    assert placement.inner_xywh == (24, 0, 16, 64)
+
+
+def test_an_extreme_shape_keeps_at_least_a_pixel() -> None:
+    placement = place((0, 0, 8000, 2), size_wh=(64, 64), fit="letterbox", align="center")
+
+    assert placement.inner_xywh[2:] == (64, 1)
+
+
+def test_boxes_go_back_to_the_picture() -> None:
+    placement = place((100, 50, 300, 150), size_wh=(100, 100), fit="letterbox", align="center")
+
+    boxes = placement.boxes_in_picture(np.array([[0, 25, 100, 75], [10, 30, 20, 40]], np.float32))
+
+    assert boxes.tolist() == [[100, 50, 300, 150], [120, 60, 140, 80]]
+
+
+def test_a_region_grows_to_whole_chroma_samples() -> None:
+    pixels = region_in_pixels((0.335, 0.335, 0.665, 0.665), size_wh=(100, 100), chroma_shift=(1, 1))
+
+    assert pixels == (32, 32, 68, 68)
+
+
+def test_a_region_ends_with_an_odd_picture() -> None:
+    assert region_in_pixels((0, 0, 1, 1), size_wh=(101, 51), chroma_shift=(1, 1)) == (0, 0, 101, 51)
+
+
+def test_a_region_smaller_than_a_pixel_is_a_pixel() -> None:
+    left, top, right, bottom = region_in_pixels((0.9999, 0.9999, 1, 1), size_wh=(64, 64), chroma_shift=(0, 0))
+
+    assert (right - left, bottom - top) == (1, 1)
