@@ -30,6 +30,7 @@ class Reading:
 
     `size_wh` is the size of the network's input for this picture, `outputs` are the names of the outputs in order,
     `labels` the model's labels (the alphabet, for text), `options` the head's own (an instance of `Head.options`).
+    `endings` are the operators that make the outputs, such as `Softmax`; empty where that is not known.
     """
 
     size_wh: SizeWh
@@ -37,6 +38,7 @@ class Reading:
     outputs: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     options: BaseModel | None = None
+    endings: tuple[str, ...] = ()
 
 
 class Decode(Protocol[Finding_co]):
@@ -60,11 +62,15 @@ class Likeness(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What tells a model's family: its outputs, the size of its input, the number of its labels where it is known."""
+    """What tells a model's family: its outputs, the size of its input, the number of its labels where it is known.
+
+    `endings` are the operators that make the outputs, such as `Softmax`.
+    """
 
     outputs: tuple[TensorSpec, ...]
     size_wh: SizeWh
     classes: int | None = None
+    endings: tuple[str, ...] = ()
 
     @property
     def shapes(self) -> tuple[Shape, ...]:

@@ -5,6 +5,8 @@ task: detect
 head: yolox                      # told from the outputs when it is left out
 head_options: {}                 # settings of the head, where it has any
 labels: [car, van, person]       # or a file with one name a line, relative to the card
+attribute: color                 # what a classifier calls the attribute that it gives objects
+attributes: {color: [red, ...]}  # a classifier with several outputs: the labels of each, by attribute
 input:
   size: [416, 416]               # width, height: only for models that take several sizes
   color: bgr                     # channel order: rgb | bgr | gray
@@ -26,6 +28,7 @@ Everything may be left out; what is left out comes from the ONNX file and from t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -35,9 +38,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from sightline.config import InvalidConfiguration, read_document
 from sightline.errors import ModelError
 from sightline.graph.fields import Fraction
-from sightline_plugins.infer.model.values import Levels, Means, PixelCount, Scales
+from sightline_plugins.infer.model.values import AttributeName, Attributes, Levels, Means, PixelCount, Scales
 
 MAX_BYTES = 1_000_000
+_NUMBERED = re.compile(r"(\d{1,6})[\s,:]\s*(\S.*)")
 
 
 class _Said(BaseModel):
@@ -80,6 +84,8 @@ class ModelCard(_Said):
     head: str | None = None
     head_options: Mapping[str, Any] = {}
     labels: tuple[str, ...] | Path | None = None
+    attribute: AttributeName | None = None
+    attributes: Attributes | None = None
     input: CardInput = CardInput()
     confidence: Fraction | None = None
     nms: CardNms = CardNms()
@@ -107,13 +113,28 @@ def read_card(model: Path) -> ModelCard:
 
 
 def read_labels(path: Path) -> tuple[str, ...]:
-    """Class names from a file, one a line; empty lines at the end do not count. Raises ModelError."""
+    """Class names from a file, one a line; empty lines at the end do not count. Raises ModelError.
+
+    Where each line begins with its own number (`0,tench`, `0: tench`, `0 tench`), the number is no part of the name.
+    """
+    lines = [line.strip() for line in _read_text(path).rstrip().splitlines()]
+    numbered = [_NUMBERED.match(line) for line in lines]
+    if all(found is not None and int(found[1]) == number for number, found in enumerate(numbered)):
+        return tuple(found[2] for found in numbered if found is not None)
+    return tuple(lines)
+
+
+def read_alphabet(path: Path) -> tuple[str, ...]:
+    """Symbols from a file, one a line, a space among them where a line is one. Raises ModelError."""
+    return tuple(_read_text(path).removesuffix("\n").split("\n"))
+
+
+def _read_text(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ModelError(f"labels file {path} is larger than {MAX_BYTES} bytes: one class name a line is expected")
-        lines = path.read_text("utf-8").rstrip().splitlines()
+        return path.read_text("utf-8")
     except OSError as error:
         raise ModelError(f"labels file {path} can not be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ModelError(f"labels file {path} is not UTF-8 text") from error
-    return tuple(line.strip() for line in lines)

@@ -25,6 +25,8 @@ class ModelFacts:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     metadata: Mapping[str, str]
+    endings: tuple[str, ...] = ()
+    """The operator that makes each output (`Softmax`, `Gemm`), looked for behind those that only change its form."""
 
 
 Extra = Literal["size_wh", "size_hw", "scale"]
@@ -56,7 +58,28 @@ def read_facts(path: Path) -> ModelFacts:
         inputs=_specs((entry for entry in model.graph.input if entry.name not in constants), label),
         outputs=_specs(model.graph.output, label),
         metadata={entry.key: entry.value for entry in model.metadata_props},
+        endings=_endings(model.graph),
     )
+
+
+_FORM_ONLY = frozenset(
+    {
+        *("Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose"),
+        "Unsqueeze",
+    }
+)
+
+
+def _endings(graph: onnx.GraphProto) -> tuple[str, ...]:
+    makers = {name: node for node in graph.node for name in node.output}
+
+    def ending(name: str) -> str:
+        node = makers.get(name)
+        while node is not None and node.op_type in _FORM_ONLY and node.input[0] in makers:
+            node = makers[node.input[0]]
+        return "" if node is None else str(node.op_type)
+
+    return tuple(ending(output.name) for output in graph.output)
 
 
 def find_inputs(specs: tuple[TensorSpec, ...]) -> ModelInputs:

@@ -4,27 +4,42 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 MAX_CHARACTERS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class ExportFacts:
-    """What the metadata says; empty or None where it says nothing. `size_wh` is the input that was exported for."""
+    """What the metadata says; empty or None where it says nothing. `size_wh` is the input that was exported for.
+
+    `usual` is the exporter's own pre-processing where it is another than that of the head's family, by the names of
+    `Preprocessing`'s fields.
+    """
 
     labels: tuple[str, ...] = ()
     size_wh: tuple[int, int] | None = None
     task: str | None = None
+    usual: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+_ULTRALYTICS_CLASSIFY: Mapping[str, Any] = MappingProxyType(
+    {"fit": "cover", "crop": 1.0, "resize": "antialias", "color": "rgb", "mean": (0.0,), "scale": (255.0,)}
+)
+"""The shorter side to the input's, its middle, 0..1 (ultralytics/ultralytics, `data/augment.py`: classify_transforms)."""
 
 
 def read_metadata(metadata: Mapping[str, str]) -> ExportFacts:
     """The facts that can be read; entries in another form are passed over (they are notes, not orders)."""
     task = metadata.get("task", "").strip()
+    is_classifier = task == "classify" and metadata.get("author") == "Ultralytics"
     return ExportFacts(
         labels=_labels(_literal(metadata.get("names", ""))),
         size_wh=_size(_literal(metadata.get("imgsz", ""))),
         task=task or None,
+        usual=_ULTRALYTICS_CLASSIFY if is_classifier else MappingProxyType({}),
     )
 
 

@@ -20,7 +20,7 @@ from sightline_plugins.infer.engines.protocol import TensorSpec
 from sightline_plugins.infer.heads import Head, heads_of
 from sightline_plugins.infer.heads.head import Reading, Signature
 from sightline_plugins.infer.heads.recognise import recognise
-from sightline_plugins.infer.model.card import ModelCard, read_card, read_labels
+from sightline_plugins.infer.model.card import ModelCard, read_alphabet, read_card, read_labels
 from sightline_plugins.infer.model.facts import ModelFacts, ModelInputs, find_inputs, read_facts
 from sightline_plugins.infer.model.metadata import ExportFacts, read_metadata
 from sightline_plugins.infer.options import ModelElement
@@ -43,11 +43,12 @@ class ModelPlan:
     outputs: tuple[TensorSpec, ...]
     preprocessing: Preprocessing
     card: ModelCard
+    endings: tuple[str, ...]
 
     def reading(self, *, size_wh: tuple[int, int], confidence: float = 0.0) -> Reading:
         """What the head is told about a picture that is `size_wh` large in the network's input."""
         names = tuple(output.name for output in self.outputs)
-        return Reading(size_wh, confidence, names, self.labels, self.head_options)
+        return Reading(size_wh, confidence, names, self.labels, self.head_options, self.endings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,8 @@ def plan_model(
         _check_classes(head, said, labels, problems)
     if preprocessing is None or problems:
         return None, problems
-    plan = ModelPlan(head, options, labels, said.inputs, said.facts.outputs, preprocessing, said.card)
+    facts = said.facts
+    plan = ModelPlan(head, options, labels, said.inputs, facts.outputs, preprocessing, said.card, facts.endings)
     return plan, problems
 
 
@@ -118,7 +120,7 @@ def _labels(element: ModelElement, said: _Said, problems: list[Problem]) -> tupl
     if not isinstance(given, Path):
         return given
     try:
-        return read_labels(given)
+        return read_alphabet(given) if element.task == "read" else read_labels(given)
     except ModelError as error:
         problems.append(Problem(str(error), ("labels",)))
         return ()
@@ -151,7 +153,7 @@ def _head(
         problems.append(Problem(message, ("head",)))
         return None
     if name is None:
-        signature = Signature(said.facts.outputs, size_wh or (0, 0), len(labels) or None)
+        signature = Signature(said.facts.outputs, size_wh or (0, 0), len(labels) or None, said.facts.endings)
         try:
             name = recognise(signature, heads.values())
         except ModelError as error:
@@ -211,6 +213,7 @@ def _preprocessing(
     problems: list[Problem],
 ) -> Preprocessing | None:
     chosen: dict[str, Any] = dict(head.usual) if head is not None else {}
+    chosen |= said.exported.usual
     if said.inputs.channels == 1:
         chosen["color"] = "gray"
     for source in (said.card.input, element):

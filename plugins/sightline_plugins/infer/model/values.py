@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
+
+from sightline.media.objects import STRUCTURES
 
 
 def _as_tuple(value: object) -> object:
@@ -17,6 +20,18 @@ def _one_or_three(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
+def _free(name: str) -> str:
+    if name in _TAKEN:
+        raise ValueError(f"{name!r} is a column of every table of objects: choose another name for the attribute")
+    return name
+
+
+_TAKEN = STRUCTURES | {"frame", "xyxy", "confidence", "class_id", "track_id", "parent", "origin", "label"}
+
+AttributeName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"), AfterValidator(_free)]
+"""Name of an attribute that a step gives objects."""
+Attributes = Annotated[Mapping[AttributeName, tuple[str, ...]], Field(min_length=1)]
+"""Labels by attribute, for a model with several outputs that are choices."""
 Level = Annotated[int, Field(ge=0, le=255)]
 Positive = Annotated[float, Field(gt=0)]
 PixelCount = Annotated[int, Field(ge=8, le=8192)]
