@@ -64,13 +64,15 @@ class Likeness(IntEnum):
 class Signature:
     """What tells a model's family: its outputs, the size of its input, the number of its labels where it is known.
 
-    `endings` are the operators that make the outputs, such as `Softmax`.
+    `endings` are the operators that make the outputs, such as `Softmax`. `made_for` is the task that the file's
+    metadata names, in the exporter's words (Ultralytics: `detect`, `segment`, `pose`, `obb`).
     """
 
     outputs: tuple[TensorSpec, ...]
     size_wh: SizeWh
     classes: int | None = None
     endings: tuple[str, ...] = ()
+    made_for: str | None = None
 
     @property
     def shapes(self) -> tuple[Shape, ...]:

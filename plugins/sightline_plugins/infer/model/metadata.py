@@ -1,4 +1,7 @@
-"""What exporters write into an ONNX file: the keys that Ultralytics made usual (`names`, `imgsz`, `task`)."""
+"""What exporters write into an ONNX file: the keys that Ultralytics made usual.
+
+These are `names`, `imgsz`, `task` and `kpt_shape`.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,20 @@ class ExportFacts:
     """What the metadata says; empty or None where it says nothing. `size_wh` is the input that was exported for.
 
     `usual` is the exporter's own pre-processing where it is another than that of the head's family, by the names of
-    `Preprocessing`'s fields.
+    `Preprocessing`'s fields. `head_options` are settings of the head, for a head that has them.
     """
 
     labels: tuple[str, ...] = ()
     size_wh: tuple[int, int] | None = None
     task: str | None = None
     usual: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    head_options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
 _ULTRALYTICS_CLASSIFY: Mapping[str, Any] = MappingProxyType(
     {"fit": "cover", "crop": 1.0, "resize": "antialias", "color": "rgb", "mean": (0.0,), "scale": (255.0,)}
 )
-"""The shorter side to the input's, its middle, 0..1 (ultralytics/ultralytics, `data/augment.py`: classify_transforms)."""
+"""Shorter side to the input's, its middle, 0..1 (ultralytics/ultralytics, `data/augment.py`: classify_transforms)."""
 
 
 def read_metadata(metadata: Mapping[str, str]) -> ExportFacts:
@@ -40,6 +44,7 @@ def read_metadata(metadata: Mapping[str, str]) -> ExportFacts:
         size_wh=_size(_literal(metadata.get("imgsz", ""))),
         task=task or None,
         usual=_ULTRALYTICS_CLASSIFY if is_classifier else MappingProxyType({}),
+        head_options=_keypoints(_literal(metadata.get("kpt_shape", ""))),
     )
 
 
@@ -69,3 +74,11 @@ def _size(imgsz: object) -> tuple[int, int] | None:
     if isinstance(imgsz, list | tuple) and len(imgsz) == 2 and all(isinstance(n, int) and n > 0 for n in imgsz):
         return imgsz[1], imgsz[0]
     return None
+
+
+def _keypoints(shape: object) -> Mapping[str, Any]:
+    """Number of keypoints and values of each: x and y, and mostly confidence."""
+    if not isinstance(shape, list | tuple) or len(shape) != 2 or not all(isinstance(n, int) for n in shape):
+        return MappingProxyType({})
+    is_known = shape[0] > 0 and shape[1] in (2, 3)
+    return MappingProxyType({"keypoints": tuple(shape)} if is_known else {})

@@ -76,7 +76,7 @@ def plan_model(
     asked = _asked_size(element, said, problems)
     head = _head(element, said, asked, labels, problems) if needs_head else None
     problems += _unknown_classes(named, labels)
-    options = _head_options(element, said.card, head, problems)
+    options = _head_options(element, said, head, problems)
     preprocessing = _preprocessing(element, said, head, asked, problems)
     if head is not None:
         _check_classes(head, said, labels, problems)
@@ -153,7 +153,8 @@ def _head(
         problems.append(Problem(message, ("head",)))
         return None
     if name is None:
-        signature = Signature(said.facts.outputs, size_wh or (0, 0), len(labels) or None, said.facts.endings)
+        facts = said.facts
+        signature = Signature(facts.outputs, size_wh or (0, 0), len(labels) or None, facts.endings, said.exported.task)
         try:
             name = recognise(signature, heads.values())
         except ModelError as error:
@@ -162,17 +163,19 @@ def _head(
 
 
 def _head_options(
-    element: ModelElement, card: ModelCard, head: Head[Any] | None, problems: list[Problem]
+    element: ModelElement, said: _Said, head: Head[Any] | None, problems: list[Problem]
 ) -> BaseModel | None:
-    given: Mapping[str, Any] = {**card.head_options, **element.head_options}
+    given: Mapping[str, Any] = {**said.card.head_options, **element.head_options}
     if head is None or head.options is None:
         if given and head is not None:
             problems.append(Problem(f"head {head.name!r} has no options", ("head_options",)))
         return None
+    known_names = head.options.model_fields
+    exported = {name: value for name, value in said.exported.head_options.items() if name in known_names}
     try:
-        return head.options.model_validate(given)
+        return head.options.model_validate({**exported, **given})
     except ValidationError as error:
-        known = ", ".join(head.options.model_fields)
+        known = ", ".join(known_names)
         problems += [
             Problem(f"{detail['msg']}; options of head {head.name!r}: {known}", ("head_options", *detail["loc"]))
             for detail in error.errors(include_url=False, include_input=False)

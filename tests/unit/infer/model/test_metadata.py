@@ -30,3 +30,12 @@ def test_sizes_in_another_form_say_nothing(imgsz: str) -> None:
 
 def test_one_number_is_a_square() -> None:
     assert read_metadata({"imgsz": "320"}).size_wh == (320, 320)
+
+
+def test_the_shape_of_keypoints_is_an_option_of_the_head() -> None:
+    assert read_metadata({"kpt_shape": "[17, 3]"}).head_options == {"keypoints": (17, 3)}
+
+
+@pytest.mark.parametrize("shape", ["[17]", "[17, 4]", "[0, 3]", "17", "['a', 3]"])
+def test_keypoints_in_another_form_say_nothing(shape: str) -> None:
+    assert read_metadata({"kpt_shape": shape}).head_options == {}
