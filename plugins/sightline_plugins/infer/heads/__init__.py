@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sightline_plugins.infer.heads import end_to_end, fastestdet, yolo, yolox
+from sightline_plugins.infer.heads import classify, ctc, embed, end_to_end, fastestdet, yolo, yolox
 from sightline_plugins.infer.heads.findings import Candidates
 from sightline_plugins.infer.heads.head import Head, TaskName
 
@@ -18,6 +18,10 @@ HEADS: Mapping[str, Head[Any]] = MappingProxyType(
             yolo.YOLOV8,
             end_to_end.END_TO_END,
             end_to_end.NORMALIZED,
+            classify.CLASSIFY,
+            classify.TAGS,
+            embed.HEAD,
+            ctc.HEAD,
         )
     }
 )
