@@ -25,6 +25,7 @@ class Candidates:
     masks       float32 (N, C) coefficients of the `prototypes`, which together make each object's mask
     prototypes  float32 (C, h, w) over the whole network's input, shared by all rows: the mask is where
                 `coefficients @ prototypes` is above 0 (a logistic value above 0.5) inside the box
+    shapes      object (N,) the `Mask` of each, in pixels of the picture; no head gives it, tasks make it of `masks`
     """
 
     xyxy: Boxes
@@ -34,6 +35,7 @@ class Candidates:
     corners: npt.NDArray[np.float32] | None = None
     masks: npt.NDArray[np.float32] | None = None
     prototypes: npt.NDArray[np.float32] | None = None
+    shapes: Array | None = None
 
     @classmethod
     def from_arrays(
@@ -71,6 +73,7 @@ class Candidates:
             corners=None if self.corners is None else self.corners[rows],
             masks=None if self.masks is None else self.masks[rows],
             prototypes=self.prototypes,
+            shapes=None if self.shapes is None else self.shapes[rows],
         )
 
     def finite(self) -> Candidates:
@@ -112,9 +115,15 @@ class Points:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassMap:
-    """A score for each class and pixel, float32 (C, h, w), over the whole network's input; the highest one wins."""
+    """A score for each class and pixel over the whole network's input; the highest one wins.
+
+    `scores` float32 (C, h, w) are logits, or `probabilities`; a single row says where the one class is, above 0 as a
+    logit, above 0.5 as a probability. `class_id` int32 (C,) names the class of each row, None for 0, 1, 2 and so on.
+    """
 
     scores: npt.NDArray[np.float32]
+    class_id: npt.NDArray[np.int32] | None = None
+    probabilities: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,169 @@
+"""What was found, as answers: candidates in pixels of the picture that become objects of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.media import Batch, Objects, Origin, Skeleton
+from sightline.media.boxes import Boxes
+from sightline.media.shapes import usual_skeleton
+from sightline_plugins.infer.heads.findings import Candidates
+from sightline_plugins.infer.subjects.memory import Slot
+from sightline_plugins.infer.subjects.subject import Subject
+from sightline_plugins.infer.tasks.masks import moved_mask
+from sightline_plugins.infer.tasks.task import Answered, Task
+
+SkeletonOf = Callable[[int], Skeleton]
+"""What so many keypoints are called and how they are joined."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """The answer of one subject: candidates in pixels of the picture, and the box of the object they were found on."""
+
+    candidates: Candidates
+    on: Boxes | None = None
+
+
+class FindingTask(Task[Found]):
+    """Puts what was found into the batch: as objects of the picture, or as children of the objects it was found on.
+
+    Subclasses read the outputs, and say how finds of several regions of one picture become one table.
+    """
+
+    def __init__(self, origin: Origin, *, skeleton_of: SkeletonOf = usual_skeleton) -> None:
+        self._origin = origin
+        self._skeleton_of = skeleton_of
+
+    def recall(self, slot: Slot[Found], subject: Subject, batch: Batch) -> Found | None:
+        """What was found on the object, moved along with its box."""
+        known = slot.known
+        if known is None or known.on is None:
+            return known
+        return Found(moved(known.candidates, known.on, batch.objects.xyxy[subject.object]), known.on)
+
+    def attach(self, batch: Batch, answered: Sequence[Answered[Found]]) -> Batch:
+        """The batch with more objects."""
+        rows: list[int] = []
+        parents: list[int] = []
+        tables: list[Candidates] = []
+        for subject, answer in answered:
+            found = NOTHING if answer is None else answer.candidates
+            if rows and rows[-1] == subject.row and subject.object < 0:
+                tables[-1] = self.merged([tables[-1], found])
+            else:
+                rows.append(subject.row)
+                parents.append(subject.object)
+                tables.append(found)
+        batch = _marked(batch, answered)
+        counts = [len(table) for table in tables]
+        if not sum(counts):
+            return batch
+        every = joined(tables)
+        objects = Objects.from_columns(
+            frame=np.repeat(rows, counts),
+            xyxy=every.xyxy,
+            confidence=every.confidence,
+            class_id=every.class_id,
+            source=self._origin,
+            extra=self._structures(every),
+        )
+        if max(parents) < 0:
+            return batch.with_objects(Objects.concat([batch.objects, objects]))
+        return batch.with_objects(batch.objects.with_children(objects, parents=np.repeat(parents, counts)))
+
+    def merged(self, tables: Sequence[Candidates]) -> Candidates:
+        """What several regions of one picture found, as one table."""
+        raise NotImplementedError
+
+    def _structures(self, found: Candidates) -> dict[str, npt.NDArray[Any]]:
+        extra: dict[str, npt.NDArray[Any]] = {}
+        if found.points is not None:
+            extra["keypoints"] = found.points
+            extra["skeleton"] = np.full(len(found), self._skeleton_of(found.points.shape[1]), np.object_)
+        if found.corners is not None:
+            extra["corners"] = found.corners
+        if found.shapes is not None:
+            extra["mask"] = found.shapes
+        return extra
+
+
+def _marked(batch: Batch, answered: Sequence[Answered[Found]]) -> Batch:
+    """The batch with the frames marked that a detector of pictures ran on."""
+    looked = {subject.row for subject, _ in answered if subject.object < 0}
+    if any(subject.object >= 0 for subject, _ in answered):
+        return batch
+    before = batch.detected or (False,) * len(batch)
+    return replace(batch, detected=tuple(old or row in looked for row, old in enumerate(before)))
+
+
+def in_picture(found: Candidates, subject: Subject) -> Candidates:
+    """Candidates in pixels of the network's input -> in pixels of the picture, not clipped."""
+    placement = subject.placement
+    points, corners = found.points, found.corners
+    if points is not None:
+        points = np.concatenate([placement.points_in_picture(points[..., :2]), points[..., 2:]], axis=-1)
+    return replace(
+        found,
+        xyxy=placement.boxes_in_picture(found.xyxy),
+        points=points,
+        corners=None if corners is None else placement.points_in_picture(corners),
+    )
+
+
+def movement(before: Boxes, now: Boxes) -> tuple[Boxes, Boxes]:
+    """Scale (2,) and shift (2,) that take a box (4,) from `before` to `now`: x * scale + shift."""
+    scale = (now[2:] - now[:2]) / np.maximum(before[2:] - before[:2], np.float32(1e-6))
+    return scale, now[:2] - before[:2] * scale
+
+
+def moved(found: Candidates, before: Boxes, now: Boxes) -> Candidates:
+    """What was found on an object when its box (4,) was `before`, where its box is now."""
+    scale, shift = movement(before, now)
+    points, corners, shapes = found.points, found.corners, found.shapes
+    if points is not None:
+        points = np.concatenate([points[..., :2] * scale + shift, points[..., 2:]], axis=-1)
+    if shapes is not None:
+        shapes = np.fromiter((moved_mask(mask, scale=scale, shift=shift) for mask in shapes), np.object_, len(shapes))
+    return replace(
+        found,
+        xyxy=found.xyxy * np.tile(scale, 2) + np.tile(shift, 2),
+        points=points,
+        corners=None if corners is None else corners * scale + shift,
+        shapes=shapes,
+    )
+
+
+def joined(tables: Sequence[Candidates]) -> Candidates:
+    """The rows of all tables, one after the other; all come from the same model."""
+    if len(tables) == 1:
+        return tables[0]
+    filled = [table for table in tables if len(table)]
+    if len(filled) <= 1:
+        return filled[0] if filled else NOTHING
+
+    def column(name: str) -> npt.NDArray[Any] | None:
+        parts = [getattr(table, name) for table in filled]
+        return None if any(part is None for part in parts) else np.concatenate(parts)
+
+    return Candidates(
+        np.concatenate([table.xyxy for table in filled]),
+        np.concatenate([table.confidence for table in filled]),
+        np.concatenate([table.class_id for table in filled]),
+        points=column("points"),
+        corners=column("corners"),
+        shapes=column("shapes"),
+    )
+
+
+def all_finite(outputs: Sequence[npt.NDArray[Any]]) -> bool:
+    """Whether every number of the outputs is finite."""
+    return all(output.dtype.kind != "f" or bool(np.isfinite(output).all()) for output in outputs)
+
+
+NOTHING = Candidates.from_arrays(np.empty((0, 4)), np.empty(0), np.empty(0))
