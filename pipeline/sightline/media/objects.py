@@ -170,6 +170,9 @@ class Objects:
 
     def labels(self) -> list[str]:
         """The name of each object's class."""
+        if len(self.origins) == 1:
+            known, numbers = self.origins[0].labels, self.class_id.tolist()
+            return [known[number] if 0 <= number < len(known) else str(number) for number in numbers]
         return [
             self.origins[origin].label(class_id)
             for origin, class_id in zip(self.origin.tolist(), self.class_id.tolist(), strict=True)
