@@ -1,4 +1,4 @@
-"""Reading MOT files and scoring tracks with TrackEval (HOTA, CLEAR, Identity)."""
+"""The shared MOT sequences: reading them, and scoring tracks of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sightline.media.boxes import iou_matrix, xyxy_from_ltwh
+from sightline.media.boxes import xyxy_from_ltwh
+from sightline_plugins.evaluate.table import Annotations
+from sightline_plugins.evaluate.tracks import TrackScores, score_tracks
 
 SEQUENCES = ("TUD-Campus", "TUD-Stadtmitte", "KITTI-0012-car")
 
@@ -46,16 +48,6 @@ class Sequence:
         return round((frame - 1) / self.fps * 1e9)
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """How well tracks follow the truth; 1 is perfect."""
-
-    hota: float
-    mota: float
-    idf1: float
-    switches: int
-
-
 def read_mot(path: Path) -> Boxes:
     """Rows `frame,id,left,top,width,height,confidence,...` of a MOT text file."""
     rows = np.loadtxt(path, delimiter=",", ndmin=2)
@@ -77,31 +69,16 @@ def read_sequence(folder: Path) -> Sequence:
     )
 
 
-def score(tracks: Boxes, *, truth: Boxes, frames: range) -> Scores:
-    """Scores over these frames; rows of other frames must not be in `tracks` and are left out of `truth`."""
-    from trackeval.metrics import CLEAR, HOTA, Identity
+def score(tracks: Boxes, *, truth: Boxes, frames: range) -> TrackScores:
+    """Scores over these frames, which count from 1."""
+    return score_tracks(_annotations(tracks), truth=_annotations(truth), frames=frames)
 
-    truth = truth.where(np.isin(truth.frame, list(frames)))
-    true_ids, true_index = np.unique(truth.identity, return_inverse=True)
-    found_ids, found_index = np.unique(tracks.identity, return_inverse=True)
-    by_frame = [(truth.frame == frame, tracks.frame == frame) for frame in frames]
-    data = {
-        "num_gt_dets": len(truth.frame),
-        "num_tracker_dets": len(tracks.frame),
-        "num_gt_ids": len(true_ids),
-        "num_tracker_ids": len(found_ids),
-        "num_timesteps": len(frames),
-        "gt_ids": [true_index[true] for true, _ in by_frame],
-        "tracker_ids": [found_index[found] for _, found in by_frame],
-        "similarity_scores": [
-            iou_matrix(truth.xyxy[true], tracks.xyxy[found]).astype(np.float64) for true, found in by_frame
-        ],
-    }
-    quiet = {"PRINT_CONFIG": False}
-    clear = CLEAR(quiet).eval_sequence(data)
-    return Scores(
-        hota=float(np.mean(HOTA().eval_sequence(data)["HOTA"])),
-        mota=float(clear["MOTA"]),
-        idf1=float(Identity(quiet).eval_sequence(data)["IDF1"]),
-        switches=int(clear["IDSW"]),
+
+def _annotations(boxes: Boxes) -> Annotations:
+    return Annotations.from_rows(
+        frame=boxes.frame,
+        xyxy=boxes.xyxy,
+        confidence=boxes.confidence,
+        label=np.full(len(boxes.frame), "object"),
+        identity=boxes.identity,
     )

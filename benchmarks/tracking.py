@@ -26,9 +26,10 @@ from typing import Any
 import cv2
 import numpy as np
 import onnxruntime as ort
-from benchmarks.mot_scores import SEQUENCES, Boxes, Floats, Integers, Scores, Sequence, read_sequence, score
+from benchmarks.mot_scores import SEQUENCES, Boxes, Floats, Integers, Sequence, read_sequence, score
 
 from sightline.media.boxes import iou_matrix
+from sightline_plugins.evaluate.tracks import TrackScores
 from sightline_plugins.track.bytetrack import ByteTracker
 from sightline_plugins.track.options import TrackerOptions
 
@@ -110,7 +111,7 @@ def tracks_of(sequence: Sequence, maker: Maker, *, every: int = 1) -> Boxes:
     return Boxes(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
 
-def scores_of(sequence: Sequence, maker: Maker, *, every: int = 1) -> Scores:
+def scores_of(sequence: Sequence, maker: Maker, *, every: int = 1) -> TrackScores:
     """Scores of a tracker on a sequence."""
     frames = range(1, sequence.frame_count + 1, every)
     return score(tracks_of(sequence, maker, every=every), truth=sequence.truth, frames=frames)
@@ -187,10 +188,10 @@ def print_scores(sequences: list[Sequence], *, peers: dict[str, Maker]) -> None:
         if name in peers:
             _print_line(name, [scores_of(sequence, peers[name]) for sequence in sequences])
         else:
-            _print_line(f"{name} (noted)", [Scores(*figures) for figures in measured])
+            _print_line(f"{name} (noted)", [TrackScores(*figures, false=0, missed=0) for figures in measured])
 
 
-def _print_line(name: str, scores: list[Scores]) -> None:
+def _print_line(name: str, scores: list[TrackScores]) -> None:
     cells = (f"{one.hota:9.3f} {one.mota:5.3f} {one.idf1:5.3f} {one.switches:5d} " for one in scores)
     print(f"{name:34}" + "".join(cells))
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
@@ -20,7 +21,7 @@ from sightline.cli.options import DEBUG
 from sightline.errors import ConfigurationError, ModelError, SightlineError
 from sightline.redaction import redact
 
-COMMANDS = {
+COMMANDS: Mapping[str, str] = {
     "run": "Run a pipeline.",
     "check": "Say everything that is wrong with a pipeline, without running it.",
     "elements": "List the installed elements and sources, or explain one.",
@@ -29,6 +30,8 @@ COMMANDS = {
     "doctor": "Say what this installation has, what it lacks, and why.",
     "schema": "Print the JSON Schema of the YAML file, for editors.",
 }
+INSTALLED = "sightline.commands"
+"""Entry points of commands that packages add: name = module:command, a click command with a `short_help`."""
 FAILED, WRONG, INTERRUPTED = 1, 2, 130
 
 
@@ -36,16 +39,19 @@ class Commands(click.Group):
     """The commands, each imported only when it is called, so that help and completion are quick."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, in the order in which people meet them."""
+        """All commands, in the order in which people meet them; those of other packages follow by name."""
         del ctx
-        return list(COMMANDS)
+        return [*COMMANDS, *sorted(_installed())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
         del ctx
-        if cmd_name not in COMMANDS:
+        if cmd_name in COMMANDS:
+            command = import_module(f"sightline.cli.{cmd_name}").command
+        elif cmd_name in (installed := _installed()):
+            command = installed[cmd_name].load()
+        else:
             return None
-        command = import_module(f"sightline.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -53,18 +59,23 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; a misspelt one is answered with the nearest, or with all."""
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
-            near = get_close_matches(name, COMMANDS, n=1)
-            known = f"Did you mean {near[0]!r}?" if near else f"Commands: {', '.join(COMMANDS)}."
-            ctx.fail(f"No such command {name!r}. {known}")
+        name, known = args[0], self.list_commands(ctx)
+        if name not in known and not name.startswith("-"):
+            near = get_close_matches(name, known, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Commands: {', '.join(known)}."
+            ctx.fail(f"No such command {name!r}. {hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list in the help page, without importing anything."""
-        del ctx
+        """The list in the help page; the framework's own commands are not imported for it."""
+        others = {name: self.get_command(ctx, name) for name in sorted(_installed())}
+        helps = {name: command.get_short_help_str(80) for name, command in others.items() if command is not None}
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([*COMMANDS.items(), *helps.items()])
+
+
+def _installed() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=INSTALLED)}
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -1,0 +1,1 @@
+"""Scores of what was found and followed, against truth."""

@@ -1,0 +1,55 @@
+"""`sightline eval` against published scores."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def scores(*arguments: str | Path) -> dict[str, dict[str, float]]:
+    command = [sys.executable, "-m", "sightline.cli.main", "eval", *map(str, arguments), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    given: dict[str, dict[str, float]] = json.loads(done.stdout)
+    return given
+
+
+@pytest.mark.parametrize(
+    ("name", "mota", "idf1", "false", "missed", "switches"),
+    [("TUD-Campus", 0.526, 0.558, 13, 150, 7), ("TUD-Stadtmitte", 0.564, 0.645, 45, 452, 7)],
+)
+def test_scores_of_a_public_tracker_equal_those_of_the_official_kit(
+    shared_data: Path, name: str, mota: float, idf1: float, false: int, missed: int, switches: int
+) -> None:
+    folder = shared_data / "truth" / "mot" / name
+
+    tracking = scores(folder / "cem.txt", "--truth", folder / "gt.txt")["tracking"]
+
+    assert (tracking["false"], tracking["missed"], tracking["switches"]) == (false, missed, switches)
+    assert tracking["mota"] == pytest.approx(mota, abs=0.0006)
+    assert tracking["idf1"] == pytest.approx(idf1, abs=0.0006)
+
+
+def test_the_sample_world_is_its_own_truth(repository: Path) -> None:
+    truth = repository / "sample_videos" / "street.mot.txt"
+
+    found = scores(truth, "--truth", truth)
+
+    assert found["tracking"]["hota"] == 1
+    assert found["counting"]["error_per_frame"] == 0
+    assert found["detection"]["ap"] == pytest.approx(1)
+
+
+def test_a_file_that_is_no_recording_is_one_clear_error(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("hello, world\n")
+    command = [sys.executable, "-m", "sightline.cli.main", "eval", str(file), "--truth", str(file)]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert f"error: {file}, line 1:" in done.stderr
+    assert "Traceback" not in done.stderr
