@@ -7,10 +7,12 @@ head_options: {}                 # settings of the head, where it has any
 labels: [car, van, person]       # or a file with one name a line, relative to the card
 attribute: color                 # what a classifier calls the attribute that it gives objects
 attributes: {color: [red, ...]}  # a classifier with several outputs: the labels of each, by attribute
+keypoints: [nose, left_eye, ...] # what the keypoints of a pose are called, in order
+skeleton: [[0, 1], [0, 2]]       # which keypoints a line joins, by number from 0
 input:
   size: [416, 416]               # width, height: only for models that take several sizes
   color: bgr                     # channel order: rgb | bgr | gray
-  fit: letterbox                 # letterbox | stretch | cover | height | native
+  fit: letterbox                 # letterbox | stretch | expand | cover | height | native
   align: top_left                # center | top_left, for letterbox
   resize: bilinear               # bilinear | area | nearest | antialias
   convert: network               # network | picture: where colours are converted
@@ -38,7 +40,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sightline.config import InvalidConfiguration, read_document
 from sightline.errors import ModelError
 from sightline.graph.fields import Fraction
-from sightline_plugins.infer.model.values import AttributeName, Attributes, Levels, Means, PixelCount, Scales
+from sightline_plugins.infer.model.values import AttributeName, Attributes, Edge, Levels, Means, PixelCount, Scales
 
 MAX_BYTES = 1_000_000
 _NUMBERED = re.compile(r"(\d{1,6})[\s,:]\s*(\S.*)")
@@ -58,7 +60,7 @@ class CardInput(_Said):
     dtype: Literal["float32", "float16", "uint8"] | None = None
     """A statement about the file; the engine finds it out by itself."""
     color: Literal["rgb", "bgr", "gray"] | None = None
-    fit: Literal["letterbox", "stretch", "cover", "height", "native"] | None = None
+    fit: Literal["letterbox", "stretch", "expand", "cover", "height", "native"] | None = None
     align: Literal["center", "top_left"] | None = None
     crop: Annotated[float, Field(gt=0, le=1)] | None = None
     multiple: Annotated[int, Field(ge=1, le=512)] | None = None
@@ -86,6 +88,8 @@ class ModelCard(_Said):
     labels: tuple[str, ...] | Path | None = None
     attribute: AttributeName | None = None
     attributes: Attributes | None = None
+    keypoints: tuple[str, ...] | None = None
+    skeleton: tuple[Edge, ...] | None = None
     input: CardInput = CardInput()
     confidence: Fraction | None = None
     nms: CardNms = CardNms()

@@ -32,6 +32,8 @@ AttributeName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"), 
 """Name of an attribute that a step gives objects."""
 Attributes = Annotated[Mapping[AttributeName, tuple[str, ...]], Field(min_length=1)]
 """Labels by attribute, for a model with several outputs that are choices."""
+Edge = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+"""Two keypoints that a line joins, by number from 0."""
 Level = Annotated[int, Field(ge=0, le=255)]
 Positive = Annotated[float, Field(gt=0)]
 PixelCount = Annotated[int, Field(ge=8, le=8192)]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sightline.media.boxes import Boxes
 
-Fit = Literal["letterbox", "stretch", "cover", "height", "native"]
+Fit = Literal["letterbox", "stretch", "expand", "cover", "height", "native"]
 Align = Literal["center", "top_left"]
 SizeWh = tuple[int, int]
 Region = tuple[float, float, float, float]
@@ -90,6 +90,7 @@ def place(
 
     `stretch`    over all of it
     `letterbox`  as large as fits in its own shape, the rest is padding
+    `expand`     as `letterbox`, with what the picture shows around the region in the place of padding
     `cover`      the middle of the region (`crop` of its shorter side, in the shape of the input) over all of it
     `height`     as high as the input, as wide as its own shape asks but no wider than the input; padding at the right
     `native`     as it is; the input is as large as the region, rounded up to a `multiple` (`size_wh` is not looked at)
@@ -106,7 +107,11 @@ def place(
     if fit == "stretch":
         return Placement(region_xyxy, (0, 0, *size_wh), size_wh)
     if fit == "cover":
-        return Placement(_middle(region_xyxy, size_wh, crop), (0, 0, *size_wh), size_wh)
+        factor = crop * min(wide / size_wh[0], high / size_wh[1])
+        return Placement(_middle(region_xyxy, size_wh, factor), (0, 0, *size_wh), size_wh)
+    if fit == "expand":
+        factor = max(wide / size_wh[0], high / size_wh[1])
+        return Placement(_middle(region_xyxy, size_wh, factor), (0, 0, *size_wh), size_wh)
     if fit == "height":
         width = min(max(round(wide * size_wh[1] / high), 1), size_wh[0])
         return Placement(region_xyxy, (0, 0, width, size_wh[1]), size_wh)
@@ -118,9 +123,9 @@ def place(
     return Placement(region_xyxy, ((size_wh[0] - width) // 2, (size_wh[1] - height) // 2, width, height), size_wh)
 
 
-def _middle(region_xyxy: Region, size_wh: SizeWh, crop: float) -> Region:
+def _middle(region_xyxy: Region, size_wh: SizeWh, factor: float) -> Region:
+    """A region around the same middle, `factor` pixels of the picture for each of the network's input."""
     left, top, right, bottom = region_xyxy
-    factor = crop * min((right - left) / size_wh[0], (bottom - top) / size_wh[1])
     across, down = size_wh[0] * factor / 2, size_wh[1] * factor / 2
     x, y = (left + right) / 2, (top + bottom) / 2
     return x - across, y - down, x + across, y + down

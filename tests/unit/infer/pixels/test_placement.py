@@ -25,6 +25,13 @@ def test_a_tall_picture_is_padded_at_the_sides() -> None:
     assert placement.inner_xywh == (24, 0, 16, 64)
 
 
+def test_a_region_is_expanded_by_what_is_around_it_to_the_shape_of_the_input() -> None:
+    placement = place((100, 50, 140, 210), size_wh=(192, 256), fit="expand")
+
+    assert placement.region_xyxy == (60, 50, 180, 210)
+    assert placement.inner_xywh == (0, 0, 192, 256)
+
+
 def test_an_extreme_shape_keeps_at_least_a_pixel() -> None:
     placement = place((0, 0, 8000, 2), size_wh=(64, 64), fit="letterbox", align="center")
 
