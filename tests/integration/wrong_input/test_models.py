@@ -93,7 +93,7 @@ MODELS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "four at once": (shapes({"x": [4, 3, 32, 32]}), (MODEL, "takes 4 pictures at once", "batch 1 or dynamic")),
     "six outputs": (
         shapes(PICTURE, {f"y{number}": [1, 7, 8, 8] for number in range(6)}),
-        (HEAD, "fit no head", "y5 float32", "heads: fastestdet, yolox"),
+        (HEAD, "fit no head", "y5 float32", "set head to one of fastestdet"),
     ),
     "output of no head": (shapes(PICTURE, {"y": [1, 7, 5, 5]}), (HEAD, "(1, 7, 5, 5)", "fit no head")),
     "doubles": (doubles, (HEAD, "map float64 (1, 3, 8, 8)", "fit no head")),
@@ -108,7 +108,7 @@ MODELS: dict[str, tuple[Make, tuple[str, ...]]] = {
     ),
     "classifier": (
         lambda folder: write_detector(folder / "m.onnx", metadata={"task": "classify"}),
-        (MODEL, "is made for 'classify'", "detect needs a detector"),
+        (MODEL, "is made for 'classify'", "not for 'detect'"),
     ),
 }
 
@@ -131,7 +131,7 @@ USES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a label too many": ("labels: [a, b, c]", ("detect.labels: the model knows 2 classes, 3 labels are given",)),
     "labels missing": ("labels: no.names", ("detect.labels: there is no file", "no.names")),
     "labels no UTF-8": ("labels: latin.names", ("latin.names is not UTF-8 text",)),
-    "unknown head": (f"{OPTIONS}, head: yolov9", (HEAD, "there is no head 'yolov9'; did you mean 'yolov8'?")),
+    "unknown head": (f"{OPTIONS}, head: yolov9", (HEAD, "there is no head 'yolov9' for detect; did you mean 'yolov")),
     "head of others": (f"{OPTIONS}, head: yolox", (HEAD, "'yolox' can not read this model's output map float32")),
     "unknown class": (f"{OPTIONS}, classes: [yelow]", ("detect.classes.0: ", "did you mean 'yellow'?")),
     "confidence": (f"{OPTIONS}, confidence: 40", ("detect.confidence: must be at most 1",)),
@@ -164,7 +164,7 @@ def test_a_model_that_is_used_wrongly_is_told_once_before_anything_runs(
     [
         ("hed: yolox", ("m.yaml:1:1: hed: there is no such option; did you mean 'head'?",)),
         ("head: [", ("m.yaml:1:8: ", "closing bracket")),
-        ("task: segment", ("is made for 'segment', as its card says",)),
+        ("task: classify", ("is made for 'classify', as its card says",)),
     ],
 )
 def test_a_wrong_model_card_is_told_once(
