@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sightline_plugins.infer.heads import classify, ctc, embed, end_to_end, fastestdet, yolo, yolox
+from sightline_plugins.infer.heads import classify, ctc, embed, end_to_end, fastestdet, yolo
 from sightline_plugins.infer.heads.findings import Candidates
 from sightline_plugins.infer.heads.head import Head, TaskName
 
@@ -13,9 +13,7 @@ HEADS: Mapping[str, Head[Any]] = MappingProxyType(
         head.name: head
         for head in (
             fastestdet.HEAD,
-            yolox.HEAD,
-            yolo.YOLOV5,
-            yolo.YOLOV8,
+            *yolo.HEADS,
             end_to_end.END_TO_END,
             end_to_end.NORMALIZED,
             classify.CLASSIFY,

@@ -18,7 +18,7 @@ import numpy as np
 from sightline.errors import ModelError
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Signature
-from sightline_plugins.infer.heads.yolox import PYRAMIDS, count_cells
+from sightline_plugins.infer.heads.yolo.layout import PYRAMIDS, count_cells
 from sightline_plugins.infer.nms import NmsOptions
 
 

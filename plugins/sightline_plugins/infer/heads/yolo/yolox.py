@@ -17,9 +17,8 @@ from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature, SizeWh
+from sightline_plugins.infer.heads.yolo.layout import PYRAMIDS, count_cells
 from sightline_plugins.infer.nms import NmsOptions
-
-PYRAMIDS = ((8, 16, 32), (8, 16, 32, 64))
 
 
 def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:
@@ -38,11 +37,6 @@ def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:
         size = np.exp(found[:, 2:4]) * stride
     boxes = xyxy_from_cxcywh(np.concatenate([centre, size], axis=1))
     return Candidates.from_arrays(boxes, score[sure], class_id[sure])
-
-
-def count_cells(size_wh: SizeWh, strides: Sequence[int]) -> int:
-    """How many cells the grids of these strides have together."""
-    return sum((size_wh[0] // stride) * (size_wh[1] // stride) for stride in strides)
 
 
 @lru_cache(maxsize=16)

@@ -1,0 +1,84 @@
+"""What the shapes of the family's outputs tell: which size holds the values of a box, and how many boxes a cell has.
+
+A cell is a place of the grids of strides 8, 16, 32 (and 64): the networks give one box for each (three, those with
+anchors), or rows that they have chosen themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.errors import ModelError
+from sightline.media.boxes import xyxy_from_cxcywh
+from sightline_plugins.infer.heads.findings import Array
+from sightline_plugins.infer.heads.head import Shape, SizeWh
+
+PYRAMIDS = ((8, 16, 32), (8, 16, 32, 64))
+ANCHORS = 3
+USUAL = {"fit": "letterbox", "align": "center", "color": "rgb", "scale": (255.0,), "pad": (114,)}
+"""What Ultralytics, YOLOv6 and YOLOv7 do to a picture before the network."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxTable:
+    """An output (1, values, boxes) or (1, boxes, values); None where the shape leaves a size open.
+
+    `per_cell` is the number of boxes of each cell, 0 when their number is not that of the cells or three times that.
+    """
+
+    values: int | None
+    boxes: int | None
+    values_first: bool
+    per_cell: int | None
+
+
+def count_cells(size_wh: SizeWh, strides: Sequence[int]) -> int:
+    """How many cells the grids of these strides have together."""
+    return sum((size_wh[0] // stride) * (size_wh[1] // stride) for stride in strides)
+
+
+def box_table(shape: Shape, size_wh: SizeWh) -> BoxTable | None:
+    """The table that an output of three sizes is; None for others. There are always more boxes than values of a box."""
+    if len(shape) != 3:
+        return None
+    _, second, third = shape
+    if second is None or third is None:
+        return None if second is third else BoxTable(second or third, None, third is None, None)
+    values, boxes = min(second, third), max(second, third)
+    cells = [count_cells(size_wh, strides) for strides in PYRAMIDS]
+    per_cell = next((number for number in (1, ANCHORS) if boxes in [number * count for count in cells]), 0)
+    return BoxTable(values, boxes, second == values, per_cell)
+
+
+def boxes_and_prototypes(shapes: Sequence[Shape]) -> tuple[Shape, Shape] | None:
+    """The shapes of the table of boxes and of the prototypes (1, masks, rows, columns) of two outputs, in either order.
+
+    None when the outputs are not such ones.
+    """
+    if sorted(map(len, shapes)) != [3, 4]:
+        return None
+    boxes, prototypes = sorted(shapes, key=len)
+    return None if prototypes[1] is None else (boxes, prototypes)
+
+
+def values_first(output: Array) -> Array:
+    """The output as (values of a box, boxes), whichever way it came."""
+    plain: Array = output.reshape(output.shape[-2:])
+    return plain if plain.shape[0] <= plain.shape[1] else plain.T
+
+
+def table_and_prototypes(outputs: Sequence[Array], head: str) -> tuple[Array, Array]:
+    """The table of boxes and the prototypes (masks, rows, columns) of two outputs, in either order."""
+    if len(outputs) != 2 or min(map(np.ndim, outputs)) < 2 or max(map(np.ndim, outputs)) < 3:
+        sizes = ", ".join(str(array.shape) for array in outputs)
+        raise ModelError(f"head {head}: boxes and prototypes (1, masks, rows, columns) are needed; outputs: {sizes}")
+    table, prototypes = sorted(outputs, key=np.ndim)
+    return table, prototypes.reshape(prototypes.shape[-3:])
+
+
+def xyxy_of(values: Array) -> Array:
+    """Corners (n, 4) of boxes that are given as centre and size, values first: (4, n)."""
+    return xyxy_from_cxcywh(np.asarray(values.T, np.float32))
