@@ -3,9 +3,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sightline_plugins.infer.nms import MAX_CANDIDATES, NmsOptions, suppress
-from tests.reference import detection as plain
+from sightline_plugins.infer.nms import MAX_CANDIDATES, NmsOptions, suppress, thin_out
+from tests.reference import detection
+from tests.unit.infer.nms import plain
 
 
 def boxes(*rows: tuple[float, float, float, float]) -> npt.NDArray[np.float32]:
@@ -83,4 +86,24 @@ def test_it_keeps_what_the_plain_loop_keeps(seed: int, agnostic: bool) -> None:
 
     ours = kept(xyxy.astype(np.float32), confidence.tolist(), classes.tolist(), agnostic=agnostic)
 
-    assert ours == plain.suppress(apart, confidence, limit=0.45).tolist()
+    assert ours == detection.suppress(apart, confidence, limit=0.45).tolist()
+
+
+@given(st.lists(plain.rows(), min_size=1, max_size=30), st.booleans(), st.sampled_from([0.0, 0.3, 0.4371, 0.9]))
+def test_it_keeps_what_the_plain_loop_keeps_by_class(found: list[plain.Row], agnostic: bool, limit: float) -> None:
+    rows, scores, classes = zip(*found, strict=True)
+    expected = plain.hard(scores, classes, iou=lambda a, b: plain.iou(rows[a], rows[b]), limit=limit, agnostic=agnostic)
+
+    assert kept(boxes(*rows), list(scores), list(classes), agnostic=agnostic, iou=limit) == expected
+
+
+@given(st.lists(plain.rows(), max_size=30), st.sampled_from([3, 300]))
+def test_without_suppression_all_stay_by_falling_confidence(found: list[plain.Row], most: int) -> None:
+    xyxy = boxes(*(box for box, _, _ in found))
+    scores = [score for _, score, _ in found]
+    classes = np.array([class_id for _, _, class_id in found], np.int32)
+    options = NmsOptions(method="none", max_detections=most)
+
+    rows = thin_out(xyxy, np.array(scores, np.float32), classes, options=options).rows.tolist()
+
+    assert rows == plain.order(scores)[:most]

@@ -1,0 +1,16 @@
+"""Non-maximum suppression: the one place that does it. Pure: arrays in, arrays out."""
+
+from sightline_plugins.infer.nms.greedy import suppress, suppress_oriented
+from sightline_plugins.infer.nms.methods import Kept, thin_out
+from sightline_plugins.infer.nms.options import MAX_CANDIDATES, Decay, Method, NmsOptions
+
+__all__ = [
+    "MAX_CANDIDATES",
+    "Decay",
+    "Kept",
+    "Method",
+    "NmsOptions",
+    "suppress",
+    "suppress_oriented",
+    "thin_out",
+]
