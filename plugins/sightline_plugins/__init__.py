@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sightline_plugins.draw.draw import Draw
     from sightline_plugins.encode.video import Video
+    from sightline_plugins.infer.classify import Classify
     from sightline_plugins.infer.detect import Detect
+    from sightline_plugins.infer.embed import Embed
+    from sightline_plugins.infer.read import Read
     from sightline_plugins.infer.recorded.replay import Replay
     from sightline_plugins.rules.lines import Lines
     from sightline_plugins.rules.zones import Zones
@@ -29,10 +32,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "Apply": "sightline_plugins.sinks.apply",
     "Callback": "sightline_plugins.sinks.callback",
+    "Classify": "sightline_plugins.infer.classify",
     "Coco": "sightline_plugins.sinks.coco",
     "Csv": "sightline_plugins.sinks.csv",
     "Detect": "sightline_plugins.infer.detect",
     "Draw": "sightline_plugins.draw.draw",
+    "Embed": "sightline_plugins.infer.embed",
     "Images": "sightline_plugins.sources.images",
     "Jsonl": "sightline_plugins.sinks.jsonl",
     "Kitti": "sightline_plugins.sinks.kitti",
@@ -40,6 +45,7 @@ _HOMES = {
     "Media": "sightline_plugins.sources.media",
     "Mot": "sightline_plugins.sinks.mot",
     "Pattern": "sightline_plugins.sources.pattern",
+    "Read": "sightline_plugins.infer.read",
     "Replay": "sightline_plugins.infer.recorded.replay",
     "Rtsp": "sightline_plugins.sources.rtsp",
     "Snapshots": "sightline_plugins.sinks.snapshots",
@@ -51,10 +57,12 @@ _HOMES = {
 __all__ = [
     "Apply",
     "Callback",
+    "Classify",
     "Coco",
     "Csv",
     "Detect",
     "Draw",
+    "Embed",
     "Images",
     "Jsonl",
     "Kitti",
@@ -62,6 +70,7 @@ __all__ = [
     "Media",
     "Mot",
     "Pattern",
+    "Read",
     "Replay",
     "Rtsp",
     "Snapshots",
