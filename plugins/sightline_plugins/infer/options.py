@@ -80,8 +80,8 @@ class ModelElement(Element):
     """Width and height of the network's input, for models that leave them open."""
     fit: Literal["letterbox", "stretch", "expand", "cover", "height", "native"] | None = None
     """How a picture of another shape fills the input: `letterbox` with padding, `stretch` distorted, `expand` with what
-    the picture shows around it (beyond the picture its edge is repeated), `cover` its middle (see `crop`), `height` full
-    height and the width that it needs (text), `native` unscaled, the input as large as the picture."""
+    the picture shows around it (beyond the picture its edge is repeated), `cover` its middle (see `crop`), `height`
+    full height and the width that it needs (text), `native` unscaled, the input as large as the picture."""
     align: Literal["center", "top_left"] | None = None
     """Where a letterboxed picture lies."""
     crop: Annotated[float, Field(gt=0, le=1)] | None = None

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sightline_plugins.infer.heads import classify, ctc, embed, end_to_end, fastestdet, yolo
+from sightline_plugins.infer.heads import class_map, classify, ctc, embed, end_to_end, fastestdet, heatmap, simcc, yolo
 from sightline_plugins.infer.heads.findings import Candidates
 from sightline_plugins.infer.heads.head import Head, TaskName
 
@@ -20,6 +20,9 @@ HEADS: Mapping[str, Head[Any]] = MappingProxyType(
             classify.TAGS,
             embed.HEAD,
             ctc.HEAD,
+            class_map.HEAD,
+            heatmap.HEAD,
+            simcc.HEAD,
         )
     }
 )
