@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import ceil
 from typing import Literal
 
 import numpy as np
@@ -17,6 +18,8 @@ SizeWh = tuple[int, int]
 Region = tuple[float, float, float, float]
 Points = npt.NDArray[np.float32]
 Matrix = tuple[tuple[float, float, float], tuple[float, float, float]]
+
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ def place(
     `native`     as it is; the input is as large as the region, rounded up to a `multiple` (`size_wh` is not looked at)
 
     A letterbox is rounded to whole pixels; when centred, an odd rest goes to the right and the bottom, as the
-    training code of the YOLO family does.
+    training code of the YOLO family does. The width of `height` is rounded up, as PaddleOCR does.
     """
     left, top, right, bottom = region_xyxy
     wide, high = right - left, bottom - top
@@ -113,7 +116,7 @@ def place(
         factor = max(wide / size_wh[0], high / size_wh[1])
         return Placement(_middle(region_xyxy, size_wh, factor), (0, 0, *size_wh), size_wh)
     if fit == "height":
-        width = min(max(round(wide * size_wh[1] / high), 1), size_wh[0])
+        width = min(max(ceil(wide * size_wh[1] / high - _ROUNDING), 1), size_wh[0])
         return Placement(region_xyxy, (0, 0, width, size_wh[1]), size_wh)
     factor = min(size_wh[0] / wide, size_wh[1] / high)
     width = min(max(round(wide * factor), 1), size_wh[0])

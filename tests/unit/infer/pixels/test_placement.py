@@ -60,3 +60,10 @@ def test_a_region_smaller_than_a_pixel_is_a_pixel() -> None:
     left, top, right, bottom = region_in_pixels((0.9999, 0.9999, 1, 1), size_wh=(64, 64), chroma_shift=(0, 0))
 
     assert (right - left, bottom - top) == (1, 1)
+
+
+@pytest.mark.parametrize(("wide", "width"), [(100, 32), (101, 33), (138, 45), (4000, 320)])
+def test_a_line_of_text_is_as_high_as_the_input_and_its_width_is_rounded_up(wide: int, width: int) -> None:
+    placement = place((0, 0, wide, 100), size_wh=(320, 32), fit="height")
+
+    assert placement.inner_xywh == (0, 0, width, 32)
