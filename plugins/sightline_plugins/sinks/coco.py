@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import msgspec
-import numpy as np
 
 from sightline.graph import CheckContext, Element, OutputPath, Outputs, Problem, Sink, Site
 from sightline.graph.outputs import output_error
-from sightline.media import Batch, Objects, Origin, Stream
+from sightline.media import Batch, Stream
+from sightline_plugins.sinks.coco_annotations import Categories, annotations_of
 from sightline_plugins.sinks.files import STANDARD_OUTPUT, path_problems
-from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, frame_bounds, rounded
+from sightline_plugins.sinks.records import frame_bounds
 
 _encode = msgspec.json.encode
 Layout = Literal["dataset", "results"]
@@ -26,6 +26,10 @@ class Coco(Element):
     then takes its name, so there is never half a document under it. Image ids count from 1 in each file, in the order
     of the frames; `file_name` is `stream/000012.jpg`. A category has the class id that the detector gave it; where two
     detectors use the same one, the later label gets the next free number.
+
+    Masks are written as compressed run lengths in `segmentation`, oriented boxes as a polygon there, and `area` is then
+    theirs. Keypoints have 2 as their third number, or 0 and no place when they were not found; in results it is their
+    confidence. Their names and lines stand in the category.
 
     ```yaml
     - coco: {path: "out/{stream}.json"}
@@ -100,14 +104,14 @@ class CocoDocument:
         outputs.check_replaceable(path)
         self._annotations = outputs.open_lines(path.with_name(f"{path.name}.part"))
         self._images = outputs.open_lines(path.with_name(f"{path.name}.images.part"))
-        self._categories = _Categories()
+        self._categories = Categories()
         self._image_count = 0
         self._annotation_count = 0
         self._annotations.write(b'{"annotations":[' if self._is_dataset else b"[")
 
     def add(self, batch: Batch, spans: Iterable[tuple[int, int, int]]) -> None:
         """Add frames of a batch: row, first object, and the one after the last. Raises OutputError."""
-        annotations = self._objects(batch.objects)
+        annotations = annotations_of(batch, categories=self._categories, scored=not self._is_dataset)
         images: list[bytes] = []
         lines: list[bytes] = []
         for row, first, last in spans:
@@ -137,30 +141,11 @@ class CocoDocument:
         self._outputs.rename(self._annotations.path, to=self._path)
         self._outputs.remove(images.path)
 
-    def _objects(self, objects: Objects) -> list[dict[str, object]]:
-        ltwh = objects.xyxy.astype(np.float64)
-        ltwh[:, 2:] -= ltwh[:, :2]
-        columns = (
-            [self._categories.number(objects.origins[origin], class_id) for origin, class_id in _classes(objects)],
-            rounded(ltwh, steps=BOX_STEPS),
-            rounded(ltwh[:, 2] * ltwh[:, 3], steps=BOX_STEPS),
-            rounded(objects.confidence, steps=CONFIDENCE_STEPS),
-            objects.track_id.tolist(),
-        )
-        return [
-            {"category_id": category, "bbox": box, "area": area, "iscrowd": 0, "score": score}
-            | ({"track_id": track_id} if track_id >= 0 else {})
-            for category, box, area, score, track_id in zip(*columns, strict=True)
-        ]
-
     def _line(self, annotation: dict[str, object]) -> bytes:
         self._annotation_count += 1
+        record = {"image_id": self._image_count, **annotation}
         if self._is_dataset:
-            record = {"id": self._annotation_count, "image_id": self._image_count, **annotation}
-        else:
-            record = {"image_id": self._image_count} | {
-                key: value for key, value in annotation.items() if key not in ("area", "iscrowd")
-            }
+            record = {"id": self._annotation_count, **record}
         return _item(record, first=self._annotation_count == 1)
 
     def _append(self, part: Path) -> None:
@@ -170,35 +155,6 @@ class CocoDocument:
                     self._annotations.write(chunk)
         except OSError as error:
             raise output_error(part, error, doing="read") from error
-
-
-class _Categories:
-    """Numbers of labels: the detector's class id, or the next free number when that is taken."""
-
-    def __init__(self) -> None:
-        self._labels: dict[int, str] = {}
-        self._numbers: dict[tuple[Origin, int], int] = {}
-
-    def number(self, origin: Origin, class_id: int) -> int:
-        known = self._numbers.get((origin, class_id))
-        if known is None:
-            known = self._numbers[origin, class_id] = self._place(origin.label(class_id), class_id)
-        return known
-
-    def listed(self) -> list[dict[str, object]]:
-        return [{"id": number, "name": label} for number, label in sorted(self._labels.items())]
-
-    def _place(self, label: str, class_id: int) -> int:
-        same = next((number for number, other in self._labels.items() if other == label), None)
-        if same is not None:
-            return same
-        number = class_id if class_id not in self._labels else max(self._labels) + 1
-        self._labels[number] = label
-        return number
-
-
-def _classes(objects: Objects) -> Iterator[tuple[int, int]]:
-    return zip(objects.origin.tolist(), objects.class_id.tolist(), strict=True)
 
 
 def _item(record: object, *, first: bool) -> bytes:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site
 from sightline.media import Batch, Stream
+from sightline.media.events import Scalar
 from sightline_plugins.sinks.files import StreamFiles, path_problems, write_by_frame
-from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, frame_bounds, rounded
+from sightline_plugins.sinks.numbers import BOX_STEPS, CONFIDENCE_STEPS, rounded
+from sightline_plugins.sinks.records import Attribute, attributes_of, frame_bounds
 
 COLUMNS = (
     "stream",
@@ -27,18 +29,18 @@ COLUMNS = (
     "bottom",
     "track_id",
 )
-HEADER = (",".join(COLUMNS) + "\n").encode()
 
 
 class Csv(Element):
     """Write a table of all objects: one row for each object of each frame, under a header.
 
     Columns are `stream`, `frame` (from 0), `pts_seconds`, `label`, `class_id`, `confidence`, `left`, `top`, `right`,
-    `bottom` (pixels) and `track_id` (empty for none). A frame without objects has no row, and events and attributes are
-    not in it: `jsonl` holds everything. Rows are in the file as soon as their batch is done.
+    `bottom` (pixels) and `track_id` (empty for none), and then a column for each of the `attributes` named; several
+    values of one are joined with `;`. A frame without objects has no row, and events, keypoints and masks are not in
+    it: `jsonl` holds everything. Rows are in the file as soon as their batch is done.
 
     ```yaml
-    - csv: {path: "out/{stream}.csv"}
+    - csv: {path: "out/{stream}.csv", attributes: [color, plate]}
     ```
     """
 
@@ -48,25 +50,33 @@ class Csv(Element):
 
     path: OutputPath
     """File to write; `{stream}` stands for the stream's name, and `-` alone for standard output."""
+    attributes: tuple[str, ...] = ()
+    """Attributes that get a column, by name, in this order."""
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
-        """The file can be written."""
-        return path_problems(self, self.path, context=context, shareable=True)
+        """The file can be written, and every column has a name of its own."""
+        names = (*COLUMNS, *self.attributes)
+        for number, name in enumerate(self.attributes):
+            if name in names[: len(COLUMNS) + number]:
+                yield Problem(f"there is a column {name!r} already: leave this one out", ("attributes", number))
+        yield from path_problems(self, self.path, context=context, shareable=True)
 
     def build(self, site: Site) -> CsvWriter:
         """Make the writer; files are opened at their first frame."""
-        return CsvWriter(StreamFiles(site.outputs, self.path, header=HEADER))
+        header = _text([(*COLUMNS, *self.attributes)])
+        return CsvWriter(StreamFiles(site.outputs, self.path, header=header), attributes=self.attributes)
 
 
 class CsvWriter(Sink):
     """Writes a row for each object."""
 
-    def __init__(self, files: StreamFiles) -> None:
+    def __init__(self, files: StreamFiles, *, attributes: Sequence[str]) -> None:
         self._files = files
+        self._attributes = attributes
 
     def consume(self, batch: Batch) -> None:
         """Write the rows of the batch, those of one file in one go."""
-        write_by_frame(self._files, batch, _rows(batch))
+        write_by_frame(self._files, batch, _rows(batch, self._attributes))
 
     def end_stream(self, stream: Stream) -> None:
         """Close the stream's own file."""
@@ -77,28 +87,34 @@ class CsvWriter(Sink):
         self._files.close()
 
 
-def _rows(batch: Batch) -> list[bytes]:
+def _rows(batch: Batch, attributes: Sequence[str]) -> list[bytes]:
     """The rows of each frame of a batch."""
     objects = batch.objects
-    fields = list(
-        zip(
-            objects.labels(),
-            objects.class_id.tolist(),
-            rounded(objects.confidence, steps=CONFIDENCE_STEPS),
-            *rounded(np.ascontiguousarray(objects.xyxy.T), steps=BOX_STEPS),
-            ["" if number < 0 else number for number in objects.track_id.tolist()],
-            strict=True,
-        )
-    )
+    columns: list[Sequence[object]] = [
+        objects.labels(),
+        objects.class_id.tolist(),
+        rounded(objects.confidence, steps=CONFIDENCE_STEPS),
+        *rounded(np.ascontiguousarray(objects.xyxy.T), steps=BOX_STEPS),
+        ["" if number < 0 else number for number in objects.track_id.tolist()],
+    ]
+    if attributes:
+        known = [own or {} for own in attributes_of(objects)]
+        columns += [[_cell(own.get(name, "")) for own in known] for name in attributes]
+    fields = list(zip(*columns, strict=True))
     bounds = frame_bounds(batch)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    rows = []
-    for row, frame in enumerate(batch.frames):
-        writer.writerows(
+    return [
+        _text(
             (frame.stream.name, frame.index, frame.pts_seconds, *own) for own in fields[bounds[row] : bounds[row + 1]]
         )
-        rows.append(text.getvalue().encode())
-        text.seek(0)
-        text.truncate()
-    return rows
+        for row, frame in enumerate(batch.frames)
+    ]
+
+
+def _cell(value: Attribute) -> Scalar:
+    return ";".join(value) if isinstance(value, tuple) else value
+
+
+def _text(rows: Iterable[Sequence[object]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()

@@ -20,8 +20,13 @@ class Jsonl(Element):
 
     Keys come in this order, and those that are empty are left out: `stream`, `frame` (from 0), `pts_ns`, `time` (when
     the time of capture is known), `size`, `objects` (`label`, `class_id`, `confidence`, `box` as left, top, right,
-    bottom in pixels, `track_id`, `attributes`), `events` (`kind`, `rule` and what the kind adds). Boxes have two
-    decimals, confidences three. Results do not depend on batch size or timing.
+    bottom in pixels, `track_id`, `attributes`, and what some models find besides), `events` (`kind`, `rule` and what
+    the kind adds). Boxes have two decimals, confidences three. Results do not depend on batch size or timing.
+
+    What some models find besides: `parent` (the number of the object it was found on, among those of the line, from
+    0), `keypoints` (x, y, confidence of each, in the order of the skeleton; null for one that was not found), `corners`
+    (of an oriented box, clockwise from its first), `mask` (run lengths of the whole picture as COCO compresses them,
+    {"size": [height, width], "counts": "..."}), and `embedding` when it is asked for.
 
     Lines are in the file as soon as their batch is done, and only whole ones; that costs one system call for each
     batch and stream. A path without `{stream}` gathers all streams in one file.
@@ -37,6 +42,8 @@ class Jsonl(Element):
 
     path: OutputPath
     """File to write; `{stream}` stands for the stream's name, and `-` alone for standard output."""
+    embeddings: bool = False
+    """Write the embedding of each object too, with six decimals: hundreds of numbers an object."""
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """The file can be written."""
@@ -44,20 +51,22 @@ class Jsonl(Element):
 
     def build(self, site: Site) -> JsonlWriter:
         """Make the writer; files are opened at their first frame."""
-        return JsonlWriter(StreamFiles(site.outputs, self.path))
+        return JsonlWriter(StreamFiles(site.outputs, self.path), embeddings=self.embeddings)
 
 
 class JsonlWriter(Sink):
     """Writes a line for each frame."""
 
-    def __init__(self, files: StreamFiles) -> None:
+    def __init__(self, files: StreamFiles, *, embeddings: bool = False) -> None:
         self._files = files
+        self._embeddings = embeddings
         self._encoder = msgspec.json.Encoder(enc_hook=_plain)
 
     def consume(self, batch: Batch) -> None:
         """Write the lines of the batch, those of one file in one go."""
         lines: dict[LineFile, list[FrameRecord]] = {}
-        for frame, record in zip(batch.frames, frame_records(batch), strict=True):
+        records_of_frames = frame_records(batch, embeddings=self._embeddings)
+        for frame, record in zip(batch.frames, records_of_frames, strict=True):
             lines.setdefault(self._files.of(frame.stream), []).append(record)
         for file, records in lines.items():
             file.write(self._encoder.encode_lines(records))

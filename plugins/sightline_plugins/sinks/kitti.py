@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 from sightline.graph import CheckContext, Element, OutputPath, Outputs, Problem, Sink, Site
 from sightline.media import Batch, Stream
 from sightline_plugins.sinks.files import STANDARD_OUTPUT, StreamFiles, path_problems, write_by_frame
-from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, frame_bounds, rounded
+from sightline_plugins.sinks.numbers import BOX_STEPS, CONFIDENCE_STEPS, rounded
+from sightline_plugins.sinks.records import frame_bounds
 
 FRAME = "{frame}"
 _UNKNOWN_BEFORE = "-1 -1 -10"

@@ -10,7 +10,8 @@ import numpy as np
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site
 from sightline.media import Batch, Stream
 from sightline_plugins.sinks.files import STANDARD_OUTPUT, StreamFiles, path_problems, write_by_frame
-from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, frame_bounds, rounded
+from sightline_plugins.sinks.numbers import BOX_STEPS, CONFIDENCE_STEPS, rounded
+from sightline_plugins.sinks.records import frame_bounds
 
 
 class Mot(Element):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,13 +12,14 @@ import numpy.typing as npt
 from sightline.media import Batch, Frame, Objects
 from sightline.media.events import Scalar
 from sightline.media.time import format_time
+from sightline_plugins.sinks.details import MaskRecord, details
+from sightline_plugins.sinks.numbers import BOX_STEPS, CONFIDENCE_STEPS, Values, rounded
 
-Values = list[Any]
+Attribute = Scalar | tuple[str, ...]
+Numbers = list[float | None]
+"""Numbers as they are read: null stands for what is none."""
 
-BOX_STEPS = 100.0
-"""Boxes are written to a hundredth of a pixel."""
-CONFIDENCE_STEPS = 1000.0
-"""Confidences are written to a thousandth."""
+_EMPTY = ("", None, ())
 
 
 class ObjectRecord(msgspec.Struct, omit_defaults=True, gc=False):
@@ -27,9 +28,14 @@ class ObjectRecord(msgspec.Struct, omit_defaults=True, gc=False):
     label: str
     class_id: int
     confidence: float | None
-    box: list[float | None]
+    box: Numbers
     track_id: int = -1
-    attributes: dict[str, Scalar] | None = None
+    attributes: dict[str, Attribute] | None = None
+    parent: int = -1
+    keypoints: list[Numbers] | None = None
+    corners: list[Numbers] | None = None
+    mask: MaskRecord | None = None
+    embedding: list[float] | None = None
 
 
 class FrameRecord(msgspec.Struct, omit_defaults=True):
@@ -44,33 +50,30 @@ class FrameRecord(msgspec.Struct, omit_defaults=True):
     events: list[dict[str, Scalar]] = []
 
 
-def rounded(values: npt.NDArray[np.floating[Any]], *, steps: float) -> Values:
-    """Each value as the double next to a whole number of steps (100: two decimals), in nested lists of its shape."""
-    scaled = np.multiply(values, steps, dtype=np.float64)
-    np.rint(scaled, out=scaled)
-    scaled /= steps
-    scaled += 0.0  # no negative zero
-    return scaled.tolist()  # type: ignore[no-any-return]
-
-
-def object_records(objects: Objects) -> list[ObjectRecord]:
-    """A record of each object of a table, in its order."""
-    columns = (
+def object_records(objects: Objects, *, more: Mapping[str, Values] | None = None) -> list[ObjectRecord]:
+    """A record of each object of a table, in its order; `more` holds values of other keys, by key (see `details`)."""
+    columns: tuple[Sequence[Any], ...] = (
         objects.labels(),
         objects.class_id.tolist(),
         rounded(objects.confidence, steps=CONFIDENCE_STEPS),
         rounded(objects.xyxy, steps=BOX_STEPS),
         objects.track_id.tolist(),
     )
-    if not objects.attributes:
-        return list(map(ObjectRecord, *columns))
-    return list(map(ObjectRecord, *columns, _attributes(objects)))
+    if objects.attributes:
+        columns = (*columns, attributes_of(objects))
+    records = list(map(ObjectRecord, *columns))
+    for name, values in more.items() if more else ():
+        for record, value in zip(records, values, strict=True):
+            setattr(record, name, value)
+    return records
 
 
-def frame_records(batch: Batch) -> list[FrameRecord]:
-    """A record of each frame of a batch, in its order, with its objects and events."""
-    found: list[ObjectRecord] = object_records(batch.objects) if len(batch.objects) else []
+def frame_records(batch: Batch, *, embeddings: bool = False) -> list[FrameRecord]:
+    """A record of each frame of a batch, in its order, with its objects and events; with embeddings when asked for."""
     bounds = frame_bounds(batch)
+    found: list[ObjectRecord] = []
+    if len(batch.objects):
+        found = object_records(batch.objects, more=details(batch, bounds, with_embeddings=embeddings))
     records = [
         FrameRecord(
             frame.stream.name,
@@ -99,18 +102,17 @@ def _time(frame: Frame) -> str | None:
     return None if frame.capture_ns is None else format_time(frame.capture_ns)
 
 
-def _attributes(objects: Objects) -> list[dict[str, Scalar] | None]:
-    columns = {name: _scalars(column) for name, column in objects.attributes.items()}
-    rows: list[Mapping[str, Any]] = [
-        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
-    ]
-    return [
-        {name: value for name, value in row.items() if value not in ("", None) and value == value} or None
-        for row in rows
-    ]
+def attributes_of(objects: Objects) -> list[dict[str, Attribute] | None]:
+    """The attributes of each object by name, without those that are empty; None without any."""
+    rows: list[dict[str, Attribute]] = [{} for _ in range(len(objects))]
+    for name, column in objects.attributes.items():
+        for row, value in zip(rows, _values(column), strict=True):
+            if value == value and value not in _EMPTY:
+                row[name] = value
+    return [row or None for row in rows]
 
 
-def _scalars(column: npt.NDArray[Any]) -> Values:
+def _values(column: npt.NDArray[Any]) -> Values:
     """The values of an attribute as Python has them; a 32-bit float becomes the shortest number that means it."""
     if column.dtype.kind == "f" and column.dtype.itemsize < np.dtype(np.float64).itemsize:
         return column.astype(np.str_).astype(np.float64).tolist()  # type: ignore[no-any-return]

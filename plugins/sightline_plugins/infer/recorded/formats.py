@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-import msgspec
-
 from sightline.errors import ConfigurationError
-from sightline_plugins.infer.recorded.recording import RecordedObject
-from sightline_plugins.sinks.records import FrameRecord
+from sightline_plugins.infer.recorded.item import RecordedObject
+from sightline_plugins.infer.recorded.json_lines import read_json_lines
 
 RecordedFormat = Literal["mot", "kitti", "jsonl"]
 
@@ -24,7 +22,6 @@ KITTI_FIELDS_WITH_TRACK = 17
 """Files a frame as DeepStream writes them: the track after the label, and the score."""
 
 _NUMBER_AT_END = re.compile(r"(\d+)$")
-_decode_frame = msgspec.json.Decoder(FrameRecord).decode
 
 
 def read_recording(path: Path, *, file_format: RecordedFormat | None, stream: str) -> list[RecordedObject]:
@@ -40,7 +37,7 @@ def read_recording(path: Path, *, file_format: RecordedFormat | None, stream: st
         raise ConfigurationError(f"the recording {path} can not be read: {_reason(error)}") from error
     kind = file_format or _guess(path, lines)
     if kind == "jsonl":
-        return _read_jsonl(path, lines, stream=stream)
+        return read_json_lines(path, lines, stream=stream)
     return list(_each(path, lines, _mot_object if kind == "mot" else _kitti_object))
 
 
@@ -135,34 +132,3 @@ def _whole(text: str) -> int:
     if not number.is_integer():
         raise ValueError(f"{text.strip()!r} is no whole number")
     return int(number)
-
-
-def _read_jsonl(path: Path, lines: Sequence[str], *, stream: str) -> list[RecordedObject]:
-    """The lines of the stream, or all of them where the file holds only one stream, whatever its name."""
-    frames: dict[str, list[RecordedObject]] = {}
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                record = _decode_frame(line)
-                frames.setdefault(record.stream, []).extend(_json_objects(record))
-            except (ValueError, msgspec.MsgspecError) as error:
-                raise ConfigurationError(f"{path}, line {number}: {error}") from error
-    if stream not in frames and len(frames) == 1:
-        return next(iter(frames.values()))
-    return frames.get(stream, [])
-
-
-def _json_objects(record: FrameRecord) -> Iterator[RecordedObject]:
-    for item in record.objects:
-        if len(item.box) != 4:
-            raise ValueError(f"a box has {len(item.box)} numbers: it must be [left, top, right, bottom]")
-        left, top, right, bottom = (float("nan") if side is None else side for side in item.box)
-        yield RecordedObject(
-            frame=record.frame,
-            xyxy=(left, top, right, bottom),
-            label=item.label,
-            confidence=float("nan") if item.confidence is None else item.confidence,
-            class_id=item.class_id,
-            track_id=item.track_id,
-            attributes=item.attributes,
-        )

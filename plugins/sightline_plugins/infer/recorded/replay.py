@@ -23,9 +23,9 @@ class Replay(Element):
     """Put recorded detections in the place of a detector, so that trackers and rules run without a model.
 
     Reads MOT text (frames from 1; without labels), KITTI labels (one file as the tracking benchmark has it, or a folder
-    with a file for each frame) and the JSON lines that `jsonl` writes (with labels, class ids and attributes). Objects
-    are found by the number of the frame, so the recording must belong to the same pictures, all of them. The whole
-    recording is held in memory.
+    with a file for each frame) and the JSON lines that `jsonl` writes (with attributes, parents, keypoints, corners,
+    masks and embeddings; what keypoints are is told from their number). Objects are found by the number of the frame,
+    so the recording must belong to the same pictures, all of them. The whole recording is held in memory.
 
     ```yaml
     - replay: {path: det.txt, format: mot, label: person}
