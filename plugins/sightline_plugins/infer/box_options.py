@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from sightline.errors import ModelError
 from sightline.graph.element import Capability, CheckContext, Problem
 from sightline.graph.fields import Fraction
 from sightline.graph.operator import Operator
 from sightline.graph.site import Site
+from sightline_plugins.infer.model.suppression import Suppression
 from sightline_plugins.infer.options import ModelElement
 
 if TYPE_CHECKING:
     from sightline_plugins.infer.model.plan import ModelPlan
+    from sightline_plugins.infer.nms import NmsOptions
     from sightline_plugins.infer.tasks.boxes import BoxRules
 
 CONFIDENCE = 0.25
+
+
+def _as_suppression(value: object) -> object:
+    return {"method": value} if isinstance(value, str) else value
 
 
 class BoxElement(ModelElement):
@@ -38,6 +44,9 @@ class BoxElement(ModelElement):
     family decides when not given (0.45; end-to-end models: 1, none is dropped)."""
     agnostic: bool | None = None
     """Whether boxes of different classes drop one another too."""
+    nms: Annotated[Suppression, BeforeValidator(_as_suppression)] = Suppression()
+    """What becomes of boxes that overlap by more than `iou`: `hard` drops the less confident, `soft` takes confidence
+    from it, `fusion` makes one box of them, `none` leaves them. A mapping says more: {method: soft, sigma: 0.3}."""
     max_detections: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Objects of a picture (or region) at most: 300 when not given."""
 
@@ -79,7 +88,6 @@ def plan_boxes(element: BoxElement) -> tuple[ModelPlan | None, BoxRules | None, 
 def _rules(element: BoxElement, plan: ModelPlan) -> BoxRules:
     import numpy as np
 
-    from sightline_plugins.infer.nms import NmsOptions
     from sightline_plugins.infer.tasks.boxes import BoxRules
 
     card, labels = plan.card, plan.labels
@@ -87,10 +95,22 @@ def _rules(element: BoxElement, plan: ModelPlan) -> BoxRules:
     limits = np.full(len(labels) + 1, general, np.float32)
     for name, value in element.class_confidence.items():
         limits[labels.index(name)] = value
-    nms = plan.head.nms if plan.head is not None else NmsOptions()
-    for source in (card.nms, element):
-        said = {entry.name: getattr(source, entry.name) for entry in fields(NmsOptions)}
-        nms = replace(nms, **{name: value for name, value in said.items() if value is not None})
     chosen = element.classes
     wanted = None if chosen is None else np.array([label in chosen for label in labels] + [False])
-    return BoxRules(nms, min(general, *element.class_confidence.values(), general), limits, wanted)
+    return BoxRules(_nms(element, plan), min(general, *element.class_confidence.values(), general), limits, wanted)
+
+
+def _nms(element: BoxElement, plan: ModelPlan) -> NmsOptions:
+    from sightline_plugins.infer.nms import NmsOptions
+
+    card, own = plan.card.nms, element.nms
+    layers: list[Mapping[str, Any]] = [
+        card.model_dump(),
+        own.model_dump(),
+        {"iou": element.iou, "agnostic": element.agnostic, "max_detections": element.max_detections},
+    ]
+    said = {name: value for layer in layers for name, value in layer.items() if value is not None}
+    usual = plan.head.nms if plan.head is not None else NmsOptions()
+    if usual.iou >= 1 and "method" in said:
+        said.setdefault("iou", NmsOptions().iou)
+    return replace(usual, **said)

@@ -20,7 +20,7 @@ input:
   mean: 0                        # y = (x - mean) / scale, one value or one a channel
   scale: 1
 confidence: 0.3
-nms: {iou: 0.45, agnostic: false, max_detections: 300}
+nms: {method: hard, iou: 0.45, agnostic: false, max_detections: 300}   # method: hard | soft | fusion | none
 licence: Apache-2.0
 source: where the model comes from
 ```
@@ -40,6 +40,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sightline.config import InvalidConfiguration, read_document
 from sightline.errors import ModelError
 from sightline.graph.fields import Fraction
+from sightline_plugins.infer.model.suppression import Suppression
 from sightline_plugins.infer.model.values import AttributeName, Attributes, Edge, Levels, Means, PixelCount, Scales
 
 MAX_BYTES = 1_000_000
@@ -71,7 +72,7 @@ class CardInput(_Said):
     scale: Scales | None = None
 
 
-class CardNms(_Said):
+class CardNms(Suppression):
     """Non-maximum suppression; None where the card says nothing."""
 
     iou: Fraction | None = None

@@ -13,7 +13,7 @@ from sightline.media.boxes import clip
 from sightline.media.shapes import usual_skeleton
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.model.plan import ModelPlan
-from sightline_plugins.infer.nms import NmsOptions, suppress
+from sightline_plugins.infer.nms import NmsOptions, thin_out
 from sightline_plugins.infer.subjects.subject import Subject
 from sightline_plugins.infer.tasks.found import FindingTask, Found, SkeletonOf, all_finite, in_picture, joined
 from sightline_plugins.infer.tasks.masks import cut_masks
@@ -59,7 +59,7 @@ class BoxTask(FindingTask):
         self._rules = rules
         self._masks = masks
         self._warn = warn
-        self._merging = replace(rules.nms, iou=min(rules.nms.iou, _MERGING_IOU))
+        self._merging = replace(rules.nms, method="hard", iou=min(rules.nms.iou, _MERGING_IOU))
         self._limited = bool((rules.limits > np.float32(rules.confidence)).any())
 
     def read(self, outputs: Sequence[Array], subject: Subject, batch: Batch) -> Found | None:
@@ -72,8 +72,9 @@ class BoxTask(FindingTask):
         on = batch.objects.xyxy[subject.object] if subject.object >= 0 else None
         if not len(raw):
             return Found(raw, on) if all_finite(outputs) else None
-        kept = self._above_limits(self._finite(raw))
-        kept = _suppressed(kept, rules.nms)
+        kept = thinned(self._above_limits(self._finite(raw)), rules.nms, least=rules.confidence)
+        if rules.nms.method == "soft":
+            kept = self._above_limits(kept)
         size_wh = batch.frames[subject.row].size_wh
         found = in_picture(kept, subject)
         found = replace(found, xyxy=clip(found.xyxy, size_wh=size_wh))
@@ -87,7 +88,7 @@ class BoxTask(FindingTask):
 
     def merged(self, tables: Sequence[Candidates]) -> Candidates:
         """What several regions found twice is one object."""
-        return _suppressed(joined(tables), self._merging)
+        return thinned(joined(tables), self._merging)
 
     def totals(self) -> Mapping[str, int]:
         """Boxes left out because they were not finite numbers, when there were any."""
@@ -108,5 +109,12 @@ class BoxTask(FindingTask):
         return found.select(found.confidence >= limits[np.clip(found.class_id, -1, len(limits) - 1)])
 
 
-def _suppressed(found: Candidates, options: NmsOptions) -> Candidates:
-    return found.select(suppress(found.xyxy, found.confidence, found.class_id, options=options))
+def thinned(found: Candidates, options: NmsOptions, *, least: float = 0.0) -> Candidates:
+    """Candidates without those that overlap others, by the method of `options`; a fused one is its best row, moved."""
+    kept = thin_out(found.xyxy, found.confidence, found.class_id, options=options, corners=found.corners, least=least)
+    chosen = found.select(kept.rows)
+    if kept.confidence is not None:
+        return replace(chosen, confidence=kept.confidence)
+    if kept.xyxy is not None:
+        return replace(chosen, xyxy=kept.xyxy, corners=kept.corners)
+    return chosen

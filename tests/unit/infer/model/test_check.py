@@ -176,3 +176,37 @@ def test_labels_of_the_model_file_are_told(tmp_path: Path) -> None:
 
 def test_nobody_can_tell_the_labels_of_a_model_that_is_not_there(tmp_path: Path) -> None:
     assert Detect(model=tmp_path / "none.onnx", labels=LABELS).found_labels() is None
+
+
+@pytest.mark.parametrize(
+    ("card", "options", "method"),
+    [
+        ("nms: {method: fusion}", {}, "fusion"),
+        ("nms: {method: fusion}", {"nms": "soft"}, "soft"),
+        ("nms: {method: fusion}", {"nms": {"sigma": 0.2}}, "fusion"),
+        ("", {"nms": "none"}, "none"),
+        ("", {}, "hard"),
+    ],
+)
+def test_how_boxes_are_thinned_out_is_said_by_option_or_card(
+    model: Path, card: str, options: dict[str, Any], method: str
+) -> None:
+    from sightline_plugins.infer.box_options import plan_boxes
+
+    model.with_suffix(".yaml").write_text(card)
+    _, rules, _ = plan_boxes(Detect.model_validate({"model": model} | options))
+
+    assert rules is not None
+    assert rules.nms.method == method
+
+
+def test_a_method_asked_for_with_a_model_that_needs_none_works_at_the_usual_overlap(tmp_path: Path) -> None:
+    from sightline_plugins.infer.box_options import plan_boxes
+
+    path = write_shapes(tmp_path / "end.onnx", inputs={"images": [1, 3, 32, 32]}, outputs={"found": [1, 100, 6]})
+    _, plain, _ = plan_boxes(Detect(model=path, head="end_to_end"))
+    _, fused, _ = plan_boxes(Detect.model_validate({"model": path, "head": "end_to_end", "nms": "fusion"}))
+
+    assert plain is not None
+    assert fused is not None
+    assert (plain.nms.iou, fused.nms.iou) == (1.0, 0.45)
