@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ def missing(reason: str) -> None:
     if os.environ.get("SIGHTLINE_REQUIRE_ALL") == "1":
         pytest.fail(f"{reason}, and SIGHTLINE_REQUIRE_ALL=1 forbids skipping")
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_cache() -> Iterator[None]:
+    """Compiled models are kept only by the tests that are about that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SIGHTLINE_CACHE", "off")
+        yield
 
 
 @pytest.fixture(scope="session")

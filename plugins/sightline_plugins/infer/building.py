@@ -19,7 +19,7 @@ from sightline_plugins.infer.tasks.task import Task
 def build_runner(element: ModelElement, plan: ModelPlan, *, task: Task[Any], site: Site) -> Operator:
     """The operator of a step. Raises ModelError or ConfigurationError when the model can not be loaded."""
     form = plan.preprocessing.image_form()
-    engine = open_engine(element.model, engine=element.engine, device=str(site.device), image=form)
+    engine = open_engine(element.model, engine=element.engine, device=str(site.device), image=form, warn=site.warn)
     return ModelRunner(plan, engine=engine, subjects=subjects_of(element, plan), task=task, warn=site.warn)
 
 

@@ -52,8 +52,8 @@ class ModelRunner(Operator):
         return _Looking(self, batch, [self._start(batch, subject) for subject in self._subjects.of(batch)])
 
     def totals(self) -> Mapping[str, Any]:
-        """Looks, those that were saved, and outputs that became nothing; what the task counted."""
-        counted: dict[str, Any] = {"runs": self.runs}
+        """What computes, looks, those that were saved, and outputs that became nothing; what the task counted."""
+        counted: dict[str, Any] = {**self._engine.report, "runs": self.runs}
         if self.saved:
             counted["saved"] = self.saved
         if self.invalid_outputs:

@@ -1,20 +1,33 @@
-"""ONNX Runtime on the CPU: sessions of one thread, called by as many workers as pictures are computed at once."""
+"""ONNX Runtime: sessions of one thread on the CPU, called by as many workers as pictures are computed at once.
+
+On an NVIDIA GPU (`device: cuda:N`) its CUDA provider computes, behind the TensorRT provider where that library is
+installed.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
+import onnx
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as native
 
-from sightline.errors import ModelError
-from sightline_plugins.infer.engines.protocol import Array, Pending, TensorSpec
+from sightline.errors import DeviceUnavailable, ModelError
+from sightline_plugins.infer.engines.protocol import Array, Engine, Pending, TensorSpec
 from sightline_plugins.infer.engines.requests import QUEUED, Underway, Work, check_inputs, numpy_type
 
 FATAL_ONLY = 4
+ON_CPU = "CPUExecutionProvider"
+ON_CUDA = "CUDAExecutionProvider"
+ON_TENSORRT = "TensorrtExecutionProvider"
 _SIGNATURE = re.compile(r"^/\S+:\d+ .*?\) (?=[A-Z])")
 FAILURES = (
     native.EPFail,
@@ -25,29 +38,121 @@ FAILURES = (
     native.NotImplemented,
     native.RuntimeException,
 )
+Provider: TypeAlias = str | tuple[str, dict[str, Any]]
+
+
+class OnnxRuntime:
+    """The library, for `concurrency` pictures at once on `device`: `cpu`, or `cuda:N` where the provider is there.
+
+    Raises DeviceUnavailable where it is not. Nothing spins while there is no work.
+    """
+
+    name = "onnxruntime"
+
+    def __init__(self, *, concurrency: int, device: str = "cpu") -> None:
+        self._concurrency = concurrency
+        self._device = device
+        self._providers = providers_for(device)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """See `Library.settings`."""
+        return MappingProxyType({"version": ort.__version__, "device": self._device, "providers": self._providers})
+
+    def compile(self, content: bytes, *, label: str) -> ort.InferenceSession:
+        """See `Library.compile`."""
+        return self._session(content, label=label, level=ort.GraphOptimizationLevel.ORT_ENABLE_ALL)
+
+    def dump(self, compiled: ort.InferenceSession, content: bytes) -> bytes:
+        """The optimised graph; for a GPU the graph as it is, because its provider takes parts of it for itself."""
+        del compiled
+        if self._device != "cpu":
+            return content
+        with tempfile.TemporaryDirectory(prefix="sightline-") as folder:
+            path = Path(folder) / "optimised.onnx"
+            self._session(content, label="model", level=ort.GraphOptimizationLevel.ORT_ENABLE_ALL, write_to=path)
+            return path.read_bytes()
+
+    def load(self, dumped: bytes, *, label: str) -> ort.InferenceSession:
+        """See `Library.load`."""
+        levels = ort.GraphOptimizationLevel
+        level = levels.ORT_DISABLE_ALL if self._device == "cpu" else levels.ORT_ENABLE_ALL
+        return self._session(dumped, label=label, level=level)
+
+    def open(
+        self, compiled: ort.InferenceSession, *, label: str, metadata: Mapping[str, str], report: Mapping[str, Any]
+    ) -> Engine:
+        """See `Library.open`."""
+        return OnnxRuntimeEngine(compiled, label=label, metadata=metadata, report=report, concurrency=self._concurrency)
+
+    def compute(self, model: onnx.ModelProto, feeds: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
+        """See `Library.compute`."""
+        session = self.compile(model.SerializeToString(), label="model")
+        try:
+            return [session.run(None, dict(one)) for one in feeds]
+        except FAILURES as error:
+            raise ModelError(f"ONNX Runtime failed: {_reason(error)}") from error
+
+    def _session(
+        self, content: bytes, *, label: str, level: ort.GraphOptimizationLevel, write_to: Path | None = None
+    ) -> ort.InferenceSession:
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = FATAL_ONLY
+        options.graph_optimization_level = level
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        if write_to is not None:
+            options.optimized_model_filepath = str(write_to)
+        try:
+            session = ort.InferenceSession(content, options, providers=self._providers)
+        except FAILURES as error:
+            raise ModelError(f"{label}: ONNX Runtime can not use it: {_reason(error)}") from error
+        wanted = self._providers[0]
+        first = wanted if isinstance(wanted, str) else wanted[0]
+        if first not in session.get_providers():
+            raise DeviceUnavailable(f"ONNX Runtime's {first} does not start on {self._device}: libraries are missing")
+        return session
+
+
+def providers_for(device: str) -> list[Provider]:
+    """ONNX Runtime's providers for a device, the preferred one first. Raises DeviceUnavailable."""
+    kind, _, number = device.partition(":")
+    if kind in ("cpu", "auto"):
+        return [ON_CPU]
+    available = ort.get_available_providers()
+    if kind != "cuda" or ON_CUDA not in available:
+        raise DeviceUnavailable(
+            f"ONNX Runtime has no provider for {device!r} here, only {', '.join(available)}: "
+            "pip install onnxruntime-gpu in the place of onnxruntime, or use device: cpu"
+        )
+    options = {"device_id": int(number or 0)}
+    installed = ON_TENSORRT in available and importlib.util.find_spec("tensorrt") is not None
+    return [*([(ON_TENSORRT, options)] if installed else []), (ON_CUDA, options), ON_CPU]
 
 
 class OnnxRuntimeEngine:
     """An ONNX Runtime session, called without the GIL by a pool of worker threads of its own.
 
-    Each call computes in the thread that calls; nothing spins while there is no work.
+    Each call computes in the thread that calls.
     """
 
     name = "onnxruntime"
 
-    def __init__(self, content: bytes, *, label: str, metadata: Mapping[str, str], concurrency: int) -> None:
+    def __init__(
+        self,
+        session: ort.InferenceSession,
+        *,
+        label: str,
+        metadata: Mapping[str, str],
+        report: Mapping[str, Any],
+        concurrency: int,
+    ) -> None:
         self._label = label
         self.metadata = metadata
+        self.report = report
         self.concurrency = concurrency
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = FATAL_ONLY
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        try:
-            self._session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        except FAILURES as error:
-            raise ModelError(f"{label}: ONNX Runtime can not use it: {_reason(error)}") from error
-        self.inputs = tuple(self._spec(port) for port in self._session.get_inputs())
+        self._session = session
+        self.inputs = tuple(self._spec(port) for port in session.get_inputs())
         self.outputs = tuple(self._spec(port) for port in self._session.get_outputs())
         self._names = [spec.name for spec in self.inputs]
         self._workers = ThreadPoolExecutor(concurrency, thread_name_prefix="onnxruntime")

@@ -1,26 +1,59 @@
-"""From an ONNX file to a running engine: read, checked, rewritten, compiled."""
+"""From an ONNX file to a running engine: read, checked, rewritten, compiled or taken from the cache."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import onnx
 
 from sightline.errors import ConfigurationError, DeviceUnavailable, ModelError
+from sightline_plugins.infer.engines.cache import Entry, ModelCache, cache_folder
+from sightline_plugins.infer.engines.fixed_batch import FixedBatchEngine
+from sightline_plugins.infer.engines.library import Library
 from sightline_plugins.infer.engines.model_file import read_model
 from sightline_plugins.infer.engines.protocol import Engine, EngineName, ImageForm
+from sightline_plugins.infer.engines.rebatching import make_single
 from sightline_plugins.infer.engines.simplify import clean, simplify
-from sightline_plugins.infer.engines.simplify.inputs import fix_batch, fix_size, take_image
+from sightline_plugins.infer.engines.simplify.inputs import find_image_input, fix_batch, fix_size, take_image
 
 Installed = Literal["openvino", "onnxruntime"]
 PREFERENCE: tuple[Installed, ...] = ("openvino", "onnxruntime")
 
 
-def open_on_cpu(
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A rewritten model: how many pictures it takes a call, and how many it was exported for."""
+
+    model: onnx.ModelProto
+    rows: int
+    exported_rows: int
+
+    @property
+    def batch(self) -> str | None:
+        """What the run report says of a batch that was not 1; None when it was."""
+        return None if self.exported_rows == 1 else f"1 in the place of {self.exported_rows}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A compiled model, what is to be known of it, and what it was compiled from; nothing when it came from the cache.
+
+    `notes`: `rows`, how many pictures it takes a call, and `batch`, for the report.
+    """
+
+    compiled: Any
+    notes: Mapping[str, Any]
+    content: bytes = b""
+
+
+def open_here(
     model: str | Path | bytes,
     *,
     engine: EngineName,
@@ -28,34 +61,61 @@ def open_on_cpu(
     image: ImageForm | None,
     concurrency: int | None,
     optimize: bool,
+    warn: Callable[[str], None],
 ) -> Engine:
     """See `open_engine`."""
-    if device not in ("cpu", "auto"):
-        raise DeviceUnavailable(f"the engines openvino and onnxruntime run on the device 'cpu', not on {device!r}")
-    chosen = choose(engine)
+    library = _library(engine, device=device, concurrency=concurrency or available_cores())
     parsed, label = read_model(model)
     metadata = MappingProxyType({entry.key: entry.value for entry in parsed.metadata_props})
-    prepared = prepare(parsed, engine=chosen, image=image, optimize=optimize, label=label)
-    content, count = prepared.SerializeToString(), concurrency or available_cores()
-    if chosen == "openvino":
-        from sightline_plugins.infer.engines.openvino import OpenVinoEngine
+    key = {
+        "model": hashlib.sha256(parsed.SerializeToString(deterministic=True)).hexdigest(),
+        "engine": library.name,
+        "settings": dict(library.settings),
+        "image": image,
+        "optimize": optimize,
+    }
 
-        return OpenVinoEngine(content, label=label, metadata=metadata, concurrency=count)
-    from sightline_plugins.infer.engines.onnxruntime import OnnxRuntimeEngine
+    def make() -> _Ready:
+        prepared = prepare(parsed, library=library, image=image, optimize=optimize, label=label)
+        content = prepared.model.SerializeToString()
+        notes = {"rows": prepared.rows, "batch": prepared.batch}
+        return _Ready(library.compile(content, label=label), notes, content)
 
-    return OnnxRuntimeEngine(content, label=label, metadata=metadata, concurrency=count)
+    def load(entry: Entry) -> _Ready:
+        return _Ready(library.load(entry.content, label=label), entry.notes)
+
+    def dump(made: _Ready) -> Entry:
+        return Entry(library.dump(made.compiled, made.content), made.notes)
+
+    ready, cached = ModelCache(cache_folder(), warn=warn).obtain(key, load=load, make=make, dump=dump)
+    report = {"engine": library.name, "model": "cached" if cached else "compiled"}
+    if ready.notes["batch"] is not None:
+        report["batch"] = ready.notes["batch"]
+    opened = library.open(ready.compiled, label=label, metadata=metadata, report=MappingProxyType(report))
+    return opened if ready.notes["rows"] == 1 else _fixed(opened, rows=ready.notes["rows"], label=label)
 
 
 def prepare(
-    parsed: onnx.ModelProto, *, engine: Installed, image: ImageForm | None, optimize: bool, label: str
-) -> onnx.ModelProto:
-    """The model at batch 1, rewritten for `engine`, taking pictures in the form `image`. `parsed` may change."""
+    parsed: onnx.ModelProto, *, library: Library[Any], image: ImageForm | None, optimize: bool, label: str
+) -> Prepared:
+    """The model at batch 1, rewritten for `library`, taking pictures in the form `image`. `parsed` may change.
+
+    A model whose fixed batch can not be made 1 keeps it.
+    """
     try:
         fix_batch(parsed)
-        if image is not None and image.size_wh is not None:
-            fix_size(parsed, image.size_wh)
+        rows = exported_rows = 1
+        if image is not None:
+            if image.size_wh is not None:
+                fix_size(parsed, image.size_wh)
+            rows = exported_rows = find_image_input(parsed).rows
+        if rows > 1:
+            parsed, rows = _single(parsed, library=library, rows=rows)
+        engine: Installed = "openvino" if library.name == "openvino" else "onnxruntime"
         prepared = simplify(parsed, engine=engine) if optimize else parsed
-        return prepared if image is None else clean(take_image(prepared, image))
+        if image is not None:
+            prepared = clean(take_image(prepared, image))
+        return Prepared(prepared, rows, exported_rows)
     except (ModelError, onnx.shape_inference.InferenceError) as error:
         raise ModelError(f"{label}: {error}") from error
 
@@ -75,3 +135,36 @@ def choose(engine: EngineName) -> Installed:
 def available_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _library(engine: EngineName, *, device: str, concurrency: int) -> Library[Any]:
+    """The library to compute with on a device. Raises ConfigurationError or DeviceUnavailable."""
+    on_gpu = device.startswith("cuda")
+    if not on_gpu and device not in ("cpu", "auto"):
+        raise DeviceUnavailable(f"there is no device {device!r} for models: cpu, cuda:N")
+    chosen = choose("onnxruntime" if on_gpu and engine == "auto" else engine)
+    if chosen == "openvino":
+        if on_gpu:
+            raise DeviceUnavailable(f"engine openvino runs on the device 'cpu', not on {device!r}: use onnxruntime")
+        from sightline_plugins.infer.engines.openvino import OpenVino
+
+        return OpenVino(concurrency=concurrency)
+    from sightline_plugins.infer.engines.onnxruntime import OnnxRuntime
+
+    return OnnxRuntime(concurrency=concurrency, device=device if on_gpu else "cpu")
+
+
+def _single(parsed: onnx.ModelProto, *, library: Library[Any], rows: int) -> tuple[onnx.ModelProto, int]:
+    """The model for one picture a call, and how many it takes now: all of them where it can not be changed."""
+    try:
+        return make_single(parsed, compute=library.compute), 1
+    except ModelError:
+        return parsed, rows
+
+
+def _fixed(inner: Engine, *, rows: int, label: str) -> Engine:
+    try:
+        return FixedBatchEngine(inner, rows=rows, label=label)
+    except ModelError:
+        inner.close()
+        raise

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnx
 
 from sightline.errors import ModelError
-from sightline_plugins.infer.engines.protocol import Array, Pending, TensorSpec
+from sightline_plugins.infer.engines.protocol import Array, Engine, Pending, TensorSpec
 from sightline_plugins.infer.engines.requests import QUEUED, Underway, Work, check_inputs, numpy_type
 
 if TYPE_CHECKING:
@@ -29,34 +31,89 @@ NOISE = (
 )
 
 
-class OpenVinoEngine:
-    """A compiled OpenVINO model with a fixed set of requests.
+class OpenVino:
+    """The library, for `concurrency` pictures at once on the CPU.
 
     float32 is computed as float32 (processors with bfloat16 would use that otherwise), and threads are not pinned
-    to cores: two processes would be pinned to the same one. Inputs are read where they are; outputs of a fixed
-    shape are written straight into new arrays.
+    to cores: two processes would be pinned to the same one.
     """
 
     name = "openvino"
 
-    def __init__(self, content: bytes, *, label: str, metadata: Mapping[str, str], concurrency: int) -> None:
-        self._label = label
-        self.metadata = metadata
-        self.concurrency = concurrency
-        options = {
+    def __init__(self, *, concurrency: int) -> None:
+        self._concurrency = concurrency
+        self._options = {
             "NUM_STREAMS": concurrency,
             "INFERENCE_NUM_THREADS": concurrency,
             "ENABLE_CPU_PINNING": False,
             "INFERENCE_PRECISION_HINT": "f32",
         }
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """See `Library.settings`."""
+        return MappingProxyType({"version": ov.__version__, "device": "CPU", **self._options})
+
+    def compile(self, content: bytes, *, label: str) -> ov.CompiledModel:
+        """See `Library.compile`."""
         try:
             core = ov.Core()
-            compiled = core.compile_model(core.read_model(content), "CPU", options)
+            return core.compile_model(core.read_model(content), "CPU", self._options)
         except RuntimeError as error:
             raise ModelError(f"{label}: OpenVINO can not use it: {_reason(error)}") from error
+
+    def dump(self, compiled: ov.CompiledModel, content: bytes) -> bytes:
+        """See `Library.dump`."""
+        del content
+        exported: bytes = compiled.export_model()
+        return exported
+
+    def load(self, dumped: bytes, *, label: str) -> ov.CompiledModel:
+        """See `Library.load`."""
+        try:
+            return ov.Core().import_model(dumped, "CPU", self._options)
+        except RuntimeError as error:
+            raise ModelError(f"{label}: OpenVINO can not load it: {_reason(error)}") from error
+
+    def open(
+        self, compiled: ov.CompiledModel, *, label: str, metadata: Mapping[str, str], report: Mapping[str, Any]
+    ) -> Engine:
+        """See `Library.open`."""
+        return OpenVinoEngine(compiled, label=label, metadata=metadata, report=report, concurrency=self._concurrency)
+
+    def compute(self, model: onnx.ModelProto, feeds: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
+        """See `Library.compute`."""
+        request = self.compile(model.SerializeToString(), label="model").create_infer_request()
+        try:
+            return [[np.array(value) for value in request.infer(dict(one)).values()] for one in feeds]
+        except RuntimeError as error:
+            raise ModelError(f"OpenVINO failed: {_reason(error)}") from error
+
+
+class OpenVinoEngine:
+    """A compiled OpenVINO model with a fixed set of requests.
+
+    Inputs are read where they are; outputs of a fixed shape are written straight into new arrays.
+    """
+
+    name = "openvino"
+
+    def __init__(
+        self,
+        compiled: ov.CompiledModel,
+        *,
+        label: str,
+        metadata: Mapping[str, str],
+        report: Mapping[str, Any],
+        concurrency: int,
+    ) -> None:
+        self._label = label
+        self.metadata = metadata
+        self.report = report
+        self.concurrency = concurrency
         self.inputs = tuple(self._spec(port) for port in compiled.inputs)
         self.outputs = tuple(self._spec(port) for port in compiled.outputs)
-        self._core, self._compiled = core, compiled
+        self._compiled = compiled
         self._free = deque(compiled.create_infer_request() for _ in range(concurrency + QUEUED))
         self._underway = Underway()
         self._lock = threading.Lock()
@@ -83,7 +140,7 @@ class OpenVinoEngine:
             self._closed = True
             self._underway.finish_all()
             self._free.clear()
-            del self._compiled, self._core
+            del self._compiled
 
     def _spec(self, port: ov.ConstOutput) -> TensorSpec:
         name = port.get_any_name()

@@ -13,7 +13,7 @@ Importing this module imports neither OpenVINO nor ONNX Runtime nor onnx.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -99,6 +99,13 @@ class Engine(Protocol):
         ...
 
     @property
+    def report(self) -> Mapping[str, Any]:
+        """What the run report says of it: ``engine``, ``model`` (``compiled`` or ``cached``), and ``batch`` where the
+        model was exported for another number of pictures than one.
+        """
+        ...
+
+    @property
     def concurrency(self) -> int:
         """How many pictures are computed at the same time; keep one or two more submitted to keep it busy."""
         ...
@@ -117,6 +124,10 @@ class Engine(Protocol):
         ...
 
 
+def _say_nothing(text: str) -> None:
+    del text
+
+
 def open_engine(
     model: str | Path | bytes,
     *,
@@ -125,18 +136,30 @@ def open_engine(
     image: ImageForm | None = None,
     concurrency: int | None = None,
     optimize: bool = True,
+    warn: Callable[[str], None] = _say_nothing,
 ) -> Engine:
-    """Loads an ONNX model for execution on the CPU.
+    """Loads an ONNX model, from the cache of compiled models where it is there (`cache.py`).
 
     ``model`` is a path, or the bytes of an ONNX file. ``engine="auto"`` takes OpenVINO when it is installed, else
     ONNX Runtime. ``image`` says in which form pictures are handed over (``None``: as the model was exported).
     ``concurrency`` is how many pictures are computed at once (default: the cores this process may use).
-    ``optimize=False`` leaves the graph as it is, apart from ``image``. Dynamic batch dimensions become 1.
+    ``optimize=False`` leaves the graph as it is, apart from ``image``. Dynamic batch dimensions
+    become 1; so does a fixed batch where ``image`` is given and the graph allows it, else pictures share calls
+    (`fixed_batch.py`). ``warn`` is told of trouble with the cache, which harms nothing else.
 
-    Raises :class:`ModelError` (missing, damaged or unsupported model) a
+    Raises :class:`ModelError` (missing, damaged or unsupported model), a
     :class:`~sightline.errors.ConfigurationError` for an unknown engine or one that is not installed, and
-    :class:`~sightline.errors.DeviceUnavailable` for another device than the CPU.
+    :class:`~sightline.errors.DeviceUnavailable` for a device that the engine can not use: ``cuda:N`` needs ONNX
+    Runtime with its CUDA provider.
     """
-    from sightline_plugins.infer.engines.opening import open_on_cpu
+    from sightline_plugins.infer.engines.opening import open_here
 
-    return open_on_cpu(model, engine=engine, device=device, image=image, concurrency=concurrency, optimize=optimize)
+    return open_here(
+        model,
+        engine=engine,
+        device=device,
+        image=image,
+        concurrency=concurrency,
+        optimize=optimize,
+        warn=warn,
+    )

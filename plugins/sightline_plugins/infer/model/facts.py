@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -20,7 +20,11 @@ SizeWh = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """Inputs and outputs as the file declares them, and its `metadata_props`."""
+    """Inputs and outputs as the file declares them, and its `metadata_props`.
+
+    Those of a file that was exported for several pictures at once are given for one, because that is how engines take
+    them.
+    """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -54,9 +58,11 @@ def read_facts(path: Path) -> ModelFacts:
     """The facts of an ONNX file. Raises ModelError when it is missing, damaged or no ONNX file."""
     model, label = read_model(path)
     constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = _specs((entry for entry in model.graph.input if entry.name not in constants), label)
+    rows = next((spec.shape[0] for spec in inputs if _channels_axis(spec) is not None), None) or 1
     return ModelFacts(
-        inputs=_specs((entry for entry in model.graph.input if entry.name not in constants), label),
-        outputs=_specs(model.graph.output, label),
+        inputs=_one_row(inputs, rows=rows, label=label),
+        outputs=_one_row(_specs(model.graph.output, label), rows=rows, label=label),
         metadata={entry.key: entry.value for entry in model.metadata_props},
         endings=_endings(model.graph),
     )
@@ -99,6 +105,19 @@ def find_inputs(specs: tuple[TensorSpec, ...]) -> ModelInputs:
     axis = _channels_axis(picture)
     height, width = picture.shape[2:] if axis == 1 else picture.shape[1:3]
     return ModelInputs(pictures[0], width, height, picture.shape[axis or 1] or 3, extras)
+
+
+def _one_row(specs: tuple[TensorSpec, ...], *, rows: int, label: str) -> tuple[TensorSpec, ...]:
+    """The tensors for one picture of a model that takes `rows` at once."""
+    if rows == 1:
+        return specs
+    for spec in specs:
+        if spec.shape[:1] not in ((rows,), (None,)):
+            raise ModelError(
+                f"{label}: takes {rows} pictures at once, but {spec} does not have {rows} rows, one a picture: "
+                "export it with batch 1 or dynamic"
+            )
+    return tuple(replace(spec, shape=(1, *spec.shape[1:])) for spec in specs)
 
 
 def _channels_axis(spec: TensorSpec) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
@@ -219,16 +220,45 @@ def _preprocessing(
     chosen |= said.exported.usual
     if said.inputs.channels == 1:
         chosen["color"] = "gray"
+    if _picture(said).dtype.kind in "iu":
+        chosen |= _LEVELS
     for source in (said.card.input, element):
         chosen |= {name: getattr(source, name) for name in _MERGED if getattr(source, name) is not None}
     if (chosen.get("color", "rgb") == "gray") != (said.inputs.channels == 1):
         message = f"the model takes {said.inputs.channels} channel(s): color can not be {chosen.get('color', 'rgb')!r}"
         problems.append(Problem(message, ("color",)))
         return None
+    if not _takes_levels_as_they_are(said, chosen, problems):
+        return None
     if chosen.get("fit") == "native":
+        if (said.inputs.width, said.inputs.height) != (None, None):
+            message = f"the model takes pictures of one size only ({_picture(said)}): fit can not be native"
+            problems.append(Problem(message, ("fit",)))
+            return None
         return Preprocessing(size_wh=None, **chosen)
     if size_wh is None:
         message = "the model takes pictures of any size: say which to use, such as size: [640, 640], or fit: native"
         problems.append(Problem(message, ("size",)))
         return None
     return Preprocessing(size_wh=size_wh, **chosen)
+
+
+_LEVELS: Mapping[str, Any] = MappingProxyType({"mean": (0.0,), "scale": (1.0,)})
+"""What a model that takes bytes wants: levels of 0 to 255 as they are."""
+
+
+def _picture(said: _Said) -> TensorSpec:
+    """The input that takes the picture."""
+    return said.facts.inputs[said.inputs.picture]
+
+
+def _takes_levels_as_they_are(said: _Said, chosen: Mapping[str, Any], problems: list[Problem]) -> bool:
+    """False, and a problem told, where a model that takes bytes would get fractions."""
+    if _picture(said).dtype.kind not in "iu":
+        return True
+    wrong = [name for name, neutral in _LEVELS.items() if set(chosen[name]) != set(neutral)]
+    problems += [
+        Problem(f"the model takes levels of 0 to 255 as they are ({_picture(said)}): leave {name} out", (name,))
+        for name in wrong
+    ]
+    return not wrong

@@ -174,11 +174,6 @@ def test_a_model_without_a_picture_input_is_refused_as_such() -> None:
         open_engine(model.SerializeToString(), image=ImageForm())
 
 
-def test_a_model_of_a_fixed_larger_batch_is_refused() -> None:
-    with pytest.raises(ModelError, match="takes 4 pictures at once"):
-        open_engine(small_network(batch=4).SerializeToString(), image=ImageForm())
-
-
 def test_a_mean_of_the_wrong_count_is_refused() -> None:
     with pytest.raises(ModelError, match="one value or 3, one a channel; 2 given"):
         open_engine(content(), image=ImageForm(mean=(1.0, 2.0)))

@@ -46,7 +46,7 @@ class Graph:
         self._sweep()
         self._sort()
         self._index()
-        inferred = onnx.shape_inference.infer_shapes(self._outline(), data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(self.outline(), data_prop=True)
         self._shapes = _static_shapes(inferred.graph)
         self._types = _element_types(inferred.graph)
 
@@ -154,7 +154,7 @@ class Graph:
             for name in dict.fromkeys(node.input):
                 self._consumers.setdefault(name, []).append(node)
 
-    def _outline(self) -> onnx.ModelProto:
+    def outline(self) -> onnx.ModelProto:
         """The model with large constants as inputs: all that shape inference needs."""
         outline = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
         outline.functions.extend(self.model.functions)

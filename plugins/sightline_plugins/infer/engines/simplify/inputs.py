@@ -25,6 +25,11 @@ class ImageInput:
     channels: int
 
     @property
+    def rows(self) -> int:
+        """Pictures a call; 1 where that is open."""
+        return self.entry.type.tensor_type.shape.dim[0].dim_value or 1
+
+    @property
     def height_axis(self) -> int:
         """Axis of the rows; columns follow."""
         return 2 if self.channels_axis == 1 else 1
@@ -74,9 +79,6 @@ def take_image(model: onnx.ModelProto, form: ImageForm) -> onnx.ModelProto:
     """`model` with an input that takes pictures in `form`: layout, conversion and normalisation join the graph."""
     graph = Graph(model)
     image = find_image_input(model)
-    batch = image.entry.type.tensor_type.shape.dim[0].dim_value
-    if batch != 1:
-        raise ModelError(f"takes {batch} pictures at once ({describe(image.entry)}); export it with batch 1 or dynamic")
     for values in (form.mean, form.scale):
         if len(values) not in (1, image.channels):
             raise ModelError(f"mean and scale take one value or {image.channels}, one a channel; {len(values)} given")
@@ -116,21 +118,22 @@ def _insert(graph: Graph, image: ImageInput, form: ImageForm, scale: tuple[float
     old = graph.new_name(name)
     graph.rename(name, old)
     chain = _Chain(graph, name)
-    _normalize(chain, shape, form, scale)
+    _normalize(chain, shape, form, scale, as_levels=kind.elem_type == TensorProto.UINT8)
     chain.add("Transpose", perm=np.argsort(order).tolist())
-    if kind.elem_type != TensorProto.FLOAT:
-        chain.add("Cast", to=kind.elem_type)
+    chain.add("Cast", to=kind.elem_type)
     chain.nodes[-1].output[0] = old
     image.entry.CopyFrom(helper.make_tensor_value_info(name, ONNX_TYPES[form.dtype], [n or None for n in shape]))
     graph.replace([], chain.nodes)
 
 
-def _normalize(chain: _Chain, shape: list[int], form: ImageForm, scale: tuple[float, ...]) -> None:
-    """`(picture - mean) * scale` in float32.
+def _normalize(chain: _Chain, shape: list[int], form: ImageForm, scale: tuple[float, ...], *, as_levels: bool) -> None:
+    """`(picture - mean) * scale` in float32, or the bytes `as_levels` where there is nothing to compute.
 
     Pictures in NHWC are handled as rows of W x C values: kernels then run over long vectors, and OpenVINO does not
     move the layout change in front of the conversion, where it costs three times as much.
     """
+    if as_levels and form.dtype == "uint8" and not any(form.mean) and set(scale) == {1.0}:
+        return
     nhwc = form.layout == "nhwc"
     rows = nhwc and all(shape)
     if rows:
