@@ -65,7 +65,7 @@ def fit(
     if resume:
         network.load_state_dict(torch.load(weights, weights_only=True))
     average = Average(network)
-    optimiser = torch.optim.AdamW(_groups(network), lr=rate, betas=(0.9, 0.99))
+    optimiser = torch.optim.AdamW(groups(network), lr=rate, betas=(0.9, 0.99))
     samples = load(folder)
     replicas = Replicas(weights, number=number, count=count)
     feed = _Feed(samples, seed=number)
@@ -93,7 +93,8 @@ def fit(
     print(f"done: {steps} steps, {seen} tiles of {len(samples)} samples", flush=True)
 
 
-def _groups(network: nn.Module) -> list[dict[str, object]]:
+def groups(network: nn.Module) -> list[dict[str, object]]:
+    """Weights, which decay, and everything else, which does not: what an optimiser takes."""
     decayed = [value for value in network.parameters() if value.ndim > 1]
     plain = [value for value in network.parameters() if value.ndim <= 1]
     return [{"params": decayed, "weight_decay": 0.02}, {"params": plain, "weight_decay": 0.0}]

@@ -21,7 +21,7 @@ from tools.world.camera import Camera
 from tools.world.light import random_light
 from tools.world.mesh import Pose, paint
 from tools.world.render import Renderer, blend
-from tools.world.street import random_vehicle
+from tools.world.traffic import random_vehicle
 from tools.world.vehicles import KINDS, PAINTS, Vehicle, build
 
 CROP_PX = 64

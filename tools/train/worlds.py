@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tools.world.entrance import EntrancePlan, build_entrance
+from tools.world.gate import GatePlan, build_gate
 from tools.world.scene import Effects, Scene
 from tools.world.street import StreetPlan, build_street
 
@@ -25,6 +26,31 @@ def random_scene(seed: int, *, fps: int = 5, frames: int = 80) -> Scene:
             _entrance_plan(rng, seed=seed, size=size, fps=fps, frames=frames, light=light, effects=effects)
         )
     return build_street(_street_plan(rng, seed=seed, size=size, fps=fps, frames=frames, light=light, effects=effects))
+
+
+def random_gate(seed: int, *, fps: int = 4, frames: int = 88) -> Scene:
+    """A gate in any light and any view from which plates can be read."""
+    rng = np.random.default_rng([seed, 33])
+    light = str(rng.choice(["day", "overcast", "dusk"], p=[0.5, 0.3, 0.2]))
+    size, field_of_view = ((960, 540), rng.uniform(36, 43))
+    if rng.uniform() > 0.7:
+        size, field_of_view = (768, 432), rng.uniform(30, 35)
+    return build_gate(
+        GatePlan(
+            seed=seed,
+            size_wh=size,
+            fps=fps,
+            frames=frames,
+            light=light,
+            camera_x=rng.uniform(-2.5, 2.5),
+            camera_height=rng.uniform(3.4, 5.4),
+            target=(rng.uniform(-0.6, 0.6), rng.uniform(12.5, 15.0)),
+            field_of_view_degrees=field_of_view,
+            seconds_between=rng.uniform(0.5, 2.0),
+            stop_y=rng.uniform(7.5, 10.0) if rng.uniform() < 0.7 else None,
+            effects=_effects(rng, light=light),
+        )
+    )
 
 
 def _effects(rng: np.random.Generator, *, light: str) -> Effects:

@@ -161,6 +161,8 @@ def warp_front(front: Image, *, corners: Floats, camera: Camera, oversampling: i
     cover = np.zeros((size[1], size[0]), np.uint8)
     cv2.fillPoly(cover, [np.round(target * 16).astype(np.int32)], 255, cv2.LINE_AA, 4)
     share: Image = (cover / 255).astype(np.float32)
+    # Far outside the front the perspective divides by nothing.
+    rgb[cover == 0] = 0
     return rgb, share
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from tools.world.arrays import Picture
 from tools.world.entrance import EntrancePlan, build_entrance
+from tools.world.gate import GatePlan, build_gate
 from tools.world.render import Renderer, Truth
 from tools.world.rules import Line, Zone
 from tools.world.scene import Effects, Scene
 from tools.world.street import StreetPlan, build_street
-from tools.world.truth import document, mot_lines, table
+from tools.world.truth import document, mot_lines, plates_document, table
 from tools.world.writer import write_video
 
 
@@ -21,12 +22,18 @@ class Clip:
     """A clip: its name, what it shows, the plan of its scene and the quality of its coding."""
 
     name: str
-    plan: StreetPlan | EntrancePlan
+    plan: StreetPlan | EntrancePlan | GatePlan
     crf: int
 
     def scene(self) -> Scene:
         """The scene of the plan."""
-        return build_street(self.plan) if isinstance(self.plan, StreetPlan) else build_entrance(self.plan)
+        match self.plan:
+            case StreetPlan():
+                return build_street(self.plan)
+            case EntrancePlan():
+                return build_entrance(self.plan)
+            case GatePlan():
+                return build_gate(self.plan)
 
 
 CLIPS = (
@@ -86,11 +93,18 @@ CLIPS = (
         ),
         crf=30,
     ),
+    Clip(
+        "gate",
+        GatePlan(seed=13, frames=440, lines=(Line("gateway", (0.09, 0.54), (0.9, 0.52)),)),
+        crf=26,
+    ),
 )
 
 
 def write_clip(clip: Clip, *, folder: Path) -> None:
-    """Writes `<name>.mp4`, `<name>.mot.txt` and `<name>.truth.json` into the folder."""
+    """Writes `<name>.mp4`, `<name>.mot.txt` and `<name>.truth.json` into the folder; where there are number plates,
+    `<name>.plates.json` too.
+    """
     scene = clip.scene()
     truths: list[Truth] = []
     video = folder / f"{clip.name}.mp4"
@@ -98,6 +112,9 @@ def write_clip(clip: Clip, *, folder: Path) -> None:
     rows = table(truths)
     (folder / f"{clip.name}.mot.txt").write_text(mot_lines(rows), encoding="utf-8")
     (folder / f"{clip.name}.truth.json").write_text(document(rows, scene=scene, clip=video.name), encoding="utf-8")
+    if any(truth.plates for truth in truths):
+        plates = plates_document(truths, scene=scene, clip=video.name)
+        (folder / f"{clip.name}.plates.json").write_text(plates, encoding="utf-8")
 
 
 def _pictures(scene: Scene, truths: list[Truth]) -> Iterator[Picture]:

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from tools.world.arrays import Floats
 from tools.world.buildings import WALLS, Entrance
-from tools.world.camera import Camera
 from tools.world.ground import Plaza
 from tools.world.light import random_light
 from tools.world.motion import walk
 from tools.world.people import random_person
-from tools.world.rules import Line, Zone
-from tools.world.scene import CALM, MARGIN_PX, Actor, Effects, Scene
+from tools.world.plan import ScenePlan
+from tools.world.scene import Actor, Scene
 from tools.world.scenery import Thing
+from tools.world.traffic import numbered
 
 NAMES = ("CITY LIBRARY", "STATION", "MUSEUM", "TOWN HALL", "MARKET HALL")
 
 
-@dataclass(frozen=True, slots=True)
-class EntrancePlan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntrancePlan(ScenePlan):
     """What can be asked of an entrance; the seed decides the rest."""
 
-    seed: int
-    size_wh: tuple[int, int] = (640, 360)
-    fps: int = 25
-    frames: int = 500
-    light: str = "day"
     camera_x: float = 2.0
     camera_height: float = 5.0
     target: tuple[float, float] = (0.0, 12.5)
@@ -37,9 +32,6 @@ class EntrancePlan:
     passers: int = 4
     waiting: int = 2
     waiting_at: tuple[float, float] = (-5.5, 12.5)
-    effects: Effects = CALM
-    lines: tuple[Line, ...] = ()
-    zones: tuple[Zone, ...] = ()
 
 
 def build_entrance(plan: EntrancePlan) -> Scene:
@@ -72,28 +64,16 @@ def build_entrance(plan: EntrancePlan) -> Scene:
         size_wh=plan.size_wh,
         fps=plan.fps,
         frames=plan.frames,
-        camera=_camera(plan),
+        camera=plan.camera(),
         light=random_light(rng, name=plan.light),
         ground=plaza,
         houses=(),
         entrance=building,
         things=_things(rng, plan),
-        actors=tuple(replace(actor, track_id=number) for number, actor in enumerate(actors, start=1)),
+        actors=numbered(actors),
         effects=plan.effects,
         lines=plan.lines,
         zones=plan.zones,
-    )
-
-
-def _camera(plan: EntrancePlan) -> Camera:
-    width, height = plan.size_wh[0] + 2 * MARGIN_PX, plan.size_wh[1] + 2 * MARGIN_PX
-    half_angle = np.radians(plan.field_of_view_degrees) / 2
-    wider = 2 * np.degrees(np.arctan(np.tan(half_angle) * width / plan.size_wh[0]))
-    return Camera.looking_at(
-        (*plan.target, 0.0),
-        position=(plan.camera_x, 0.0, plan.camera_height),
-        field_of_view_degrees=float(wider),
-        size_wh=(width, height),
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from tools.world.arrays import Colour, Floats
 from tools.world.camera import Camera
+from tools.world.lettering import INK, ink
 from tools.world.light import Light
 from tools.world.sprite import Canvas, Footprint, Sprite
 
@@ -17,12 +18,16 @@ Point = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """A flat convex face; its corners run counter-clockwise seen from outside. `glow` is added by night."""
+    """A flat convex face; its corners run counter-clockwise seen from outside. `glow` is added by night.
+
+    `text` is printed on a four-cornered one that begins at the reader's lower left; None for faces that are no plates.
+    """
 
     points: Floats
     colour: Colour
     edge: float = 1.0
     glow: Colour | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,4 +153,7 @@ def _paint_part(canvas: Canvas, part: Part, *, placed: Sequence[Floats], camera:
         if item.glow is not None and light.lamps:
             red, green, blue = (min(255.0, c + g * light.lamps) for c, g in zip(colour, item.glow, strict=True))
             colour = (red, green, blue)
-        canvas.polygon(camera.polygon(points), colour=colour, edge=item.edge)
+        outline = camera.polygon(points)
+        canvas.polygon(outline, colour=colour, edge=item.edge)
+        if item.text and len(outline) == 4:
+            canvas.printed(outline, ink(item.text), colour=light.lit(INK, normal=normal))

@@ -8,11 +8,12 @@ import numpy as np
 from tools.world.arrays import Floats, Image, Picture
 from tools.world.backdrop import Backdrop, paint_backdrop
 from tools.world.effects import finish, shake
-from tools.world.mesh import Mesh, Pose, paint
+from tools.world.mesh import Mesh, paint
 from tools.world.order import painting_order
 from tools.world.people import paint_cyclist, paint_person
+from tools.world.plates import Plate, facing, seen
 from tools.world.scene import LABELS, MARGIN_PX, Actor, Cyclist, Scene
-from tools.world.shadows import darken, headlights
+from tools.world.shadows import darken, headlights, pose_of
 from tools.world.sprite import Sprite
 from tools.world.vehicles import Vehicle, build
 
@@ -23,13 +24,14 @@ class Truth:
 
     Boxes are those of the whole silhouette, hidden parts included, clipped to the picture. Visibility is the
     share of the silhouette that is inside the picture and not hidden; of the silhouette, what lies more than
-    half a picture outside does not count.
+    half a picture outside does not count. `plates` are the number plates that face the camera, where there are any.
     """
 
     track_id: Floats
     class_id: Floats
     xyxy: Floats
     visibility: Floats
+    plates: tuple[Plate, ...] = ()
 
 
 class Renderer:
@@ -58,11 +60,18 @@ class Renderer:
             blend(base, sprites[number])
         shift = shake(scene, frame=index)
         picture = finish(base, scene=scene, frame=index, shift=shift)
-        return picture, self._truth([sprites[number] for number in order], shift=shift, present=present)
+        truth = self._truth([sprites[number] for number in order], shift=shift, present=present, frame=index)
+        return picture, truth
+
+    def _plate(self, actor: Actor, *, frame: int) -> tuple[str, Floats] | None:
+        """The text and the corners of the plate that faces the camera."""
+        if not isinstance(actor.look, Vehicle) or not actor.look.plate:
+            return None
+        pose = pose_of(actor, frame=frame)
+        return facing(self._meshes[actor.track_id], pose=pose, camera=self.scene.camera)
 
     def _sprite(self, actor: Actor, *, frame: int) -> Sprite | None:
-        scene, step = self.scene, frame - actor.first_frame
-        pose = Pose(float(actor.x[step]), float(actor.y[step]), float(actor.heading[step]))
+        scene, step, pose = self.scene, frame - actor.first_frame, pose_of(actor, frame=frame)
         camera, light, look = scene.camera, scene.light, actor.look
         stride = float(actor.stride[step])
         if isinstance(look, Vehicle):
@@ -82,10 +91,11 @@ class Renderer:
             look, pose=pose, stride=stride, moving=moving, camera=camera, light=light, track_id=actor.track_id
         )
 
-    def _truth(self, sprites: list[Sprite], *, shift: Floats, present: list[Actor]) -> Truth:
+    def _truth(self, sprites: list[Sprite], *, shift: Floats, present: list[Actor], frame: int) -> Truth:
         """The truth of sprites in painting order: the last hides those before it."""
         width, height = self.scene.size_wh
-        classes = {actor.track_id: LABELS.index(actor.label) for actor in present}
+        actors = {actor.track_id: actor for actor in present}
+        plates: list[Plate] = []
         hidden = np.zeros((height, width), np.float32)
         rows: list[tuple[float, ...]] = []
         origin = MARGIN_PX - np.round(shift).astype(int)
@@ -99,13 +109,18 @@ class Renderer:
             open_share = 1 - hidden[rows_cols]
             if sprite.track_id >= 0:
                 visibility = float((coverage * open_share).sum() / max(float(moved.coverage.sum()), 1e-6))
+                actor = actors[sprite.track_id]
+                found = self._plate(actor, frame=frame)
+                plate = None if found is None else seen(found, sprite, shift=shift - MARGIN_PX, hidden=hidden)
+                plates += [] if plate is None else [plate]
                 box = np.array(sprite.xyxy) - MARGIN_PX + np.tile(shift, 2)
                 box = np.clip(box, 0, [width, height, width, height])
                 if box[2] - box[0] >= 1 and box[3] - box[1] >= 1:
-                    rows.append((sprite.track_id, classes[sprite.track_id], *box, visibility))
+                    rows.append((sprite.track_id, LABELS.index(actor.label), *box, visibility))
             hidden[rows_cols] += coverage * open_share
         table = np.array(sorted(rows), dtype=np.float64).reshape(-1, 7)
-        return Truth(table[:, 0], table[:, 1], table[:, 2:6], table[:, 6])
+        plates.sort(key=lambda plate: plate.track_id)
+        return Truth(table[:, 0], table[:, 1], table[:, 2:6], table[:, 6], tuple(plates))
 
 
 def blend(base: Image, sprite: Sprite) -> None:

@@ -21,7 +21,8 @@ def _size(actor: Actor, meshes: dict[int, Mesh]) -> tuple[float, float, float]:
     return (1.5, 0.3, 1.6) if actor.label == "bicycle" else (0.3, 0.4, 1.65)
 
 
-def _pose(actor: Actor, frame: int) -> Pose:
+def pose_of(actor: Actor, *, frame: int) -> Pose:
+    """Where an actor stands in a frame."""
     step = frame - actor.first_frame
     return Pose(float(actor.x[step]), float(actor.y[step]), float(actor.heading[step]))
 
@@ -57,7 +58,7 @@ def darken(base: Image, *, scene: Scene, present: list[Actor], meshes: dict[int,
     touch = np.zeros(base.shape[:2], np.uint8)
     front = scene.entrance.y if scene.entrance else np.inf
     for actor in present:
-        pose = _pose(actor, frame)
+        pose = pose_of(actor, frame=frame)
         if pose.y > front:
             continue
         length, width, height = _size(actor, meshes)
@@ -82,6 +83,6 @@ def headlights(base: Image, *, scene: Scene, present: list[Actor], meshes: dict[
                 beam = np.array(
                     [(front, -0.6, 0), (front, 0.6, 0), (front + reach, spread, 0), (front + reach, -spread, 0)]
                 )
-                fill_hull(beams, _pose(actor, frame).place(beam), camera=scene.camera, value=level)
+                fill_hull(beams, pose_of(actor, frame=frame).place(beam), camera=scene.camera, value=level)
     soft = cv2.GaussianBlur(beams, (0, 0), 5.0).astype(np.float32) / 255
     base *= 1 + soft[..., None] * np.array([0.95, 0.9, 0.72], np.float32)

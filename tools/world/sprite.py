@@ -76,6 +76,23 @@ class Canvas:
             darker = tuple(channel * edge for channel in colour)
             cv2.polylines(self._rgb, [corners], True, darker, 1, cv2.LINE_8, FIXED_POINT_BITS)
 
+    def printed(self, xy: Floats, ink: Image, *, colour: Colour) -> None:
+        """Ink (height, width, 0 to 1) on a quadrangle: pixels (4, 2) of its lower left, lower right, and so on."""
+        corners = (xy - np.array([self.left, self.top])) * self.oversampling - 0.5
+        low = np.maximum(np.floor(corners.min(axis=0)).astype(int), 0)
+        high = np.minimum(np.ceil(corners.max(axis=0)).astype(int) + 1, np.array(self._mask.shape[::-1]))
+        if (high - low).min() < 4:
+            return
+        width = min(max(round(float(np.hypot(*(corners[1] - corners[0])))), 4), ink.shape[1])
+        height = min(max(round(float(np.hypot(*(corners[3] - corners[0])))), 4), ink.shape[0])
+        small = cv2.resize(ink, (width, height), interpolation=cv2.INTER_AREA)
+        edges = np.array([(0, height), (width, height), (width, 0), (0, 0)]) - 0.5
+        move = cv2.getPerspectiveTransform(edges.astype(np.float32), (corners - low).astype(np.float32))
+        size = (int(high[0] - low[0]), int(high[1] - low[1]))
+        laid = cv2.warpPerspective(small, move, size, flags=cv2.INTER_LINEAR)[..., None]
+        part = self._rgb[low[1] : high[1], low[0] : high[0]]
+        part[:] = np.rint(part * (1 - laid) + np.array(colour, np.float32) * laid).astype(np.uint8)
+
     def limb(self, start: Floats, stop: Floats, *, radii_px: tuple[float, float], colour: Colour) -> None:
         """The hull of two discs: an arm, a leg, a trunk."""
         along = stop - start

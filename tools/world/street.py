@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from tools.world.arrays import Floats
 from tools.world.buildings import WALLS, House
-from tools.world.camera import Camera
 from tools.world.ground import Road
 from tools.world.light import random_light
-from tools.world.motion import Driver, Signal, follow
+from tools.world.motion import Signal
 from tools.world.people import CLOTHES, random_person
-from tools.world.rules import Line, Zone
-from tools.world.scene import CALM, MARGIN_PX, Actor, Cyclist, Effects, Scene
+from tools.world.plan import ScenePlan
+from tools.world.scene import Actor, Cyclist, Scene
 from tools.world.scenery import Thing
-from tools.world.vehicles import PAINTS, Vehicle, build
-
-NEAR_METRES = -18.0
-WARM_UP_SECONDS = 22.0
+from tools.world.traffic import Lane, drive, numbered, random_vehicle
+from tools.world.vehicles import build
 
 
-@dataclass(frozen=True, slots=True)
-class StreetPlan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreetPlan(ScenePlan):
     """What can be asked of a street; the seed decides the rest."""
 
-    seed: int
-    size_wh: tuple[int, int] = (640, 360)
-    fps: int = 25
-    frames: int = 500
-    light: str = "day"
     lanes_each_way: int = 2
     camera_x: float = -6.0
     camera_height: float = 8.0
@@ -42,9 +33,6 @@ class StreetPlan:
     signal: bool = False
     zebra_y: float | None = None
     far_metres: float = 120.0
-    effects: Effects = CALM
-    lines: tuple[Line, ...] = ()
-    zones: tuple[Zone, ...] = ()
 
 
 def build_street(plan: StreetPlan) -> Scene:
@@ -56,8 +44,8 @@ def build_street(plan: StreetPlan) -> Scene:
         pavement_width=rng.uniform(3.0, 4.0),
         divided=bool(rng.uniform() < 0.4),
         zebra_y=plan.zebra_y,
-        surface=_tinted(rng, (88, 88, 91)),
-        verge=_tinted(rng, (104, 122, 74)),
+        surface=tinted(rng, (88, 88, 91)),
+        verge=tinted(rng, (104, 122, 74)),
         seed=int(rng.integers(1 << 30)),
     )
     actors = [*_traffic(plan, road), *_walkers(plan, road), *_cyclists(plan, road), *_parked(plan, road)]
@@ -66,91 +54,35 @@ def build_street(plan: StreetPlan) -> Scene:
         size_wh=plan.size_wh,
         fps=plan.fps,
         frames=plan.frames,
-        camera=street_camera(plan),
+        camera=plan.camera(),
         light=random_light(rng, name=plan.light),
         ground=road,
-        houses=_houses(rng, road, far_metres=plan.far_metres),
+        houses=houses_along(rng, road, far_metres=plan.far_metres),
         entrance=None,
         things=_things(rng, road),
-        actors=tuple(replace(actor, track_id=number) for number, actor in enumerate(actors, start=1)),
+        actors=numbered(actors),
         effects=plan.effects,
         lines=plan.lines,
         zones=plan.zones,
     )
 
 
-def street_camera(plan: StreetPlan) -> Camera:
-    """The camera of a plan, with the margin around its picture."""
-    width, height = plan.size_wh[0] + 2 * MARGIN_PX, plan.size_wh[1] + 2 * MARGIN_PX
-    half_angle = np.radians(plan.field_of_view_degrees) / 2
-    wider = 2 * np.degrees(np.arctan(np.tan(half_angle) * width / plan.size_wh[0]))
-    return Camera.looking_at(
-        (*plan.target, 0.0),
-        position=(plan.camera_x, 0.0, plan.camera_height),
-        field_of_view_degrees=float(wider),
-        size_wh=(width, height),
-    )
-
-
-def _tinted(rng: np.random.Generator, colour: tuple[int, int, int]) -> tuple[float, float, float]:
+def tinted(rng: np.random.Generator, colour: tuple[int, int, int]) -> tuple[float, float, float]:
+    """A colour a little lighter, darker or otherwise."""
     red, green, blue = np.array(colour) * rng.uniform(0.86, 1.14) + rng.normal(0, 2.5, 3)
     return (float(red), float(green), float(blue))
 
 
-def random_vehicle(rng: np.random.Generator) -> Vehicle:
-    """A vehicle of any kind and colour; cars are the most common."""
-    kind = str(rng.choice(["car", "van", "truck", "bus"], p=[0.52, 0.19, 0.16, 0.13]))
-    paint = str(rng.choice(list(PAINTS), p=[0.22, 0.14, 0.17, 0.15, 0.15, 0.08, 0.09]))
-    return Vehicle(kind, paint, int(rng.integers(1 << 30)))
-
-
 def _traffic(plan: StreetPlan, road: Road) -> list[Actor]:
     actors: list[Actor] = []
+    light = Signal(place=plan.far_metres - 21.0, period_seconds=18.0, red_seconds=8.0, shift_seconds=3.0)
     for away in (False, True):
-        for lane in range(road.lanes_each_way):
-            rng = np.random.default_rng([plan.seed, 2, int(away), lane])
-            actors += _lane(plan, road, rng=rng, lane=lane, away=away)
+        for number in range(road.lanes_each_way):
+            rng = np.random.default_rng([plan.seed, 2, int(away), number])
+            signal = light if plan.signal and not away else None
+            lane = Lane(number, away, plan.far_metres, plan.seconds_between, signal=signal)
+            actors += drive(lane, road, rng=rng, frames=plan.frames, fps=plan.fps)
     return actors
-
-
-def _lane(plan: StreetPlan, road: Road, *, rng: np.random.Generator, lane: int, away: bool) -> list[Actor]:
-    times = np.arange(round(-WARM_UP_SECONDS * plan.fps), plan.frames) / plan.fps
-    vehicles, drivers, now = [], [], times[0]
-    last_length = 0.0
-    while True:
-        vehicle = random_vehicle(rng)
-        length = build(vehicle).size[0]
-        now += (last_length + length) / 2 / 7.0 + 0.7 + rng.exponential(plan.seconds_between)
-        if now >= times[-1]:
-            break
-        slow = {"truck": 0.9, "bus": 0.85}.get(vehicle.kind, 1.0)
-        vehicles.append(vehicle)
-        drivers.append(Driver(float(now), float(rng.uniform(8.5, 12.5) * slow), length))
-        last_length = length
-    signal = None
-    if plan.signal and not away:
-        signal = Signal(place=plan.far_metres - 21.0, period_seconds=18.0, red_seconds=8.0, shift_seconds=3.0)
-    places = follow(drivers, lane_length=plan.far_metres - NEAR_METRES, times=times, signal=signal)
-    shown = places[:, times >= 0]
-    found = [
-        _driven(vehicle, row, road=road, lane=lane, away=away, far_metres=plan.far_metres, rng=rng)
-        for vehicle, row in zip(vehicles, shown, strict=True)
-    ]
-    return [actor for actor in found if actor is not None]
-
-
-def _driven(
-    vehicle: Vehicle, row: Floats, *, road: Road, lane: int, away: bool, far_metres: float, rng: np.random.Generator
-) -> Actor | None:
-    there = np.flatnonzero(~np.isnan(row))
-    if not len(there):
-        return None
-    place = row[there]
-    y = NEAR_METRES + place if away else far_metres - place
-    x = road.lane_x(lane=lane, away=away) + rng.normal(0, 0.16) + 0.12 * np.sin(place / 19 + rng.uniform(0, 6))
-    heading = np.full(len(y), np.pi / 2 if away else -np.pi / 2)
-    still = np.zeros(len(y))
-    return Actor(0, vehicle.kind, vehicle, int(there[0]), x, y, heading, still, still)
 
 
 def _walkers(plan: StreetPlan, road: Road) -> list[Actor]:
@@ -204,7 +136,8 @@ def _parked(plan: StreetPlan, road: Road) -> list[Actor]:
     return actors
 
 
-def _houses(rng: np.random.Generator, road: Road, *, far_metres: float) -> tuple[House, ...]:
+def houses_along(rng: np.random.Generator, road: Road, *, far_metres: float) -> tuple[House, ...]:
+    """Houses on both sides of a road, and one across its end."""
     houses = []
     for side in (-1, 1):
         y = rng.uniform(10, 22)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 from tools.world.arrays import Floats
+from tools.world.plates import LEAST_HEIGHT_PX, LEAST_VISIBLE, LEAST_WIDTH_PX
 from tools.world.render import Truth
 from tools.world.rules import anchors, crossings, stays
 from tools.world.scene import LABELS, Scene
+from tools.world.vehicles import Vehicle
 
 TRACK, LABEL, VISIBILITY = 1, 2, 7
 BOX = slice(3, 7)
@@ -101,6 +103,39 @@ def document(rows: Floats, *, scene: Scene, clip: str) -> str:
         "zones": [{"name": zone.name, "polygon": [list(corner) for corner in zone.corners]} for zone in scene.zones],
         **happenings(rows, scene=scene),
     }
+    return _written(content)
+
+
+def plates_document(truths: Sequence[Truth], *, scene: Scene, clip: str) -> str:
+    """The JSON document of a clip's number plates: for each track its text and where its plate is seen."""
+    rows: dict[int, list[list[float]]] = {}
+    readable: dict[int, int] = {}
+    for frame, truth in enumerate(truths):
+        for plate in truth.plates:
+            row = [frame, *plate.xyxy.round(2).tolist(), round(plate.visibility, 3)]
+            rows.setdefault(plate.track_id, []).append(row)
+            readable[plate.track_id] = readable.get(plate.track_id, 0) + plate.is_readable
+    text = {actor.track_id: actor.look.plate for actor in scene.actors if isinstance(actor.look, Vehicle)}
+    label = {actor.track_id: actor.label for actor in scene.actors}
+    content: dict[str, object] = {
+        "clip": clip,
+        "columns": ["frame", "left", "top", "right", "bottom", "visibility"],
+        "readable": {"width": LEAST_WIDTH_PX, "height": LEAST_HEIGHT_PX, "visibility": LEAST_VISIBLE},
+        "plates": [
+            {
+                "id": track,
+                "class": label[track],
+                "text": text[track],
+                "readable_frames": readable[track],
+                "boxes": rows[track],
+            }
+            for track in sorted(rows)
+        ],
+    }
+    return _written(content)
+
+
+def _written(content: dict[str, object]) -> str:
     fields = [f" {json.dumps(key)}: {_value(value)}" for key, value in content.items()]
     return "{\n" + ",\n".join(fields) + "\n}\n"
 

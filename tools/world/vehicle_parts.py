@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,14 +18,14 @@ TAIL_GLOW: Colour = (150, 20, 10)
 
 
 def ends(length: float, width: float, *, head_z: float, tail_z: float) -> list[Face]:
-    """Lamps, grille and plates on the front and the back."""
+    """Lamps, grille and blank plates on the front and the back."""
     front, back, half = length / 2 + 0.01, -length / 2 - 0.01, width / 2
     return [
         *[patch(front, side * half * 0.74, head_z, 0.20, 0.085, HEADLIGHT, HEAD_GLOW) for side in (-1, 1)],
         patch(front, 0, head_z - 0.04, half * 0.45, 0.09, (28, 29, 31), None),
-        patch(front, 0, head_z - 0.24, 0.26, 0.06, (206, 206, 200), None),
+        replace(patch(front, 0, head_z - 0.24, 0.26, 0.06, (206, 206, 200), None), text=""),
         *[patch(back, side * half * 0.78, tail_z, 0.17, 0.11, TAILLIGHT, TAIL_GLOW) for side in (-1, 1)],
-        patch(back, 0, tail_z - 0.16, 0.26, 0.06, (206, 200, 150), None),
+        replace(patch(back, 0, tail_z - 0.16, 0.26, 0.06, (206, 200, 150), None), text=""),
     ]
 
 

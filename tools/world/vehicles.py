@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from tools.world.arrays import Colour
 from tools.world.mesh import Mesh, Part, face, frustum, inset, prism
+from tools.world.plates import with_plates
 from tools.world.vehicle_parts import GLASS, ends, glazed, patch, side_panes, underbody, wheels
 
 CABIN_GLOW: Colour = (150, 138, 100)
@@ -25,11 +26,12 @@ KINDS = ("car", "van", "truck", "bus")
 
 @dataclass(frozen=True, slots=True)
 class Vehicle:
-    """A vehicle to build: what it is, the name of its paint, and the seed of its details."""
+    """A vehicle to build: what it is, the name of its paint, the seed of its details, and what its plates say."""
 
     kind: str
     paint: str
     seed: int
+    plate: str = ""
 
 
 def build(vehicle: Vehicle) -> Mesh:
@@ -39,7 +41,8 @@ def build(vehicle: Vehicle) -> Mesh:
     red, green, blue = np.clip(base, 8, 245)
     colour = (float(red), float(green), float(blue))
     makers = {"car": _car, "van": _van, "truck": _truck, "bus": _bus}
-    return makers[vehicle.kind](rng, colour)
+    mesh = makers[vehicle.kind](rng, colour)
+    return with_plates(mesh, vehicle.plate) if vehicle.plate else mesh
 
 
 def _car(rng: np.random.Generator, colour: Colour) -> Mesh:
