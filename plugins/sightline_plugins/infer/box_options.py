@@ -73,7 +73,9 @@ class BoxElement(ModelElement):
         return build_runner(self, plan, task=task, site=site)
 
 
-def plan_boxes(element: BoxElement) -> tuple[ModelPlan | None, BoxRules | None, list[Problem]]:
+def plan_boxes(
+    element: BoxElement, *, needs_head: bool = True
+) -> tuple[ModelPlan | None, BoxRules | None, list[Problem]]:
     """The plan of the model and the rules for its boxes, or None and at least one problem. Loads no engine."""
     from sightline_plugins.infer.model.plan import plan_model
 
@@ -81,8 +83,20 @@ def plan_boxes(element: BoxElement) -> tuple[ModelPlan | None, BoxRules | None, 
         (("classes", number), name) for number, name in enumerate(element.classes or ())
     ]
     named += [(("class_confidence", name), name) for name in element.class_confidence]
-    plan, problems = plan_model(element, named=named)
+    plan, problems = plan_model(element, named=named, needs_head=needs_head)
     return plan, None if plan is None else _rules(element, plan), problems
+
+
+BOX_RULES = ("class_confidence", "iou", "agnostic", "max_detections")
+"""Options that only boxes need."""
+
+
+def useless_options(element: ModelElement, names: Iterable[str], *, plan: ModelPlan) -> list[Problem]:
+    """A problem for each of these options that was set although what the model's head gives has no use for it."""
+    if plan.head is None:
+        return []
+    told = f"has no meaning for a model with head {plan.head.name!r}: leave it out"
+    return [Problem(f"{name} {told}", (name,)) for name in names if name in element.model_fields_set]
 
 
 def _rules(element: BoxElement, plan: ModelPlan) -> BoxRules:

@@ -1,0 +1,159 @@
+"""Class maps as answers: at the picture's size, one object with a mask for each class that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from sightline.media import Batch, Mask, Origin
+from sightline_plugins.infer.heads.findings import Array, Candidates, ClassMap
+from sightline_plugins.infer.model.plan import ModelPlan
+from sightline_plugins.infer.subjects.subject import Subject, region_of
+from sightline_plugins.infer.tasks.found import NOTHING, FindingTask, Found, all_finite, joined
+from sightline_plugins.infer.tasks.masks import Floats, Window, map_part, pixels_in, sampled
+
+_REST = -1
+"""The class of what a map of one class does not cover."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapRules:
+    """Which classes become objects: those in `wanted` (None: all) but the `background`, where the model is sure enough
+    (`confidence`, 0..1) and they cover at least `min_area` of the picture (0..1).
+    """
+
+    background: int | None = 0
+    wanted: frozenset[int] | None = None
+    confidence: float = 0.0
+    min_area: float = 0.0
+
+
+class ClassMapTask(FindingTask):
+    """Finds areas. Only classes that win somewhere on the network's map are brought to the picture's size; there the
+    highest score wins, as if all had been: it differs where a third class lies between two that win.
+
+    The box of an object is the bounds of its pixels, its confidence the mean over the map of the softmax of its scores
+    where it wins (1 for maps that hold classes only). What several regions of a picture show of a class is one object.
+    """
+
+    def __init__(self, plan: ModelPlan, rules: MapRules, *, element_id: str) -> None:
+        super().__init__(Origin(element_id, plan.labels))
+        self._plan = plan
+        self._rules = rules
+
+    def read(self, outputs: Sequence[Array], subject: Subject, batch: Batch) -> Found | None:
+        """See `Task.read`."""
+        plan = self._plan
+        assert plan.head is not None
+        found: ClassMap = plan.head.decode(outputs, plan.reading(size_wh=subject.placement.size_wh))
+        if not all_finite([found.scores]):
+            return None
+        size_wh = batch.frames[subject.row].size_wh
+        on = batch.objects.xyxy[subject.object] if subject.object >= 0 else None
+        return Found(self._areas(found, subject, size_wh), on)
+
+    def merged(self, tables: Sequence[Candidates]) -> Candidates:
+        """One object for each class; confidences are weighted by area."""
+        table = joined(tables)
+        if table.shapes is None:
+            return table
+        areas = []
+        for class_id in np.unique(table.class_id).tolist():
+            rows = np.flatnonzero(table.class_id == class_id)
+            masks = table.shapes[rows].tolist()
+            confidence = np.average(table.confidence[rows], weights=[mask.area for mask in masks])
+            areas.append((_united(masks), float(confidence), class_id))
+        return _as_candidates(areas)
+
+    def _areas(self, found: ClassMap, subject: Subject, size_wh: tuple[int, int]) -> Candidates:
+        placement, rules = subject.placement, self._rules
+        map_hw = found.scores.shape[1], found.scores.shape[2]
+        window = pixels_in(region_of(subject, size_wh).tolist())
+        part = map_part(map_hw, placement, window)
+        scores = found.scores[:, part[1] : part[3], part[0] : part[2]]
+        class_id = np.arange(len(scores), dtype=np.int32) if found.class_id is None else found.class_id
+        background = self._rules.background
+        if len(scores) == 1 and found.class_id is None:
+            scores, class_id = self._against_the_rest(scores, probabilities=found.probabilities)
+            background = _REST
+        winners = scores.argmax(axis=0)
+        present = np.flatnonzero(np.bincount(winners.ravel(), minlength=len(scores)))
+        told = [row for row in present.tolist() if self._is_told(int(class_id[row]), background=background)]
+        if not told:
+            return NOTHING
+        confidence = _confidences(scores, winners, probabilities=found.probabilities)
+        told = [row for row in told if confidence[row] >= rules.confidence]
+        maps = (sampled(scores[row], placement, window, part=part, map_hw=map_hw) for row in present.tolist())
+        won = present[_highest(maps)]
+        areas = [(_mask_of(won == row, window), float(confidence[row]), int(class_id[row])) for row in told]
+        least = max(rules.min_area * size_wh[0] * size_wh[1], 1)
+        return _as_candidates([area for area in areas if area[0].area >= least])
+
+    def _is_told(self, class_id: int, *, background: int | None) -> bool:
+        wanted = self._rules.wanted
+        return class_id != background and (wanted is None or class_id in wanted)
+
+    def _against_the_rest(self, scores: Floats, *, probabilities: bool) -> tuple[Floats, npt.NDArray[np.int32]]:
+        """A map of one class as one of two: the second where there are two labels, else the only one."""
+        rest = np.float32(1) - scores if probabilities else np.zeros_like(scores)
+        class_id = 1 if len(self._plan.labels) == 2 else 0
+        return np.concatenate([rest, scores]), np.array([_REST, class_id], np.int32)
+
+
+def _confidences(scores: Floats, winners: Array, *, probabilities: bool) -> npt.NDArray[np.float64]:
+    """The mean probability of each class where it wins, (C,)."""
+    highest = scores.max(axis=0)
+    sure = highest if probabilities else 1 / np.exp(scores - highest).sum(axis=0)
+    counts = np.bincount(winners.ravel(), minlength=len(scores))
+    sums = np.bincount(winners.ravel(), weights=sure.ravel(), minlength=len(scores))
+    means: npt.NDArray[np.float64] = np.clip(sums / np.maximum(counts, 1), 0, 1)
+    return means
+
+
+def _highest(maps: Iterable[Floats]) -> npt.NDArray[np.uint16]:
+    """For each pixel, which of the maps is highest; of equal ones the first."""
+    maps = iter(maps)
+    best = next(maps)
+    number = np.zeros(best.shape, np.uint16)
+    for place, values in enumerate(maps, 1):
+        number[values > best] = place
+        np.maximum(best, values, out=best)
+    return number
+
+
+def _mask_of(covered: npt.NDArray[np.bool_], window: Window) -> Mask:
+    left, top, width, height = cv2.boundingRect(covered.view(np.uint8))
+    return Mask(window[0] + left, window[1] + top, covered[top : top + height, left : left + width].copy())
+
+
+def _united(masks: Sequence[Mask]) -> Mask:
+    if len(masks) == 1:
+        return masks[0]
+    left, top = min(mask.left for mask in masks), min(mask.top for mask in masks)
+    right = max(mask.left + mask.bits.shape[1] for mask in masks)
+    bottom = max(mask.top + mask.bits.shape[0] for mask in masks)
+    bits = np.zeros((bottom - top, right - left), np.bool_)
+    for mask in masks:
+        rows, columns = mask.bits.shape
+        bits[mask.top - top : mask.top - top + rows, mask.left - left : mask.left - left + columns] |= mask.bits
+    return Mask(left, top, bits)
+
+
+def _as_candidates(areas: Sequence[tuple[Mask, float, int]]) -> Candidates:
+    if not areas:
+        return NOTHING
+    masks = np.empty(len(areas), np.object_)
+    masks[:] = [mask for mask, _, _ in areas]
+    boxes = [
+        (mask.left, mask.top, mask.left + mask.bits.shape[1], mask.top + mask.bits.shape[0]) for mask, _, _ in areas
+    ]
+    return Candidates(
+        np.array(boxes, np.float32),
+        np.array([confidence for _, confidence, _ in areas], np.float32),
+        np.array([class_id for _, _, class_id in areas], np.int32),
+        shapes=masks,
+    )
