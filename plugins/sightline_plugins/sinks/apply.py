@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 from sightline.errors import ConfigurationError, OperatorError
 from sightline.graph import CheckContext, Element, Operator, Problem, Site
 from sightline.media import Batch
-from sightline_plugins.sinks.functions import below_base, load_function
+from sightline_plugins.functions import below_base, load_function
 
 BatchFunction = Callable[[Batch], Batch | None]
 

@@ -10,7 +10,7 @@ from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSc
 from sightline.errors import ConfigurationError
 from sightline.graph import CheckContext, Element, Problem, Sink, Site
 from sightline.media import Batch, FrameView
-from sightline_plugins.sinks.functions import below_base, load_function
+from sightline_plugins.functions import below_base, load_function
 
 FrameFunction = Callable[[FrameView], object]
 
