@@ -1,0 +1,1 @@
+"""Heads of face detectors, most of which find five landmarks too."""

@@ -1,0 +1,67 @@
+"""UltraFace: faces with decoded boxes, to be thinned out.
+
+Scores (1, n, 2) of background and face, soft-maxed, and boxes (1, n, 4) x1, y1, x2, y2 as shares of the input, in
+either order (Linzaer/Ultra-Light-Fast-Generic-Face-Detector-1MB, `run_video_face_detect_onnx.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sightline.errors import ModelError
+from sightline_plugins.infer.heads.findings import Array, Candidates
+from sightline_plugins.infer.heads.grids.cells import count_cells
+from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature
+from sightline_plugins.infer.heads.sure import sure_classes
+from sightline_plugins.infer.heads.tables import ending_of, shapes_text
+from sightline_plugins.infer.nms import NmsOptions
+
+_BOXES_A_CELL = {8: 3, 16: 2, 32: 2, 64: 3}
+"""By stride (`vision/ssd/config/fd_config.py`: min_boxes)."""
+
+
+def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:
+    """Candidates of one picture: every box that scores at least `reading.confidence`."""
+    by_width = {output.shape[-1]: place for place, output in enumerate(outputs)}
+    if len(outputs) != 2 or set(by_width) != {2, 4}:
+        raise ModelError(
+            f"head ultraface: scores (n, 2) and boxes (n, 4) are needed; the outputs are {shapes_text(outputs)}"
+        )
+    scores, boxes = outputs[by_width[2]].reshape(-1, 2), outputs[by_width[4]].reshape(-1, 4)
+    if len(scores) != len(boxes):
+        raise ModelError(f"head ultraface: scores and boxes do not fit each other: {shapes_text(outputs)}")
+    made_by = ending_of(reading, by_width[2])
+    rows, class_id, confidence = sure_classes(scores, reading.confidence, background=0, form="auto", made_by=made_by)
+    return Candidates.from_arrays(boxes[rows] * np.array(reading.size_wh * 2, np.float32), confidence, class_id)
+
+
+def likeness(signature: Signature) -> Likeness:
+    """Tables of 2 and 4 columns with as many rows as the family has boxes; or by the names scores and boxes."""
+    shapes = signature.shapes
+    if len(shapes) != 2 or {shape[-1] for shape in shapes} != {2, 4} or any(len(shape) != 3 for shape in shapes):
+        return Likeness.NONE
+    size_wh = signature.size_wh
+    expected = sum(count_cells(size_wh, (stride,)) * boxes for stride, boxes in _BOXES_A_CELL.items())
+    if expected and shapes[0][1] == shapes[1][1] == expected:
+        return Likeness.SURE
+    names = {output.name for output in signature.outputs}
+    return Likeness.POSSIBLE if names == {"scores", "boxes"} else Likeness.NONE
+
+
+def count_classes(shapes: Sequence[Shape]) -> int | None:
+    """One: faces."""
+    del shapes
+    return 1
+
+
+HEAD = Head(
+    name="ultraface",
+    decode=decode,
+    count_classes=count_classes,
+    likeness=likeness,
+    ranks=(3,),
+    usual={"fit": "stretch", "color": "rgb", "mean": (127.0,), "scale": (128.0,)},
+    nms=NmsOptions(iou=0.5),
+)

@@ -1,0 +1,1 @@
+"""Heads of models that choose their boxes themselves, each in the order and units of its framework."""
