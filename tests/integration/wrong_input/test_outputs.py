@@ -178,7 +178,7 @@ def test_outputs_that_exist_are_written_anew(folder: Path) -> None:
 def test_too_many_open_files_are_told_with_what_to_do(folder: Path) -> None:
     sources = "".join(f"  s{number}: {{pattern: bars, size: [64, 48], frames: null}}\n" for number in range(8))
     text = steps("{jsonl: 'out/{stream}.jsonl'}, {video: 'out/{stream}.mp4'}", sources=f"sources:\n{sources}")
-    told = ("error: element '", "can not open ", "too many files are open; raise the limit (ulimit -n)")
+    told = ("error: element '", "can not ", "too many files are open; raise the limit (ulimit -n)")
     mistake = Mistake(text, told, 1)
 
     outcome = call_apart(mistake, folder, prepare=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10)))
