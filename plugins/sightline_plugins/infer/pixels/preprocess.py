@@ -50,7 +50,8 @@ Picture = npt.NDArray[np.uint8]
 WHOLE: Region = (0.0, 0.0, 1.0, 1.0)
 _SPARE = 64
 _SHAPES = 64
-_MARGIN = 2
+_MARGIN = 4
+"""Pixels around a region that sampling may look at: half a chroma sample, and the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +149,12 @@ class Preprocessor:
         region = _region_to_resize(surface, placement, grow=not self._samples)
         at_network_size = self.definition.convert == "network" or order == "gray"
         if surface.format.is_yuv and (at_network_size or surface.format is PixelFormat.GRAY8):
-            cut = cut_planes(surface, region or (0, 0, *surface.size_wh), luma_only=order == "gray")
+            part = region or _grown(surface, placement, by=_MARGIN)
+            cut = cut_planes(surface, part, luma_only=order == "gray")
+            inside = placement.relative_to(part[0], part[1])
             shift = surface.format.chroma_shift
             planes = tuple(
-                self._placed(plane, placement, region=region, shift=shift if number else (0, 0))
+                self._placed(plane, inside, region=region, shift=shift if number else (0, 0))
                 for number, plane in enumerate(cut)
             )
             colors_from_planes(planes, surface, order=order, out=out)
