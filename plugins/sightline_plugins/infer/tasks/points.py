@@ -84,7 +84,7 @@ class PointsTask(Task[Posed]):
             source=self._origin,
         )
         found = self._posed(objects, list(range(len(told))), points)
-        there: npt.NDArray[np.bool_] = (boxes[:, 2:] > boxes[:, :2]).all(axis=1)
+        there: npt.NDArray[np.bool_] = np.all(boxes[:, 2:] > boxes[:, :2], axis=1)
         return batch.with_objects(Objects.concat([batch.objects, found if there.all() else found.select(there)]))
 
     def _posed(self, objects: Objects, rows: Sequence[int], points: Floats) -> Objects:
