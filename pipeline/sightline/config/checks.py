@@ -12,6 +12,7 @@ from sightline.config.files import file_problems
 from sightline.config.labels import unknown_labels
 from sightline.config.nodes import Node, Scalar, walk
 from sightline.config.problems import Key, LocatedProblem, Place, allowed
+from sightline.config.references import unknown_steps
 from sightline.config.steps import UnreadStep
 from sightline.devices import Device, resolve_device
 from sightline.errors import ConfigurationError, SightlineError
@@ -55,6 +56,7 @@ def problems_of(
     found += [*file_problems(description, elements, outputs)]
     found += [*unmet_needs(description.steps, streams=context.streams, registry=registry)]
     found += [*unknown_labels(description.steps, streams=context.streams)]
+    found += [*unknown_steps(description.steps, streams=context.streams)]
     seen = {key for key, _ in found}
     for key, element in elements:
         found += [one for one in _own(element, key, context) if one[0] not in seen]

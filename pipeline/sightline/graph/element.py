@@ -109,6 +109,21 @@ class Element(BaseModel):
         """
         return ()
 
+    def searches(self) -> bool:
+        """Whether this step looks for objects in whole pictures, and marks the frames it searched (`with_search`)."""
+        return False
+
+    def named_steps(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
+        """Ids of steps before it that options of this step name, each with its path below the element.
+
+        An id of no step before it is a mistake, told before anything runs.
+        """
+        return ()
+
+    def relied_on(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
+        """Those of the named steps that have to search whole pictures, because this step must not overlook anything."""
+        return ()
+
     def build(self, site: Site) -> Operator:
         """Make the operator for this site. Raises a SightlineError when a part is missing."""
         raise NotImplementedError

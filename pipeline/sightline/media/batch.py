@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,9 @@ class Batch:
     Frames of one stream stand in their order, and batches keep it too. `detected` holds, for each frame, whether a
     detector ran on it: a tracker predicts on those where none did (`every: 3`). `overlays` holds, for each frame,
     the shapes that rules want drawn; it is empty or as long as `frames`. `tensors` are the raw outputs of models that
-    steps kept, in the order of their frames.
+    steps kept, in the order of their frames. `searched_by` holds, for each frame, the ids of the steps that looked at
+    all of it that they should, and had nothing but finite numbers to go by: who must not overlook anything relies on
+    it. It is empty, when nothing searched, or as long as `frames`.
     """
 
     frames: tuple[Frame, ...]
@@ -33,6 +35,7 @@ class Batch:
     overlays: tuple[tuple[Overlay, ...], ...] = ()
     detected: tuple[bool, ...] = ()
     tensors: tuple[Tensor, ...] = ()
+    searched_by: tuple[frozenset[str], ...] = ()
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -61,6 +64,15 @@ class Batch:
         before = self.overlays or ((),) * len(self)
         joined = tuple(old + new for old, new in zip(before, overlays, strict=True))
         return dataclasses.replace(self, overlays=joined)
+
+    def with_search(self, element: str, rows: Collection[int]) -> Batch:
+        """This batch with the frames at `rows` marked as searched by a step."""
+        if not rows:
+            return self
+        own = frozenset((element,))
+        before = self.searched_by or (frozenset(),) * len(self)
+        searched = tuple(old | own if row in rows else old for row, old in enumerate(before))
+        return dataclasses.replace(self, searched_by=searched)
 
     def with_surfaces(self, surfaces: Sequence[Surface]) -> Batch:
         """This batch with other pixels, one surface for each frame."""
@@ -95,6 +107,7 @@ class Batch:
                 for tensor in self.tensors
                 if new_row[tensor.frame] >= 0
             ),
+            searched_by=tuple(self.searched_by[row] for row in rows) if self.searched_by else (),
         )
 
 

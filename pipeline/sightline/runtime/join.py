@@ -84,6 +84,7 @@ def merge_branches(base: Batch, branches: Sequence[Batch]) -> Batch:
         overlays=_merge_overlays(base, branches),
         detected=_merge_detected([base, *branches]),
         tensors=_merge_tensors(base, branches),
+        searched_by=_merge_searched([base, *branches]),
     )
 
 
@@ -171,3 +172,8 @@ def _merge_overlays(base: Batch, branches: Sequence[Batch]) -> tuple[tuple[Overl
 def _merge_detected(batches: Sequence[Batch]) -> tuple[bool, ...]:
     known = [batch.detected for batch in batches if batch.detected]
     return tuple(any(row) for row in zip(*known, strict=True)) if known else ()
+
+
+def _merge_searched(batches: Sequence[Batch]) -> tuple[frozenset[str], ...]:
+    known = [batch.searched_by for batch in batches if batch.searched_by]
+    return tuple(frozenset[str]().union(*row) for row in zip(*known, strict=True)) if known else ()

@@ -191,12 +191,15 @@ def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:
     frames, overlays, detected = list(batch.frames), list(batch.overlays), list(batch.detected)
     overlays = overlays or ([()] * len(batch) if part.overlays else [])
     detected = detected or ([True] * len(batch) if part.detected else [])
+    searched = list(batch.searched_by) or ([frozenset()] * len(batch) if part.searched_by else [])
     for index, row in enumerate(rows):
         frames[row] = part.frames[index]
         if part.overlays:
             overlays[row] = part.overlays[index]
         if part.detected:
             detected[row] = part.detected[index]
+        if part.searched_by:
+            searched[row] = part.searched_by[index]
     kept = [event for event in batch.events if not mine[event.frame]]
     moved = [dataclasses.replace(event, frame=rows[event.frame]) for event in part.events]
     kept_tensors = [tensor for tensor in batch.tensors if not mine[tensor.frame]]
@@ -208,6 +211,7 @@ def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:
         overlays=tuple(overlays),
         detected=tuple(detected),
         tensors=tuple(sorted([*kept_tensors, *moved_tensors], key=lambda tensor: tensor.frame)),
+        searched_by=tuple(searched),
     )
 
 

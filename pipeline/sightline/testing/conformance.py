@@ -137,7 +137,8 @@ def _join(batches: Sequence[Batch]) -> Batch:
     ]
     overlays = tuple(overlay for batch in batches for overlay in batch.overlays)
     detected = tuple(flag for batch in batches for flag in batch.detected)
-    return Batch(frames, Objects.concat(objects), overlays=overlays, detected=detected)
+    searched = tuple(own for batch in batches for own in batch.searched_by)
+    return Batch(frames, Objects.concat(objects), overlays=overlays, detected=detected, searched_by=searched)
 
 
 def _assert_equal_objects(one: Objects, other: Objects, name: str) -> None:

@@ -20,7 +20,14 @@ def build_runner(element: ModelElement, plan: ModelPlan, *, task: Task[Any], sit
     """The operator of a step. Raises ModelError or ConfigurationError when the model can not be loaded."""
     form = plan.preprocessing.image_form()
     engine = open_engine(element.model, engine=element.engine, device=str(site.device), image=form, warn=site.warn)
-    return ModelRunner(plan, engine=engine, subjects=subjects_of(element, plan), task=task, warn=site.warn)
+    return ModelRunner(
+        plan,
+        engine=engine,
+        subjects=subjects_of(element, plan),
+        task=task,
+        element_id=site.element_id or element.name,
+        warn=site.warn,
+    )
 
 
 def subjects_of(element: ModelElement, plan: ModelPlan) -> Subjects:

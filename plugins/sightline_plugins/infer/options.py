@@ -124,6 +124,14 @@ class ModelElement(Element):
             return ()
         return [(("on", "label", number), label) for number, label in enumerate(self.on.label)]
 
+    def named_steps(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
+        """The step that `on` names."""
+        return () if self.on is None or self.on.origin is None else [(("on", "from"), self.on.origin)]
+
+    def searches(self) -> bool:
+        """Whether it looks for objects, and in pictures instead of on objects."""
+        return Capability.OBJECTS in self.gives and self.on is None
+
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Engine, regions, and options that contradict each other; subclasses add the model."""
         from sightline_plugins.infer.engines.opening import choose

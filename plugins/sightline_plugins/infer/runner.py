@@ -15,6 +15,7 @@ from sightline_plugins.infer.engines.protocol import Pending as Work
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.pixels.preprocess import Prepared, Preprocessor
 from sightline_plugins.infer.subjects.subject import Subject, Subjects
+from sightline_plugins.infer.tasks.found import all_finite
 from sightline_plugins.infer.tasks.task import Task
 
 
@@ -35,7 +36,14 @@ class ModelRunner(Operator):
     """
 
     def __init__(
-        self, plan: ModelPlan, *, engine: Engine, subjects: Subjects, task: Task[Any], warn: Callable[[str], None]
+        self,
+        plan: ModelPlan,
+        *,
+        engine: Engine,
+        subjects: Subjects,
+        task: Task[Any],
+        element_id: str,
+        warn: Callable[[str], None],
     ) -> None:
         self.runs = 0
         self.saved = 0
@@ -44,6 +52,7 @@ class ModelRunner(Operator):
         self._engine = engine
         self._subjects = subjects
         self._task = task
+        self._element_id = element_id
         self._warn = warn
         self._preprocessor = Preprocessor(plan.preprocessing)
 
@@ -70,7 +79,10 @@ class ModelRunner(Operator):
 
     def collect(self, jobs: Sequence[_Job], batch: Batch) -> Batch:
         """Wait for the looks at a batch, and attach what they found."""
-        return self._task.attach(batch, [(job.subject, self._answer(job, batch)) for job in jobs])
+        doubtful: set[int] = set()
+        answered = [(job.subject, self._answer(job, batch, doubtful)) for job in jobs]
+        searched = {job.subject.row for job in jobs if job.subject.object < 0} - doubtful
+        return self._task.attach(batch, answered).with_search(self._element_id, searched)
 
     def _start(self, batch: Batch, subject: Subject) -> _Job:
         if not subject.due:
@@ -88,12 +100,15 @@ class ModelRunner(Operator):
             inputs.insert(place, np.array([values], self._engine.inputs[place].dtype))
         return inputs
 
-    def _answer(self, job: _Job, batch: Batch) -> Any:
+    def _answer(self, job: _Job, batch: Batch, doubtful: set[int]) -> Any:
+        """What the model says of a subject; a frame whose outputs are not all finite numbers becomes `doubtful`."""
         slot = job.subject.slot
         if job.work is None or job.prepared is None:
             return None if slot is None else self._task.recall(slot, job.subject, batch)
         outputs = job.work.result()
         self._preprocessor.recycle(job.prepared)
+        if job.subject.object < 0 and not all_finite(outputs):
+            doubtful.add(job.subject.row)
         answer = self._task.read(outputs, job.subject, batch)
         if answer is None:
             if not self.invalid_outputs:

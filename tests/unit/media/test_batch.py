@@ -54,3 +54,11 @@ def test_sharing_a_shared_batch_costs_nothing() -> None:
     batch = sample()
 
     assert batch.shared() is batch
+
+
+def test_frames_are_marked_as_searched_by_each_step_of_its_own() -> None:
+    batch = sample().with_search("a", {0, 2}).with_search("b", {2})
+
+    assert [sorted(own) for own in batch.searched_by] == [["a"], [], ["a", "b"]]
+    assert [sorted(own) for own in batch.select_frames([2, 1]).searched_by] == [["a", "b"], []]
+    assert batch.with_search("c", ()) is batch

@@ -9,6 +9,7 @@ from sightline.errors import EndOfLink
 from sightline.media import Batch, Event, Objects, Origin, Overlay, Stream
 from sightline.runtime.join import Join, mark_inherited, merge_branches
 from sightline.runtime.link import Link
+from sightline.runtime.node import merge_rows
 from sightline.runtime.parcel import Item, Parcel, StreamEnd
 from sightline.testing import make_frames
 
@@ -147,3 +148,17 @@ def test_a_parcel_that_can_not_be_merged_is_lost() -> None:
         join.receive()
 
     assert lost == [base]
+
+
+def test_what_steps_of_all_branches_searched_is_known() -> None:
+    base = Batch(tuple(make_frames(2))).with_search("before", {0, 1})
+    merged = merge_branches(base, [base.with_search("one", {0}), base.with_search("other", {1})])
+
+    assert [sorted(own) for own in merged.searched_by] == [["before", "one"], ["before", "other"]]
+
+
+def test_what_a_step_for_some_streams_searched_is_known_of_their_frames() -> None:
+    batch = Batch(tuple(make_frames(3))).with_search("before", {0})
+    part = batch.select_frames([0, 2]).with_search("own", {1})
+
+    assert [sorted(own) for own in merge_rows(batch, [0, 2], part).searched_by] == [["before"], [], ["own"]]

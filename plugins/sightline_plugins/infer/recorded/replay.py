@@ -51,6 +51,10 @@ class Replay(Element):
         """Objects, and tracks when ids are taken over."""
         return self.gives | {Capability.TRACKS} if self.ids else self.gives
 
+    def searches(self) -> bool:
+        """Recordings are taken to hold what there is to find, on all their frames."""
+        return True
+
     def found_labels(self) -> frozenset[str] | None:
         """The label given, or that of MOT text; None for recordings that bring their own."""
         if self.label is not None:
@@ -109,7 +113,8 @@ class ReplayOperator(Operator):
             for stream, own in rows.items()
         ]
         objects = Objects.concat([batch.objects, *tables])
-        return dataclasses.replace(batch, objects=objects, detected=(True,) * len(batch))
+        looked = dataclasses.replace(batch, objects=objects, detected=(True,) * len(batch))
+        return looked.with_search(self._element_id, range(len(batch)))
 
     def end_stream(self, stream: Stream) -> None:
         """Let go of the stream's recording."""
