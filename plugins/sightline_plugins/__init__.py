@@ -11,8 +11,12 @@ if TYPE_CHECKING:
     from sightline_plugins.infer.classify import Classify
     from sightline_plugins.infer.detect import Detect
     from sightline_plugins.infer.embed import Embed
+    from sightline_plugins.infer.infer import Infer
+    from sightline_plugins.infer.pose import Pose
     from sightline_plugins.infer.read import Read
     from sightline_plugins.infer.recorded.replay import Replay
+    from sightline_plugins.infer.segment import Segment
+    from sightline_plugins.infer.tensors import Tensors
     from sightline_plugins.rules.lines import Lines
     from sightline_plugins.rules.zones import Zones
     from sightline_plugins.sinks.apply import Apply
@@ -39,16 +43,20 @@ _HOMES = {
     "Draw": "sightline_plugins.draw.draw",
     "Embed": "sightline_plugins.infer.embed",
     "Images": "sightline_plugins.sources.images",
+    "Infer": "sightline_plugins.infer.infer",
     "Jsonl": "sightline_plugins.sinks.jsonl",
     "Kitti": "sightline_plugins.sinks.kitti",
     "Lines": "sightline_plugins.rules.lines",
     "Media": "sightline_plugins.sources.media",
     "Mot": "sightline_plugins.sinks.mot",
     "Pattern": "sightline_plugins.sources.pattern",
+    "Pose": "sightline_plugins.infer.pose",
     "Read": "sightline_plugins.infer.read",
     "Replay": "sightline_plugins.infer.recorded.replay",
     "Rtsp": "sightline_plugins.sources.rtsp",
+    "Segment": "sightline_plugins.infer.segment",
     "Snapshots": "sightline_plugins.sinks.snapshots",
+    "Tensors": "sightline_plugins.infer.tensors",
     "Track": "sightline_plugins.track.track",
     "Video": "sightline_plugins.encode.video",
     "Zones": "sightline_plugins.rules.zones",
@@ -64,16 +72,20 @@ __all__ = [
     "Draw",
     "Embed",
     "Images",
+    "Infer",
     "Jsonl",
     "Kitti",
     "Lines",
     "Media",
     "Mot",
     "Pattern",
+    "Pose",
     "Read",
     "Replay",
     "Rtsp",
+    "Segment",
     "Snapshots",
+    "Tensors",
     "Track",
     "Video",
     "Zones",

@@ -354,6 +354,16 @@ class ObjectView:
         """The appearance (D,), of length 1."""
         return self._vector("embedding")
 
+    @property
+    def tensors(self) -> dict[str, npt.NDArray[Any]]:
+        """Raw outputs of models kept for this object, by step and output: `tensors-1.output`."""
+        kept = {
+            name[1:]: column[self.row]
+            for name, column in self.table.extra.items()
+            if name[0] == "_" and "." in name and column.dtype.kind == "f"
+        }
+        return {name: values for name, values in kept.items() if not np.isnan(values).all()}
+
     def _structure(self, name: str) -> object:
         column = self.table.extra.get(name)
         return None if column is None else column[self.row]
