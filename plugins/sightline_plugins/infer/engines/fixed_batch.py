@@ -38,6 +38,7 @@ class FixedBatchEngine:
         together = self._rows_are_independent()
         self._places = rows if together else 1
         self._open: _Call | None = None
+        self._closed = False
         self.report = {**inner.report, "batch": f"fixed {rows}" if together else f"fixed {rows}, one picture a call"}
 
     @property
@@ -59,6 +60,8 @@ class FixedBatchEngine:
         """See `Engine.submit`."""
         check_inputs(inputs, self.inputs, label=self._label)
         with self._lock:
+            if self._closed:
+                raise ModelError(f"{self._label}: the engine is closed")
             call = self._open
             if call is None or not call.takes(inputs):
                 self._send(call)
@@ -72,7 +75,9 @@ class FixedBatchEngine:
     def close(self) -> None:
         """See `Engine.close`."""
         with self._lock:
-            self._send(self._open)
+            if not self._closed:
+                self._send(self._open)
+            self._closed = True
         self._inner.close()
 
     def result_of(self, call: _Call, row: int) -> tuple[Array, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -65,8 +66,9 @@ class OpenVino:
     def dump(self, compiled: ov.CompiledModel, content: bytes) -> bytes:
         """See `Library.dump`."""
         del content
-        exported: bytes = compiled.export_model()
-        return exported
+        written = BytesIO()
+        compiled.export_model(written)
+        return written.getvalue()
 
     def load(self, dumped: bytes, *, label: str) -> ov.CompiledModel:
         """See `Library.load`."""

@@ -37,7 +37,7 @@ def rebatch(model: onnx.ModelProto, *, old: int, new: int | str) -> onnx.ModelPr
     store_constants(graph)
     before = _shapes(graph)
     carrying = [entry for entry in model.graph.input if before.get(entry.name, (None,))[:1] == (old,)]
-    outputs = [entry.name for entry in model.graph.output]
+    outputs = {entry.name for entry in model.graph.output}
     probe = PROBE * 2 if old == PROBE else PROBE
     for entry in carrying:
         entry.type.tensor_type.shape.dim[0].dim_value = probe
@@ -47,9 +47,9 @@ def rebatch(model: onnx.ModelProto, *, old: int, new: int | str) -> onnx.ModelPr
     while _rewrite(graph, before, after, old=old, new=new):
         graph.refresh()
         after = _shapes(graph)
-    for name in outputs:
-        if after.get(name, ())[:1] not in ((), (None,), (probe,)):
-            raise ModelError(_baked_in(graph, before, after, old=old))
+    contradicted = before.keys() - after.keys() - outputs
+    if contradicted or any(after.get(name, ())[:1] not in ((), (None,), (probe,)) for name in outputs):
+        raise ModelError(_baked_in(graph, before, after, old=old))
     for entry in carrying:
         _set(entry, new)
     rewritten = graph.to_model()
@@ -168,6 +168,6 @@ def _baked_in(graph: Graph, before: Shapes, after: Shapes, *, old: int) -> str:
     """Where the pictures get lost: the first node that reads them and gives none."""
     for entry in graph.nodes:
         reads = any(_picture_axis(name, before, after) is not None for name in entry.input)
-        if reads and all(before.get(name) == after.get(name) for name in entry.output):
+        if reads and all(after.get(name) in (None, before.get(name)) for name in entry.output):
             return f"its {entry.op_type} that makes {entry.output[0]!r} is written for exactly {old} picture(s)"
     return f"it is written for exactly {old} picture(s)"
