@@ -59,7 +59,7 @@ class ObjectSubjects:
         row = int(objects.frame[number])
         frame = batch.frames[row]
         placement = self._placement(objects, number, region)
-        if key is None or not self._memory.refresh_ns:
+        if key is None:
             return Subject(row, placement, number, due=looks)
         slot = self._memory.slot(frame.stream, key, pts_ns=frame.pts_ns)
         area = (region[2] - region[0]) * (region[3] - region[1])

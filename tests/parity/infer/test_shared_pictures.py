@@ -1,0 +1,114 @@
+"""`classify`, `embed` and `read` tell of still pictures what the published recipes tell, engine by engine.
+
+The recipes are written plainly here: `cv2.imread`, `cv2.resize`, ONNX Runtime on the file as it is.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from sightline import Pipeline
+from sightline.graph import Element
+from sightline.media import Objects
+from sightline_plugins import Classify, Embed, Read
+from tests.reference.detection import run, session
+
+Floats = npt.NDArray[np.float64]
+
+ENGINES = ("openvino", "onnxruntime")
+IMAGENET_MEAN = np.array([123.675, 116.28, 103.53])
+IMAGENET_SCALE = np.array([58.395, 57.12, 57.375])
+
+
+def seen(pictures: Path, step: Element) -> list[Objects]:
+    """What a step finds on each picture of a folder or glob, in natural order."""
+    return [frame.objects for frame in Pipeline(sources={"pictures": str(pictures)}, steps=[step])]
+
+
+def squeezenet(data: Path, **options: Any) -> Classify:
+    """SqueezeNet as its recipe says: stretched, BGR, 0..255; softmax is inside."""
+    models = data / "models"
+    said = {"fit": "stretch", "resize": "bilinear", "color": "bgr", "mean": 0, "scale": 1}
+    files = {"model": models / "SqueezeNet_fp16.onnx", "labels": models / "imagenet1000.txt"}
+    return Classify.model_validate({**files, **said, **options})
+
+
+def plain_squeezenet(data: Path, picture: Path) -> Floats:
+    resized = cv2.resize(cv2.imread(str(picture)), (224, 224))
+    tensor = resized.astype(np.float16).transpose(2, 0, 1)[None]
+    return run(session(data / "models" / "SqueezeNet_fp16.onnx"), tensor)[0].astype(np.float64).reshape(-1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("picture", "number", "name"), [("kitten_224.png", 281, "tabby"), ("hummingbird.jpg", 94, "hum")]
+)
+def test_the_class_of_a_picture_is_the_recipes(
+    shared_data: Path, engine: str, picture: str, number: int, name: str
+) -> None:
+    path = shared_data / "truth" / "classify" / picture
+    probabilities = plain_squeezenet(shared_data, path)
+
+    (found,) = seen(path, squeezenet(shared_data, engine=engine, convert="picture"))
+
+    assert found.class_id.tolist() == [number] == [probabilities.argmax()]
+    assert found.labels()[0].startswith(name)
+    assert found.confidence[0] == pytest.approx(probabilities.max(), abs=0.02)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_classes_of_all_pictures_are_the_recipes(shared_data: Path, engine: str) -> None:
+    folder = shared_data / "truth" / "coco" / "val"
+    probabilities = [plain_squeezenet(shared_data, path) for path in sorted(folder.glob("*.jpg"))]
+
+    found = seen(folder, squeezenet(shared_data, engine=engine, convert="picture"))
+
+    assert [int(objects.class_id[0]) for objects in found] == [int(values.argmax()) for values in probabilities]
+    difference = [
+        abs(objects.confidence[0] - values.max()) for objects, values in zip(found, probabilities, strict=True)
+    ]
+    assert max(difference) < 0.02
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_all_words_are_read(shared_data: Path, engine: str) -> None:
+    folder, models = shared_data / "truth" / "words", shared_data / "models"
+    with (folder / "labels.csv").open() as file:
+        truth = {row["file"]: row["text"] for row in csv.DictReader(file)}
+    files = {"model": models / "en_number_mobile_v2.0_rec.onnx", "labels": models / "en_dict.txt"}
+    step = Read.model_validate({**files, "head_options": {"space": True}, "size": (320, 32), "engine": engine})
+
+    found = {name: [str(thing.attributes["text"]) for thing in seen(folder / name, step)[0]] for name in truth}
+
+    assert found == {name: [text] for name, text in truth.items()}
+
+
+def plain_osnet(data: Path, picture: Path) -> Floats:
+    """Stretched to 128 x 256, RGB, normalised as ImageNet; a vector of length 1."""
+    rgb = cv2.resize(cv2.imread(str(picture)), (128, 256))[..., ::-1]
+    tensor = ((rgb - IMAGENET_MEAN) / IMAGENET_SCALE).astype(np.float32).transpose(2, 0, 1)[None]
+    vector = run(session(data / "models" / "osnet_x0_25_msmt17.onnx"), tensor)[0].astype(np.float64).reshape(-1)
+    return vector / np.linalg.norm(vector)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("convert", ["network", "picture"])
+def test_embeddings_point_where_the_recipes_do(shared_data: Path, engine: str, convert: str) -> None:
+    folder = shared_data / "truth" / "coco" / "val"
+    expected = [plain_osnet(shared_data, path) for path in sorted(folder.glob("*.jpg"))]
+    step = Embed.model_validate(
+        {"model": shared_data / "models" / "osnet_x0_25_msmt17.onnx", "engine": engine, "convert": convert}
+    )
+
+    found = [objects.extra["embedding"][0] for objects in seen(folder, step)]
+
+    cosines = [float(one @ other) for one, other in zip(found, expected, strict=True)]
+    assert min(cosines) >= 0.999
+    assert np.linalg.norm(found, axis=1) == pytest.approx(1)
