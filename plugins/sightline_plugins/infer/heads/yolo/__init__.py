@@ -3,6 +3,31 @@
 from typing import Any
 
 from sightline_plugins.infer.heads.head import Head
-from sightline_plugins.infer.heads.yolo import decoded, yolox
+from sightline_plugins.infer.heads.yolo import (
+    anchors,
+    decoded,
+    dfl,
+    fastestv2,
+    nas,
+    oriented,
+    pose,
+    segmentation,
+    yolox,
+)
 
-HEADS: tuple[Head[Any], ...] = (yolox.HEAD, decoded.YOLOV5, decoded.YOLOV8)
+HEADS: tuple[Head[Any], ...] = (
+    yolox.HEAD,
+    decoded.YOLOV5,
+    decoded.YOLOV8,
+    anchors.HEAD,
+    dfl.HEAD,
+    fastestv2.HEAD,
+    nas.HEAD,
+    oriented.YOLOV8_OBB,
+    oriented.END_TO_END_OBB,
+    segmentation.YOLOV5_SEG,
+    segmentation.YOLOV8_SEG,
+    segmentation.END_TO_END_SEG,
+    pose.YOLOV8_POSE,
+    pose.END_TO_END_POSE,
+)

@@ -15,7 +15,15 @@ import numpy as np
 
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature
-from sightline_plugins.infer.heads.yolo.layout import ANCHORS, USUAL, BoxTable, box_table, values_first, xyxy_of
+from sightline_plugins.infer.heads.yolo.layout import (
+    ANCHORS,
+    USUAL,
+    BoxTable,
+    best_classes,
+    box_table,
+    values_first,
+    xyxy_of,
+)
 from sightline_plugins.infer.nms import NmsOptions
 
 
@@ -33,10 +41,8 @@ def decode_with_objectness(outputs: Sequence[Array], reading: Reading) -> Candid
 def decode_classes_only(outputs: Sequence[Array], reading: Reading) -> Candidates:
     """Candidates of one picture: every box whose best class scores at least `reading.confidence`."""
     values = values_first(outputs[0])
-    best = values[4:].max(axis=0)
-    likely = np.flatnonzero(best >= reading.confidence)
-    class_id = values[4:, likely].argmax(axis=0)
-    return Candidates.from_arrays(xyxy_of(values[:4, likely]), best[likely], class_id)
+    sure, score, class_id = best_classes(values[4:], reading.confidence)
+    return Candidates.from_arrays(xyxy_of(values[:4, sure]), score, class_id)
 
 
 def _count(shapes: Sequence[Shape], extra: int) -> int | None:

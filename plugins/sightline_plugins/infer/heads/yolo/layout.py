@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
 from sightline_plugins.infer.heads.findings import Array
 from sightline_plugins.infer.heads.head import Shape, SizeWh
 
+Index = npt.NDArray[np.intp]
 PYRAMIDS = ((8, 16, 32), (8, 16, 32, 64))
 ANCHORS = 3
 USUAL = {"fit": "letterbox", "align": "center", "color": "rgb", "scale": (255.0,), "pad": (114,)}
@@ -82,3 +84,30 @@ def table_and_prototypes(outputs: Sequence[Array], head: str) -> tuple[Array, Ar
 def xyxy_of(values: Array) -> Array:
     """Corners (n, 4) of boxes that are given as centre and size, values first: (4, n)."""
     return xyxy_from_cxcywh(np.asarray(values.T, np.float32))
+
+
+def best_classes(scores: Array, confidence: float) -> tuple[Index, Array, Index]:
+    """The boxes whose best class has at least that confidence: their places (n,), that confidence, and the class.
+
+    `scores` is (classes, boxes), in either order in memory.
+    """
+    if not len(scores):
+        raise ModelError("the model's boxes have no class scores: another head or other head_options are needed")
+    if scores.strides[0] >= scores.strides[-1]:
+        places = np.flatnonzero(scores.max(axis=0) >= confidence)
+    else:
+        by_box = scores.T
+        likely = np.zeros(len(by_box), np.bool_)
+        likely[np.flatnonzero(by_box >= confidence) // len(scores)] = True
+        places = np.flatnonzero(likely)
+    found = scores[:, places]
+    return places, found.max(axis=0), found.argmax(axis=0)
+
+
+def sure_rows(output: Array, confidence: float) -> Array:
+    """Rows (n, values) of boxes that the model has chosen, (1, rows, values), whose fifth value, the confidence, is at
+    least that; rows of padding have 0 there.
+    """
+    rows = output.reshape(-1, output.shape[-1])
+    found: Array = rows[rows[:, 4] >= max(confidence, np.finfo(np.float32).tiny)].astype(np.float32)
+    return found

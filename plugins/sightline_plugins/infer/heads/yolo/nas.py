@@ -1,0 +1,65 @@
+"""YOLO-NAS without its suppression: boxes (1, boxes, 4), x1, y1, x2, y2 in pixels of the network's input, and class
+probabilities (1, boxes, classes) (Deci-AI/super-gradients, `training/models/detection_models/yolo_nas`:
+NDFLHeads). Exports with suppression have finished boxes: head `end_to_end`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sightline.errors import ModelError
+from sightline_plugins.infer.heads.findings import Array, Candidates
+from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature
+from sightline_plugins.infer.heads.yolo.layout import USUAL, best_classes, box_table
+from sightline_plugins.infer.nms import NmsOptions
+
+
+def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:
+    """Candidates of one picture: every box whose best class scores at least `reading.confidence`."""
+    tables: list[Array] = [array.reshape(array.shape[-2:]) for array in outputs if array.ndim >= 2]
+    place = next((number for number, table in enumerate(tables) if table.shape[1] == 4), None)
+    if len(tables) != 2 or place is None or len(tables[0]) != len(tables[1]):
+        sizes = ", ".join(str(array.shape) for array in outputs)
+        raise ModelError(f"head yolo_nas: boxes (1, n, 4) and scores (1, n, classes) are needed; outputs: {sizes}")
+    sure, score, class_id = best_classes(tables[1 - place].T, reading.confidence)
+    return Candidates.from_arrays(np.asarray(tables[place][sure], np.float32), score, class_id)
+
+
+def count_classes(shapes: Sequence[Shape]) -> int | None:
+    """The last size of the output beside the boxes."""
+    tables = _boxes_and_scores(shapes)
+    return None if tables is None else tables[1][-1]
+
+
+def likeness(signature: Signature) -> Likeness:
+    """Two tables of one row for each cell."""
+    tables = _boxes_and_scores(signature.shapes)
+    if tables is None or tables[0][1] != tables[1][1] or signature.classes not in (None, tables[1][2]):
+        return Likeness.NONE
+    boxes, values = tables[0][1], tables[1][2]
+    if boxes is None or values is None:
+        return Likeness.POSSIBLE if values is not None else Likeness.NONE
+    table = box_table((1, 1, boxes), signature.size_wh)
+    return Likeness.SURE if table is not None and table.per_cell == 1 else Likeness.NONE
+
+
+def _boxes_and_scores(shapes: Sequence[Shape]) -> tuple[Shape, Shape] | None:
+    if [len(shape) for shape in shapes] != [3, 3]:
+        return None
+    first, second = shapes
+    if first[2] == 4:
+        return first, second
+    return (second, first) if second[2] == 4 else None
+
+
+HEAD = Head(
+    name="yolo_nas",
+    decode=decode,
+    count_classes=count_classes,
+    likeness=likeness,
+    ranks=(2, 3),
+    usual=USUAL,
+    nms=NmsOptions(iou=0.7),
+)
