@@ -4,7 +4,22 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sightline_plugins.infer.heads import class_map, classify, ctc, embed, end_to_end, fastestdet, heatmap, simcc, yolo
+from sightline_plugins.infer.heads import (
+    class_map,
+    classify,
+    ctc,
+    embed,
+    end_to_end,
+    faces,
+    fastestdet,
+    finished,
+    grids,
+    heatmap,
+    priors,
+    sets,
+    simcc,
+    yolo,
+)
 from sightline_plugins.infer.heads.findings import Candidates
 from sightline_plugins.infer.heads.head import Head, TaskName
 
@@ -16,6 +31,12 @@ HEADS: Mapping[str, Head[Any]] = MappingProxyType(
             *yolo.HEADS,
             end_to_end.END_TO_END,
             end_to_end.NORMALIZED,
+            end_to_end.DETR_DEPLOYED,
+            *grids.HEADS,
+            *priors.HEADS,
+            *sets.HEADS,
+            *faces.HEADS,
+            *finished.HEADS,
             classify.CLASSIFY,
             classify.TAGS,
             embed.HEAD,
