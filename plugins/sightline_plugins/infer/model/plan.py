@@ -217,6 +217,8 @@ def _preprocessing(
     problems: list[Problem],
 ) -> Preprocessing | None:
     chosen: dict[str, Any] = dict(head.usual) if head is not None else {}
+    if chosen.get("fit") == "native" and size_wh is not None:
+        chosen["fit"] = "letterbox"
     chosen |= said.exported.usual
     if said.inputs.channels == 1:
         chosen["color"] = "gray"
