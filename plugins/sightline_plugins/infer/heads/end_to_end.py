@@ -24,6 +24,7 @@ from sightline_plugins.infer.heads.finished.object_detection_api import is_like 
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Signature
 from sightline_plugins.infer.heads.tables import named, shapes_text
 from sightline_plugins.infer.heads.yolo.layout import PYRAMIDS, count_cells
+from sightline_plugins.infer.heads.yolo.nas import FLAT
 from sightline_plugins.infer.nms import NmsOptions
 
 
@@ -91,6 +92,8 @@ def likeness(signature: Signature) -> Likeness:
     if len(shapes) != 1:
         return Likeness.NONE
     shape = shapes[0]
+    if FLAT in signature.outputs[0].name:
+        return Likeness.NONE
     if len(shape) == 2:
         return Likeness.SURE if shape[1] in (6, 7) else Likeness.NONE
     if len(shape) != 3 or shape[2] not in (6, 7):

@@ -1,6 +1,12 @@
-"""YOLO-NAS without its suppression: boxes (1, boxes, 4), x1, y1, x2, y2 in pixels of the network's input, and class
-probabilities (1, boxes, classes) (Deci-AI/super-gradients, `training/models/detection_models/yolo_nas`:
-NDFLHeads). Exports with suppression have finished boxes: head `end_to_end`.
+"""YOLO-NAS (Deci-AI/super-gradients, `training/models/detection_models/yolo_nas`; `documentation/source`:
+models_export.md).
+
+`yolo_nas`       without suppression: boxes (1, boxes, 4), x1, y1, x2, y2 in pixels of the network's input, and class
+                 probabilities (1, boxes, classes)
+`yolo_nas_rows`  its flat format with suppression: rows of picture, x1, y1, x2, y2, score, class (the score comes before
+                 the class, other than in the rows of seven that `end_to_end` reads)
+
+Its batch format has finished boxes: head `end_to_end`.
 """
 
 from __future__ import annotations
@@ -12,8 +18,11 @@ import numpy as np
 from sightline.errors import ModelError
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature
-from sightline_plugins.infer.heads.yolo.layout import USUAL, best_classes, box_table
+from sightline_plugins.infer.heads.yolo.layout import USUAL, best_classes, box_table, sure_rows
 from sightline_plugins.infer.nms import NmsOptions
+
+FLAT = "flat_predictions"
+"""Part of the name that the exporter gives the output of the flat format."""
 
 
 def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:
@@ -25,6 +34,15 @@ def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:
         raise ModelError(f"head yolo_nas: boxes (1, n, 4) and scores (1, n, classes) are needed; outputs: {sizes}")
     sure, score, class_id = best_classes(tables[1 - place].T, reading.confidence)
     return Candidates.from_arrays(np.asarray(tables[place][sure], np.float32), score, class_id)
+
+
+def decode_rows(outputs: Sequence[Array], reading: Reading) -> Candidates:
+    """Candidates of one picture with at least that confidence, chosen by the model."""
+    rows = outputs[0].reshape(-1, outputs[0].shape[-1])
+    if rows.shape[1] != 7:
+        raise ModelError(f"head yolo_nas_rows: rows of 7 values are needed; the output is {outputs[0].shape}")
+    found = sure_rows(rows[:, 1:], reading.confidence)
+    return Candidates.from_arrays(found[:, :4], found[:, 4], found[:, 5])
 
 
 def count_classes(shapes: Sequence[Shape]) -> int | None:
@@ -45,6 +63,12 @@ def likeness(signature: Signature) -> Likeness:
     return Likeness.SURE if table is not None and table.per_cell == 1 else Likeness.NONE
 
 
+def likeness_rows(signature: Signature) -> Likeness:
+    """Rows of seven that are named as the exporter names them."""
+    is_flat = len(signature.outputs) == 1 and FLAT in signature.outputs[0].name and signature.shapes[0][-1] == 7
+    return Likeness.SURE if is_flat else Likeness.NONE
+
+
 def _boxes_and_scores(shapes: Sequence[Shape]) -> tuple[Shape, Shape] | None:
     if [len(shape) for shape in shapes] != [3, 3]:
         return None
@@ -54,7 +78,7 @@ def _boxes_and_scores(shapes: Sequence[Shape]) -> tuple[Shape, Shape] | None:
     return (second, first) if second[2] == 4 else None
 
 
-HEAD = Head(
+YOLO_NAS = Head(
     name="yolo_nas",
     decode=decode,
     count_classes=count_classes,
@@ -62,4 +86,12 @@ HEAD = Head(
     ranks=(2, 3),
     usual=USUAL,
     nms=NmsOptions(iou=0.7),
+)
+YOLO_NAS_ROWS = Head(
+    name="yolo_nas_rows",
+    decode=decode_rows,
+    likeness=likeness_rows,
+    ranks=(2, 3),
+    usual=USUAL,
+    nms=NmsOptions(iou=1.0),
 )

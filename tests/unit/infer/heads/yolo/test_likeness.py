@@ -29,9 +29,14 @@ PROTOTYPES = (1, 32, 160, 160)
 
 
 def recognised(
-    shapes: list[Any], *, task: str = "detect", classes: int | None = None, made_for: str | None = None
+    shapes: list[Any],
+    *,
+    task: str = "detect",
+    classes: int | None = None,
+    made_for: str | None = None,
+    name: str = "output",
 ) -> str:
-    outputs = tuple(TensorSpec(f"o{number}", shape, np.dtype(np.float32)) for number, shape in enumerate(shapes))
+    outputs = tuple(TensorSpec(f"{name}{number}", shape, np.dtype(np.float32)) for number, shape in enumerate(shapes))
     return recognise(Signature(outputs, (640, 640), classes, made_for=made_for), heads_of(task).values())
 
 
@@ -77,6 +82,10 @@ def test_shapes_tell_the_head(shapes: list[Any], classes: int | None, head: str)
 )
 def test_the_task_in_the_metadata_tells_the_head(shapes: list[Any], made_for: str, head: str) -> None:
     assert recognised(shapes, made_for=made_for) == head
+
+
+def test_the_name_of_its_rows_tells_the_flat_format_of_yolo_nas() -> None:
+    assert recognised([(None, 7)], name="graph2_flat_predictions") == "yolo_nas_rows"
 
 
 @pytest.mark.parametrize(

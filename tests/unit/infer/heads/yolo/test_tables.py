@@ -178,6 +178,17 @@ def test_yolo_nas_without_boxes_is_refused() -> None:
         decode("yolo_nas", np.zeros((1, CELLS, CLASSES), np.float32))
 
 
+def test_rows_of_yolo_nas_have_the_score_before_the_class() -> None:
+    rows = np.array([[0, *box.xyxy, box.chance, box.class_id] for box in BOXES], np.float32)
+
+    assert_found(decode("yolo_nas_rows", rows), BOXES, score=chance)
+
+
+def test_other_rows_are_none_of_yolo_nas() -> None:
+    with pytest.raises(ModelError, match="rows of 7 values are needed"):
+        decode("yolo_nas_rows", np.zeros((3, 6), np.float32))
+
+
 def test_raw_maps_beside_decoded_boxes_are_passed_over() -> None:
     table = dense(BOXES, cells=3 * CELLS, objectness=True)[None]
     maps = [np.full((1, 3, SIDE // stride, SIDE // stride, 5 + CLASSES), 9, np.float32) for stride in (8, 16, 32)]
