@@ -9,11 +9,13 @@ import pytest
 from sightline.devices import Device
 from sightline.errors import ModelError
 from sightline.graph import CheckContext, Outputs
+from sightline_plugins.infer.box_options import plan_boxes
 from sightline_plugins.infer.detect import Detect
 from sightline_plugins.infer.engines.protocol import TensorSpec
 from sightline_plugins.infer.heads import heads_of
 from sightline_plugins.infer.heads.head import Signature
 from sightline_plugins.infer.heads.recognise import recognise
+from sightline_plugins.infer.heads.yolo.pose import PoseOptions
 from tests.unit.infer.tiny import write_shapes
 
 Shape = tuple[int | None, ...]
@@ -120,6 +122,17 @@ def test_an_export_of_oriented_boxes_needs_nothing_but_the_model(tmp_path: Path)
     stamp(path, task="obb", names="{0: 'plane', 1: 'ship', 2: 'car'}")
 
     assert list(Detect(model=path).check(CheckContext(device=Device(), streams=("a",), outputs=Outputs()))) == []
+
+
+def test_an_export_of_poses_tells_its_keypoints(tmp_path: Path) -> None:
+    path = write_shapes(tmp_path / "pose.onnx", inputs={"images": [1, 3, 64, 64]}, outputs={"output0": [1, 17, 84]})
+    stamp(path, task="pose", names="{0: 'box'}", kpt_shape="[6, 2]")
+
+    plan, _, problems = plan_boxes(Detect(model=path))
+
+    assert problems == []
+    assert plan is not None
+    assert plan.head_options == PoseOptions(keypoints=(6, 2))
 
 
 def test_raw_anchor_maps_ask_for_the_version(tmp_path: Path) -> None:
