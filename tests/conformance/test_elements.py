@@ -14,6 +14,7 @@ from sightline.config import parse_steps
 from sightline.graph import Element, Registry
 from sightline.media import Batch, Objects, Origin
 from sightline.testing import conformance, make_batches, make_frames
+from tests.unit.infer import tiny_maps
 
 DETECTIONS = "".join(f"{frame},-1,{4 + frame},10,12,12,0.9,-1,-1,-1\n" for frame in range(1, 9))
 
@@ -31,12 +32,16 @@ OPTIONS: dict[str, dict[str, object]] = {
     "csv": {"path": "{stream}.csv"},
     "detect": {"model": "models/street.onnx"},
     "draw": {},
+    "infer": {"model": "heatmaps.onnx", "head": "tests.unit.infer.own_heads:red_cells", "on": "car"},
     "jsonl": {"path": "{stream}.jsonl"},
     "kitti": {"path": "{stream}.txt"},
     "lines": {"middle": {"from": [0.5, 0], "to": [0.5, 1]}},
     "mot": {"path": "{stream}.txt"},
+    "pose": {"model": "heatmaps.onnx", "on": "car", "refresh": "1s"},
     "replay": {"path": "det.txt", "label": "car"},
+    "segment": {"model": "map.onnx", "labels": list(tiny_maps.CLASSES), **tiny_maps.PLAIN},
     "snapshots": {"path": "{stream}-{frame}.jpg"},
+    "tensors": {"model": "map.onnx", "on": "car", **tiny_maps.PLAIN},
     "track": {},
     "video": {"path": "{stream}.mp4"},
     "zones": {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]]}},
@@ -63,6 +68,8 @@ def moving_objects() -> list[Batch]:
 @pytest.fixture(params=OPTIONS)
 def element(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -> Element:
     (tmp_path / "det.txt").write_text(DETECTIONS)
+    tiny_maps.write_class_map(tmp_path / "map.onnx")
+    tiny_maps.write_heatmaps(tmp_path / "heatmaps.onnx")
     options = dict(OPTIONS[request.param])
     base = repository if request.param == "detect" else tmp_path
     (step,) = parse_steps([{request.param: options}], base_folder=base)
