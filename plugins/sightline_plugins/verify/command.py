@@ -1,0 +1,183 @@
+"""`sightline verify`: shows that a model gives in the pipeline what it gives in a notebook."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from sightline_plugins.evaluate.table import Annotations
+    from sightline_plugins.infer.model.plan import ModelPlan
+    from sightline_plugins.infer.options import ModelElement
+    from sightline_plugins.verify.pictures import Pair
+    from sightline_plugins.verify.run import BoxSettings, Comparison
+    from sightline_plugins.verify.stages import Stages
+
+TASKS = ("detect", "classify", "segment", "pose", "embed", "read")
+AP_LIMIT = 0.003
+
+
+@click.command("verify", short_help="Show that a model gives here what it gives in a notebook.")
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--task", type=click.Choice(TASKS), help="What the model is for; from its card or file when not given.")
+@click.option("--frames", help="Clip, folder or glob of pictures to try it on; made pictures when not given.")
+@click.option("--count", type=click.IntRange(min=1), default=32, show_default=True, help="Pictures at most.")
+@click.option("--truth", type=click.Path(exists=True, path_type=Path), help="COCO JSON of the pictures in --frames.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="An option of the step, such as head=yolox."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def command(
+    context: click.Context,
+    model: Path,
+    task: str | None,
+    frames: str | None,
+    count: int,
+    truth: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Run MODEL stage by stage beside a plain reference, and name the first stage that departs.
+
+    The reference works as in a notebook: whole pictures, OpenCV's resize, NumPy, ONNX Runtime on the file as it is.
+    With --truth both ways are scored by COCO's average precision, which tells of wrong channels, scales and labels that
+    both ways share. The exit code is 1 when a stage departs by more than is tolerated.
+    """
+    from sightline.errors import ConfigurationError
+    from sightline_plugins.verify.run import compare
+
+    if truth is not None and frames is None:
+        raise ConfigurationError("--truth needs the pictures that it describes: give --frames")
+    element = _element(model, task, settings)
+    plan, boxes = _plan(element)
+    compared = compare(element, plan, _pictures(frames, count), boxes=boxes)
+    scores = _scores(compared, truth) if truth is not None else {}
+    departs = compared.stages.first_departure
+    lost = abs(scores.get("ap", 0.0) - scores.get("plain_ap", 0.0)) > AP_LIMIT
+    if as_json:
+        click.echo(json.dumps(_as_json(compared.stages, scores), indent=2))
+    else:
+        click.echo(_as_text(element, plan, compared.stages, scores, made=frames is None))
+    context.exit(1 if departs is not None or lost else 0)
+
+
+def _element(model: Path, task: str | None, settings: tuple[str, ...]) -> ModelElement:
+    from pydantic import ValidationError
+    from ruamel.yaml import YAML
+
+    from sightline.errors import ConfigurationError
+    from sightline.graph.registry import Registry
+    from sightline_plugins.infer.model.card import read_card
+    from sightline_plugins.infer.model.facts import read_facts
+    from sightline_plugins.infer.model.metadata import read_metadata
+    from sightline_plugins.infer.options import ModelElement
+
+    said = task or read_card(model).task or read_metadata(read_facts(model).metadata).task or "detect"
+    kind = Registry().element(said if said in TASKS else "detect")
+    options: dict[str, Any] = {"model": model}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigurationError(f"--set {setting}: write KEY=VALUE, such as head=yolox")
+        options[key] = YAML(typ="safe", pure=True).load(value)
+    try:
+        element = kind.model_validate(options)
+    except ValidationError as error:
+        told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False)]
+        raise ConfigurationError(f"{kind.name}: {'; '.join(told)}") from error
+    assert isinstance(element, ModelElement)
+    return element
+
+
+def _plan(element: ModelElement) -> tuple[ModelPlan, BoxSettings | None]:
+    from sightline.errors import ModelError
+    from sightline_plugins.infer.box_options import BoxElement, plan_boxes
+    from sightline_plugins.infer.model.plan import plan_model
+    from sightline_plugins.verify.run import BoxSettings
+
+    boxes = None
+    if isinstance(element, BoxElement):
+        plan, rules, problems = plan_boxes(element)
+        boxes = None if rules is None else BoxSettings(rules.nms, rules.confidence)
+    else:
+        plan, problems = plan_model(element)
+    if plan is None:
+        raise ModelError("; ".join(problem.message for problem in problems))
+    return plan, boxes
+
+
+def _pictures(frames: str | None, count: int) -> Iterator[Pair]:
+    from sightline_plugins.verify.pictures import made_pictures, pictures_of
+
+    return made_pictures(count) if frames is None else pictures_of(frames, count=count)
+
+
+def _scores(compared: Comparison, truth: Path) -> dict[str, float]:
+    from sightline.errors import ConfigurationError
+    from sightline_plugins.evaluate.detections import score_detections
+    from sightline_plugins.evaluate.reading import read_annotations
+
+    if compared.ours is None or compared.plain is None:
+        raise ConfigurationError("--truth scores boxes, which this model does not find")
+    known = read_annotations(truth, truth=True)
+
+    def score(found: Annotations) -> tuple[float, float]:
+        scores = score_detections(found, truth=known)
+        return scores.ap, scores.ap50
+
+    (ap, ap50), (plain_ap, plain_ap50) = score(compared.ours), score(compared.plain)
+    return {"ap": ap, "ap50": ap50, "plain_ap": plain_ap, "plain_ap50": plain_ap50}
+
+
+def _as_json(stages: Stages, scores: dict[str, float]) -> dict[str, Any]:
+    departs = stages.first_departure
+    return {
+        "stages": {
+            stage.name: {"departure": stage.departure, "limit": stage.limit, "within": stage.is_within}
+            for stage in stages
+        },
+        "departs": None if departs is None else departs.name,
+        "scores": scores,
+    }
+
+
+def _as_text(element: ModelElement, plan: ModelPlan, stages: Stages, scores: dict[str, float], *, made: bool) -> str:
+    from sightline_plugins.verify.stages import MEANING
+
+    head = "-" if plan.head is None else plan.head.name
+    lines = [f"{element.model}: {element.name}, head {head}, {_input(plan)}"]
+    for stage in stages:
+        mark = "ok     " if stage.is_within else "DEPARTS"
+        lines.append(
+            f"  {mark} {stage.name:10} {stage.departure:10.5f}  at most {stage.limit:g}   {MEANING[stage.name]}"
+        )
+    if scores:
+        lines.append(
+            f"  COCO AP {scores['ap']:.4f} (AP50 {scores['ap50']:.4f}), "
+            f"plain recipe {scores['plain_ap']:.4f} (AP50 {scores['plain_ap50']:.4f})"
+        )
+    departs = stages.first_departure
+    lines.append(
+        "every stage agrees with the plain reference"
+        if departs is None
+        else f"the first stage that departs is {departs.name!r}"
+    )
+    if departs is not None and departs.name == "answers":
+        lines.append(
+            "each stage alone agrees, but the model reacts to single levels of its input: with convert: picture it "
+            "gets the very pixels that OpenCV gives"
+        )
+    if made:
+        lines.append("on made pictures, which show few objects: --frames tries it on yours")
+    return "\n".join(lines)
+
+
+def _input(plan: ModelPlan) -> str:
+    said = plan.preprocessing
+    size = "as large as the picture" if said.size_wh is None else f"{said.size_wh[0]}x{said.size_wh[1]}"
+    return f"input {size}, {said.fit}, {said.resize}, {said.color}, mean {said.mean}, scale {said.scale}"
