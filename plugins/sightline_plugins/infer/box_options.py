@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from sightline.errors import ModelError
 from sightline.graph.element import Capability, CheckContext, Problem
@@ -22,10 +22,28 @@ if TYPE_CHECKING:
     from sightline_plugins.infer.tasks.boxes import BoxRules
 
 CONFIDENCE = 0.25
+TileSide = Annotated[int, Field(ge=32, le=16_384)]
 
 
 def _as_suppression(value: object) -> object:
     return {"method": value} if isinstance(value, str) else value
+
+
+def _as_tiles(value: object) -> object:
+    return {"size": value} if isinstance(value, list | tuple) else value
+
+
+class Tiles(BaseModel):
+    """How a picture is cut into overlapping tiles."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+
+    size: tuple[TileSide, TileSide] | None = None
+    """Width and height of a tile in pixels of the picture; those of the network's input when not given."""
+    overlap: Annotated[float, Field(ge=0, le=0.9)] = 0.2
+    """The share of a tile that its neighbours show, too, at least. What is smaller than that is never cut."""
+    whole: bool = True
+    """Whether the model is also run on the whole picture, for what is larger than a tile."""
 
 
 class BoxElement(ModelElement):
@@ -48,10 +66,13 @@ class BoxElement(ModelElement):
     """What becomes of boxes that overlap by more than `iou`: `hard` drops the less confident, `soft` takes confidence
     from it, `fusion` makes one box of them, `none` leaves them. A mapping says more: {method: soft, sigma: 0.3}."""
     max_detections: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Objects of a picture (or region) at most: 300 when not given."""
+    """Objects of a picture (and of a region or tile) at most: 300 when not given."""
+    tiles: Annotated[Tiles | None, BeforeValidator(_as_tiles)] = None
+    """Run on overlapping tiles of the picture, for things that are small in a large picture: a mapping such as
+    {size: [640, 640], overlap: 0.2, whole: true} (pixels of the picture), or only the size."""
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
-        """Model, card, labels, head, classes, engine and regions."""
+        """Model, card, labels, head, classes, engine, regions and tiles."""
         return [*plan_boxes(self)[2], *super().check(context)]
 
     def found_labels(self) -> frozenset[str] | None:
@@ -84,10 +105,22 @@ def plan_boxes(
     ]
     named += [(("class_confidence", name), name) for name in element.class_confidence]
     plan, problems = plan_model(element, named=named, needs_head=needs_head)
-    return plan, None if plan is None else _rules(element, plan), problems
+    if plan is None:
+        return None, None, problems
+    return plan, _rules(element, plan), [*problems, *_tile_problems(element, plan)]
 
 
-BOX_RULES = ("class_confidence", "iou", "agnostic", "max_detections")
+def _tile_problems(element: BoxElement, plan: ModelPlan) -> Iterable[Problem]:
+    if element.tiles is None:
+        return
+    for name in ("on", "regions"):
+        if getattr(element, name) is not None:
+            yield Problem(f"tiles cover the whole picture: leave out {name}, or tiles", ("tiles",))
+    if element.tiles.size is None and plan.preprocessing.size_wh is None:
+        yield Problem("the model takes pictures of any size: say how large tiles are, such as [640, 640]", ("tiles",))
+
+
+BOX_RULES = ("class_confidence", "iou", "agnostic", "nms", "max_detections")
 """Options that only boxes need."""
 
 

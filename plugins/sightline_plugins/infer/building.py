@@ -6,13 +6,15 @@ from typing import Any
 
 from sightline.graph.operator import Operator
 from sightline.graph.site import Site
+from sightline_plugins.infer.box_options import BoxElement
 from sightline_plugins.infer.engines.protocol import open_engine
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.runner import ModelRunner
 from sightline_plugins.infer.subjects.objects import ObjectSubjects
-from sightline_plugins.infer.subjects.regions import RegionSubjects
+from sightline_plugins.infer.subjects.regions import PartSubjects, region_placements
 from sightline_plugins.infer.subjects.subject import Subjects
+from sightline_plugins.infer.subjects.tiles import tile_placements
 from sightline_plugins.infer.tasks.task import Task
 
 
@@ -34,4 +36,6 @@ def subjects_of(element: ModelElement, plan: ModelPlan) -> Subjects:
     """What the step runs its model on."""
     if element.on is not None:
         return ObjectSubjects(element.on, plan.preprocessing, refresh_ns=element.refresh, every=element.every)
-    return RegionSubjects(plan.preprocessing, regions_of=element.regions_of, every=element.every)
+    if isinstance(element, BoxElement) and element.tiles is not None:
+        return PartSubjects(tile_placements(element.tiles, plan.preprocessing), every=element.every)
+    return PartSubjects(region_placements(plan.preprocessing, regions_of=element.regions_of), every=element.every)

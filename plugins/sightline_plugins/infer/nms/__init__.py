@@ -3,6 +3,7 @@
 from sightline_plugins.infer.nms.greedy import suppress, suppress_oriented
 from sightline_plugins.infer.nms.methods import Kept, thin_out
 from sightline_plugins.infer.nms.options import MAX_CANDIDATES, Decay, Method, NmsOptions
+from sightline_plugins.infer.nms.seams import merge_parts
 
 __all__ = [
     "MAX_CANDIDATES",
@@ -10,6 +11,7 @@ __all__ = [
     "Kept",
     "Method",
     "NmsOptions",
+    "merge_parts",
     "suppress",
     "suppress_oriented",
     "thin_out",

@@ -13,13 +13,11 @@ from sightline.media.boxes import clip
 from sightline.media.shapes import usual_skeleton
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.model.plan import ModelPlan
-from sightline_plugins.infer.nms import NmsOptions, thin_out
+from sightline_plugins.infer.nms import NmsOptions, merge_parts, thin_out
+from sightline_plugins.infer.pixels.placement import Region
 from sightline_plugins.infer.subjects.subject import Subject
 from sightline_plugins.infer.tasks.found import FindingTask, Found, SkeletonOf, all_finite, in_picture, joined
-from sightline_plugins.infer.tasks.masks import cut_masks
-
-_MERGING_IOU = 0.45
-"""Overlap above which finds of two regions are one, with models that need no suppression themselves."""
+from sightline_plugins.infer.tasks.masks import cut_masks, united
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +57,6 @@ class BoxTask(FindingTask):
         self._rules = rules
         self._masks = masks
         self._warn = warn
-        self._merging = replace(rules.nms, method="hard", iou=min(rules.nms.iou, _MERGING_IOU))
         self._limited = bool((rules.limits > np.float32(rules.confidence)).any())
 
     def read(self, outputs: Sequence[Array], subject: Subject, batch: Batch) -> Found | None:
@@ -86,9 +83,26 @@ class BoxTask(FindingTask):
             found = replace(found, shapes=cut_masks(found, placement))
         return Found(replace(found, masks=None, prototypes=None), on)
 
-    def merged(self, tables: Sequence[Candidates]) -> Candidates:
-        """What several regions found twice is one object."""
-        return thinned(joined(tables), self._merging)
+    def merged(
+        self, tables: Sequence[Candidates], *, regions: Sequence[Region], size_wh: tuple[int, int]
+    ) -> Candidates:
+        """What several regions found of one thing is one object, without seams where regions end."""
+        found = joined(tables)
+        merged = merge_parts(
+            found.xyxy,
+            found.confidence,
+            found.class_id,
+            part=np.repeat(np.arange(len(tables)), [len(table) for table in tables]),
+            regions=np.array(regions, np.float64),
+            size_wh=size_wh,
+            options=self._rules.nms,
+            corners=found.corners,
+        )
+        whole = found.select(merged.rows)
+        for row, thing in enumerate(merged.things):
+            if len(thing) > 1:
+                _complete(whole, row, found.select(np.array(thing, np.intp)))
+        return replace(whole, xyxy=merged.xyxy, corners=merged.corners)
 
     def totals(self) -> Mapping[str, int]:
         """Boxes left out because they were not finite numbers, when there were any."""
@@ -118,3 +132,12 @@ def thinned(found: Candidates, options: NmsOptions, *, least: float = 0.0) -> Ca
     if kept.xyxy is not None:
         return replace(chosen, xyxy=kept.xyxy, corners=kept.corners)
     return chosen
+
+
+def _complete(whole: Candidates, row: int, pieces: Candidates) -> None:
+    """Give a row of a table that is the caller's own the best of each keypoint and the masks of all its pieces."""
+    if whole.points is not None and pieces.points is not None:
+        best = pieces.points[..., 2].argmax(axis=0)
+        whole.points[row] = pieces.points[best, np.arange(len(best))]
+    if whole.shapes is not None and pieces.shapes is not None:
+        whole.shapes[row] = united(pieces.shapes.tolist())

@@ -12,9 +12,10 @@ import numpy.typing as npt
 from sightline.media import Batch, Mask, Origin
 from sightline_plugins.infer.heads.findings import Array, Candidates, ClassMap
 from sightline_plugins.infer.model.plan import ModelPlan
+from sightline_plugins.infer.pixels.placement import Region
 from sightline_plugins.infer.subjects.subject import Subject, region_of
 from sightline_plugins.infer.tasks.found import NOTHING, FindingTask, Found, all_finite, joined
-from sightline_plugins.infer.tasks.masks import Floats, Window, map_part, pixels_in, sampled
+from sightline_plugins.infer.tasks.masks import Floats, Window, map_part, pixels_in, sampled, united
 
 _REST = -1
 """The class of what a map of one class does not cover."""
@@ -56,8 +57,11 @@ class ClassMapTask(FindingTask):
         on = batch.objects.xyxy[subject.object] if subject.object >= 0 else None
         return Found(self._areas(found, subject, size_wh), on)
 
-    def merged(self, tables: Sequence[Candidates]) -> Candidates:
+    def merged(
+        self, tables: Sequence[Candidates], *, regions: Sequence[Region], size_wh: tuple[int, int]
+    ) -> Candidates:
         """One object for each class; confidences are weighted by area."""
+        del regions, size_wh
         table = joined(tables)
         if table.shapes is None:
             return table
@@ -66,7 +70,7 @@ class ClassMapTask(FindingTask):
             rows = np.flatnonzero(table.class_id == class_id)
             masks = table.shapes[rows].tolist()
             confidence = np.average(table.confidence[rows], weights=[mask.area for mask in masks])
-            areas.append((_united(masks), float(confidence), class_id))
+            areas.append((united(masks), float(confidence), class_id))
         return _as_candidates(areas)
 
     def _areas(self, found: ClassMap, subject: Subject, size_wh: tuple[int, int]) -> Candidates:
@@ -128,19 +132,6 @@ def _highest(maps: Iterable[Floats]) -> npt.NDArray[np.uint16]:
 def _mask_of(covered: npt.NDArray[np.bool_], window: Window) -> Mask:
     left, top, width, height = cv2.boundingRect(covered.view(np.uint8))
     return Mask(window[0] + left, window[1] + top, covered[top : top + height, left : left + width].copy())
-
-
-def _united(masks: Sequence[Mask]) -> Mask:
-    if len(masks) == 1:
-        return masks[0]
-    left, top = min(mask.left for mask in masks), min(mask.top for mask in masks)
-    right = max(mask.left + mask.bits.shape[1] for mask in masks)
-    bottom = max(mask.top + mask.bits.shape[0] for mask in masks)
-    bits = np.zeros((bottom - top, right - left), np.bool_)
-    for mask in masks:
-        rows, columns = mask.bits.shape
-        bits[mask.top - top : mask.top - top + rows, mask.left - left : mask.left - left + columns] |= mask.bits
-    return Mask(left, top, bits)
 
 
 def _as_candidates(areas: Sequence[tuple[Mask, float, int]]) -> Candidates:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from sightline.media import Batch, Objects, Origin, Skeleton
 from sightline.media.boxes import Boxes
 from sightline.media.shapes import usual_skeleton
 from sightline_plugins.infer.heads.findings import Candidates
+from sightline_plugins.infer.pixels.placement import Region
 from sightline_plugins.infer.subjects.memory import Slot
 from sightline_plugins.infer.subjects.subject import Subject
 from sightline_plugins.infer.tasks.masks import moved_mask
@@ -49,17 +50,15 @@ class FindingTask(Task[Found]):
 
     def attach(self, batch: Batch, answered: Sequence[Answered[Found]]) -> Batch:
         """The batch with more objects."""
-        rows: list[int] = []
-        parents: list[int] = []
-        tables: list[Candidates] = []
-        for subject, answer in answered:
-            found = NOTHING if answer is None else answer.candidates
-            if rows and rows[-1] == subject.row and subject.object < 0:
-                tables[-1] = self.merged([tables[-1], found])
-            else:
-                rows.append(subject.row)
-                parents.append(subject.object)
-                tables.append(found)
+        rows, parents, tables = [], [], []
+        for looks in _looks(answered):
+            subject = looks[0][0]
+            found = [NOTHING if answer is None else answer.candidates for _, answer in looks]
+            regions = [look.placement.region_xyxy for look, _ in looks]
+            size_wh = batch.frames[subject.row].size_wh
+            tables.append(found[0] if len(looks) == 1 else self.merged(found, regions=regions, size_wh=size_wh))
+            rows.append(subject.row)
+            parents.append(subject.object)
         batch = _marked(batch, answered)
         counts = [len(table) for table in tables]
         if not sum(counts):
@@ -77,8 +76,10 @@ class FindingTask(Task[Found]):
             return batch.with_objects(Objects.concat([batch.objects, objects]))
         return batch.with_objects(batch.objects.with_children(objects, parents=np.repeat(parents, counts)))
 
-    def merged(self, tables: Sequence[Candidates]) -> Candidates:
-        """What several regions of one picture found, as one table."""
+    def merged(
+        self, tables: Sequence[Candidates], *, regions: Sequence[Region], size_wh: tuple[int, int]
+    ) -> Candidates:
+        """What was found on several regions (in pixels) of one picture, as one table."""
         raise NotImplementedError
 
     def _structures(self, found: Candidates) -> dict[str, npt.NDArray[Any]]:
@@ -91,6 +92,19 @@ class FindingTask(Task[Found]):
         if found.shapes is not None:
             extra["mask"] = found.shapes
         return extra
+
+
+def _looks(answered: Sequence[Answered[Found]]) -> Iterator[list[Answered[Found]]]:
+    """The answers, those about one picture together, those about an object each alone."""
+    looks: list[Answered[Found]] = []
+    for look in answered:
+        subject = look[0]
+        if looks and (subject.object >= 0 or subject.row != looks[0][0].row or looks[0][0].object >= 0):
+            yield looks
+            looks = []
+        looks.append(look)
+    if looks:
+        yield looks
 
 
 def _marked(batch: Batch, answered: Sequence[Answered[Found]]) -> Batch:

@@ -54,6 +54,20 @@ def moved_mask(mask: Mask, *, scale: Floats, shift: Floats) -> Mask:
     return Mask(left, top, bits)
 
 
+def united(masks: Sequence[Mask]) -> Mask:
+    """The mask of all pixels that any of the masks covers; a single one is given back as it is."""
+    if len(masks) == 1:
+        return masks[0]
+    left, top = min(mask.left for mask in masks), min(mask.top for mask in masks)
+    right = max(mask.left + mask.bits.shape[1] for mask in masks)
+    bottom = max(mask.top + mask.bits.shape[0] for mask in masks)
+    bits = np.zeros((bottom - top, right - left), np.bool_)
+    for mask in masks:
+        rows, columns = mask.bits.shape
+        bits[mask.top - top : mask.top - top + rows, mask.left - left : mask.left - left + columns] |= mask.bits
+    return Mask(left, top, bits)
+
+
 def pixels_in(xyxy: Sequence[float]) -> Window:
     """The pixels whose centre lies in a box, at least one each way."""
     left, top, right, bottom = (int(np.floor(edge + 0.5)) for edge in xyxy)
