@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import onnx
@@ -10,6 +11,20 @@ import onnx
 from sightline_plugins.infer.engines.protocol import Array, Engine
 
 Compiled = TypeVar("Compiled")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What an engine has to know of its model besides the compiled graph.
+
+    `label` names it in messages; `inputs` and `outputs` are the names that the file gives its tensors, in order.
+    """
+
+    label: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    metadata: Mapping[str, str]
+    report: Mapping[str, Any]
 
 
 class Library(Protocol[Compiled]):
@@ -40,7 +55,7 @@ class Library(Protocol[Compiled]):
         """What `dump` gave, compiled by the same library with the same settings. Raises ModelError."""
         ...
 
-    def open(self, compiled: Compiled, *, label: str, metadata: Mapping[str, str], report: Mapping[str, Any]) -> Engine:
+    def open(self, compiled: Compiled, *, about: About) -> Engine:
         """The engine that computes it, which owns it from now on."""
         ...
 

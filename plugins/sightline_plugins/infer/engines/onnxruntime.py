@@ -21,6 +21,7 @@ import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as native
 
 from sightline.errors import DeviceUnavailable, ModelError
+from sightline_plugins.infer.engines.library import About
 from sightline_plugins.infer.engines.protocol import Array, Engine, Pending, TensorSpec
 from sightline_plugins.infer.engines.requests import QUEUED, Underway, Work, check_inputs, numpy_type
 
@@ -79,11 +80,9 @@ class OnnxRuntime:
         level = levels.ORT_DISABLE_ALL if self._device == "cpu" else levels.ORT_ENABLE_ALL
         return self._session(dumped, label=label, level=level)
 
-    def open(
-        self, compiled: ort.InferenceSession, *, label: str, metadata: Mapping[str, str], report: Mapping[str, Any]
-    ) -> Engine:
+    def open(self, compiled: ort.InferenceSession, *, about: About) -> Engine:
         """See `Library.open`."""
-        return OnnxRuntimeEngine(compiled, label=label, metadata=metadata, report=report, concurrency=self._concurrency)
+        return OnnxRuntimeEngine(compiled, about=about, concurrency=self._concurrency)
 
     def compute(self, model: onnx.ModelProto, feeds: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
         """See `Library.compute`."""
@@ -138,18 +137,10 @@ class OnnxRuntimeEngine:
 
     name = "onnxruntime"
 
-    def __init__(
-        self,
-        session: ort.InferenceSession,
-        *,
-        label: str,
-        metadata: Mapping[str, str],
-        report: Mapping[str, Any],
-        concurrency: int,
-    ) -> None:
-        self._label = label
-        self.metadata = metadata
-        self.report = report
+    def __init__(self, session: ort.InferenceSession, *, about: About, concurrency: int) -> None:
+        self._label = about.label
+        self.metadata = about.metadata
+        self.report = about.report
         self.concurrency = concurrency
         self._session = session
         self.inputs = tuple(self._spec(port) for port in session.get_inputs())

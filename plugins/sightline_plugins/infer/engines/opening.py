@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -16,7 +16,7 @@ import onnx
 from sightline.errors import ConfigurationError, DeviceUnavailable, ModelError
 from sightline_plugins.infer.engines.cache import Entry, ModelCache, cache_folder
 from sightline_plugins.infer.engines.fixed_batch import FixedBatchEngine
-from sightline_plugins.infer.engines.library import Library
+from sightline_plugins.infer.engines.library import About, Library
 from sightline_plugins.infer.engines.model_file import read_model
 from sightline_plugins.infer.engines.protocol import Engine, EngineName, ImageForm
 from sightline_plugins.infer.engines.rebatching import make_single
@@ -66,7 +66,7 @@ def open_here(
     """See `open_engine`."""
     library = _library(engine, device=device, concurrency=concurrency or available_cores())
     parsed, label = read_model(model)
-    metadata = MappingProxyType({entry.key: entry.value for entry in parsed.metadata_props})
+    about = _about(parsed, label=label)
     key = {
         "model": hashlib.sha256(parsed.SerializeToString(deterministic=True)).hexdigest(),
         "engine": library.name,
@@ -91,8 +91,18 @@ def open_here(
     report = {"engine": library.name, "model": "cached" if cached else "compiled"}
     if ready.notes["batch"] is not None:
         report["batch"] = ready.notes["batch"]
-    opened = library.open(ready.compiled, label=label, metadata=metadata, report=MappingProxyType(report))
+    opened = library.open(ready.compiled, about=replace(about, report=MappingProxyType(report)))
     return opened if ready.notes["rows"] == 1 else _fixed(opened, rows=ready.notes["rows"], label=label)
+
+
+def _about(parsed: onnx.ModelProto, *, label: str) -> About:
+    return About(
+        label=label,
+        inputs=tuple(entry.name for entry in parsed.graph.input),
+        outputs=tuple(entry.name for entry in parsed.graph.output),
+        metadata=MappingProxyType({entry.key: entry.value for entry in parsed.metadata_props}),
+        report=MappingProxyType({}),
+    )
 
 
 def prepare(

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 
 from sightline.errors import ModelError
+from sightline_plugins.infer.engines.library import About
 from sightline_plugins.infer.engines.protocol import Array, Engine, Pending, TensorSpec
 from sightline_plugins.infer.engines.requests import QUEUED, Underway, Work, check_inputs, numpy_type
 
@@ -77,11 +78,9 @@ class OpenVino:
         except RuntimeError as error:
             raise ModelError(f"{label}: OpenVINO can not load it: {_reason(error)}") from error
 
-    def open(
-        self, compiled: ov.CompiledModel, *, label: str, metadata: Mapping[str, str], report: Mapping[str, Any]
-    ) -> Engine:
+    def open(self, compiled: ov.CompiledModel, *, about: About) -> Engine:
         """See `Library.open`."""
-        return OpenVinoEngine(compiled, label=label, metadata=metadata, report=report, concurrency=self._concurrency)
+        return OpenVinoEngine(compiled, about=about, concurrency=self._concurrency)
 
     def compute(self, model: onnx.ModelProto, feeds: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
         """See `Library.compute`."""
@@ -100,21 +99,13 @@ class OpenVinoEngine:
 
     name = "openvino"
 
-    def __init__(
-        self,
-        compiled: ov.CompiledModel,
-        *,
-        label: str,
-        metadata: Mapping[str, str],
-        report: Mapping[str, Any],
-        concurrency: int,
-    ) -> None:
-        self._label = label
-        self.metadata = metadata
-        self.report = report
+    def __init__(self, compiled: ov.CompiledModel, *, about: About, concurrency: int) -> None:
+        self._label = about.label
+        self.metadata = about.metadata
+        self.report = about.report
         self.concurrency = concurrency
-        self.inputs = tuple(self._spec(port) for port in compiled.inputs)
-        self.outputs = tuple(self._spec(port) for port in compiled.outputs)
+        self.inputs = self._specs(compiled.inputs, about.inputs)
+        self.outputs = self._specs(compiled.outputs, about.outputs)
         self._compiled = compiled
         self._free = deque(compiled.create_infer_request() for _ in range(concurrency + QUEUED))
         self._underway = Underway()
@@ -144,8 +135,11 @@ class OpenVinoEngine:
             self._free.clear()
             del self._compiled
 
-    def _spec(self, port: ov.ConstOutput) -> TensorSpec:
-        name = port.get_any_name()
+    def _specs(self, ports: Sequence[ov.ConstOutput], names: Sequence[str]) -> tuple[TensorSpec, ...]:
+        """The tensors by the names that the file gives them: OpenVINO knows some by several."""
+        return tuple(self._spec(port, name) for port, name in zip(ports, names, strict=True))
+
+    def _spec(self, port: ov.ConstOutput, name: str) -> TensorSpec:
         shape = tuple(None if size.is_dynamic else size.get_length() for size in port.get_partial_shape())
         kind = port.get_element_type()
         try:
