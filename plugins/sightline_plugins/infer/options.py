@@ -112,7 +112,8 @@ class ModelElement(Element):
     {label: car, min_size: [32, 32]}."""
     refresh: Duration = 2_000_000_000
     """What was found out about a tracked object is used again until it is so old; sooner when its box has grown by half
-    or it is seen better. `0s` asks again on each frame."""
+    or it is seen better, and 0.2, 0.5 and 1 s after it appeared. `0s` asks again on each frame. Objects whose place is
+    only remembered (plates that a step before did not look for on this frame) are not looked at."""
 
     def required(self) -> frozenset[Capability]:
         """Objects, for a step that works on them."""

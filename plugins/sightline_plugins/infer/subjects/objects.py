@@ -15,6 +15,7 @@ from sightline_plugins.infer.pixels.faces import align_face
 from sightline_plugins.infer.pixels.placement import Placement
 from sightline_plugins.infer.pixels.preprocess import Preprocessing
 from sightline_plugins.infer.subjects.memory import TrackMemory
+from sightline_plugins.infer.subjects.siblings import is_remembered, sibling_numbers
 from sightline_plugins.infer.subjects.subject import Subject
 
 
@@ -22,7 +23,9 @@ class ObjectSubjects:
     """The selected objects of every n-th frame of each stream.
 
     Objects with a track, or found on one with a track (the plate of a car), are kept in mind: the model looks at them
-    again when `refresh_ns` have passed, when the box has grown, or when they are seen better.
+    again when `refresh_ns` have passed (sooner while they are new), when the box has grown, or when they are seen
+    better. It does not look at objects whose place is only remembered from an earlier frame, and what it found out
+    stays with objects that have become too small or too doubtful to look at.
     """
 
     def __init__(self, selection: Selection, preprocessing: Preprocessing, *, refresh_ns: int, every: int = 1) -> None:
@@ -34,18 +37,20 @@ class ObjectSubjects:
 
     def of(self, batch: Batch) -> list[Subject]:
         """See `Subjects.of`."""
-        due = [self._is_due(frame.stream) for frame in batch.frames]
+        due = np.array([self._is_due(frame.stream) for frame in batch.frames], np.bool_)
         objects = batch.objects
-        chosen = np.flatnonzero(chosen_objects(objects, self._selection))
-        if not len(chosen):
+        named = np.flatnonzero(named_objects(objects, self._selection))
+        if not len(named):
             return []
-        regions = seen_regions(objects.xyxy[chosen], self._selection)
-        keys = track_keys(objects, chosen)
-        return [
-            self._subject(batch, int(number), tuple(region), key, looks=due[objects.frame[number]])
-            for number, region, key in zip(chosen, regions.tolist(), keys, strict=True)
-            if key is not None or due[objects.frame[number]]
+        looks = (worth_a_look(objects, self._selection) & due[objects.frame])[named]
+        regions = seen_regions(objects.xyxy[named], self._selection)
+        found = [
+            self._subject(batch, number, tuple(region), key, looks=look)
+            for number, region, key, look in zip(
+                named.tolist(), regions.tolist(), track_keys(objects, named), looks.tolist(), strict=True
+            )
         ]
+        return [subject for subject in found if subject is not None]
 
     def end_stream(self, stream: Stream) -> None:
         """Forget the stream's tracks."""
@@ -54,18 +59,20 @@ class ObjectSubjects:
 
     def _subject(
         self, batch: Batch, number: int, region: tuple[float, float, float, float], key: Hashable | None, *, looks: bool
-    ) -> Subject:
-        objects = batch.objects
+    ) -> Subject | None:
+        """The object at a row as a subject; None when nothing is known of it and the model is not to look."""
+        objects, memory = batch.objects, self._memory
         row = int(objects.frame[number])
-        frame = batch.frames[row]
-        placement = self._placement(objects, number, region)
         if key is None:
-            return Subject(row, placement, number, due=looks)
-        slot = self._memory.slot(frame.stream, key, pts_ns=frame.pts_ns)
+            return Subject(row, self._placement(objects, number, region), number) if looks else None
+        stream, pts_ns = batch.frames[row].stream, batch.frames[row].pts_ns
+        if not looks or (memory.refresh_ns and is_remembered(objects, number)):
+            slot = memory.asked(stream, key, pts_ns=pts_ns)
+            return None if slot is None else Subject(row, self._preprocessing.place(region), number, slot, due=False)
+        slot = memory.slot(stream, key, pts_ns=pts_ns)
         area = (region[2] - region[0]) * (region[3] - region[1])
-        quality = float(objects.confidence[number])
-        due = looks and self._memory.asks(slot, pts_ns=frame.pts_ns, area=area, quality=quality)
-        return Subject(row, placement, number, slot, due)
+        due = memory.asks(slot, pts_ns=pts_ns, area=area, quality=float(objects.confidence[number]))
+        return Subject(row, self._placement(objects, number, region), number, slot, due)
 
     def _placement(self, objects: Objects, number: int, region: tuple[float, float, float, float]) -> Placement:
         points = objects.extra.get("keypoints")
@@ -82,16 +89,20 @@ class ObjectSubjects:
         return number % self._every == 0
 
 
-def chosen_objects(objects: Objects, selection: Selection) -> npt.NDArray[np.bool_]:
-    """Mask (N,) of the objects that a selection names."""
+def named_objects(objects: Objects, selection: Selection) -> npt.NDArray[np.bool_]:
+    """Mask (N,) of the objects that a selection names by their label and the step that found them."""
     mask = np.ones(len(objects), np.bool_) if selection.label is None else objects.has_label(selection.label)
     if selection.origin is not None:
         origins = [number for number, origin in enumerate(objects.origins) if origin.element == selection.origin]
         mask &= np.isin(objects.origin, origins)
-    if selection.min_confidence:
-        mask &= objects.confidence >= np.float32(selection.min_confidence)
+    return mask
+
+
+def worth_a_look(objects: Objects, selection: Selection) -> npt.NDArray[np.bool_]:
+    """Mask (N,) of the objects that are large and sure enough for a selection."""
     sides = objects.xyxy[:, 2:] - objects.xyxy[:, :2]
-    return mask & (sides >= np.array(selection.min_size or (1, 1), np.float32)).all(axis=1)
+    worth: npt.NDArray[np.bool_] = np.all(sides >= np.array(selection.min_size or (1, 1), np.float32), axis=1)
+    return worth & (objects.confidence >= np.float32(selection.min_confidence))
 
 
 def seen_regions(xyxy: Boxes, selection: Selection) -> Boxes:
@@ -107,30 +118,18 @@ def seen_regions(xyxy: Boxes, selection: Selection) -> Boxes:
 def track_keys(objects: Objects, rows: npt.NDArray[np.intp]) -> list[Hashable | None]:
     """What names each object's track over time; None for those that nobody follows.
 
-    An object without a track that was found on a tracked one is known by that track and its place among the objects of
-    its kind that were found on it.
+    An object without a track that was found on a tracked one is known by that track, the step that found it, and its
+    number among those found there.
     """
-    keys: list[Hashable | None] = []
-    parents, tracks = objects.parent, objects.track_id
-    counts: dict[Hashable, int] = {}
-    for row in rows.tolist():
+    tracks, parents, origins = objects.track_id, objects.parent, objects.origin
+    numbers = sibling_numbers(objects)
+
+    def key(row: int) -> tuple[int, ...] | None:
         if tracks[row] >= 0:
-            keys.append(int(tracks[row]))
-            continue
-        ancestor = int(parents[row])
-        depth = 1
-        while ancestor >= 0 and tracks[ancestor] < 0:
-            ancestor, depth = int(parents[ancestor]), depth + 1
-        if ancestor < 0:
-            keys.append(None)
-            continue
-        kind = (
-            int(objects.frame[row]),
-            int(tracks[ancestor]),
-            depth,
-            int(objects.origin[row]),
-            int(objects.class_id[row]),
-        )
-        counts[kind] = counts.get(kind, -1) + 1
-        keys.append((*kind[1:], counts[kind]))
-    return keys
+            return (int(tracks[row]),)
+        if parents[row] < 0:
+            return None
+        above = key(int(parents[row]))
+        return None if above is None else (*above, int(origins[row]), int(numbers[row]))
+
+    return [key(row) for row in rows.tolist()]

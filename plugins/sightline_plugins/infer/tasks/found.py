@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.media import Batch, Objects, Origin, Skeleton
-from sightline.media.boxes import Boxes
+from sightline.media.boxes import Boxes, clip
+from sightline.media.objects import Column
 from sightline.media.shapes import usual_skeleton
 from sightline_plugins.infer.heads.findings import Candidates
 from sightline_plugins.infer.pixels.placement import Region
 from sightline_plugins.infer.subjects.memory import Slot
+from sightline_plugins.infer.subjects.siblings import NOBODY, Numbers, Siblings, sibling_columns
 from sightline_plugins.infer.subjects.subject import Subject
 from sightline_plugins.infer.tasks.masks import moved_mask
 from sightline_plugins.infer.tasks.task import Answered, Task
@@ -25,10 +27,17 @@ SkeletonOf = Callable[[int], Skeleton]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """The answer of one subject: candidates in pixels of the picture, and the box of the object they were found on."""
+    """The answer of one subject: candidates in pixels of the picture, and the box of the object they were found on.
+
+    Of a tracked object also the number of each candidate (N,), what is remembered to number the next ones by, and
+    whether the candidates were found on an earlier frame.
+    """
 
     candidates: Candidates
     on: Boxes | None = None
+    numbers: Numbers | None = None
+    siblings: Siblings = NOBODY
+    is_remembered: bool = False
 
 
 class FindingTask(Task[Found]):
@@ -41,12 +50,26 @@ class FindingTask(Task[Found]):
         self._origin = origin
         self._skeleton_of = skeleton_of
 
+    def learn(self, slot: Slot[Found], answer: Found, subject: Subject, batch: Batch) -> Found:
+        """The newest finds, with the numbers that they have over the object's life."""
+        on = batch.objects.xyxy[subject.object]
+        before = NOBODY if slot.known is None else slot.known.siblings
+        found = answer.candidates
+        numbers, siblings = before.numbered(found.xyxy, found.class_id, on=on)
+        return super().learn(slot, replace(answer, numbers=numbers, siblings=siblings), subject, batch)
+
     def recall(self, slot: Slot[Found], subject: Subject, batch: Batch) -> Found | None:
-        """What was found on the object, moved along with its box."""
+        """What was found on the object, moved along with its box; what has left the picture goes."""
         known = slot.known
-        if known is None or known.on is None:
+        if known is None or known.on is None or not len(known.candidates):
             return known
-        return Found(moved(known.candidates, known.on, batch.objects.xyxy[subject.object]), known.on)
+        found = moved(known.candidates, known.on, batch.objects.xyxy[subject.object])
+        found = replace(found, xyxy=clip(found.xyxy, size_wh=batch.frames[subject.row].size_wh))
+        there: npt.NDArray[np.bool_] = np.all(found.xyxy[:, 2:] > found.xyxy[:, :2], axis=1)
+        numbers = known.numbers
+        if not there.all():
+            found, numbers = found.select(there), None if numbers is None else numbers[there]
+        return Found(found, known.on, numbers=numbers, is_remembered=True)
 
     def attach(self, batch: Batch, answered: Sequence[Answered[Found]]) -> Batch:
         """The batch with more objects."""
@@ -74,6 +97,7 @@ class FindingTask(Task[Found]):
         )
         if max(parents) < 0:
             return batch.with_objects(Objects.concat([batch.objects, objects]))
+        objects = objects.with_columns(**_ties(answered))
         return batch.with_objects(batch.objects.with_children(objects, parents=np.repeat(parents, counts)))
 
     def merged(
@@ -94,6 +118,15 @@ class FindingTask(Task[Found]):
         return extra
 
 
+def _ties(answered: Sequence[Answered[Found]]) -> dict[str, Column]:
+    """The columns of things found on objects that tell the steps behind which thing is which."""
+    finds = [answer for _, answer in answered if answer is not None and len(answer.candidates)]
+    numbers = [np.full(len(one.candidates), -1, np.int32) if one.numbers is None else one.numbers for one in finds]
+    counts = [len(one.candidates) for one in finds]
+    remembered = np.repeat([one.is_remembered for one in finds], counts)
+    return sibling_columns(np.concatenate(numbers), remembered=remembered)
+
+
 def _looks(answered: Sequence[Answered[Found]]) -> Iterator[list[Answered[Found]]]:
     """The answers, those about one picture together, those about an object each alone."""
     looks: list[Answered[Found]] = []
@@ -108,8 +141,9 @@ def _looks(answered: Sequence[Answered[Found]]) -> Iterator[list[Answered[Found]
 
 
 def _marked(batch: Batch, answered: Sequence[Answered[Found]]) -> Batch:
-    """The batch with the frames marked that a detector of pictures ran on."""
+    """The batch with the frames marked that a detector of pictures ran on, and gave numbers for."""
     looked = {subject.row for subject, _ in answered if subject.object < 0}
+    looked -= {subject.row for subject, answer in answered if answer is None}
     if any(subject.object >= 0 for subject, _ in answered):
         return batch
     before = batch.detected or (False,) * len(batch)
