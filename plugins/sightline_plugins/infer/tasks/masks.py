@@ -70,7 +70,7 @@ def united(masks: Sequence[Mask]) -> Mask:
 
 def pixels_in(xyxy: Sequence[float]) -> Window:
     """The pixels whose centre lies in a box, at least one each way."""
-    left, top, right, bottom = (int(np.floor(edge + 0.5)) for edge in xyxy)
+    left, top, right, bottom = (int(np.ceil(edge - 0.5)) for edge in xyxy)
     return left, top, max(right, left + 1), max(bottom, top + 1)
 
 
