@@ -60,6 +60,7 @@ LAYOUTS: Mapping[Style, Layout] = MappingProxyType(
         "mobilenet": Layout(
             scales=tuple(size / 300 for size in (60, 105, 150, 195, 240, 285, 330)),
             ratios=_TWO_AND_THREE,
+            maps=tuple((cells, cells) for cells in (19, 10, 5, 3, 2, 1)),
             steps=(16, 32, 64, 100, 150, 300),
             clip=True,
         ),
