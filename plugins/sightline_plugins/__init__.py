@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sightline_plugins.draw.draw import Draw
+    from sightline_plugins.draw.privacy import Privacy
     from sightline_plugins.encode.video import Video
     from sightline_plugins.infer.classify import Classify
     from sightline_plugins.infer.detect import Detect
@@ -51,6 +52,7 @@ _HOMES = {
     "Mot": "sightline_plugins.sinks.mot",
     "Pattern": "sightline_plugins.sources.pattern",
     "Pose": "sightline_plugins.infer.pose",
+    "Privacy": "sightline_plugins.draw.privacy",
     "Read": "sightline_plugins.infer.read",
     "Replay": "sightline_plugins.infer.recorded.replay",
     "Rtsp": "sightline_plugins.sources.rtsp",
@@ -80,6 +82,7 @@ __all__ = [
     "Mot",
     "Pattern",
     "Pose",
+    "Privacy",
     "Read",
     "Replay",
     "Rtsp",

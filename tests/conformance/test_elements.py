@@ -38,6 +38,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "lines": {"middle": {"from": [0.5, 0], "to": [0.5, 1]}},
     "mot": {"path": "{stream}.txt"},
     "pose": {"model": "heatmaps.onnx", "on": "car", "refresh": "1s"},
+    "privacy": {"on": "car", "detector": "detect-1"},
     "replay": {"path": "det.txt", "label": "car"},
     "segment": {"model": "map.onnx", "labels": list(tiny_maps.CLASSES), **tiny_maps.PLAIN},
     "snapshots": {"path": "{stream}-{frame}.jpg"},
@@ -49,7 +50,7 @@ OPTIONS: dict[str, dict[str, object]] = {
 
 
 def moving_objects() -> list[Batch]:
-    """Eight frames of one stream, an object with a track that walks to the right."""
+    """Eight frames of one stream, an object with a track that walks to the right; every other frame was searched."""
     batches = []
     for batch in make_batches(make_frames(8)):
         left = 4 + 6 * batch.frames[0].index
@@ -61,7 +62,8 @@ def moving_objects() -> list[Batch]:
             track_id=np.array([7]),
             source=Origin("detect-1", ("car",)),
         )
-        batches.append(batch.with_objects(found))
+        searched = {0} if batch.frames[0].index % 2 == 0 else set()
+        batches.append(batch.with_objects(found).with_search("detect-1", searched))
     return batches
 
 

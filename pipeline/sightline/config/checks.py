@@ -11,6 +11,7 @@ from sightline.config.capabilities import unmet_needs
 from sightline.config.files import file_problems
 from sightline.config.labels import unknown_labels
 from sightline.config.nodes import Node, Scalar, walk
+from sightline.config.pictures import lost_pictures
 from sightline.config.problems import Key, LocatedProblem, Place, allowed
 from sightline.config.references import unknown_steps
 from sightline.config.steps import UnreadStep
@@ -56,6 +57,7 @@ def problems_of(
     found += [*file_problems(description, elements, outputs)]
     found += [*unmet_needs(description.steps, streams=context.streams, registry=registry)]
     found += [*unknown_labels(description.steps, streams=context.streams)]
+    found += [*lost_pictures(description.steps)]
     found += [*unknown_steps(description.steps, streams=context.streams)]
     seen = {key for key, _ in found}
     for key, element in elements:

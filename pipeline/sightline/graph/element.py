@@ -74,6 +74,8 @@ class Element(BaseModel):
     gives: ClassVar[frozenset[Capability]] = frozenset()
     threading: ClassVar[Threading] = Threading.INLINE
     sink: ClassVar[bool] = False
+    changes_pictures: ClassVar[bool] = False
+    """Whether it writes into (copies of) pictures; what a branch of a parallel writes is lost where they rejoin."""
     scalar: ClassVar[str | None] = None
     """The field that a bare value stands for: `jsonl: out.jsonl` is `jsonl: {path: out.jsonl}`."""
 

@@ -137,7 +137,7 @@ def _join(batches: Sequence[Batch]) -> Batch:
     ]
     overlays = tuple(overlay for batch in batches for overlay in batch.overlays)
     detected = tuple(flag for batch in batches for flag in batch.detected)
-    searched = tuple(own for batch in batches for own in batch.searched_by)
+    searched = tuple(own for batch in batches for own in batch.searched_by or (frozenset(),) * len(batch))
     return Batch(frames, Objects.concat(objects), overlays=overlays, detected=detected, searched_by=searched)
 
 

@@ -13,13 +13,13 @@ from sightline.media.time import format_time
 from sightline_plugins.draw import planes
 from sightline_plugins.draw.draw import Draw
 from sightline_plugins.draw.glyphs import TextMask, Typesetter
+from sightline_plugins.draw.hiding import MOST_CELLS, hide
 from sightline_plugins.draw.inks import Inks, Kind
 from sightline_plugins.draw.layout import Rect, Style, above, centred, visible
 from sightline_plugins.draw.palette import BLACK, LINE, ZONE, Rgb, color_of, text_color
 from sightline_plugins.draw.trails import Point, Trails
 
 _ZONE_OPACITY = 0.22
-_PIXELATE_BLOCKS = 8
 _TRAIL_SPACING = 1 / 60
 
 
@@ -114,7 +114,7 @@ class Drawing(Operator):
     def _pixelate(self, sheet: Sheet, objects: Objects, rects: Sequence[Rect]) -> None:
         if self._options.pixelate:
             for row in np.flatnonzero(objects.has_label(self._options.pixelate)).tolist():
-                planes.pixelate(sheet.layers, rects[row], blocks=_PIXELATE_BLOCKS)
+                hide(sheet.layers, rects[row], method="pixelate", cells=MOST_CELLS, ink=sheet.inks.ink(BLACK))
 
     def _write_labels(self, sheet: Sheet, objects: Objects, rects: Sequence[Rect], colors: Sequence[Rgb]) -> None:
         for line, rect, color in zip(self._lines(objects), rects, colors, strict=True):

@@ -7,7 +7,6 @@ outside the picture. `layers_of` gives the planes; the surface must be writable.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -139,19 +138,6 @@ def text(layers: Sequence[Layer], mask: TextMask, *, left: int, top: int, tables
         across, down = max(-left, 0) >> layer.right, max(-top, 0) >> layer.down
         coverage = mask.at(layer.right, layer.down)[down : down + window.shape[0], across : across + window.shape[1]]
         window[...] = cv2.LUT(coverage, table) if table.ndim == 1 else np.take(table, coverage, axis=0, mode="clip")
-
-
-def pixelate(layers: Sequence[Layer], rect: Rect, *, blocks: int) -> None:
-    """Make a rectangle unrecognisable: `blocks` squares along its longer side, each in its mean colour."""
-    block = max(2, math.ceil(max(rect[2] - rect[0], rect[3] - rect[1]) / blocks))
-    for layer in layers:
-        window = layer.window(rect)
-        height, width = window.shape[:2]
-        if window.size == 0:
-            continue
-        cells_wh = (max(1, (width << layer.right) // block), max(1, (height << layer.down) // block))
-        small = cv2.resize(window, cells_wh, interpolation=cv2.INTER_AREA)
-        window[...] = cv2.resize(small, (width, height), interpolation=cv2.INTER_NEAREST).reshape(window.shape)
 
 
 def _fixed_point(points: Points) -> npt.NDArray[np.int32]:

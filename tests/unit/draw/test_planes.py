@@ -196,18 +196,3 @@ def test_text_stands_on_a_filled_background(pixel_format: PixelFormat) -> None:
     rgb = rgb_from_surface(surface).astype(int)
     assert np.abs(rgb[0, 0] - RED).max() <= 2
     assert rgb.sum(axis=2).max() >= 3 * 250
-
-
-@pytest.mark.parametrize("pixel_format", FORMATS)
-def test_pixelated_objects_keep_only_a_few_colors(pixel_format: PixelFormat) -> None:
-    random = np.random.default_rng(0)
-    surface = Surface.allocate(pixel_format, size_wh=(64, 48))
-    for plane in surface.planes:
-        plane[:] = random.integers(0, 256, plane.shape)
-    before = surface.planes[0].copy()
-    planes.pixelate(planes.layers_of(surface), (8, 8, 40, 40), blocks=4)
-
-    hidden = surface.planes[0][8:40, 8:40].reshape(32 * 32, -1)
-    assert len(np.unique(hidden, axis=0)) <= 16
-    before[8:40, 8:40] = surface.planes[0][8:40, 8:40]
-    np.testing.assert_array_equal(before, surface.planes[0])
