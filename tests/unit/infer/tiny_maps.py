@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.unit.infer.tiny import save
@@ -104,3 +105,47 @@ def painted(
     for (left, top, right, bottom), color in blocks:
         rgb[top:bottom, left:right] = color
     return rgb
+
+
+def write_instances(path: Path, *, values: npt.NDArray[np.float32], prototypes: npt.NDArray[np.float32]) -> Path:
+    """A YOLOv8 segmentation model that always gives these: (1, 4 + classes + masks, 84) and (1, masks, 16, 16).
+
+    Its input is 64 x 64. Where a pixel is as bright as can be, no prototype is a number.
+    """
+    nodes = [
+        helper.make_node("ReduceMax", ["images"], ["brightest"], axes=[1, 2, 3], keepdims=1),
+        helper.make_node("Sub", ["one", "brightest"], ["darkness"]),
+        helper.make_node("Div", ["darkness", "darkness"], ["unit"]),
+        helper.make_node("Identity", ["values"], ["output0"]),
+        helper.make_node("Mul", ["prototypes", "unit"], ["output1"]),
+    ]
+    constants = {"values": values, "prototypes": prototypes, "one": np.ones((1, 1, 1, 1), np.float32)}
+    return _save_constant(path, nodes, constants, {"output0": list(values.shape), "output1": list(prototypes.shape)})
+
+
+def write_posed_boxes(path: Path, *, values: npt.NDArray[np.float32]) -> Path:
+    """A YOLOv8 pose model that always gives these: (1, 4 + 1 + keypoints * 3, 84). Its input is 64 x 64."""
+    nodes = [
+        helper.make_node("ReduceMean", ["images"], ["brightness"], axes=[1, 2], keepdims=0),
+        helper.make_node("ReduceMean", ["brightness"], ["mean"], axes=[1], keepdims=1),
+        helper.make_node("Mul", ["mean", "zero"], ["nothing"]),
+        helper.make_node("Add", ["values", "nothing"], ["output0"]),
+    ]
+    constants = {"values": values, "zero": np.zeros(1, np.float32)}
+    return _save_constant(path, nodes, constants, {"output0": list(values.shape)})
+
+
+def _save_constant(
+    path: Path,
+    nodes: list[onnx.NodeProto],
+    constants: dict[str, npt.NDArray[np.float32]],
+    outputs: dict[str, list[int]],
+) -> Path:
+    graph = helper.make_graph(
+        nodes,
+        "constant",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, 64, 64])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    return save(graph, path)

@@ -69,6 +69,8 @@ class BoxTask(FindingTask):
         on = batch.objects.xyxy[subject.object] if subject.object >= 0 else None
         if not len(raw):
             return Found(raw, on) if all_finite(outputs) else None
+        if self._masks and raw.prototypes is not None and not all_finite([raw.prototypes]):
+            return None
         kept = thinned(self._above_limits(self._finite(raw)), rules.nms, least=rules.confidence)
         if rules.nms.method == "soft":
             kept = self._above_limits(kept)
