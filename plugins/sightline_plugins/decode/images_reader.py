@@ -13,8 +13,7 @@ from sightline.graph import SourceReader
 from sightline.media import Frame, Stream, Surface
 from sightline_plugins.decode.failures import unreadable
 from sightline_plugins.decode.orientation import Orientation
-from sightline_plugins.decode.pictures import decode_picture, largest_file, picture_orientation
-from sightline_plugins.decode.surfaces import FrameSurfaces
+from sightline_plugins.decode.pictures import largest_file, picture_surface
 from sightline_plugins.decode.timestamps import RateLimit
 from sightline_plugins.sources.kinds import PICTURE_SUFFIXES, glob_of, is_glob
 
@@ -70,15 +69,11 @@ class ImagesReader(SourceReader):
     def _surface(self, path: Path) -> Surface | None:
         try:
             data = _read(path, limit=largest_file(self._folder.max_pixels))
-            picture = decode_picture(data, max_pixels=self._folder.max_pixels)
+            return picture_surface(data, max_pixels=self._folder.max_pixels, orientation=self._folder.orientation)
         except (OSError, ValueError) as error:
             self.damaged_packets += 1
             self._trouble = getattr(error, "strerror", None) or str(error)
             return None
-        orientation = self._folder.orientation
-        if orientation is None:
-            orientation = picture_orientation(data, picture)
-        return FrameSurfaces(orientation=orientation).surface(picture)
 
     def _unreadable(self, cause: str) -> StreamUnreadable:
         return unreadable(cause, stream=self._stream.name, uri=self._folder.uri)

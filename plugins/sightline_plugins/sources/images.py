@@ -18,8 +18,8 @@ class Images(SourceElement):
 
     `uri` is a folder, a glob (`frames/*.jpg`), a numbered name (`frames/%06d.jpg`) or one picture, which makes a
     stream of one frame. Sizes may differ. A picture that can not be read is left out, counted as damaged and
-    reported; the others keep their times. JPEG pictures stay in YUV (BT.601, full range); alpha is dropped, 16 bits
-    become 8, EXIF orientation is applied.
+    reported; the others keep their times. JPEG pictures have the very pixels that OpenCV reads, so that a model finds
+    what it finds in a notebook; alpha is dropped, 16 bits become 8, EXIF orientation is applied.
 
     ```yaml
     sources:
