@@ -8,10 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from sightline.errors import ConfigurationError
+from sightline.errors import ConfigurationError, MissingExtra
 from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
 from sightline.graph.fields import Fraction, InputPath
 from sightline.media.time import Duration
+from sightline_plugins.infer.engines.address import ModelSource
 from sightline_plugins.infer.model.values import Levels, Means, PixelCount, Scales
 
 
@@ -68,8 +69,8 @@ class ModelElement(Element):
     task: ClassVar[str]
     """What its model cards say as `task`, and the heads that fit."""
 
-    model: InputPath
-    """The ONNX file."""
+    model: ModelSource
+    """The ONNX file, or a model that Triton serves: grpc://HOST:PORT/NAME or http://HOST:PORT/NAME."""
     head: str | None = None
     """How the outputs are read (`sightline elements` lists the heads); told from the outputs when not given."""
     head_options: Mapping[str, Any] = {}
@@ -100,8 +101,9 @@ class ModelElement(Element):
     """Each level is divided by this (255 gives 0..1): one value, or one a channel."""
     pad: Levels | None = None
     """Level of the padding, 0 to 255: one value, or one a channel."""
-    engine: Literal["auto", "openvino", "onnxruntime"] = "auto"
-    """What computes; `auto` is OpenVINO where it is installed, else ONNX Runtime."""
+    engine: Literal["auto", "openvino", "onnxruntime", "triton"] = "auto"
+    """What computes; `auto` is Triton for models that it serves, else OpenVINO where it is installed, else ONNX
+    Runtime."""
     every: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Run on every n-th frame of each stream, from its first."""
     regions: Regions | Mapping[str, Regions] | None = None
@@ -135,11 +137,13 @@ class ModelElement(Element):
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Engine, regions, and options that contradict each other; subclasses add the model."""
-        from sightline_plugins.infer.engines.opening import choose
+        from sightline_plugins.infer.engines.opening import check_engine
 
         problems = []
         try:
-            choose(self.engine)
+            check_engine(self.engine, self.model)
+        except MissingExtra:
+            pass  # told by whoever reads the model's facts
         except ConfigurationError as error:
             problems.append(Problem(str(error), ("engine",)))
         if self.on is not None and self.regions is not None:

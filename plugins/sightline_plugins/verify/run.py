@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sightline.errors import ModelError
 from sightline.media.boxes import clip
 from sightline_plugins.evaluate.table import Annotations
 from sightline_plugins.infer.engines.protocol import open_engine
@@ -41,6 +42,8 @@ def compare(
     element: ModelElement, plan: ModelPlan, pictures: Iterable[Pair], *, boxes: BoxSettings | None
 ) -> Comparison:
     """Compare both ways on pictures. `boxes` is for models that find boxes. Raises ModelError."""
+    if isinstance(element.model, str):
+        raise ModelError(f"model {element.model!r}: is served elsewhere; verify needs the file")
     plain = PlainModel(element.model, plan)
     engine = open_engine(element.model, engine=element.engine, image=plan.preprocessing.image_form())
     preprocessor = Preprocessor(plan.preprocessing)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import importlib.util
 import re
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -22,8 +21,9 @@ from onnxruntime.capi import onnxruntime_pybind11_state as native
 
 from sightline.errors import DeviceUnavailable, ModelError
 from sightline_plugins.infer.engines.library import About
-from sightline_plugins.infer.engines.protocol import Array, Engine, Pending, TensorSpec
-from sightline_plugins.infer.engines.requests import QUEUED, Underway, Work, check_inputs, numpy_type
+from sightline_plugins.infer.engines.pooled import PooledEngine
+from sightline_plugins.infer.engines.protocol import Array, Engine, TensorSpec
+from sightline_plugins.infer.engines.requests import numpy_type
 
 FATAL_ONLY = 4
 ON_CPU = "CPUExecutionProvider"
@@ -82,7 +82,17 @@ class OnnxRuntime:
 
     def open(self, compiled: ort.InferenceSession, *, about: About) -> Engine:
         """See `Library.open`."""
-        return OnnxRuntimeEngine(compiled, about=about, concurrency=self._concurrency)
+        inputs = tuple(_spec(port, about.label) for port in compiled.get_inputs())
+        outputs = tuple(_spec(port, about.label) for port in compiled.get_outputs())
+        return PooledEngine(
+            self.name,
+            run=partial(_run, compiled, about.inputs, about.label),
+            release=_nothing,
+            inputs=inputs,
+            outputs=outputs,
+            about=about,
+            concurrency=self._concurrency,
+        )
 
     def compute(self, model: onnx.ModelProto, feeds: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
         """See `Library.compute`."""
@@ -129,64 +139,24 @@ def providers_for(device: str) -> list[Provider]:
     return [*([(ON_TENSORRT, options)] if installed else []), (ON_CUDA, options), ON_CPU]
 
 
-class OnnxRuntimeEngine:
-    """An ONNX Runtime session, called without the GIL by a pool of worker threads of its own.
+def _nothing() -> None:
+    """The session goes with the engine."""
 
-    Each call computes in the thread that calls.
-    """
 
-    name = "onnxruntime"
+def _run(
+    session: ort.InferenceSession, names: Sequence[str], label: str, inputs: tuple[Array, ...]
+) -> tuple[Array, ...]:
+    try:
+        return tuple(session.run(None, dict(zip(names, inputs, strict=True))))
+    except FAILURES as error:
+        raise ModelError(f"{label}: ONNX Runtime failed: {_reason(error)}") from error
 
-    def __init__(self, session: ort.InferenceSession, *, about: About, concurrency: int) -> None:
-        self._label = about.label
-        self.metadata = about.metadata
-        self.report = about.report
-        self.concurrency = concurrency
-        self._session = session
-        self.inputs = tuple(self._spec(port) for port in session.get_inputs())
-        self.outputs = tuple(self._spec(port) for port in self._session.get_outputs())
-        self._names = [spec.name for spec in self.inputs]
-        self._workers = ThreadPoolExecutor(concurrency, thread_name_prefix="onnxruntime")
-        self._underway = Underway()
-        self._lock = threading.Lock()
-        self._closed = False
 
-    def submit(self, inputs: Sequence[Array]) -> Pending:
-        """See `Engine.submit`."""
-        check_inputs(inputs, self.inputs, label=self._label)
-        with self._lock:
-            if self._closed:
-                raise ModelError(f"{self._label}: the engine is closed")
-            while len(self._underway) >= self.concurrency + QUEUED:
-                self._underway.finish_oldest()
-            work = Work(self._workers.submit(self._run, tuple(inputs)).result)
-            self._underway.add(work)
-        return work
-
-    def close(self) -> None:
-        """See `Engine.close`."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._underway.finish_all()
-            self._workers.shutdown(wait=True)
-            del self._session
-
-    def _run(self, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
-        try:
-            outputs = self._session.run(None, dict(zip(self._names, inputs, strict=True)))
-        except FAILURES as error:
-            raise ModelError(f"{self._label}: ONNX Runtime failed: {_reason(error)}") from error
-        return tuple(outputs)
-
-    def _spec(self, port: ort.NodeArg) -> TensorSpec:
-        kind = port.type.removeprefix("tensor(").removesuffix(")")
-        dtype = numpy_type(
-            {"float": "float32", "double": "float64"}.get(kind, kind), tensor=port.name, label=self._label
-        )
-        shape = tuple(size if isinstance(size, int) else None for size in port.shape)
-        return TensorSpec(name=port.name, shape=shape, dtype=dtype)
+def _spec(port: ort.NodeArg, label: str) -> TensorSpec:
+    kind = port.type.removeprefix("tensor(").removesuffix(")")
+    dtype = numpy_type({"float": "float32", "double": "float64"}.get(kind, kind), tensor=port.name, label=label)
+    shape = tuple(size if isinstance(size, int) else None for size in port.shape)
+    return TensorSpec(name=port.name, shape=shape, dtype=dtype)
 
 
 def _reason(error: Exception) -> str:

@@ -13,7 +13,8 @@ from typing import Any, Literal, get_args
 
 import onnx
 
-from sightline.errors import ConfigurationError, DeviceUnavailable, ModelError
+from sightline.errors import ConfigurationError, DeviceUnavailable, MissingExtra, ModelError
+from sightline_plugins.infer.engines.address import Address, address_of
 from sightline_plugins.infer.engines.cache import Entry, ModelCache, cache_folder
 from sightline_plugins.infer.engines.fixed_batch import FixedBatchEngine
 from sightline_plugins.infer.engines.library import About, Library
@@ -64,7 +65,13 @@ def open_here(
     warn: Callable[[str], None],
 ) -> Engine:
     """See `open_engine`."""
-    library = _library(engine, device=device, concurrency=concurrency or available_cores())
+    cores = concurrency or available_cores()
+    address = check_engine(engine, model)
+    if address is not None:
+        from sightline_plugins.infer.engines.triton import open_served
+
+        return open_served(address, image=image, concurrency=cores)
+    library = _library(engine, device=device, concurrency=cores)
     parsed, label = read_model(model)
     about = _about(parsed, label=label)
     key = {
@@ -130,8 +137,25 @@ def prepare(
         raise ModelError(f"{label}: {error}") from error
 
 
+def check_engine(engine: EngineName, model: str | Path | bytes) -> Address | None:
+    """The address of a served model, None for a file. Raises ConfigurationError where the engine suits not or lacks."""
+    try:
+        address = address_of(model)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+    if address is None:
+        choose(engine)
+    elif engine not in ("auto", "triton"):
+        raise ConfigurationError(f"engine {engine} computes here, but the model is served: leave engine out")
+    elif importlib.util.find_spec("tritonclient") is None:
+        raise MissingExtra("tritonclient", extra="triton", purpose=f"the model {address}")
+    return address
+
+
 def choose(engine: EngineName) -> Installed:
-    """The engine to use; `ConfigurationError` names what to install or to write."""
+    """The engine to use for a file; `ConfigurationError` names what to install or to write."""
+    if engine == "triton":
+        raise ConfigurationError("engine triton needs a served model: model: grpc://HOST:PORT/NAME")
     if engine not in get_args(EngineName):
         raise ConfigurationError(f"there is no engine {engine!r}; choose one of {', '.join(get_args(EngineName))}")
     wanted = PREFERENCE if engine == "auto" else (engine,)

@@ -26,7 +26,7 @@ from sightline.errors import ModelError
 __all__ = ["Array", "Engine", "EngineName", "ImageForm", "ModelError", "Pending", "TensorSpec", "open_engine"]
 
 Array: TypeAlias = npt.NDArray[Any]
-EngineName: TypeAlias = Literal["auto", "openvino", "onnxruntime"]
+EngineName: TypeAlias = Literal["auto", "openvino", "onnxruntime", "triton"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """``openvino`` or ``onnxruntime``."""
+        """``openvino``, ``onnxruntime`` or ``triton``."""
         ...
 
     @property
@@ -140,8 +140,9 @@ def open_engine(
 ) -> Engine:
     """Loads an ONNX model, from the cache of compiled models where it is there (`cache.py`).
 
-    ``model`` is a path, or the bytes of an ONNX file. ``engine="auto"`` takes OpenVINO when it is installed, else
-    ONNX Runtime. ``image`` says in which form pictures are handed over (``None``: as the model was exported).
+    ``model`` is a path, or the bytes of an ONNX file; or ``grpc://HOST:PORT/NAME`` or ``http://HOST:PORT/NAME``, a
+    model that Triton serves. ``engine="auto"`` takes Triton for these, else OpenVINO when it is installed, else ONNX
+    Runtime. ``image`` says in which form pictures are handed over (``None``: as the model was exported).
     ``concurrency`` is how many pictures are computed at once (default: the cores this process may use).
     ``optimize=False`` leaves the graph as it is, apart from ``image``. Dynamic batch dimensions
     become 1; so does a fixed batch where ``image`` is given and the graph allows it, else pictures share calls

@@ -103,8 +103,13 @@ def card_path(model: Path) -> Path:
     return model.with_suffix(".yaml")
 
 
-def read_card(model: Path) -> ModelCard:
-    """The card beside a model; an empty one when there is none. Raises ModelError naming file and key."""
+def read_card(model: Path | str) -> ModelCard:
+    """The card beside a model; an empty one when there is none, and for the address of a served model.
+
+    Raises ModelError naming file and key.
+    """
+    if isinstance(model, str):
+        return ModelCard()
     path = card_path(model)
     if not path.exists():
         return ModelCard()

@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 import onnx
 
-from sightline.errors import ModelError
+from sightline.errors import MissingExtra, ModelError
+from sightline_plugins.infer.engines.address import Address, address_of
 from sightline_plugins.infer.engines.model_file import read_model
 from sightline_plugins.infer.engines.protocol import TensorSpec
 
@@ -54,8 +55,14 @@ class ModelInputs:
     extras: Mapping[int, Extra]
 
 
-def read_facts(path: Path) -> ModelFacts:
-    """The facts of an ONNX file. Raises ModelError when it is missing, damaged or no ONNX file."""
+def read_facts(path: Path | str) -> ModelFacts:
+    """The facts of an ONNX file, or of a served model, whose server is asked.
+
+    Raises ModelError when it is missing, damaged or no ONNX file, and when no server answers.
+    """
+    address = address_of(path)
+    if address is not None:
+        return _served_facts(address)
     model, label = read_model(path)
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = _specs((entry for entry in model.graph.input if entry.name not in constants), label)
@@ -65,6 +72,22 @@ def read_facts(path: Path) -> ModelFacts:
         outputs=_one_row(_specs(model.graph.output, label), rows=rows, label=label),
         metadata={entry.key: entry.value for entry in model.metadata_props},
         endings=_endings(model.graph),
+    )
+
+
+def _served_facts(address: Address) -> ModelFacts:
+    try:
+        from sightline_plugins.infer.engines.triton import describe
+    except ModuleNotFoundError as error:
+        missing = MissingExtra("tritonclient", extra="triton", purpose="a served model")
+        raise ModelError(f"model {str(address)!r}: {missing}") from error
+    label = f"model {str(address)!r}"
+    inputs, outputs = describe(address)
+    rows = next((spec.shape[0] for spec in inputs if _channels_axis(spec) is not None), None) or 1
+    return ModelFacts(
+        inputs=_one_row(inputs, rows=rows, label=label),
+        outputs=_one_row(outputs, rows=rows, label=label),
+        metadata={},
     )
 
 
