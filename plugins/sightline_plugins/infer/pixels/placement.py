@@ -98,8 +98,9 @@ def place(
     `height`     as high as the input, as wide as its own shape asks but no wider than the input; padding at the right
     `native`     as it is; the input is as large as the region, rounded up to a `multiple` (`size_wh` is not looked at)
 
-    A letterbox is rounded to whole pixels; when centred, an odd rest goes to the right and the bottom, as the
-    training code of the YOLO family does. The width of `height` is rounded up, as PaddleOCR does.
+    A letterbox is rounded to whole pixels; when centred, to the nearest, and an odd rest goes to the right and the
+    bottom, as the training code of the YOLO family does; at the top left downwards, as YOLOX and SCRFD do. The width of
+    `height` is rounded up, as PaddleOCR does.
     """
     left, top, right, bottom = region_xyxy
     wide, high = right - left, bottom - top
@@ -119,10 +120,11 @@ def place(
         width = min(max(ceil(wide * size_wh[1] / high - _ROUNDING), 1), size_wh[0])
         return Placement(region_xyxy, (0, 0, width, size_wh[1]), size_wh)
     factor = min(size_wh[0] / wide, size_wh[1] / high)
+    if align == "top_left":
+        width, height = (max(int(side * factor + _ROUNDING), 1) for side in (wide, high))
+        return Placement(region_xyxy, (0, 0, width, height), size_wh)
     width = min(max(round(wide * factor), 1), size_wh[0])
     height = min(max(round(high * factor), 1), size_wh[1])
-    if align == "top_left":
-        return Placement(region_xyxy, (0, 0, width, height), size_wh)
     return Placement(region_xyxy, ((size_wh[0] - width) // 2, (size_wh[1] - height) // 2, width, height), size_wh)
 
 

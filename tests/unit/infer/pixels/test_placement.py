@@ -13,6 +13,19 @@ def test_a_letterbox_keeps_the_shape(align: Align, inner_xywh: tuple[int, int, i
     assert placement.inner_xywh == inner_xywh
 
 
+@pytest.mark.parametrize(("align", "rows"), [("center", 277), ("top_left", 276)])
+def test_a_letterbox_is_rounded_as_its_families_do(align: Align, rows: int) -> None:
+    placement = place((0, 0, 640, 426), size_wh=(416, 416), fit="letterbox", align=align)
+
+    assert placement.inner_xywh[2:] == (416, rows)
+
+
+def test_the_side_that_fits_is_filled_whatever_the_division_leaves() -> None:
+    placement = place((0, 0, 360, 90), size_wh=(416, 416), fit="letterbox", align="top_left")
+
+    assert placement.inner_xywh == (0, 0, 416, 104)
+
+
 def test_a_stretched_picture_fills_the_input() -> None:
     placement = place((0, 0, 768, 432), size_wh=(352, 352), fit="stretch", align="center")
 
