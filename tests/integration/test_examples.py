@@ -53,6 +53,16 @@ def test_a_function_of_ones_own_keeps_the_large_objects() -> None:
     assert {int(line.split()[1]) for line in lines} <= set(range(2, 9))
 
 
+def test_heads_of_ones_own_find_vehicles_and_say_their_colour() -> None:
+    if not (REPOSITORY / "models" / "street.onnx").exists():
+        missing("no model of the sample world")
+
+    lines = [line.split() for line in run("own_head.py")]
+
+    assert {label for _, label, _ in lines} >= {"car", "truck", "person"}
+    assert all((colour == "-") == (label in ("person", "bicycle")) for _, label, colour in lines)
+
+
 def test_two_pipelines_run_in_one_event_loop() -> None:
     assert run("async_frames.py") == ["left 40 frames, right 60 frames"]
 

@@ -40,7 +40,6 @@ class Pose(BoxElement):
     ```yaml
     pose:
       model: models/joints.onnx
-      head: heatmap
       on: person
       refresh: 0s
     ```

@@ -40,7 +40,7 @@ class Segment(BoxElement):
     segment:
       model: models/parts.onnx
       head: class_map
-      labels: [background, person, car]
+      labels: [background, person, car, road]
       classes: [person]
       min_area: 0.001
     ```

@@ -23,6 +23,16 @@ PAGES = (
 FRAMES = 30
 LABELS = ("person", "bicycle", "car", "van", "truck", "bus")
 SIDE, CELLS = 64, 84
+SHAPES: dict[str, tuple[tuple[int, int], dict[str, list[int | str]]]] = {
+    "parts": ((64, 64), {"map": [1, 4, 64, 64]}),
+    "joints": ((192, 256), {"simcc_x": [1, 17, 384], "simcc_y": [1, 17, 512]}),
+    "hands": ((256, 256), {"maps": [1, 6, 64, 64]}),
+    "osnet": ((128, 256), {"vector": [1, 512]}),
+    "plates": ((96, 32), {"text": [1, 24, 7]}),
+    "vehicle": ((64, 64), {"kind": [1, 4]}),
+    "depth": ((256, 256), {"depth": [1, 1, 256, 256]}),
+}
+"""Models that pages name: the size of the input, and the outputs."""
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -64,6 +74,9 @@ def lay_out(folder: Path) -> Path:
     _write_blind_detector(models / "street.onnx").with_suffix(".yaml").write_text(
         "head: yolov8\nlabels: [person, bicycle, car, van, truck, bus]\n"
     )
+    for name, (size_wh, outputs) in SHAPES.items():
+        inputs: dict[str, list[int | str]] = {"in": [1, 3, size_wh[1], size_wh[0]]}
+        tiny.write_shapes(models / f"{name}.onnx", inputs=inputs, outputs=outputs)
     tiny.write_shapes(folder / "FastestDet.onnx", inputs={"in": [1, 3, 352, 352]}, outputs={"map": [1, 85, 22, 22]})
     (folder / "coco80.names").write_text("".join(f"class {number}\n" for number in range(80)))
     return folder

@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 
 from sightline.config import load_description
 from sightline.config.overrides import TOP_LEVEL
+from sightline.graph import Registry
 from sightline_plugins.infer.model.card import ModelCard
 from tests.conftest import REPOSITORY
 from tests.unit.docs.blocks import PAGES, Block, blocks, lay_out
@@ -46,8 +47,9 @@ def whole(block: Block) -> str | None:
     if isinstance(found, list):
         return written({"sources": STREAMS, "pipeline": [TRACKS, *found]})
     assert isinstance(found, dict), f"{block} is neither a mapping nor a list"
-    if "detect" in found:
-        return written({"sources": STREAMS, "pipeline": [found]})
+    if len(found) == 1 and set(found) <= set(Registry().element_names):
+        before = [] if "detect" in found else [{"replay": {**TRACKS["replay"], "id": "detect-1"}}]
+        return written({"sources": STREAMS, "pipeline": [*before, found]})
     if not set(found) <= set(TOP_LEVEL):
         return None
     return block.text if {"sources", "pipeline"} <= set(found) else written({"pipeline": ["draw"], **found})
