@@ -19,6 +19,9 @@ Floats = npt.NDArray[np.float32]
 Value = str | float | tuple[str, ...]
 Values = dict[str, Value]
 
+_LEAST = 0.1
+"""Confidence below which doubtful objects weigh the same, so that a vote is never nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -49,14 +52,14 @@ class LabelRules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Votes:
-    """Probabilities of each choice's classes, summed over `looks` looks at the same thing."""
+    """Probabilities of each choice's classes, summed over the looks at the same thing, each times its weight."""
 
     sums: tuple[npt.NDArray[np.float64], ...]
-    looks: int = 1
+    weight: float
 
     def means(self) -> tuple[npt.NDArray[np.float64], ...]:
         """The mean probability of each class."""
-        return tuple(values / self.looks for values in self.sums)
+        return tuple(values / self.weight for values in self.sums)
 
 
 class LabelTask(Task[Votes]):
@@ -64,7 +67,8 @@ class LabelTask(Task[Votes]):
 
     The mean is taken of the probabilities themselves and not of their logarithms: looks at the same thing are no
     independent witnesses, and in a product one blurred look that is sure of the wrong thing outvotes all others (the
-    sum rule; Kittler et al., "On combining classifiers", IEEE TPAMI 20 (3), 1998).
+    sum rule; Kittler et al., "On combining classifiers", IEEE TPAMI 20 (3), 1998). Each look weighs as much as the
+    square of the object's confidence then: boxes that are cut off or half hidden are doubtful, and say little.
     """
 
     def __init__(self, plan: ModelPlan, rules: LabelRules, *, element_id: str) -> None:
@@ -74,20 +78,20 @@ class LabelTask(Task[Votes]):
 
     def read(self, outputs: Sequence[Array], subject: Subject, batch: Batch) -> Votes | None:
         """See `Task.read`."""
-        del batch
         plan = self._plan
         assert plan.head is not None
         if not all(np.isfinite(output).all() for output in outputs):
             return None
         found: Scores = plan.head.decode(outputs, plan.reading(size_wh=subject.placement.size_wh))
-        return Votes(tuple(values.astype(np.float64) for values in found.values))
+        weight = _weight(batch.objects, subject.object)
+        return Votes(tuple(values.astype(np.float64) * weight for values in found.values), weight)
 
     def learn(self, slot: Slot[Votes], answer: Votes, subject: Subject, batch: Batch) -> Votes:
         """What all looks at the track say together."""
         known = slot.known
         if known is not None and self._rules.vote:
             sums = tuple(before + now for before, now in zip(known.sums, answer.sums, strict=True))
-            answer = Votes(sums, known.looks + answer.looks)
+            answer = Votes(sums, known.weight + answer.weight)
         return super().learn(slot, answer, subject, batch)
 
     def attach(self, batch: Batch, answered: Sequence[Answered[Votes]]) -> Batch:
@@ -143,6 +147,10 @@ class LabelTask(Task[Votes]):
     def _tags(self, choice: Choice, mean: npt.NDArray[np.float64]) -> Values:
         likely = np.flatnonzero(mean >= self._rules.confidence)
         return {choice.attribute: tuple(choice.label(number) for number in likely.tolist())}
+
+
+def _weight(objects: Objects, row: int) -> float:
+    return 1.0 if row < 0 else max(float(objects.confidence[row]), _LEAST) ** 2
 
 
 def with_attributes(objects: Objects, rows: Sequence[tuple[int, Values]]) -> Objects:
