@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sightline_plugins.infer.nms.greedy import Index
 from sightline_plugins.infer.nms.overlap import Floats, Overlap
 
-_SAME = 0.45
+_SAME = 0.35
 """Overlap above which boxes of two parts can be the same thing, where suppression itself allows more."""
 
 
@@ -24,7 +24,7 @@ def keep_across(
     """Which boxes (N,) stay when each thing is wanted once: boxes of one part are different things already.
 
     In `order`, each box that stays drops those of other parts and its class that overlap it by more than `limit`, and
-    besides, of each other part, the one that overlaps it most, if by more than 0.45. So two things that overlap much,
+    besides, of each other part, the one that overlaps it most, if by more than 0.35. So two things that overlap much,
     which a model without suppression tells apart, are still two when several parts have seen them.
     """
     kept = np.zeros(len(shapes), np.bool_)

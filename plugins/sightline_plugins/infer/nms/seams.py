@@ -2,9 +2,10 @@
 
 A box that ends at an inner edge of its part may be a piece of a larger thing. It is judged by what its part could see:
 it is dropped when another part has the complete thing and that, cut off where the piece's part ends, looks like the
-piece; pieces of two parts are one thing when they look alike where the parts overlap. So neighbours and small things in
-front of large ones stay apart, which measures on whole boxes (intersection over the smaller one, as in
-obss/sahi, `postprocess/combine.py`) would merge. Complete boxes of different parts are matched one to one.
+piece; pieces of two parts are one thing when they look alike where the parts overlap; and a piece that another part
+shows in whole without finding anything there is nothing. So neighbours and small things in front of large ones stay
+apart, which measures on whole boxes (intersection over the smaller one, as in obss/sahi, `postprocess/combine.py`)
+would merge. Complete boxes of different parts are matched one to one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from sightline_plugins.infer.nms.greedy import Index
 from sightline_plugins.infer.nms.options import NmsOptions
 from sightline_plugins.infer.nms.overlap import Floats, gaussians, oriented_overlap, upright_overlap
 
+_OUTWARD = np.array([-1.0, -1.0, 1.0, 1.0])
+"""The direction of each side of a box."""
 _MARGIN = 0.02
 """A box ends at an edge of its part when it is so near, as a share of the part's side."""
 _ALIKE = 0.45
@@ -30,6 +33,8 @@ _SURELY_ALIKE = 0.7
 """The same for boxes of different classes: of a piece, the class is often wrong."""
 _INSIDE = 0.8
 """The share of a piece inside a complete box of its class that makes it a part of that."""
+_AS_LARGE = 1.5
+"""A part shows things as large as another does when its longer side is not longer by more than this factor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +67,8 @@ def merge_parts(
     views = _Views.of(xyxy, part, regions, size_wh)
     classes = np.zeros_like(class_id) if options.agnostic else class_id
     pieces = [row for row in np.flatnonzero(views.cut).tolist() if not _is_explained(row, views, classes)]
-    things = [[row] for row in np.flatnonzero(~views.cut).tolist()] + _things(pieces, views, classes)
+    groups = [rows for rows in _things(pieces, views, classes) if len(rows) > 1 or not _is_denied(rows[0], views)]
+    things = [[row] for row in np.flatnonzero(~views.cut).tolist()] + groups
     rows = np.array([min(thing, key=lambda row: (-confidence[row], row)) for thing in things], np.intp)
     several = np.array([len(thing) > 1 for thing in things], np.bool_)
     boxes = _around(things, rows, xyxy)
@@ -104,24 +110,29 @@ class _Views:
     """What each box looks like from its part.
 
     `cut` (N,) says that it ends at an inner edge, `limits` (N, 4) is its part, a little larger across inner edges, and
-    `shown` (N, 4) the box: where it is cut it reaches to the limit, else it is as it was found.
+    `shown` (N, 4) the box: where it is cut it reaches to the limit, else it is as it was found (`boxes`). `clear`
+    (P, 4) is what each part shows away from its inner edges, and `sides` (P,) its longer side.
     """
 
     cut: npt.NDArray[np.bool_]
     limits: Floats
     shown: Floats
     part: Index
+    boxes: Boxes
+    clear: Floats
+    sides: Floats
 
     @classmethod
     def of(cls, xyxy: Boxes, part: Index, regions: Floats, size_wh: tuple[int, int]) -> _Views:
-        outward = np.array([-1.0, -1.0, 1.0, 1.0])
-        picture = np.array([0.0, 0.0, *size_wh])
-        inner = (regions - picture) * outward < 0
-        margins = np.tile((regions[:, 2:] - regions[:, :2]) * _MARGIN, 2)
-        near = (xyxy - (regions - margins * outward)[part]) * outward >= 0
-        sides_cut = near & inner[part]
-        limits = np.where(inner, regions + margins * outward, np.array([-np.inf, -np.inf, np.inf, np.inf]))[part]
-        return cls(sides_cut.any(axis=1), limits, np.where(sides_cut, limits, xyxy), part)
+        """The views of boxes (N, 4) that were found on parts (N,) of a picture of `size_wh`."""
+        inner = (regions - np.array([0.0, 0.0, *size_wh])) * _OUTWARD < 0
+        sides = regions[:, 2:] - regions[:, :2]
+        margins = np.tile(sides * _MARGIN, 2) * _OUTWARD
+        clear = np.where(inner, regions - margins, _OUTWARD * np.inf)
+        limits = np.where(inner, regions + margins, _OUTWARD * np.inf)[part]
+        sides_cut = (xyxy - clear[part]) * _OUTWARD >= 0
+        shown = np.where(sides_cut, limits, xyxy)
+        return cls(sides_cut.any(axis=1), limits, shown, part, xyxy, clear, sides.max(axis=1))
 
 
 def _is_explained(row: int, views: _Views, classes: npt.NDArray[np.int32]) -> bool:
@@ -133,6 +144,15 @@ def _is_explained(row: int, views: _Views, classes: npt.NDArray[np.int32]) -> bo
     same = classes[others] == classes[row]
     inside = _share_inside(piece, seen) >= _INSIDE
     return bool(((shared >= _SURELY_ALIKE) | (same & ((shared >= _ALIKE) | inside))).any())
+
+
+def _is_denied(row: int, views: _Views) -> bool:
+    """Whether another part saw all of a piece at least as large, and more of what it is cut from, and found nothing."""
+    own, box = views.part[row], views.boxes[row]
+    sees = (views.clear[:, :2] < box[:2]).all(axis=1) & (views.clear[:, 2:] > box[2:]).all(axis=1)
+    sees &= views.sides <= views.sides[own] * _AS_LARGE
+    sees[own] = False
+    return bool(sees.any())
 
 
 def _things(pieces: Sequence[int], views: _Views, classes: npt.NDArray[np.int32]) -> list[list[int]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from hypothesis import settings
 from hypothesis import strategies as st
 
 Box = tuple[float, float, float, float]
@@ -15,6 +16,8 @@ Turned = tuple[float, float, float, float, float]
 Row = tuple[Box, float, int]
 """Box, confidence, class."""
 Iou = Callable[[int, int], float]
+
+UNTIMED = settings(deadline=None, max_examples=80)
 
 COORDINATE = st.integers(0, 40)
 SIDE = st.integers(1, 30)
