@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,37 +10,25 @@ from sightline.graph import Operator
 from sightline.media import Batch, Frame, Objects, Overlay, Stream, Surface
 from sightline.media.time import format_time
 from sightline_plugins.draw import planes
-from sightline_plugins.draw.draw import Draw
-from sightline_plugins.draw.glyphs import TextMask, Typesetter
+from sightline_plugins.draw.captions import captions_of, write_captions
+from sightline_plugins.draw.figures import draw_boxes, draw_keypoints, draw_masks
+from sightline_plugins.draw.glyphs import Typesetter
 from sightline_plugins.draw.hiding import MOST_CELLS, hide
 from sightline_plugins.draw.inks import Inks, Kind
-from sightline_plugins.draw.layout import Rect, Style, above, centred, visible
-from sightline_plugins.draw.palette import BLACK, LINE, ZONE, Rgb, color_of, text_color
+from sightline_plugins.draw.layout import Rect, Style, centred
+from sightline_plugins.draw.options import DrawOptions
+from sightline_plugins.draw.palette import BLACK, LINE, ZONE, Rgb, color_of
+from sightline_plugins.draw.sheet import Sheet
 from sightline_plugins.draw.trails import Point, Trails
 
 _ZONE_OPACITY = 0.22
 _TRAIL_SPACING = 1 / 60
 
 
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """A picture that is being drawn on."""
-
-    layers: tuple[planes.Layer, ...]
-    size_wh: tuple[int, int]
-    inks: Inks
-    style: Style
-
-    def text(self, mask: TextMask, *, at: tuple[int, int], background: Rgb) -> None:
-        """Put text on a background of that colour."""
-        tables = self.inks.tables(background, text_color(background))
-        planes.text(self.layers, mask, left=at[0], top=at[1], tables=tables)
-
-
 class Drawing(Operator):
     """Draws on writable copies; keeps the trails of each stream."""
 
-    def __init__(self, options: Draw) -> None:
+    def __init__(self, options: DrawOptions) -> None:
         self._options = options
         self._trails: dict[Stream, Trails] = {}
         self._inks: dict[Kind, Inks] = {}
@@ -69,6 +56,8 @@ class Drawing(Operator):
         rects = planes.snap(objects.xyxy)
         colors = self._colors(objects)
         self._pixelate(sheet, objects, rects)
+        if self._options.masks:
+            draw_masks(sheet, objects, colors)
         for overlay in overlays:
             _draw_shape(sheet, overlay)
         color_of_track = dict(zip(objects.track_id.tolist(), colors, strict=True))
@@ -76,9 +65,10 @@ class Drawing(Operator):
             ink = sheet.inks.ink(color_of_track[track])
             planes.polyline(sheet.layers, np.array(points), ink, thickness=sheet.style.thickness)
         if self._options.boxes:
-            for rect, color in zip(rects, colors, strict=True):
-                planes.outline(sheet.layers, rect, sheet.inks.ink(color), thickness=sheet.style.thickness)
-        self._write_labels(sheet, objects, rects, colors)
+            draw_boxes(sheet, objects, rects, colors)
+        if self._options.keypoints:
+            draw_keypoints(sheet, objects, colors, confidence=self._options.keypoint_confidence)
+        write_captions(sheet, captions_of(objects, self._options), objects, rects, colors, self._typesetter)
         self._write_counts(sheet, overlays)
         self._write_clock(sheet, frame)
         return surface
@@ -115,20 +105,6 @@ class Drawing(Operator):
         if self._options.pixelate:
             for row in np.flatnonzero(objects.has_label(self._options.pixelate)).tolist():
                 hide(sheet.layers, rects[row], method="pixelate", cells=MOST_CELLS, ink=sheet.inks.ink(BLACK))
-
-    def _write_labels(self, sheet: Sheet, objects: Objects, rects: Sequence[Rect], colors: Sequence[Rgb]) -> None:
-        for line, rect, color in zip(self._lines(objects), rects, colors, strict=True):
-            if line and visible(rect, size_wh=sheet.size_wh):
-                mask = self._typesetter.mask(line, size=sheet.style.text_size)
-                place = above(rect, text_wh=(mask.width, mask.height), size_wh=sheet.size_wh)
-                sheet.text(mask, at=place, background=color)
-
-    def _lines(self, objects: Objects) -> list[str]:
-        nothing = [""] * len(objects)
-        names = objects.labels() if self._options.labels else nothing
-        ids = [f"#{i}" if i >= 0 else "" for i in objects.track_id.tolist()] if self._options.ids else nothing
-        sure = [f"{value:.2f}" for value in objects.confidence.tolist()] if self._options.confidence else nothing
-        return [" ".join(filter(None, words)) for words in zip(names, ids, sure, strict=True)]
 
     def _write_counts(self, sheet: Sheet, overlays: Sequence[Overlay]) -> None:
         for overlay in overlays:

@@ -14,6 +14,16 @@ class Style:
     thickness: int
     text_size: int
 
+    @property
+    def thin(self) -> int:
+        """Width of the lines of what was found on another object, and of the edges of masks."""
+        return max(1, self.thickness // 2)
+
+    @property
+    def small_text_size(self) -> int:
+        """Size of the text on what was found on another object."""
+        return max(min(9, self.text_size), round(self.text_size * 0.8))
+
     @classmethod
     def for_height(cls, height: int, *, thickness: int | None, text_size: int | None) -> Style:
         """Line width and text size that read well at this height, unless given: 2 and 12 at 360, 6 and 50 at 2160."""
@@ -37,6 +47,16 @@ def above(rect: Rect, *, text_wh: tuple[int, int], size_wh: tuple[int, int]) -> 
     width, height = text_wh
     y = top - height
     return _even(min(left, size_wh[0] - width)), max(0, y if y >= 0 else top)
+
+
+def below(rect: Rect, *, text_wh: tuple[int, int], size_wh: tuple[int, int]) -> tuple[int, int]:
+    """Left and top (even) of a text under a box; inside the box where there is no room below, and in the picture as far
+    as it fits.
+    """
+    left, _, _, bottom = rect
+    width, height = text_wh
+    y = bottom if bottom + height <= size_wh[1] else min(bottom, size_wh[1]) - height
+    return _even(min(left, size_wh[0] - width)), _even(y)
 
 
 def centred(point: tuple[float, float], *, text_wh: tuple[int, int], size_wh: tuple[int, int]) -> tuple[int, int]:

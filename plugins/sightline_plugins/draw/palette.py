@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TypeAlias
 
 Rgb: TypeAlias = tuple[int, int, int]
@@ -34,6 +35,7 @@ def color_of(number: int) -> Rgb:
     return PALETTE[number % len(PALETTE)]
 
 
+@cache
 def text_color(background: Rgb) -> Rgb:
     """Black or white, whichever stands out more (contrast ratio of WCAG 2.2, section 1.4.3)."""
     red, green, blue = (_linear(value / 255) for value in background)

@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.media import Surface
+from sightline.media.shapes import Mask
 from sightline_plugins.draw.glyphs import TextMask
 from sightline_plugins.draw.inks import Ink, Samples
 
 Rect: TypeAlias = tuple[int, int, int, int]
-Points: TypeAlias = npt.NDArray[np.floating[Any]]
+Points: TypeAlias = npt.NDArray[np.floating[Any]] | npt.NDArray[np.int32]
 
 _SUBPIXEL_BITS = 4
 _FARTHEST = 30_000.0
@@ -97,18 +98,38 @@ def _outline_inside(layers: Sequence[Layer], rect: Rect, ink: Ink, *, thickness:
 
 def polyline(layers: Sequence[Layer], points: Points, ink: Ink, *, thickness: int, closed: bool = False) -> None:
     """Draw a line through points (N, 2): anti-aliased in full planes, plain in subsampled ones."""
-    fixed = _fixed_point(points)
+    polylines(layers, [points], ink, thickness=thickness, closed=closed)
+
+
+def polylines(
+    layers: Sequence[Layer], lines: Sequence[Points], ink: Ink, *, thickness: int, closed: bool = False
+) -> None:
+    """Draw several lines, each through its points (N, 2); a line from a point to itself is a round dot."""
+    fixed = [_fixed_point(points) for points in lines]
     for index, layer in enumerate(layers):
         shrink = max(layer.right, layer.down)
         cv2.polylines(
             layer.plane,
-            [_in_plane(fixed, layer)],
+            [_in_plane(points, layer) for points in fixed],
             isClosed=closed,
             color=ink.scalar(index),
             thickness=(thickness >> shrink) + 1 if shrink else thickness,
             lineType=cv2.LINE_8 if shrink else cv2.LINE_AA,
             shift=_SUBPIXEL_BITS,
         )
+
+
+def tint(layers: Sequence[Layer], mask: Mask, ink: Ink, *, opacity: float) -> None:
+    """Colour the pixels of a mask, letting the picture shine through; chroma follows the first pixel of its block."""
+    height, width = mask.bits.shape
+    for index, layer in enumerate(layers):
+        across, down = 1 << layer.right, 1 << layer.down
+        left, top = -(-max(mask.left, 0) // across), -(-max(mask.top, 0) // down)
+        bits = mask.bits[top * down - mask.top : height : down, left * across - mask.left : width : across]
+        window = layer.plane[top : top + bits.shape[0], left : left + bits.shape[1]]
+        if window.size:
+            shown = np.ascontiguousarray(bits[: window.shape[0], : window.shape[1]]).view(np.uint8)
+            cv2.copyTo(cv2.LUT(window, _tint_table(ink.scalar(index), opacity)), shown, window)
 
 
 def polygon(layers: Sequence[Layer], points: Points, ink: Ink, *, opacity: float) -> None:
