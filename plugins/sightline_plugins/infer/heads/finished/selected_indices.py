@@ -59,8 +59,8 @@ def _tables(outputs: Sequence[Array]) -> tuple[Array, Array, Array]:
     """Indices (n, 3), boxes (boxes, 4) and scores (classes, boxes)."""
     indices = [output for output in outputs if output.dtype.kind in "iu" and output.shape[-1] == 3]
     boxes = [output for output in outputs if output.dtype.kind == "f" and output.ndim > 1 and output.shape[-1] == 4]
-    if len(boxes) == 2:
-        boxes = [output for output in boxes if output.shape[-2] != 4] or boxes[:1]
+    if len(boxes) == 2:  # four boxes, so that the scores have four columns, too
+        boxes = [output for output in boxes if output.shape[-2] == 4][:1]
     others = [output for output in outputs if all(output is not taken for taken in (*indices, *boxes))]
     if len(outputs) != 3 or not len(indices) == len(boxes) == len(others) == 1:
         raise ModelError(
