@@ -123,6 +123,14 @@ def test_the_demo_counts_exactly_what_crosses_the_lines(demo: Path, clip: str) -
 
 
 @pytest.mark.parametrize("clip", DEMO_CLIPS)
+def test_the_demo_counts_exactly_who_enters_and_leaves_the_zones(demo: Path, clip: str) -> None:
+    events = [event for line in read_lines(demo / f"out/demo/{clip}.jsonl") for event in line.get("events", [])]
+    entered = Counter(event["rule"] for event in events if event.get("direction") == "enter")
+
+    assert entered == truth(clip)["totals"]["zones"]
+
+
+@pytest.mark.parametrize("clip", DEMO_CLIPS)
 def test_the_demo_has_a_line_for_every_frame(demo: Path, clip: str) -> None:
     lines = read_lines(demo / f"out/demo/{clip}.jsonl")
 

@@ -14,7 +14,14 @@ from sightline.graph import Capability, Element, Operator, Site
 from sightline.media import Batch, Event, Objects, Overlay, Stream
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
-from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, inside_polygons, polygon_edges
+from sightline_plugins.rules.geometry import (
+    Floats,
+    Mask,
+    anchor_points,
+    distance_to_edges,
+    inside_polygons,
+    polygon_edges,
+)
 from sightline_plugins.rules.shapes import (
     Anchor,
     Point,
@@ -38,6 +45,9 @@ class Zone(BaseModel):
     """Labels of the objects that count; all when not given."""
     anchor: Anchor = "bottom"
     """The point of the box that has to be inside."""
+    margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
+    """How far outside an object has to be to have left, in fractions of the picture's height (or pixels). A box that
+    trembles on the edge then enters once, instead of coming and going."""
     dwell: Duration | None = None
     """Tell once when an object has stayed this long."""
     limit: Annotated[int, Field(ge=0)] | None = None
@@ -59,7 +69,8 @@ class Zone(BaseModel):
 class Zones(Element):
     """Say which tracked objects enter and leave parts of the picture, how many are inside, and how long they stay.
 
-    An object is inside when its anchor is. Entering and leaving are events `zone` with `direction` (`enter`, `leave`),
+    An object is inside when its anchor is; a `margin` keeps one that trembles on the edge from coming and going.
+    Entering and leaving are events `zone` with `direction` (`enter`, `leave`),
     `track_id` and, when it leaves, `dwell_seconds`. With `dwell`, an event `dwell` tells once that an object has stayed
     that long; with `limit`, an event `crowd` tells that a zone became `crowded` or `cleared`. The numbers inside and
     the visitors (different tracks that entered) are drawn by `draw`, and stand with the mean stay in the report.
@@ -121,6 +132,7 @@ class _StreamZones:
 
     size_wh: tuple[int, int]
     edges: Floats
+    margins: Floats
     points: tuple[tuple[tuple[float, float], ...], ...]
     keeper: StayKeeper
     drawn: tuple[tuple[int, int], ...] = ()
@@ -146,7 +158,7 @@ class ZoneRule(Operator):
         for stream, size_wh, rows in groups(batch):
             state = self._state(stream, size_wh)
             index = np.flatnonzero((batch.objects.track_id >= 0) & np.isin(batch.objects.frame, rows))
-            inside, counted = self._inside(batch.objects, index, edges=state.edges)
+            inside, counted = self._inside(batch.objects, index, state)
             frame, track_id = batch.objects.frame[index], batch.objects.track_id[index]
             bounds = np.searchsorted(frame, [[row, row + 1] for row in rows]).tolist()
             for row, (first, last) in zip(rows, bounds, strict=True):
@@ -178,11 +190,13 @@ class ZoneRule(Operator):
             for stream, figures in self._figures.items()
         }
 
-    def _inside(self, objects: Objects, index: npt.NDArray[np.intp], *, edges: Floats) -> tuple[Mask, Mask]:
-        """Masks (N, Z) of tracked objects: whose anchor is in the zone, and those of them of the zone's classes."""
+    def _inside(self, objects: Objects, index: npt.NDArray[np.intp], state: _StreamZones) -> tuple[Mask, Mask]:
+        """Masks (N, Z) of tracked objects: who stays in the zone if it was there, and who enters it if it was not."""
         points = anchor_points(objects.xyxy[index], fractions=self._fractions)
-        inside = inside_polygons(points, edges=edges)
-        counted = inside
+        inside = counted = inside_polygons(points, edges=state.edges)
+        if state.margins.any():
+            on_edge = distance_to_edges(points, edges=state.edges) < state.margins
+            inside = inside | on_edge
         for number, zone in enumerate(self._zones.values()):
             if zone.classes is not None:
                 counted = counted.copy() if counted is inside else counted
@@ -209,7 +223,9 @@ class ZoneRule(Operator):
         points = tuple(tuple((x, y) for x, y in polygon.tolist()) for polygon in corners)
         options = [zone.stay_options for zone in self._zones.values()]
         keeper = StayKeeper(options, figures, self._gone_ns) if state is None else state.keeper
-        state = self._streams[stream] = _StreamZones(size_wh, polygon_edges(corners), points, keeper)
+        height = 1 if self._pixels else size_wh[1]
+        margins = np.array([zone.margin * height for zone in self._zones.values()])
+        state = self._streams[stream] = _StreamZones(size_wh, polygon_edges(corners), margins, points, keeper)
         return state
 
     def _overlays(self, state: _StreamZones) -> tuple[Overlay, ...]:

@@ -90,6 +90,21 @@ def test_a_track_that_comes_back_is_the_same_visitor() -> None:
     )
 
 
+def test_a_margin_keeps_a_trembling_box_from_coming_and_going() -> None:
+    walk = path([OUT, IN, (21.0, 50.0), (19.0, 50.0), (21.0, 50.0), (19.0, 50.0), IN, OUT])
+    trembling = scene({7: walk}, frames=8)
+
+    plain = [data["direction"] for _, _, data in told(zones(), trembling)]
+    steady = [data["direction"] for _, _, data in told(zones(margin=0.05), trembling)]
+
+    assert plain == ["enter", "leave", "enter", "leave", "enter", "leave"]
+    assert steady == ["enter", "leave"]
+
+
+def test_who_walks_along_within_the_margin_outside_has_not_entered() -> None:
+    assert told(zones(margin=0.05), scene({7: path([OUT, (17.0, 50.0), OUT])}, frames=3)) == []
+
+
 def test_a_long_stay_is_told_once() -> None:
     walk = path([IN] * 8)
     assert [thing for thing in told(zones(dwell="300ms"), scene({3: walk}, frames=8)) if thing[1] == "dwell"] == [
