@@ -31,7 +31,7 @@ class Segment(BoxElement):
 
     The knobs and what they trade:
 
-    - `classes` brings only these classes to the picture's size, which is most of the cost in large pictures.
+    - `classes` makes objects of these only; the others still take part in which class wins a pixel.
     - `min_area` drops small patches of a semantic model; 0.001 of 1280 x 720 is 30 x 30 pixels. It counts all
       pixels of the class, not each patch by itself.
     - `every: 5` suffices for what hardly changes: a road, a floor. On other frames there are no such objects.

@@ -78,55 +78,66 @@ class ClassMapTask(FindingTask):
         map_hw = found.scores.shape[1], found.scores.shape[2]
         window = pixels_in(region_of(subject, size_wh).tolist())
         part = map_part(map_hw, placement, window)
-        scores = found.scores[:, part[1] : part[3], part[0] : part[2]]
-        class_id = np.arange(len(scores), dtype=np.int32) if found.class_id is None else found.class_id
-        background = self._rules.background
-        if len(scores) == 1 and found.class_id is None:
-            scores, class_id = self._against_the_rest(scores, probabilities=found.probabilities)
-            background = _REST
-        winners = scores.argmax(axis=0)
-        present = np.flatnonzero(np.bincount(winners.ravel(), minlength=len(scores)))
-        told = [row for row in present.tolist() if self._is_told(int(class_id[row]), background=background)]
+        scores, class_id, background = self._competing(found, part)
+        winners, highest = _highest(scores)
+        counts = np.bincount(winners.ravel(), minlength=len(scores))
+        present = np.flatnonzero(counts).tolist()
+        told = [row for row in present if self._is_told(int(class_id[row]), background=background)]
         if not told:
             return NOTHING
-        confidence = _confidences(scores, winners, probabilities=found.probabilities)
-        told = [row for row in told if confidence[row] >= rules.confidence]
-        maps = (sampled(scores[row], placement, window, part=part, map_hw=map_hw) for row in present.tolist())
-        won = present[_highest(maps)]
-        areas = [(_mask_of(won == row, window), float(confidence[row]), int(class_id[row])) for row in told]
+        sure = highest if found.probabilities else _shares(scores, highest)
+        sums = np.bincount(winners.ravel(), weights=sure.ravel(), minlength=len(scores))
+        confidence = np.clip(sums / np.maximum(counts, 1), 0, 1)
+        maps = (sampled(scores[row], placement, window, part=part, map_hw=map_hw) for row in present)
+        places, _ = _highest(maps)
+        areas = [
+            (_mask_of(places == present.index(row), window), float(confidence[row]), int(class_id[row]))
+            for row in told
+            if confidence[row] >= rules.confidence
+        ]
         least = max(rules.min_area * size_wh[0] * size_wh[1], 1)
         return _as_candidates([area for area in areas if area[0].area >= least])
+
+    def _competing(self, found: ClassMap, part: Window) -> tuple[Floats, npt.NDArray[np.int32], int | None]:
+        """The scores of a part of the map, the class of each row, and the class that is no object.
+
+        A map of one class is made one of two; its class is the second where there are two labels, else the only one.
+        """
+        scores = np.ascontiguousarray(found.scores[:, part[1] : part[3], part[0] : part[2]])
+        if found.class_id is not None:
+            return scores, found.class_id, self._rules.background
+        if len(scores) > 1:
+            return scores, np.arange(len(scores), dtype=np.int32), self._rules.background
+        rest = np.float32(1) - scores if found.probabilities else np.zeros_like(scores)
+        class_id = 1 if len(self._plan.labels) == 2 else 0
+        return np.concatenate([rest, scores]), np.array([_REST, class_id], np.int32), _REST
 
     def _is_told(self, class_id: int, *, background: int | None) -> bool:
         wanted = self._rules.wanted
         return class_id != background and (wanted is None or class_id in wanted)
 
-    def _against_the_rest(self, scores: Floats, *, probabilities: bool) -> tuple[Floats, npt.NDArray[np.int32]]:
-        """A map of one class as one of two: the second where there are two labels, else the only one."""
-        rest = np.float32(1) - scores if probabilities else np.zeros_like(scores)
-        class_id = 1 if len(self._plan.labels) == 2 else 0
-        return np.concatenate([rest, scores]), np.array([_REST, class_id], np.int32)
+
+def _shares(scores: Floats, highest: Floats) -> Floats:
+    """The softmax of the highest of the scores (C, h, w) at each place; a map at a time, which stays in the cache."""
+    total, one = np.zeros_like(highest), np.empty_like(highest)
+    for values in scores:
+        np.subtract(values, highest, out=one)
+        total += np.exp(one, out=one)
+    shares: Floats = np.reciprocal(total, out=total)
+    return shares
 
 
-def _confidences(scores: Floats, winners: Array, *, probabilities: bool) -> npt.NDArray[np.float64]:
-    """The mean probability of each class where it wins, (C,)."""
-    highest = scores.max(axis=0)
-    sure = highest if probabilities else 1 / np.exp(scores - highest).sum(axis=0)
-    counts = np.bincount(winners.ravel(), minlength=len(scores))
-    sums = np.bincount(winners.ravel(), weights=sure.ravel(), minlength=len(scores))
-    means: npt.NDArray[np.float64] = np.clip(sums / np.maximum(counts, 1), 0, 1)
-    return means
-
-
-def _highest(maps: Iterable[Floats]) -> npt.NDArray[np.uint16]:
-    """For each pixel, which of the maps is highest; of equal ones the first."""
+def _highest(maps: Iterable[Floats]) -> tuple[npt.NDArray[np.uint16], Floats]:
+    """For each place, which of the maps is highest (of equal ones the first), and how high."""
     maps = iter(maps)
-    best = next(maps)
+    best = next(maps).copy()
     number = np.zeros(best.shape, np.uint16)
+    better = np.empty(best.shape, np.bool_)
     for place, values in enumerate(maps, 1):
-        number[values > best] = place
+        np.greater(values, best, out=better)
+        np.copyto(number, place, where=better)
         np.maximum(best, values, out=best)
-    return number
+    return number, best
 
 
 def _mask_of(covered: npt.NDArray[np.bool_], window: Window) -> Mask:
