@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
+from sightline.cache import VARIABLE, cache_folder
 from sightline.cli.options import debug_option
 from sightline.cli.text import columns, output_width
 
@@ -52,7 +53,16 @@ def _system() -> Iterator[tuple[str, str]]:
     yield "system", platform.platform()
     yield "cores", f"{Device().cores} of {os.cpu_count()}"
     yield "memory", _memory()
+    yield "cache", _cache()
     yield "open files", f"at most {soft}{few}"
+
+
+def _cache() -> str:
+    folder = cache_folder()
+    if folder is None:
+        return f"off: compiled models are not kept ({VARIABLE})"
+    sizes = [path.stat().st_size for path in folder.rglob("*.*") if path.is_file()]
+    return f"{folder}: {sum(sizes) / 2**20:.1f} MiB in {len(sizes)} files"
 
 
 def _memory() -> str:

@@ -241,8 +241,28 @@ def test_doctor_says_what_is_there_and_ends_with_0(sightline: Sightline) -> None
     called = sightline("doctor")
 
     assert called.returncode == 0
-    for word in ("sightline", "python", "PyAV", "FFmpeg", "OpenVINO", "ONNX Runtime", "open files", "cpu", "cuda"):
+    for word in (
+        "sightline",
+        "python",
+        "PyAV",
+        "FFmpeg",
+        "OpenVINO",
+        "ONNX Runtime",
+        "cache",
+        "open files",
+        "cpu",
+        "cuda",
+    ):
         assert word in called.stdout
+
+
+def test_doctor_says_how_much_is_kept(sightline: Sightline, tmp_path: Path) -> None:
+    (tmp_path / "kept" / "models").mkdir(parents=True)
+    (tmp_path / "kept" / "models" / "a.model").write_bytes(bytes(3 << 20))
+
+    called = sightline("doctor", SIGHTLINE_CACHE=str(tmp_path / "kept"))
+
+    assert f"{tmp_path / 'kept'}: 3.0 MiB in 1 files" in " ".join(called.stdout.split())
 
 
 def test_bench_measures_and_leaves_no_outputs(sightline: Sightline, folder: Path) -> None:

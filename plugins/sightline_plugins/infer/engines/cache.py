@@ -1,9 +1,8 @@
 """Compiled models, kept between runs: the second start compiles nothing, and of processes that start at once one does.
 
-They lie in `models/` of the cache folder, `$SIGHTLINE_CACHE`, else `$XDG_CACHE_HOME/sightline`, else
-`~/.cache/sightline`; `SIGHTLINE_CACHE=off` keeps nothing. A file is named after everything that went into it, so none
-is ever out of date: one that nobody asks for any more goes when the folder is full. Files appear whole (written aside
-and renamed) and carry a checksum; a damaged one is compiled again, and that is told.
+They lie in `models/` of the cache folder (`sightline.cache`). A file is named after everything that went into it, so
+none is ever out of date: one that nobody asks for any more goes when the folder is full. Files appear whole (written
+aside and renamed) and carry a checksum; a damaged one is compiled again, and that is told.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sightline.cache import VARIABLE, cache_folder
 from sightline.errors import ModelError
 
-VARIABLE = "SIGHTLINE_CACHE"
 LIMIT_BYTES = 2 << 30
 """When more is kept, what was not used for longest goes."""
 ABANDONED_SECONDS = 3600
@@ -44,18 +43,10 @@ class Entry:
     notes: Mapping[str, Any]
 
 
-def cache_folder() -> Path | None:
-    """Where compiled models are kept; None when that is switched off, or there is no home folder."""
-    said = os.environ.get(VARIABLE, "")
-    if said.lower() == "off":
-        return None
-    if said:
-        return Path(said) / "models"
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "sightline" / "models"
-    except RuntimeError:
-        return None
+def models_folder() -> Path | None:
+    """Where compiled models are kept; None when nothing is."""
+    folder = cache_folder()
+    return None if folder is None else folder / "models"
 
 
 class ModelCache:

@@ -15,7 +15,7 @@ import onnx
 
 from sightline.errors import ConfigurationError, DeviceUnavailable, MissingExtra, ModelError
 from sightline_plugins.infer.engines.address import Address, address_of
-from sightline_plugins.infer.engines.cache import Entry, ModelCache, cache_folder
+from sightline_plugins.infer.engines.cache import Entry, ModelCache, models_folder
 from sightline_plugins.infer.engines.fixed_batch import FixedBatchEngine
 from sightline_plugins.infer.engines.library import About, Library
 from sightline_plugins.infer.engines.model_file import read_model
@@ -94,7 +94,7 @@ def open_here(
     def dump(made: _Ready) -> Entry:
         return Entry(library.dump(made.compiled, made.content), made.notes)
 
-    ready, cached = ModelCache(cache_folder(), warn=warn).obtain(key, load=load, make=make, dump=dump)
+    ready, cached = ModelCache(models_folder(), warn=warn).obtain(key, load=load, make=make, dump=dump)
     report = {"engine": library.name, "model": "cached" if cached else "compiled"}
     if ready.notes["batch"] is not None:
         report["batch"] = ready.notes["batch"]

@@ -189,7 +189,9 @@ def _guarded(address: Address, call: Callable[[], Any]) -> Any:
         if any(word in said for word in _GONE):
             raise ModelError(f"model {str(address)!r}: the server does not answer at {address.server}") from error
         raise ModelError(f"model {str(address)!r}: the server says: {error.message()}") from error
-    except (OSError, EOFError, ValueError) as error:
+    except ValueError as error:
+        raise ModelError(f"model {str(address)!r}: the server's answer can not be read: {error}") from error
+    except (OSError, EOFError) as error:
         raise ModelError(f"model {str(address)!r}: the server does not answer at {address.server}: {error}") from error
 
 

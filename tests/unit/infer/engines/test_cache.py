@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sightline.errors import ModelError
-from sightline_plugins.infer.engines.cache import Entry, ModelCache, cache_folder, key_digest
+from sightline_plugins.infer.engines.cache import Entry, ModelCache, key_digest, models_folder
 from sightline_plugins.infer.engines.protocol import Engine, ImageForm, open_engine
 from tests.unit.infer.engines.graphs import small_network
 
@@ -79,17 +79,17 @@ def test_another_form_or_number_of_threads_is_compiled_anew(folder: Path) -> Non
 def test_off_keeps_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGHTLINE_CACHE", "off")
     assert [origin(), origin()] == ["compiled", "compiled"]
-    assert cache_folder() is None
+    assert models_folder() is None
     assert not folder.exists()
 
 
 def test_the_folder_is_the_one_that_the_system_uses_for_such(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SIGHTLINE_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/var/tmp/caches")
-    assert cache_folder() == Path("/var/tmp/caches/sightline/models")
+    assert models_folder() == Path("/var/tmp/caches/sightline/models")
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", "/home/anna")
-    assert cache_folder() == Path("/home/anna/.cache/sightline/models")
+    assert models_folder() == Path("/home/anna/.cache/sightline/models")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, external_data_helper, helper
 
@@ -187,13 +188,26 @@ def test_an_element_type_that_numpy_lacks_is_named() -> None:
 
 
 def test_an_unknown_engine_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ConfigurationError, match="auto, openvino, onnxruntime"):
+    with pytest.raises(ConfigurationError, match="auto, openvino, onnxruntime, triton"):
         open_engine(content(), engine="tensorrt")  # type: ignore[arg-type]
 
 
-def test_another_device_than_the_cpu_is_refused() -> None:
-    with pytest.raises(DeviceUnavailable, match="cuda:0"):
-        open_engine(content(), device="cuda:0")
+def test_a_gpu_without_its_provider_is_refused_with_what_to_install() -> None:
+    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+        pytest.skip("this machine's ONNX Runtime has the CUDA provider")
+    for engine in ("auto", "onnxruntime"):
+        with pytest.raises(DeviceUnavailable, match=r"no provider for 'cuda:0'.*onnxruntime-gpu"):
+            open_engine(content(), engine=engine, device="cuda:0")  # type: ignore[arg-type]
+
+
+def test_openvino_does_not_run_on_a_gpu_of_nvidia() -> None:
+    with pytest.raises(DeviceUnavailable, match="use onnxruntime"):
+        open_engine(content(), engine="openvino", device="cuda:0")
+
+
+def test_a_device_that_nothing_is_known_of_is_refused() -> None:
+    with pytest.raises(DeviceUnavailable, match="cpu, cuda:N"):
+        open_engine(content(), device="npu")
 
 
 def test_a_missing_library_is_answered_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
