@@ -101,5 +101,63 @@ def evaluate_vehicle(model: Path, scenes: int) -> None:
     click.echo(f"colour {colour:.4f}, kind {kind:.4f} of {count} vehicles")
 
 
+@main.command()
+@click.option("--folder", type=FOLDER, required=True, help="Where the crops go.")
+@click.option("--scenes", type=click.IntRange(min=1), default=66, show_default=True, help="44 pictures each.")
+@click.option("--processes", type=click.IntRange(min=1), default=2, show_default=True)
+def plate_samples(folder: Path, scenes: int, processes: int) -> None:
+    """Render gates of the training seeds and cut out vehicles and plates; goes on where it stopped."""
+    from tools.train import plate_samples as samples
+
+    samples.render(folder=folder, scenes=scenes, processes=processes)
+
+
+@main.command()
+@click.option("--folder", type=FOLDER, required=True, help="Where the crops are.")
+@click.option("--model", type=FILE, default=Path("models/plate.onnx"), show_default=True)
+@click.option("--minutes", type=click.FloatRange(min=0.1), default=12.0, show_default=True)
+def plate(folder: Path, model: Path, minutes: float) -> None:
+    """Train the detector of number plates on one core and write it as ONNX."""
+    import torch
+
+    from tools.train import plate_samples as samples
+    from tools.train.plate import fit_plates
+
+    torch.set_num_threads(1)
+    fit_plates(samples.load(folder)[0], model=model, minutes=minutes)
+    click.echo(f"{model}: {parameters(model)} parameters, {model.stat().st_size / 1e6:.2f} MB")
+
+
+@main.command()
+@click.option("--folder", type=FOLDER, required=True, help="Where the crops are.")
+@click.option("--model", type=FILE, default=Path("models/plate_text.onnx"), show_default=True)
+@click.option("--minutes", type=click.FloatRange(min=0.1), default=13.0, show_default=True)
+def plate_text(folder: Path, model: Path, minutes: float) -> None:
+    """Train the reader of number plates on one core and write it as ONNX."""
+    import torch
+
+    from tools.train import plate_samples as samples
+    from tools.train.plate_text import fit_reader
+
+    torch.set_num_threads(1)
+    fit_reader(samples.load(folder)[1], model=model, minutes=minutes)
+    click.echo(f"{model}: {parameters(model)} parameters, {model.stat().st_size / 1e6:.2f} MB")
+
+
+@main.command()
+@click.option("--model", type=FILE, default=Path("models/plate.onnx"), show_default=True)
+@click.option("--reader", type=FILE, default=Path("models/plate_text.onnx"), show_default=True)
+@click.option("--scenes", type=click.IntRange(min=1), default=12, show_default=True, help="60 pictures each.")
+def evaluate_plates(model: Path, reader: Path, scenes: int) -> None:
+    """Measure both on readable plates of unseen gates after H.264."""
+    from tools.train.plate_accuracy import PlateModels, measure
+
+    score = measure(PlateModels(plate=model, reader=reader), scenes=scenes)
+    right, tracks = score.tracks
+    click.echo(f"found {score.found} of {score.readable} plates, mean IoU {score.overlap / score.readable:.3f}")
+    click.echo(f"text right in {score.read} where the truth has them, in {score.chained} where they were found")
+    click.echo(f"text right of {right} of {tracks} tracks after a vote of their pictures")
+
+
 if __name__ == "__main__":
     main()

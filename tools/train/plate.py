@@ -17,7 +17,7 @@ from tools.train.loss import Targets, loss
 from tools.train.plate_samples import VEHICLE_PX, VehicleCrops
 from tools.train.schedule import Clock
 
-WIDTHS = (8, 16, 24, 32, 48)
+WIDTHS = (8, 14, 20, 28, 32)
 BATCH = 32
 LEARNING_RATE = 3e-3
 SIZE_WH = (VEHICLE_PX, VEHICLE_PX)

@@ -95,7 +95,7 @@ CLIPS = (
     ),
     Clip(
         "gate",
-        GatePlan(seed=13, frames=440, lines=(Line("gateway", (0.09, 0.54), (0.9, 0.52)),)),
+        GatePlan(seed=46, frames=440, lines=(Line("gateway", (0.09, 0.54), (0.9, 0.52)),)),
         crf=26,
     ),
 )

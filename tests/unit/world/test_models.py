@@ -8,10 +8,11 @@ from pathlib import Path
 import onnx
 import pytest
 from ruamel.yaml import YAML
+from tools.world.lettering import ALPHABET
 from tools.world.scene import LABELS
 from tools.world.vehicles import KINDS, PAINTS
 
-LIMIT_BYTES = {"street": 4_000_000, "vehicle": 1_000_000}
+LIMIT_BYTES = {"street": 4_000_000, "vehicle": 1_000_000, "plate": 500_000, "plate_text": 1_000_000}
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +63,18 @@ def test_the_classifier_tells_the_colours_and_kinds_of_the_world(models: Path) -
     assert ast.literal_eval(said["kind"]) == list(KINDS)
     widths = {value.name: shape(value)[1] for value in onnx.load(path).graph.output}
     assert widths == {"colour": len(PAINTS), "kind": len(KINDS)}
+
+
+def test_the_reader_has_a_step_for_every_letter_of_plates_and_the_blank(models: Path) -> None:
+    card = YAML(typ="safe").load((models / "plate_text.yaml").read_text(encoding="utf-8"))
+    (letters,) = onnx.load(models / "plate_text.onnx").graph.output
+    assert card["labels"] == list(ALPHABET)
+    assert shape(letters)[1:] == [32, 1 + len(ALPHABET)]
+    assert properties(models / "plate_text.onnx")["alphabet"] == ALPHABET
+
+
+@pytest.mark.parametrize("name", ["plate", "plate_text"])
+def test_models_of_plates_and_their_cards_agree_on_the_size_of_the_input(name: str, models: Path) -> None:
+    card = YAML(typ="safe").load((models / f"{name}.yaml").read_text(encoding="utf-8"))
+    (images,) = onnx.load(models / f"{name}.onnx").graph.input
+    assert shape(images)[2:] == card["input"]["size"][::-1]
