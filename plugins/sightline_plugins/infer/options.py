@@ -53,6 +53,9 @@ class Selection(BaseModel):
     """Width and height in pixels that the box must have at least: what is too small to tell is not asked about."""
     min_confidence: Fraction = 0.0
     """Confidence that the object must have at least."""
+    tracked: bool = False
+    """Only objects that a tracker follows, and what was found on those: what it does not believe (yet) costs no looks.
+    Objects that nobody follows are looked at on each frame."""
     margin: Annotated[float, Field(ge=0, le=4)] = 0.0
     """How far beyond the box the model sees, on each side, as a share of the box's width and height."""
     square: bool = False

@@ -64,7 +64,8 @@ class ObjectSubjects:
         objects, memory = batch.objects, self._memory
         row = int(objects.frame[number])
         if key is None:
-            return Subject(row, self._placement(objects, number, region), number) if looks else None
+            there = looks and not self._selection.tracked
+            return Subject(row, self._placement(objects, number, region), number) if there else None
         stream, pts_ns = batch.frames[row].stream, batch.frames[row].pts_ns
         if not looks or (memory.refresh_ns and is_remembered(objects, number)):
             slot = memory.asked(stream, key, pts_ns=pts_ns)

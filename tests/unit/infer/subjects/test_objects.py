@@ -53,6 +53,14 @@ def test_an_object_without_a_track_is_looked_at_on_each_frame() -> None:
     assert dues(choose(Selection(), [tracked(batch, BOX) for batch in batches(3)])) == [True] * 3
 
 
+def test_an_object_without_a_track_is_left_out_where_only_tracked_ones_are_wanted() -> None:
+    (batch,) = batches(1)
+    selection = Selection(tracked=True)
+
+    assert dues(choose(selection, [tracked(batch, BOX)])) == [None]
+    assert dues(choose(selection, [tracked(batch, BOX, tracks=[1])])) == [True]
+
+
 def test_a_tracked_object_is_remembered_between_looks() -> None:
     assert dues(choose(Selection(), [tracked(batch, BOX, tracks=[1]) for batch in batches(3)])) == [True, False, True]
 
