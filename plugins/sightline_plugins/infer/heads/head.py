@@ -99,7 +99,7 @@ class Head(Generic[Finding_co]):
     outputs' shapes whether a model is of this family; `ranks` are the numbers of dimensions that the first output may
     have (empty: any). `count_classes` tells the number of classes from the shapes of the outputs, None when they do
     not say it. `options` are the head's own settings (`head_options`), a pydantic model whose defaults are the
-    family's usual values.
+    family's usual values. `labels` are those of families that know one kind of thing.
     """
 
     name: str
@@ -112,3 +112,4 @@ class Head(Generic[Finding_co]):
     usual: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     nms: NmsOptions = field(default_factory=NmsOptions)
     options: type[BaseModel] | None = None
+    labels: tuple[str, ...] = ()

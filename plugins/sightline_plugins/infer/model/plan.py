@@ -76,6 +76,7 @@ def plan_model(
     labels = _labels(element, said, problems)
     asked = _asked_size(element, said, problems)
     head = _head(element, said, asked, labels, problems) if needs_head else None
+    labels = labels or (head.labels if head is not None else ())
     problems += _unknown_classes(named, labels)
     options = _head_options(element, said, head, problems)
     preprocessing = _preprocessing(element, said, head, asked, problems)

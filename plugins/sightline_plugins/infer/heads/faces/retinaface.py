@@ -108,6 +108,7 @@ def count_classes(shapes: Sequence[Shape]) -> int | None:
 
 HEAD = Head(
     name="retinaface",
+    labels=("face",),
     decode=decode,
     count_classes=count_classes,
     likeness=likeness,

@@ -63,6 +63,7 @@ def count_classes(shapes: Sequence[Shape]) -> int | None:
 
 HEAD = Head(
     name="scrfd",
+    labels=("face",),
     decode=decode,
     count_classes=count_classes,
     likeness=likeness,

@@ -58,6 +58,7 @@ def count_classes(shapes: Sequence[Shape]) -> int | None:
 
 HEAD = Head(
     name="ultraface",
+    labels=("face",),
     decode=decode,
     count_classes=count_classes,
     likeness=likeness,

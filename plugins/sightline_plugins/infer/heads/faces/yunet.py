@@ -75,6 +75,7 @@ def count_classes(shapes: Sequence[Shape]) -> int | None:
 
 HEAD = Head(
     name="yunet",
+    labels=("face",),
     decode=decode,
     count_classes=count_classes,
     likeness=likeness,
