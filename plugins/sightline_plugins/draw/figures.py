@@ -72,10 +72,10 @@ def _draw_skeleton(
     known = set(np.flatnonzero(sure).tolist())
     bones = [points[[first, last]] for first, last in joined if first in known and last in known]
     if bones:
-        planes.polylines(sheet.layers, bones, sheet.inks.ink(BLACK), thickness=width + 2)
+        planes.polylines(sheet.layers[:1], bones, sheet.inks.ink(BLACK), thickness=width + 2, smooth=False)
         planes.polylines(sheet.layers, bones, sheet.inks.ink(color), thickness=width)
     dots: list[npt.NDArray[Any]] = [np.stack([point, point]) for point in points[sure]]
-    planes.polylines(sheet.layers, dots, sheet.inks.ink(BLACK), thickness=2 * width + 2)
+    planes.polylines(sheet.layers[:1], dots, sheet.inks.ink(BLACK), thickness=2 * width + 2, smooth=False)
     planes.polylines(sheet.layers, dots, sheet.inks.ink(WHITE if bones else color), thickness=2 * width)
 
 

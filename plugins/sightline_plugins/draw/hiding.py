@@ -108,7 +108,6 @@ def _coarse(window: Samples, layer: Layer, block: int, *, method: Method) -> Sam
 
 def _in_layer(cover: Cover, layer: Layer, window: Samples) -> Cover:
     """The cover of a plane's samples: those with any covered pixel."""
-    height, width = cover.shape
-    right, down = layer.right, layer.down
-    samples = cover.reshape(height >> down, 1 << down, width >> right, 1 << right).max(axis=(1, 3))
+    rows = np.maximum(cover[::2], cover[1::2]) if layer.down else cover
+    samples = np.maximum(rows[:, ::2], rows[:, 1::2]) if layer.right else rows
     return np.ascontiguousarray(samples[: window.shape[0], : window.shape[1]])

@@ -102,9 +102,18 @@ def polyline(layers: Sequence[Layer], points: Points, ink: Ink, *, thickness: in
 
 
 def polylines(
-    layers: Sequence[Layer], lines: Sequence[Points], ink: Ink, *, thickness: int, closed: bool = False
+    layers: Sequence[Layer],
+    lines: Sequence[Points],
+    ink: Ink,
+    *,
+    thickness: int,
+    closed: bool = False,
+    smooth: bool = True,
 ) -> None:
-    """Draw several lines, each through its points (N, 2); a line from a point to itself is a round dot."""
+    """Draw several lines, each through its points (N, 2); a line from a point to itself is a round dot.
+
+    Lines that are not `smooth` have steps instead of anti-aliased edges, and cost a fraction.
+    """
     fixed = [_fixed_point(points) for points in lines]
     for index, layer in enumerate(layers):
         shrink = max(layer.right, layer.down)
@@ -114,7 +123,7 @@ def polylines(
             isClosed=closed,
             color=ink.scalar(index),
             thickness=(thickness >> shrink) + 1 if shrink else thickness,
-            lineType=cv2.LINE_8 if shrink else cv2.LINE_AA,
+            lineType=cv2.LINE_AA if smooth and not shrink else cv2.LINE_8,
             shift=_SUBPIXEL_BITS,
         )
 
