@@ -110,7 +110,7 @@ class Pose(BoxElement):
     def _own_problems(self, plan: ModelPlan) -> list[Problem]:
         names, edges = self._named(plan)
         count = _count(plan)
-        problems = useless_options(self, (*BOX_RULES, "classes"), plan=plan) if _is_of_one(plan) else []
+        problems = useless_options(self, (*BOX_RULES, "classes", "tiles"), plan=plan) if _is_of_one(plan) else []
         if names is not None and count is not None and len(names) != count:
             problems.append(Problem(f"the model finds {count} keypoints, {len(names)} names are given", ("keypoints",)))
             return problems
