@@ -46,7 +46,7 @@ def write(path: Path, tables: Sequence[Table], *, job: Job, rounds: int) -> None
     """Writes the page."""
     lines = [
         INTRODUCTION,
-        f"{datetime.now(tz=UTC):%Y-%m-%d}, {_machine()}, Python {platform.python_version()}, {_versions()}.",
+        f"{datetime.now(tz=UTC):%Y-%m-%d}, {machine()}, Python {platform.python_version()}, {_versions()}.",
         f"Clip `{job.clip.name}`, confidence {job.confidence}, {rounds} rounds.\n",
         "## Targets\n",
         *(line for table in tables for line in verdicts(table)),
@@ -59,7 +59,8 @@ def write(path: Path, tables: Sequence[Table], *, job: Job, rounds: int) -> None
     path.write_text("\n".join(lines) + "\n")
 
 
-def _machine() -> str:
+def machine() -> str:
+    """Cores and processor that figures come from."""
     facts = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     names = [line.partition(":")[2].strip() for line in facts.splitlines() if line.startswith("model name")]
     return f"{len(os.sched_getaffinity(0))} cores of {names[0] if names else platform.processor()}"
