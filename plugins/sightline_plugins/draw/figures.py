@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import cv2
 import numpy as np
@@ -29,8 +28,8 @@ def draw_masks(sheet: Sheet, objects: Objects, colors: Sequence[Rgb]) -> None:
     for mask, color in zip(masks.tolist(), colors, strict=True):
         if mask is not None and mask.bits.size:
             planes.tint(sheet.layers, mask, sheet.inks.ink(color), opacity=_MASK_OPACITY)
-            edges = _edges(mask)
-            planes.polylines(sheet.layers, edges, sheet.inks.ink(color), thickness=sheet.style.thin, closed=True)
+            for edge in _edges(mask):
+                planes.polyline(sheet.layers, edge, sheet.inks.ink(color), thickness=sheet.style.thin, closed=True)
 
 
 def draw_boxes(sheet: Sheet, objects: Objects, rects: Sequence[Rect], colors: Sequence[Rgb]) -> None:
@@ -70,13 +69,14 @@ def _draw_skeleton(
 ) -> None:
     joined = () if skeleton is None else skeleton.edges
     known = set(np.flatnonzero(sure).tolist())
-    bones = [points[[first, last]] for first, last in joined if first in known and last in known]
-    if bones:
+    pairs = np.array([pair for pair in joined if known.issuperset(pair)], np.intp).reshape(-1, 2)
+    bones = points[pairs]
+    if len(bones):
         planes.polylines(sheet.layers[:1], bones, sheet.inks.ink(BLACK), thickness=width + 2, smooth=False)
         planes.polylines(sheet.layers, bones, sheet.inks.ink(color), thickness=width)
-    dots: list[npt.NDArray[Any]] = [np.stack([point, point]) for point in points[sure]]
+    dots = np.repeat(points[sure][:, None], 2, axis=1)
     planes.polylines(sheet.layers[:1], dots, sheet.inks.ink(BLACK), thickness=2 * width + 2, smooth=False)
-    planes.polylines(sheet.layers, dots, sheet.inks.ink(WHITE if bones else color), thickness=2 * width)
+    planes.polylines(sheet.layers, dots, sheet.inks.ink(WHITE if len(bones) else color), thickness=2 * width)
 
 
 def _edges(mask: Mask) -> list[npt.NDArray[np.int32]]:

@@ -98,28 +98,22 @@ def _outline_inside(layers: Sequence[Layer], rect: Rect, ink: Ink, *, thickness:
 
 def polyline(layers: Sequence[Layer], points: Points, ink: Ink, *, thickness: int, closed: bool = False) -> None:
     """Draw a line through points (N, 2): anti-aliased in full planes, plain in subsampled ones."""
-    polylines(layers, [points], ink, thickness=thickness, closed=closed)
+    polylines(layers, points[None], ink, thickness=thickness, closed=closed)
 
 
 def polylines(
-    layers: Sequence[Layer],
-    lines: Sequence[Points],
-    ink: Ink,
-    *,
-    thickness: int,
-    closed: bool = False,
-    smooth: bool = True,
+    layers: Sequence[Layer], lines: Points, ink: Ink, *, thickness: int, closed: bool = False, smooth: bool = True
 ) -> None:
-    """Draw several lines, each through its points (N, 2); a line from a point to itself is a round dot.
+    """Draw lines (L, N, 2), each through its N points; a line from a point to itself is a round dot.
 
     Lines that are not `smooth` have steps instead of anti-aliased edges, and cost a fraction.
     """
-    fixed = [_fixed_point(points) for points in lines]
+    fixed = _fixed_point(lines)
     for index, layer in enumerate(layers):
         shrink = max(layer.right, layer.down)
         cv2.polylines(
             layer.plane,
-            [_in_plane(points, layer) for points in fixed],
+            list(_in_plane(fixed, layer)),
             isClosed=closed,
             color=ink.scalar(index),
             thickness=(thickness >> shrink) + 1 if shrink else thickness,
