@@ -13,6 +13,10 @@ from sightline.errors import ModelError
 
 LARGEST_BYTES = 2**31 - 1
 
+STANDARD = ("", "ai.onnx")
+KNOWN_DOMAINS = (*STANDARD, "ai.onnx.ml", "com.microsoft", "org.openvinotoolkit")
+"""Where operators come from that at least one engine has, without libraries of the user's own."""
+
 SHAPE_LEFT_OUT = "Field 'shape' of 'type' is required but missing"
 """The checker insists on shapes of outputs; exporters leave them out, and engines do without."""
 
@@ -43,6 +47,17 @@ def read_model(model: str | Path | bytes) -> tuple[onnx.ModelProto, str]:
     parsed = _parse(_read(path, label=label), label=label)
     _load_external(parsed, folder=path.parent, label=label)
     return _checked(parsed, label=label), label
+
+
+def foreign_operators(parsed: onnx.ModelProto) -> list[str]:
+    """Operators of the graph that no engine has, such as `org.example.Frobnicate`, in order of appearance."""
+    own = {(function.domain, function.name) for function in parsed.functions}
+    foreign = (
+        f"{node.domain}.{node.op_type}"
+        for node in parsed.graph.node
+        if node.domain not in KNOWN_DOMAINS and (node.domain, node.op_type) not in own
+    )
+    return list(dict.fromkeys(foreign))
 
 
 def _read(path: Path, *, label: str) -> bytes:
@@ -82,8 +97,17 @@ def _drop_inputs_with_values(parsed: onnx.ModelProto) -> None:
 
 
 def _checked(parsed: onnx.ModelProto, *, label: str) -> onnx.ModelProto:
+    if not parsed.graph.output:
+        raise ModelError(f"{label}: has no outputs")
     if parsed.ByteSize() > LARGEST_BYTES:
         raise ModelError(f"{label}: is larger than 2 GB with its weights, which ONNX can not hold in one piece")
+    newest = onnx.defs.onnx_opset_version()
+    for entry in parsed.opset_import:
+        if entry.domain in STANDARD and entry.version > newest:
+            raise ModelError(
+                f"{label}: is written in opset {entry.version}, newer than what is installed here knows ({newest}): "
+                f"export it with opset {newest} or lower, or upgrade onnx and the engine"
+            )
     try:
         onnx.checker.check_model(parsed)
     except onnx.checker.ValidationError as error:

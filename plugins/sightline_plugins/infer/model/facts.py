@@ -13,8 +13,9 @@ import onnx
 
 from sightline.errors import MissingExtra, ModelError
 from sightline_plugins.infer.engines.address import Address, address_of
-from sightline_plugins.infer.engines.model_file import read_model
+from sightline_plugins.infer.engines.model_file import foreign_operators, read_model
 from sightline_plugins.infer.engines.protocol import TensorSpec
+from sightline_plugins.infer.pixels.stacks import StackOrder
 
 SizeWh = tuple[int, int]
 
@@ -34,6 +35,8 @@ class ModelFacts:
     """The operator that makes each output (`Softmax`, `Gemm`), looked for behind those that only change its form."""
 
 
+LONGEST_SIDE = 8192
+"""Pictures that a network takes are no larger, in pixels a side."""
 Extra = Literal["size_wh", "size_hw", "scale"]
 _EXTRAS: Mapping[str, Extra] = MappingProxyType(
     {"im_shape": "size_hw", "image_shape": "size_hw", "scale_factor": "scale"}
@@ -41,11 +44,20 @@ _EXTRAS: Mapping[str, Extra] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
+class StackInput:
+    """How a model takes a stack of pictures: the order of the axes behind the batch, how many (None: any number)."""
+
+    order: StackOrder
+    frames: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelInputs:
     """Where a model takes its picture, how large, and what it wants to know besides.
 
     `width` and `height` are None where the model leaves them open. `extras` are inputs (1, 2) by their place: the size
-    of the picture as width and height (`orig_target_sizes`) or as height and width (`im_shape`), or its scale.
+    of the picture as width and height (`orig_target_sizes`) or as height and width (`im_shape`), or its scale. `stack`
+    is set for models that take several pictures of one stream at once.
     """
 
     picture: int
@@ -53,6 +65,7 @@ class ModelInputs:
     height: int | None
     channels: int
     extras: Mapping[int, Extra]
+    stack: StackInput | None = None
 
 
 def read_facts(path: Path | str) -> ModelFacts:
@@ -64,6 +77,9 @@ def read_facts(path: Path | str) -> ModelFacts:
     if address is not None:
         return _served_facts(address)
     model, label = read_model(path)
+    foreign = foreign_operators(model)
+    if foreign:
+        raise ModelError(f"{label}: needs operators that no engine has: {', '.join(foreign)}; export it without them")
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = _specs((entry for entry in model.graph.input if entry.name not in constants), label)
     rows = next((spec.shape[0] for spec in inputs if _channels_axis(spec) is not None), None) or 1
@@ -91,6 +107,9 @@ def _served_facts(address: Address) -> ModelFacts:
     )
 
 
+_LONGEST = 2**24
+"""More values along one axis than any picture or answer has."""
+
 _FORM_ONLY = frozenset(
     {
         *("Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose"),
@@ -112,22 +131,38 @@ def _endings(graph: onnx.GraphProto) -> tuple[str, ...]:
 
 
 def find_inputs(specs: tuple[TensorSpec, ...]) -> ModelInputs:
-    """What to feed where. Raises ModelError unless there is one picture, and nothing else but its size."""
-    pictures = [number for number, spec in enumerate(specs) if _channels_axis(spec) is not None]
+    """What to feed where. Raises ModelError unless there is one picture (or stack), and nothing else but its size."""
+    pictures = [number for number, spec in enumerate(specs) if _axes(spec) is not None]
     extras: dict[int, Extra] = {
         number: _EXTRAS.get(spec.name, "size_wh")
         for number, spec in enumerate(specs)
         if len(spec.shape) == 2 and spec.shape[1] == 2
     }
+    if pictures and max(size or 0 for size in specs[pictures[0]].shape[1:]) > LONGEST_SIDE:
+        raise ModelError(f"takes pictures larger than {LONGEST_SIDE} pixels a side: {specs[pictures[0]]}")
     if len(pictures) != 1 or len(pictures) + len(extras) != len(specs):
         raise ModelError(
             "a model is fed one picture of 3 channels or 1, (1, channels, height, width) or (1, height, width, "
-            f"channels), and the picture's size (1, 2) where it wants it; this model takes {'; '.join(map(str, specs))}"
+            "channels), or a stack of them, (1, channels, frames, height, width) or (1, frames, channels, height, "
+            f"width), and the picture's size (1, 2) where it wants it; this model takes {'; '.join(map(str, specs))}"
         )
-    picture = specs[pictures[0]]
-    axis = _channels_axis(picture)
-    height, width = picture.shape[2:] if axis == 1 else picture.shape[1:3]
-    return ModelInputs(pictures[0], width, height, picture.shape[axis or 1] or 3, extras)
+    shape, axes = specs[pictures[0]].shape, _axes(specs[pictures[0]]) or ""
+    sizes = {axis: shape[1 + axes.index(axis)] for axis in axes}
+    order = next((order for order in _STACKS if order == axes), None)
+    stack = None if order is None else StackInput(order, sizes["t"])
+    return ModelInputs(pictures[0], sizes["w"], sizes["h"], sizes["c"] or 3, extras, stack)
+
+
+_STACKS: tuple[StackOrder, ...] = ("cthw", "tchw", "thwc")
+_ORDERS = {4: ("chw", "hwc"), 5: _STACKS}
+
+
+def _axes(spec: TensorSpec) -> str | None:
+    """The order of the axes behind the batch of an input for pictures; None for other inputs."""
+    if len(spec.shape) == 5 and spec.shape[0] not in (1, None):
+        return None
+    orders = _ORDERS.get(len(spec.shape), ())
+    return next((order for order in orders if spec.shape[1 + order.index("c")] in (1, 3)), None)
 
 
 def _one_row(specs: tuple[TensorSpec, ...], *, rows: int, label: str) -> tuple[TensorSpec, ...]:
@@ -158,4 +193,7 @@ def _spec(entry: onnx.ValueInfoProto, label: str) -> TensorSpec:
     except KeyError:
         raise ModelError(f"{label}: {entry.name!r} is no tensor of numbers") from None
     sizes = tuple(size.dim_value if size.HasField("dim_value") else None for size in kind.shape.dim)
-    return TensorSpec(entry.name, sizes, dtype)
+    spec = TensorSpec(entry.name, sizes, dtype)
+    if any(size is not None and not 0 < size <= _LONGEST for size in sizes):
+        raise ModelError(f"{label}: {spec} has a size that can not be: each is from 1 to {_LONGEST}")
+    return spec

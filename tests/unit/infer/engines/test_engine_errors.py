@@ -197,7 +197,7 @@ def test_a_gpu_without_its_provider_is_refused_with_what_to_install() -> None:
         pytest.skip("this machine's ONNX Runtime has the CUDA provider")
     for engine in ("auto", "onnxruntime"):
         with pytest.raises(DeviceUnavailable, match=r"no provider for 'cuda:0'.*onnxruntime-gpu"):
-            open_engine(content(), engine=engine, device="cuda:0")  # type: ignore[arg-type]
+            open_engine(content(), engine=engine, device="cuda:0")
 
 
 def test_openvino_does_not_run_on_a_gpu_of_nvidia() -> None:
