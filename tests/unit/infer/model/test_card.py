@@ -35,7 +35,10 @@ def test_a_labels_file_is_relative_to_the_card(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("input: {fit: crop}", "street.yaml:1:14: input.fit: must be letterbox, stretch, expand, cover, height or native"),
+        (
+            "input: {fit: crop}",
+            "street.yaml:1:14: input.fit: must be letterbox, stretch, expand, cover, height or native",
+        ),
         ("input: {scale: 0}", "input.scale: must be more than 0"),
         ("input: {mean: [1, 2]}", "give one value, or three"),
         ("confidenz: 0.3", "street.yaml:1:1: confidenz: there is no such option; did you mean 'confidence'?"),
