@@ -13,6 +13,7 @@ from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.runner import ModelRunner
 from sightline_plugins.infer.subjects.objects import ObjectSubjects
 from sightline_plugins.infer.subjects.regions import PartSubjects, region_placements
+from sightline_plugins.infer.subjects.stacks import StackSubjects
 from sightline_plugins.infer.subjects.subject import Subjects
 from sightline_plugins.infer.subjects.tiles import tile_placements
 from sightline_plugins.infer.tasks.task import Task
@@ -20,7 +21,7 @@ from sightline_plugins.infer.tasks.task import Task
 
 def build_runner(element: ModelElement, plan: ModelPlan, *, task: Task[Any], site: Site) -> Operator:
     """The operator of a step. Raises ModelError or ConfigurationError when the model can not be loaded."""
-    form = plan.preprocessing.image_form()
+    form = plan.preprocessing.image_form() if plan.stack is None else None
     engine = open_engine(element.model, engine=element.engine, device=str(site.device), image=form, warn=site.warn)
     return ModelRunner(
         plan,
@@ -34,8 +35,14 @@ def build_runner(element: ModelElement, plan: ModelPlan, *, task: Task[Any], sit
 
 def subjects_of(element: ModelElement, plan: ModelPlan) -> Subjects:
     """What the step runs its model on."""
+    if plan.stack is None:
+        return _chosen(element, plan, every=element.every, refresh_ns=element.refresh)
+    return StackSubjects(_chosen(element, plan, every=1, refresh_ns=0), plan.stack, every=element.every)
+
+
+def _chosen(element: ModelElement, plan: ModelPlan, *, every: int, refresh_ns: int) -> Subjects:
     if element.on is not None:
-        return ObjectSubjects(element.on, plan.preprocessing, refresh_ns=element.refresh, every=element.every)
+        return ObjectSubjects(element.on, plan.preprocessing, refresh_ns=refresh_ns, every=every)
     if isinstance(element, BoxElement) and element.tiles is not None:
-        return PartSubjects(tile_placements(element.tiles, plan.preprocessing), every=element.every)
-    return PartSubjects(region_placements(plan.preprocessing, regions_of=element.regions_of), every=element.every)
+        return PartSubjects(tile_placements(element.tiles, plan.preprocessing), every=every)
+    return PartSubjects(region_placements(plan.preprocessing, regions_of=element.regions_of), every=every)

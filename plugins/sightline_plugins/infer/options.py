@@ -13,7 +13,7 @@ from sightline.graph.element import Capability, CheckContext, Element, Problem, 
 from sightline.graph.fields import Fraction, InputPath
 from sightline.media.time import Duration
 from sightline_plugins.infer.engines.address import ModelSource
-from sightline_plugins.infer.model.values import Levels, Means, PixelCount, Scales
+from sightline_plugins.infer.model.values import FrameCount, Levels, Means, PixelCount, Scales
 
 
 def _ordered(region: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
@@ -109,6 +109,11 @@ class ModelElement(Element):
     Runtime."""
     every: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Run on every n-th frame of each stream, from its first."""
+    frames: FrameCount | None = None
+    """Pictures that a model of actions looks at together, the newest of each stream (with `on`, of each track); told
+    from the file where it says how many."""
+    stride: FrameCount | None = None
+    """Every how many frames one of these pictures is taken; the card's when not given, else 1."""
     regions: Regions | Mapping[str, Regions] | None = None
     """Where to look: a list of [left, top, right, bottom] in fractions of the picture, or a mapping from streams (names
     or globs) to such lists; the whole picture when not given, and for streams that the mapping does not name."""
@@ -121,8 +126,10 @@ class ModelElement(Element):
     only remembered (plates that a step before did not look for on this frame) are not looked at."""
 
     def required(self) -> frozenset[Capability]:
-        """Objects, for a step that works on them."""
-        return self.needs | {Capability.OBJECTS} if self.on is not None else self.needs
+        """Objects, for a step that works on them; tracks, for one that looks at several pictures of each."""
+        if self.on is None:
+            return self.needs
+        return self.needs | ({Capability.OBJECTS} if self.frames is None else {Capability.OBJECTS, Capability.TRACKS})
 
     def wanted_labels(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
         """The labels that `on` names."""

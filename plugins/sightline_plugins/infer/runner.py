@@ -13,7 +13,9 @@ from sightline.media import Batch, Stream
 from sightline_plugins.infer.engines.protocol import Array, Engine
 from sightline_plugins.infer.engines.protocol import Pending as Work
 from sightline_plugins.infer.model.plan import ModelPlan
+from sightline_plugins.infer.pixels.placement import Placement
 from sightline_plugins.infer.pixels.preprocess import Prepared, Preprocessor
+from sightline_plugins.infer.pixels.stacks import Stack, stack_input
 from sightline_plugins.infer.subjects.subject import Subject, Subjects
 from sightline_plugins.infer.tasks.found import all_finite
 from sightline_plugins.infer.tasks.task import Task
@@ -21,7 +23,9 @@ from sightline_plugins.infer.tasks.task import Task
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Job:
-    """A subject under way: what was prepared for it, and the engine's work on it. Neither for what is known already."""
+    """A subject under way: the engine's work on it, and the picture that was prepared for it alone. Neither for what is
+    known already.
+    """
 
     subject: Subject
     prepared: Prepared | None = None
@@ -58,7 +62,8 @@ class ModelRunner(Operator):
 
     def process(self, batch: Batch) -> Batch | Pending:
         """Prepare and submit what the model has to look at."""
-        return _Looking(self, batch, [self._start(batch, subject) for subject in self._subjects.of(batch)])
+        started = (self._start(batch, subject) for subject in self._subjects.of(batch))
+        return _Looking(self, batch, [job for job in started if job is not None])
 
     def totals(self) -> Mapping[str, Any]:
         """What computes, looks, those that were saved, and outputs that became nothing; what the task counted."""
@@ -84,18 +89,32 @@ class ModelRunner(Operator):
         searched = {job.subject.row for job in jobs if job.subject.object < 0} - doubtful
         return self._task.attach(batch, answered).with_search(self._element_id, searched)
 
-    def _start(self, batch: Batch, subject: Subject) -> _Job:
+    def _start(self, batch: Batch, subject: Subject) -> _Job | None:
+        """The look at a subject; None where there is none, and nothing is known."""
+        if subject.stack is not None:
+            self._take(batch, subject, subject.stack)
         if not subject.due:
-            self.saved += 1
-            return _Job(subject)
+            self.saved += self._plan.stack is None
+            return None if subject.slot is None else _Job(subject)
         self.runs += 1
+        if subject.stack is not None and self._plan.stack is not None:
+            pictures = [prepared.picture for prepared in subject.stack.pictures]
+            dtype = self._engine.inputs[self._plan.inputs.picture].dtype
+            stacked = stack_input(pictures, form=self._plan.stack, preprocessing=self._plan.preprocessing, dtype=dtype)
+            return _Job(subject, work=self._engine.submit(self._inputs(stacked, subject.placement)))
         prepared = self._preprocessor.prepare(batch.frames[subject.row].surface, subject.placement)
-        return _Job(subject, prepared, self._engine.submit(self._inputs(prepared)))
+        return _Job(subject, prepared, self._engine.submit(self._inputs(prepared.picture, prepared.placement)))
 
-    def _inputs(self, prepared: Prepared) -> list[Array]:
-        inputs: list[Array] = [prepared.picture]
+    def _take(self, batch: Batch, subject: Subject, stack: Stack) -> None:
+        """Put the subject's picture on its stack, and use the memory of the one that goes again."""
+        gone = stack.add(self._preprocessor.prepare(batch.frames[subject.row].surface, subject.placement))
+        if gone is not None:
+            self._preprocessor.recycle(gone)
+
+    def _inputs(self, picture: Array, placement: Placement) -> list[Array]:
+        inputs: list[Array] = [picture]
         for place, kind in sorted(self._plan.inputs.extras.items()):
-            size_wh = prepared.placement.size_wh
+            size_wh = placement.size_wh
             values = {"size_wh": size_wh, "size_hw": size_wh[::-1], "scale": (1, 1)}[kind]
             inputs.insert(place, np.array([values], self._engine.inputs[place].dtype))
         return inputs
@@ -103,10 +122,11 @@ class ModelRunner(Operator):
     def _answer(self, job: _Job, batch: Batch, doubtful: set[int]) -> Any:
         """What the model says of a subject; a frame whose outputs are not all finite numbers becomes `doubtful`."""
         slot = job.subject.slot
-        if job.work is None or job.prepared is None:
+        if job.work is None:
             return None if slot is None else self._task.recall(slot, job.subject, batch)
         outputs = job.work.result()
-        self._preprocessor.recycle(job.prepared)
+        if job.prepared is not None:
+            self._preprocessor.recycle(job.prepared)
         if job.subject.object < 0 and not all_finite(outputs):
             doubtful.add(job.subject.row)
         answer = self._task.read(outputs, job.subject, batch)

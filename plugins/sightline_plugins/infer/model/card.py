@@ -19,6 +19,8 @@ input:
   pad: 114                       # level of the padding, before mean and scale
   mean: 0                        # y = (x - mean) / scale, one value or one a channel
   scale: 1
+  frames: 16                     # models of actions: pictures looked at together, where the model leaves it open
+  stride: 2                      # and how many frames lie from one to the next
 confidence: 0.3
 nms: {method: hard, iou: 0.45, agnostic: false, max_detections: 300}   # method: hard | soft | fusion | none
 licence: Apache-2.0
@@ -41,7 +43,16 @@ from sightline.config import InvalidConfiguration, read_document
 from sightline.errors import ModelError
 from sightline.graph.fields import Fraction
 from sightline_plugins.infer.model.suppression import Suppression
-from sightline_plugins.infer.model.values import AttributeName, Attributes, Edge, Levels, Means, PixelCount, Scales
+from sightline_plugins.infer.model.values import (
+    AttributeName,
+    Attributes,
+    Edge,
+    FrameCount,
+    Levels,
+    Means,
+    PixelCount,
+    Scales,
+)
 
 MAX_BYTES = 1_000_000
 _NUMBERED = re.compile(r"(\d{1,6})[\s,:]\s*(\S.*)")
@@ -70,6 +81,10 @@ class CardInput(_Said):
     pad: Levels | None = None
     mean: Means | None = None
     scale: Scales | None = None
+    frames: FrameCount | None = None
+    """Pictures that a model of actions looks at together; needed only where the model leaves the number open."""
+    stride: FrameCount | None = None
+    """Every how many frames of the stream one of them is taken; 1 when not given."""
 
 
 class CardNms(Suppression):

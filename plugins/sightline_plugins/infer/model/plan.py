@@ -26,6 +26,7 @@ from sightline_plugins.infer.model.facts import ModelFacts, ModelInputs, find_in
 from sightline_plugins.infer.model.metadata import ExportFacts, read_metadata
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.pixels.preprocess import Preprocessing
+from sightline_plugins.infer.pixels.stacks import StackForm
 
 _MERGED = ("fit", "align", "crop", "multiple", "resize", "convert", "color", "mean", "scale", "pad")
 NamedClass: TypeAlias = tuple[tuple[str | int, ...], str]
@@ -35,7 +36,10 @@ _BOX_TASKS = ("detect", "segment", "pose")
 
 @dataclass(frozen=True, slots=True)
 class ModelPlan:
-    """Everything that the steps of all tasks have to know of a model, decided. `head` is None where none is needed."""
+    """Everything that the steps of all tasks have to know of a model, decided.
+
+    `head` is None where none is needed, `stack` where the model takes single pictures.
+    """
 
     head: Head[Any] | None
     head_options: BaseModel | None
@@ -45,6 +49,7 @@ class ModelPlan:
     preprocessing: Preprocessing
     card: ModelCard
     endings: tuple[str, ...]
+    stack: StackForm | None = None
 
     def reading(self, *, size_wh: tuple[int, int], confidence: float = 0.0) -> Reading:
         """What the head is told about a picture that is `size_wh` large in the network's input."""
@@ -82,10 +87,11 @@ def plan_model(
     preprocessing = _preprocessing(element, said, head, asked, problems)
     if head is not None:
         _check_classes(head, said, labels, problems)
+    stack = _stack(element, said, problems)
     if preprocessing is None or problems:
         return None, problems
     facts = said.facts
-    plan = ModelPlan(head, options, labels, said.inputs, facts.outputs, preprocessing, said.card, facts.endings)
+    plan = ModelPlan(head, options, labels, said.inputs, facts.outputs, preprocessing, said.card, facts.endings, stack)
     return plan, problems
 
 
@@ -234,6 +240,9 @@ def _preprocessing(
     if not _takes_levels_as_they_are(said, chosen, problems):
         return None
     if chosen.get("fit") == "native":
+        if said.inputs.stack is not None:
+            problems.append(Problem("the pictures of a stack are of one size: fit can not be native", ("fit",)))
+            return None
         if (said.inputs.width, said.inputs.height) != (None, None):
             message = f"the model takes pictures of one size only ({_picture(said)}): fit can not be native"
             problems.append(Problem(message, ("fit",)))
@@ -244,6 +253,27 @@ def _preprocessing(
         problems.append(Problem(message, ("size",)))
         return None
     return Preprocessing(size_wh=size_wh, **chosen)
+
+
+def _stack(element: ModelElement, said: _Said, problems: list[Problem]) -> StackForm | None:
+    """The stack of pictures that the model takes; None for one that takes single ones."""
+    takes, picture = said.inputs.stack, _picture(said)
+    if takes is None:
+        problems += [
+            Problem(f"the model takes single pictures ({picture}): leave {name} out", (name,))
+            for name in ("frames", "stride")
+            if getattr(element, name) is not None
+        ]
+        return None
+    frames = element.frames or said.card.input.frames or takes.frames
+    if frames is None:
+        message = f"the model takes stacks of any number of pictures ({picture}): say how many, such as frames: 16"
+        problems.append(Problem(message, ("frames",)))
+        return None
+    if takes.frames not in (None, frames):
+        message = f"the model takes {takes.frames} pictures at once ({picture}), not {frames}: leave frames out"
+        problems.append(Problem(message, ("frames",)))
+    return StackForm(frames, element.stride or said.card.input.stride or 1, takes.order)
 
 
 _LEVELS: Mapping[str, Any] = MappingProxyType({"mean": (0.0,), "scale": (1.0,)})

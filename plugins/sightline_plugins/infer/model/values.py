@@ -36,6 +36,7 @@ Edge = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 """Two keypoints that a line joins, by number from 0."""
 Level = Annotated[int, Field(ge=0, le=255)]
 Positive = Annotated[float, Field(gt=0)]
+FrameCount = Annotated[int, Field(ge=1, le=1000)]
 PixelCount = Annotated[int, Field(ge=8, le=8192)]
 
 Means = Annotated[tuple[float, ...], BeforeValidator(_as_tuple), AfterValidator(_one_or_three)]

@@ -10,6 +10,7 @@ import numpy as np
 from sightline.media import Batch, Stream
 from sightline.media.boxes import Boxes
 from sightline_plugins.infer.pixels.placement import Placement
+from sightline_plugins.infer.pixels.stacks import Stack
 from sightline_plugins.infer.subjects.memory import Slot
 
 
@@ -19,7 +20,8 @@ class Subject:
 
     `row` is the frame's in the batch, `placement` says which part of its picture, `object` is the row of the object
     that it shows (-1: none), and `slot` keeps what is known of that object's track (None: nothing is kept). `due` says
-    whether the model is run, or what the slot knows is used again.
+    whether the model is run, or what the slot knows is used again. `stack` takes the picture, and is what the model is
+    run on (None: on the picture alone).
     """
 
     row: int
@@ -27,6 +29,7 @@ class Subject:
     object: int = -1
     slot: Slot[Any] | None = None
     due: bool = True
+    stack: Stack | None = None
 
 
 class Subjects(Protocol):
