@@ -40,10 +40,21 @@ def squeezenet(data: Path, **options: Any) -> Classify:
     return Classify.model_validate({**files, **said, **options})
 
 
-def plain_squeezenet(data: Path, picture: Path) -> Floats:
-    resized = cv2.resize(cv2.imread(str(picture)), (224, 224))
-    tensor = resized.astype(np.float16).transpose(2, 0, 1)[None]
-    return run(session(data / "models" / "SqueezeNet_fp16.onnx"), tensor)[0].astype(np.float64).reshape(-1)
+def read_bgr(path: Path) -> npt.NDArray[np.uint8]:
+    """The picture as OpenCV reads it."""
+    bgr: Any = cv2.imread(str(path))
+    return np.asarray(bgr, np.uint8)
+
+
+def plain_squeezenet(data: Path, bgr: npt.NDArray[np.uint8]) -> Floats:
+    """Probabilities of the classes of a picture of 224 x 224."""
+    network = session(data / "models" / "SqueezeNet_fp16.onnx")
+    tensor: Any = bgr.astype(np.float16).transpose(2, 0, 1)[None]
+    return run(network, tensor)[0].astype(np.float64).reshape(-1)
+
+
+def stretched(path: Path) -> npt.NDArray[np.uint8]:
+    return np.asarray(cv2.resize(read_bgr(path), (224, 224)), np.uint8)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -54,7 +65,7 @@ def test_the_class_of_a_picture_is_the_recipes(
     shared_data: Path, engine: str, picture: str, number: int, name: str
 ) -> None:
     path = shared_data / "truth" / "classify" / picture
-    probabilities = plain_squeezenet(shared_data, path)
+    probabilities = plain_squeezenet(shared_data, stretched(path))
 
     (found,) = seen(path, squeezenet(shared_data, engine=engine, convert="picture"))
 
@@ -66,7 +77,7 @@ def test_the_class_of_a_picture_is_the_recipes(
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_classes_of_all_pictures_are_the_recipes(shared_data: Path, engine: str) -> None:
     folder = shared_data / "truth" / "coco" / "val"
-    probabilities = [plain_squeezenet(shared_data, path) for path in sorted(folder.glob("*.jpg"))]
+    probabilities = [plain_squeezenet(shared_data, stretched(path)) for path in sorted(folder.glob("*.jpg"))]
 
     found = seen(folder, squeezenet(shared_data, engine=engine, convert="picture"))
 
@@ -92,7 +103,7 @@ def test_all_words_are_read(shared_data: Path, engine: str) -> None:
 
 def plain_osnet(data: Path, picture: Path) -> Floats:
     """Stretched to 128 x 256, RGB, normalised as ImageNet; a vector of length 1."""
-    rgb = cv2.resize(cv2.imread(str(picture)), (128, 256))[..., ::-1]
+    rgb = cv2.resize(read_bgr(picture), (128, 256))[..., ::-1]
     tensor = ((rgb - IMAGENET_MEAN) / IMAGENET_SCALE).astype(np.float32).transpose(2, 0, 1)[None]
     vector = run(session(data / "models" / "osnet_x0_25_msmt17.onnx"), tensor)[0].astype(np.float64).reshape(-1)
     return vector / np.linalg.norm(vector)
@@ -112,3 +123,35 @@ def test_embeddings_point_where_the_recipes_do(shared_data: Path, engine: str, c
     cosines = [float(one @ other) for one, other in zip(found, expected, strict=True)]
     assert min(cosines) >= 0.999
     assert np.linalg.norm(found, axis=1) == pytest.approx(1)
+
+
+def triangles(source: int, target: int) -> Floats:
+    """The matrix (target, source) that resizes one axis by triangles as wide as two new samples: Pillow's bilinear."""
+    ratio = source / target
+    support = max(ratio, 1.0)
+    centres = (np.arange(target)[:, None] + 0.5) * ratio
+    distances = np.abs(np.arange(source)[None] + 0.5 - centres) / support
+    matrix = np.maximum(0.0, 1.0 - distances)
+    return np.asarray(matrix / matrix.sum(axis=1, keepdims=True), np.float64)
+
+
+def torchvision_like(picture: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Shorter side to 256 with antialias, the middle 224 x 224 of it: `Resize(256)`, `CenterCrop(224)`."""
+    height, width = picture.shape[:2]
+    factor = 256 / min(height, width)
+    size = [256 if side == min(height, width) else int(side * factor) for side in (height, width)]
+    resized = np.einsum("yh,hwc,xw->yxc", triangles(height, size[0]), picture, triangles(width, size[1]), optimize=True)
+    top, left = (round((side - 224) / 2) for side in size)
+    middle: npt.NDArray[np.uint8] = np.rint(resized[top : top + 224, left : left + 224]).clip(0, 255).astype(np.uint8)
+    return middle
+
+
+def test_a_classifier_in_the_manner_of_torchvision_gets_its_pictures(shared_data: Path) -> None:
+    paths = sorted((shared_data / "truth" / "coco" / "val").glob("*.jpg"))
+    options = {"fit": "cover", "crop": 0.875, "resize": "antialias", "convert": "picture"}
+    expected = [plain_squeezenet(shared_data, torchvision_like(read_bgr(path))) for path in paths]
+
+    found = seen(paths[0].parent, squeezenet(shared_data, **options))
+
+    assert [int(objects.class_id[0]) for objects in found] == [int(values.argmax()) for values in expected]
+    assert [float(objects.confidence[0]) for objects in found] == pytest.approx([v.max() for v in expected], abs=0.01)

@@ -100,7 +100,7 @@ def place(
 
     A letterbox is rounded to whole pixels; when centred, to the nearest, and an odd rest goes to the right and the
     bottom, as the training code of the YOLO family does; at the top left downwards, as YOLOX and SCRFD do. The width of
-    `height` is rounded up, as PaddleOCR does.
+    `height` is rounded up, as PaddleOCR does; `cover` to whole pixels where torchvision does.
     """
     left, top, right, bottom = region_xyxy
     wide, high = right - left, bottom - top
@@ -111,8 +111,7 @@ def place(
     if fit == "stretch":
         return Placement(region_xyxy, (0, 0, *size_wh), size_wh)
     if fit == "cover":
-        factor = crop * min(wide / size_wh[0], high / size_wh[1])
-        return Placement(_middle(region_xyxy, size_wh, factor), (0, 0, *size_wh), size_wh)
+        return Placement(_covering(region_xyxy, size_wh, crop), (0, 0, *size_wh), size_wh)
     if fit == "expand":
         factor = max(wide / size_wh[0], high / size_wh[1])
         return Placement(_middle(region_xyxy, size_wh, factor), (0, 0, *size_wh), size_wh)
@@ -126,6 +125,21 @@ def place(
     width = min(max(round(wide * factor), 1), size_wh[0])
     height = min(max(round(high * factor), 1), size_wh[1])
     return Placement(region_xyxy, ((size_wh[0] - width) // 2, (size_wh[1] - height) // 2, width, height), size_wh)
+
+
+def _covering(region_xyxy: Region, size_wh: SizeWh, crop: float) -> Region:
+    """What is left of a region that is resized to cover the input divided by `crop`, and cut to its middle.
+
+    Both steps round as torchvision's `Resize` and `CenterCrop` do.
+    """
+    sides = region_xyxy[2] - region_xyxy[0], region_xyxy[3] - region_xyxy[1]
+    factor = max(int(size / crop + _ROUNDING) / side for size, side in zip(size_wh, sides, strict=True))
+    edges = []
+    for start, side, size in zip(region_xyxy[:2], sides, size_wh, strict=True):
+        resized = max(int(side * factor + _ROUNDING), size)
+        first = round((resized - size) / 2)
+        edges.append((start + first * side / resized, start + (first + size) * side / resized))
+    return edges[0][0], edges[1][0], edges[0][1], edges[1][1]
 
 
 def _middle(region_xyxy: Region, size_wh: SizeWh, factor: float) -> Region:

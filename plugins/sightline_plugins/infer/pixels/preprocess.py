@@ -10,6 +10,7 @@ graph by the engine (`Preprocessing.image_form`). Colours are converted in one o
 
 Regions that lie on whole chroma samples inside the picture are views of its planes. Others (crops of objects to a
 fraction of a pixel, beyond the picture, or turned) are sampled where they lie; the picture's edge is repeated.
+Filters that average do not sample: `resizing.py` says what they resize instead.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from sightline_plugins.infer.pixels.placement import (
     Region,
     place,
     region_in_pixels,
-    whole_samples,
 )
 from sightline_plugins.infer.pixels.plane_resize import PlaneResizer, Resize
+from sightline_plugins.infer.pixels.resizing import Resizing, find_resizing, samples_needed
 from sightline_plugins.infer.pixels.sampling import sample_plane
 from sightline_plugins.infer.pixels.surface_colors import (
     ChannelOrder,
@@ -146,34 +147,33 @@ class Preprocessor:
 
     def _fill(self, surface: Surface, placement: Placement, *, out: Picture) -> None:
         order = self.definition.color
-        region = _region_to_resize(surface, placement, grow=not self._samples)
+        resizing = find_resizing(surface, placement, averages=not self._samples)
+        part = samples_needed(surface, placement, margin=_MARGIN) if resizing is None else resizing.region
+        inside = placement.relative_to(part[0], part[1])
         at_network_size = self.definition.convert == "network" or order == "gray"
         if surface.format.is_yuv and (at_network_size or surface.format is PixelFormat.GRAY8):
-            part = region or _grown(surface, placement, by=_MARGIN)
             cut = cut_planes(surface, part, luma_only=order == "gray")
-            inside = placement.relative_to(part[0], part[1])
             shift = surface.format.chroma_shift
             planes = tuple(
-                self._placed(plane, inside, region=region, shift=shift if number else (0, 0))
+                self._placed(plane, inside, resizing=resizing, shift=shift if number else (0, 0))
                 for number, plane in enumerate(cut)
             )
             colors_from_planes(planes, surface, order=order, out=out)
             return
-        part = region or _grown(surface, placement, by=_MARGIN)
         channels = self._channels(surface, part)
-        inside = placement.relative_to(part[0], part[1])
-        resized = [self._placed(channel, inside, region=region, shift=(0, 0)) for channel in channels]
+        resized = [self._placed(channel, inside, resizing=resizing, shift=(0, 0)) for channel in channels]
         if order == "gray":
             out[..., 0] = cv2.cvtColor(cv2.merge(resized), cv2.COLOR_RGB2GRAY)
         else:
             cv2.merge(resized if order == "rgb" else resized[::-1], dst=out)
 
     def _placed(
-        self, plane: Picture, placement: Placement, *, region: WholeRegion | None, shift: tuple[int, int]
+        self, plane: Picture, placement: Placement, *, resizing: Resizing | None, shift: tuple[int, int]
     ) -> Picture:
-        """A plane at the size of the inner rectangle: resized when it was cut to `region`, else sampled."""
-        if region is not None:
-            return self._resizer.resize(plane, size_wh=placement.inner_xywh[2:])
+        """A plane at the size of the inner rectangle: resized when it was cut for that, else sampled."""
+        if resizing is not None:
+            (left, top), (width, height) = resizing.first_xy, placement.inner_xywh[2:]
+            return self._resizer.resize(plane, size_wh=resizing.size_wh)[top : top + height, left : left + width]
         return sample_plane(plane, placement, shift=shift, nearest=self.definition.resize == "nearest")
 
     def _channels(self, surface: Surface, region: WholeRegion) -> tuple[Picture, ...]:
@@ -202,28 +202,3 @@ class Preprocessor:
 
 def _shape_of(placement: Placement) -> tuple[int, ...]:
     return (*placement.inner_xywh, *placement.size_wh)
-
-
-def _region_to_resize(surface: Surface, placement: Placement, *, grow: bool) -> WholeRegion | None:
-    """The placement's region in whole pixels, when it lies on whole chroma samples inside the picture.
-
-    One that does not is grown to them when `grow` is asked for; None says that it has to be sampled.
-    """
-    if placement.turned is not None:
-        return None
-    grown = _grown(surface, placement, by=0)
-    return grown if grow or grown == placement.region_xyxy else None
-
-
-def _grown(surface: Surface, placement: Placement, *, by: int) -> WholeRegion:
-    """The part of the surface in whole chroma samples that the placement needs, and `by` pixels around it."""
-    (a, b, x), (c, d, y) = placement.picture_from_network
-    left, top, width, height = placement.inner_xywh
-    region = placement.region_xyxy
-    if placement.turned is not None:
-        corners = [(u, v) for u in (left, left + width) for v in (top, top + height)]
-        xs, ys = [a * u + b * v + x for u, v in corners], [c * u + d * v + y for u, v in corners]
-        region = (min(xs), min(ys), max(xs), max(ys))
-    if by:
-        region = (region[0] - by, region[1] - by, region[2] + by, region[3] + by)
-    return whole_samples(region, size_wh=surface.size_wh, chroma_shift=surface.format.chroma_shift)

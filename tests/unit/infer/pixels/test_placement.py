@@ -41,7 +41,7 @@ def test_a_tall_picture_is_padded_at_the_sides() -> None:
 def test_a_region_is_expanded_by_what_is_around_it_to_the_shape_of_the_input() -> None:
     placement = place((100, 50, 140, 210), size_wh=(192, 256), fit="expand")
 
-    assert placement.region_xyxy == (60, 50, 180, 210)
+    assert placement.region_xyxy == pytest.approx((60, 50, 180, 210))
     assert placement.inner_xywh == (0, 0, 192, 256)
 
 
@@ -80,3 +80,26 @@ def test_a_line_of_text_is_as_high_as_the_input_and_its_width_is_rounded_up(wide
     placement = place((0, 0, wide, 100), size_wh=(320, 32), fit="height")
 
     assert placement.inner_xywh == (0, 0, width, 32)
+
+
+@pytest.mark.parametrize(
+    ("wide", "high", "resized", "first"),
+    [(640, 480, (341, 256), (58, 16)), (302, 500, (256, 423), (16, 100)), (512, 512, (256, 256), (16, 16))],
+)
+def test_the_middle_of_a_picture_is_what_resizing_and_cutting_in_whole_pixels_leave(
+    wide: int, high: int, resized: tuple[int, int], first: tuple[int, int]
+) -> None:
+    placement = place((0, 0, wide, high), size_wh=(224, 224), fit="cover", crop=0.875)
+
+    across, down = wide / resized[0], high / resized[1]
+    left, top = first[0] * across, first[1] * down
+    assert placement.region_xyxy == pytest.approx((left, top, left + 224 * across, top + 224 * down))
+    assert placement.inner_xywh == (0, 0, 224, 224)
+
+
+def test_the_middle_lies_within_regions_smaller_than_the_input_too() -> None:
+    placement = place((10, 20, 15, 60), size_wh=(64, 64), fit="cover")
+
+    left, top, right, bottom = placement.region_xyxy
+    assert (left, right) == (10, 15)
+    assert 20 <= top < bottom <= 60
