@@ -54,7 +54,8 @@ class Privacy(Element):
       are, for a second at most. A face that appears just then is seen until the detector's next look.
 
     ```yaml
-    - privacy: {on: face, detector: detect-1}
+    - detect: {model: models/street.onnx, confidence: 0.2}
+    - privacy: {on: person, detector: detect-1, margin: 0.1}
     ```
     """
 
