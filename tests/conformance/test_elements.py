@@ -14,7 +14,7 @@ from sightline.config import parse_steps
 from sightline.graph import Element, Registry
 from sightline.media import Batch, Objects, Origin
 from sightline.testing import conformance, make_batches, make_frames
-from tests.unit.infer import tiny_maps
+from tests.unit.infer import mean_color, tiny_maps
 
 DETECTIONS = "".join(f"{frame},-1,{4 + frame},10,12,12,0.9,-1,-1,-1\n" for frame in range(1, 9))
 
@@ -28,10 +28,12 @@ HERE = "tests.conformance.test_elements:nothing"
 OPTIONS: dict[str, dict[str, object]] = {
     "apply": {"function": HERE},
     "callback": {"function": HERE},
+    "classify": {"model": "colors.onnx", "labels": list(mean_color.COLORS), "on": "car", **mean_color.PLAIN},
     "coco": {"path": "{stream}.json"},
     "csv": {"path": "{stream}.csv"},
     "detect": {"model": "models/street.onnx"},
     "draw": {},
+    "embed": {"model": "colors.onnx", "on": "car", **mean_color.PLAIN},
     "infer": {"model": "heatmaps.onnx", "head": "tests.unit.infer.own_heads:red_cells", "on": "car"},
     "jsonl": {"path": "{stream}.jsonl"},
     "kitti": {"path": "{stream}.txt"},
@@ -39,6 +41,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "mot": {"path": "{stream}.txt"},
     "pose": {"model": "heatmaps.onnx", "on": "car", "refresh": "1s"},
     "privacy": {"on": "car", "detector": "detect-1"},
+    "read": {"model": "stripes.onnx", "labels": ["a", "b"], "on": "car"},
     "replay": {"path": "det.txt", "label": "car"},
     "segment": {"model": "map.onnx", "labels": list(tiny_maps.CLASSES), **tiny_maps.PLAIN},
     "snapshots": {"path": "{stream}-{frame}.jpg"},
@@ -70,6 +73,8 @@ def moving_objects() -> list[Batch]:
 @pytest.fixture(params=OPTIONS)
 def element(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -> Element:
     (tmp_path / "det.txt").write_text(DETECTIONS)
+    mean_color.write_mean_color(tmp_path / "colors.onnx", gain=2)
+    mean_color.write_line_reader(tmp_path / "stripes.onnx")
     tiny_maps.write_class_map(tmp_path / "map.onnx")
     tiny_maps.write_heatmaps(tmp_path / "heatmaps.onnx")
     options = dict(OPTIONS[request.param])

@@ -108,6 +108,9 @@ def _choices(element: Classify, plan: ModelPlan, problems: list[Problem], *, ele
 
     named = element.attributes or plan.card.attributes
     if named is not None:
+        if element.attribute is not None:
+            message = "attribute names one output, attributes name all: give one of the two"
+            problems.append(Problem(message, ("attribute",)))
         return tuple(Choice(name, labels) for name, labels in _in_order(named, plan, problems))
     if len(plan.outputs) > 1:
         outputs = "; ".join(map(str, plan.outputs))
