@@ -22,6 +22,8 @@ class Detect(BoxElement):
       the others, which carry no detections.
     - `regions` runs the network once for each region: small things far away are seen larger, and each region costs a
       run. What is found twice where regions overlap is merged.
+    - `tiles` cuts large pictures into overlapping tiles, for things that are small in them: the more tiles, the smaller
+      the things that are found, and the more runs. Pieces at the edges of tiles are put together.
     - `on` looks for things on objects of steps before (plates on cars); what is found is a child of the object.
     - `convert: network` converts colours after the picture was made small, which is the fastest; `picture` converts
       first, as training code does: it gives the very numbers that OpenCV would, and costs more the larger the picture.
