@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -38,15 +39,16 @@ print(opened.report["model"], time.perf_counter() - start)
 
 @dataclass
 class Starts:
-    """What the starts of one kind took, in seconds: the whole process, and the model alone within it."""
+    """What the starts of one kind took, in seconds: the whole process, its processor time, and the model alone."""
 
     process: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
     model: list[float] = field(default_factory=list)
 
 
 def start(path: Path, engine: str, *, size_wh: tuple[int, int], cache: str, expected: str, into: Starts) -> None:
     """One process; `expected` is what its report has to say of the model."""
-    began = time.perf_counter()
+    began, used = time.perf_counter(), _cpu_of_children()
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(path), engine, *map(str, size_wh)],
         env={**os.environ, "SIGHTLINE_CACHE": cache},
@@ -55,9 +57,15 @@ def start(path: Path, engine: str, *, size_wh: tuple[int, int], cache: str, expe
         check=True,
     )
     into.process.append(time.perf_counter() - began)
+    into.cpu.append(_cpu_of_children() - used)
     origin, seconds = done.stdout.split()
     assert origin == expected, (path, engine, origin)
     into.model.append(float(seconds))
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def measure(path: Path, engine: str, *, rounds: int, size_wh: tuple[int, int]) -> Mapping[str, Starts]:
@@ -73,17 +81,18 @@ def measure(path: Path, engine: str, *, rounds: int, size_wh: tuple[int, int]) -
 
 def table(paths: list[Path], *, rounds: int, size_wh: tuple[int, int]) -> Iterator[str]:
     """The rows of the table, as they are measured."""
-    yield "| model | engine | process, compiled | process, cached | model, compiled | model, cached | ratio |"
+    yield "| model | engine | process: compiled | cached | its CPU time: compiled | cached | model alone: ratio |"
     yield "|---|---|---:|---:|---:|---:|---:|"
     for path in paths:
         for engine in ENGINES:
             starts = measure(path, engine, rounds=rounds, size_wh=size_wh)
-            compiled, cached = (
-                (statistics.median(one.process), statistics.median(one.model)) for one in starts.values()
+            process, cpu, model = (
+                [statistics.median(getattr(starts[kind], what)) for kind in ("compiled", "cached")]
+                for what in ("process", "cpu", "model")
             )
             yield (
-                f"| {path.name} | {engine} | {compiled[0]:.2f} s | {cached[0]:.2f} s | {compiled[1]:.2f} s | "
-                f"{cached[1]:.2f} s | {cached[1] / compiled[1]:.2f} |"
+                f"| {path.name} | {engine} | {process[0]:.2f} s | {process[1]:.2f} s | {cpu[0]:.2f} s | {cpu[1]:.2f} s "
+                f"| {model[1] / model[0]:.2f} |"
             )
 
 
