@@ -13,9 +13,8 @@ from sightline_plugins.draw import planes
 from sightline_plugins.draw.captions import captions_of, write_captions
 from sightline_plugins.draw.figures import draw_boxes, draw_keypoints, draw_masks
 from sightline_plugins.draw.glyphs import Typesetter
-from sightline_plugins.draw.hiding import MOST_CELLS, hide
 from sightline_plugins.draw.inks import Inks, Kind
-from sightline_plugins.draw.layout import Rect, Style, centred
+from sightline_plugins.draw.layout import Style, centred
 from sightline_plugins.draw.options import DrawOptions
 from sightline_plugins.draw.palette import BLACK, LINE, ZONE, Rgb, color_of
 from sightline_plugins.draw.sheet import Sheet
@@ -55,7 +54,6 @@ class Drawing(Operator):
         sheet = self._sheet(surface)
         rects = planes.snap(objects.xyxy)
         colors = self._colors(objects)
-        self._pixelate(sheet, objects, rects)
         if self._options.masks:
             draw_masks(sheet, objects, colors)
         for overlay in overlays:
@@ -100,11 +98,6 @@ class Drawing(Operator):
         if self._options.color == "track":
             numbers = np.where(objects.track_id >= 0, objects.track_id, numbers)
         return [color_of(number) for number in numbers.tolist()]
-
-    def _pixelate(self, sheet: Sheet, objects: Objects, rects: Sequence[Rect]) -> None:
-        if self._options.pixelate:
-            for row in np.flatnonzero(objects.has_label(self._options.pixelate)).tolist():
-                hide(sheet.layers, rects[row], method="pixelate", cells=MOST_CELLS, ink=sheet.inks.ink(BLACK))
 
     def _write_counts(self, sheet: Sheet, overlays: Sequence[Overlay]) -> None:
         for overlay in overlays:

@@ -42,6 +42,3 @@ class DrawOptions(Element):
     """Width of lines in pixels; by the height of the picture when not given (2 at 360p, 6 at 2160p)."""
     text_size: Annotated[int, Field(ge=6, le=400)] | None = None
     """Size of text in pixels; by the height of the picture when not given (12 at 360p, 50 at 2160p)."""
-    pixelate: tuple[str, ...] = ()
-    """Classes whose objects are made unrecognisable where they were found, such as `[face, plate]`. `privacy` does it
-    better: it hides frames whole that no detector searched."""

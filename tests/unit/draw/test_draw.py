@@ -131,7 +131,7 @@ def test_odd_and_tiny_pictures_of_every_format_are_drawn_on(
         Overlay("zone", "yard", ((0, 0), (500, 0), (500, 500)), (("inside", 2),)),
     )
     batch = Batch((frame,), objects=objects_at((-5, -5, 400, 400), (0, 0, 1, 1), track_id=[1, 2]), overlays=(overlays,))
-    surface = drawn(batch, clock=True, pixelate=["person"])
+    surface = drawn(batch, clock=True)
 
     assert (surface.planes[0] != frame.surface.planes[0]).any()
 
@@ -212,14 +212,6 @@ def test_trails_of_streams_are_kept_apart_and_end_with_their_stream() -> None:
         result = operator.process(batch)
         assert isinstance(result, Batch)
         assert not difference(batch, result.frames[0].surface).any()
-
-
-def test_pixelated_classes_can_not_be_recognised() -> None:
-    batch = batch_of(objects_at((0, 0, 20, 20), (40, 40, 60, 60), (80, 40, 144, 104)))
-    surface = drawn(batch, boxes=False, pixelate=["face"], **PLAIN)
-
-    assert len(np.unique(surface.planes[0][40:104, 80:144])) <= 64
-    assert not difference(batch, surface)[:40].any()
 
 
 def test_sizes_can_be_given() -> None:
