@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,20 +22,29 @@ from sightline_plugins.infer.subjects.subject import Subject, Subjects
 from sightline_plugins.infer.tasks.found import all_finite
 from sightline_plugins.infer.tasks.task import Task
 
+_UNREAD = 32
+"""Looks of one batch whose outputs wait for the collecting thread, at least."""
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(slots=True, eq=False)
 class _Job:
-    """A subject under way: the engine's work on it, and the picture that was prepared for it alone. Neither for what is
-    known already.
+    """A subject under way: the engine's work on it, and the picture that was prepared for it alone, until the outputs
+    are read; then the answer, and whether the outputs were finite numbers. `looks` is false for what is known already.
     """
 
     subject: Subject
     prepared: Prepared | None = None
     work: Work | None = None
+    looks: bool = True
+    answer: Any = None
+    is_finite: bool = True
 
 
 class ModelRunner(Operator):
     """Runs a model on subjects. `process` prepares and submits; the `Pending` collects, perhaps in another thread.
+
+    Where a batch has very many subjects (tiles of large pictures), `process` reads the first outputs itself, so that
+    pictures and outputs of not all of them are held at once.
 
     `runs` counts what the model looked at, `saved` the looks that what was known of a track made needless, and
     `invalid_outputs` looks whose outputs were no finite numbers and became nothing.
@@ -59,11 +70,23 @@ class ModelRunner(Operator):
         self._element_id = element_id
         self._warn = warn
         self._preprocessor = Preprocessor(plan.preprocessing)
+        self._most_unread = max(_UNREAD, 4 * engine.concurrency)
+        self._reading = threading.Lock()
 
     def process(self, batch: Batch) -> Batch | Pending:
         """Prepare and submit what the model has to look at."""
-        started = (self._start(batch, subject) for subject in self._subjects.of(batch))
-        return _Looking(self, batch, [job for job in started if job is not None])
+        jobs: list[_Job] = []
+        unread: deque[_Job] = deque()
+        for subject in self._subjects.of(batch):
+            job = self._start(batch, subject)
+            if job is None:
+                continue
+            jobs.append(job)
+            if job.looks:
+                unread.append(job)
+            if len(unread) > self._most_unread:
+                self._read(unread.popleft(), batch)
+        return _Looking(self, batch, jobs)
 
     def totals(self) -> Mapping[str, Any]:
         """What computes, looks, those that were saved, and outputs that became nothing; what the task counted."""
@@ -95,7 +118,7 @@ class ModelRunner(Operator):
             self._take(batch, subject, subject.stack)
         if not subject.due:
             self.saved += self._plan.stack is None
-            return None if subject.slot is None else _Job(subject)
+            return None if subject.slot is None else _Job(subject, looks=False)
         self.runs += 1
         if subject.stack is not None and self._plan.stack is not None:
             pictures = [prepared.picture for prepared in subject.stack.pictures]
@@ -119,17 +142,27 @@ class ModelRunner(Operator):
             inputs.insert(place, np.array([values], self._engine.inputs[place].dtype))
         return inputs
 
-    def _answer(self, job: _Job, batch: Batch, doubtful: set[int]) -> Any:
-        """What the model says of a subject; a frame whose outputs are not all finite numbers becomes `doubtful`."""
-        slot = job.subject.slot
+    def _read(self, job: _Job, batch: Batch) -> None:
+        """Wait for the outputs of a look and read them, unless that was done."""
         if job.work is None:
-            return None if slot is None else self._task.recall(slot, job.subject, batch)
+            return
         outputs = job.work.result()
         if job.prepared is not None:
             self._preprocessor.recycle(job.prepared)
-        if job.subject.object < 0 and not all_finite(outputs):
+        job.work = job.prepared = None
+        with self._reading:
+            job.is_finite = job.subject.object >= 0 or all_finite(outputs)
+            job.answer = self._task.read(outputs, job.subject, batch)
+
+    def _answer(self, job: _Job, batch: Batch, doubtful: set[int]) -> Any:
+        """What the model says of a subject; a frame whose outputs are not all finite numbers becomes `doubtful`."""
+        slot = job.subject.slot
+        if not job.looks:
+            return None if slot is None else self._task.recall(slot, job.subject, batch)
+        self._read(job, batch)
+        if job.subject.object < 0 and not job.is_finite:
             doubtful.add(job.subject.row)
-        answer = self._task.read(outputs, job.subject, batch)
+        answer = job.answer
         if answer is None:
             if not self.invalid_outputs:
                 self._warn("the model gave outputs that are not finite numbers; they become nothing")

@@ -87,3 +87,22 @@ def test_tiles_are_as_large_as_the_input_when_no_size_is_said(tmp_path: Path) ->
     (batch,) = run_element(element, [Batch((Frame(Stream("cam"), 0, 0, surface_from_rgb(rgb)),))])
 
     assert batch.objects.xyxy.round().tolist() == [[40, 8, 44, 12]]
+
+
+def test_every_one_of_very_many_tiles_is_read(tmp_path: Path) -> None:
+    across, tile = 12, 32
+    rgb = np.zeros((across * tile, across * tile, 3), np.uint8)
+    for number in range(across * across):
+        left, top = number % across * tile + 8, number // across * tile + 8
+        rgb[top : top + 4, left : left + 4] = (255, 255, 0)
+    element = Detect.model_validate(
+        {"model": write_detector(tmp_path / "tiny.onnx"), "labels": LABELS, "color": "rgb", "confidence": 0.9}
+        | {"tiles": {"size": [tile, tile], "overlap": 0, "whole": False}}
+    )
+
+    (batch,) = run_element(element, [Batch((Frame(Stream("cam"), 0, 0, surface_from_rgb(rgb)),))])
+
+    found = {tuple(box) for box in batch.objects.xyxy.round().tolist()}
+    assert found == {
+        (x * tile + 8, y * tile + 8, x * tile + 12, y * tile + 12) for x in range(across) for y in range(across)
+    }

@@ -15,7 +15,10 @@ Answered: TypeAlias = tuple[Subject, Answer | None]
 
 
 class Task(Generic[Answer]):
-    """Reads outputs and attaches answers. One operator owns it; `read` to `attach` are called in the order of frames.
+    """Reads outputs and attaches answers. One operator owns it; `learn` to `attach` are called in the order of frames.
+
+    `read` may be called before its turn and in another thread, but never twice at once: an answer depends on the
+    outputs of its subject alone.
 
     An answer is in pixels of the source picture, whatever the network's input was.
     """
