@@ -128,7 +128,8 @@ def _sizes(width: int, height: int, wanted: Preprocessing) -> tuple[tuple[int, i
         return (width, height), (-(-width // step) * step, -(-height // step) * step)
     if wanted.fit == "letterbox":
         scale = min(wanted.size_wh[0] / width, wanted.size_wh[1] / height)
-        return (max(round(width * scale), 1), max(round(height * scale), 1)), wanted.size_wh
+        whole = int if wanted.align == "top_left" else round  # as the training code of the two families does
+        return (max(whole(width * scale), 1), max(whole(height * scale), 1)), wanted.size_wh
     if wanted.fit == "height":
         across = round(width * wanted.size_wh[1] / height)
         return (min(max(across, 1), wanted.size_wh[0]), wanted.size_wh[1]), wanted.size_wh
