@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-FOUNDATION = {"errors", "redaction"}
+FOUNDATION = {"cache", "errors", "redaction"}
 ALLOWED = {
     "media": FOUNDATION,
     "devices": FOUNDATION,
