@@ -1,0 +1,160 @@
+"""How packets reach a client: interleaved in its RTSP connection, or as datagrams."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Sequence
+from typing import Protocol
+
+from sightline.testing.camera.faults import Faults
+
+_PORTS = re.compile(r"client_port=(\d+)-(\d+)")
+_CHANNELS = re.compile(r"interleaved=(\d+)-(\d+)")
+_BURST_PACKETS = 24
+_BURST_PAUSE_SECONDS = 0.001
+_ATTEMPTS_AT_PORTS = 50
+
+
+class Connection:
+    """The sending side of a client's RTSP connection; several tasks may send, each message stays whole."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._lock = asyncio.Lock()
+        host, port = writer.get_extra_info("peername")[:2]
+        self.peer_host = host
+        self.peer = f"{host}:{port}"
+
+    async def send(self, data: bytes, *, faults: Faults) -> None:
+        """Send a message; the client's pace holds back whoever sends. Raises OSError when it is gone."""
+        async with self._lock:
+            at = 0
+            while at < len(data) and (bytes_per_second := faults.trickle) is not None:
+                self._writer.write(data[at : at + 1])
+                at += 1
+                await asyncio.sleep(1 / bytes_per_second)
+            self._writer.write(data[at:])
+            await self._writer.drain()
+
+    def close(self) -> None:
+        """Send what is left, then close."""
+        self._writer.close()
+
+    def abort(self) -> None:
+        """Close at once, as a process that is killed does."""
+        self._writer.transport.abort()
+
+
+class Channel(Protocol):
+    """Where the RTP and RTCP packets of one track go."""
+
+    transport: str
+    """The answer's `Transport` header."""
+
+    async def send_media(self, packets: Sequence[bytes], *, faults: Faults) -> None:
+        """Send the RTP packets of a picture."""
+
+    async def send_control(self, packet: bytes, *, faults: Faults) -> None:
+        """Send an RTCP packet."""
+
+    def close(self) -> None:
+        """Send nothing more."""
+
+
+class Interleaved:
+    """RTP and RTCP in the RTSP connection (RFC 2326, 10.12)."""
+
+    def __init__(self, connection: Connection, numbers: tuple[int, int]) -> None:
+        self._connection = connection
+        self._media, self._control = numbers
+        self.transport = f"RTP/AVP/TCP;unicast;interleaved={numbers[0]}-{numbers[1]}"
+
+    async def send_media(self, packets: Sequence[bytes], *, faults: Faults) -> None:
+        """Send the RTP packets of a picture in one go."""
+        await self._connection.send(b"".join(_framed(self._media, packet) for packet in packets), faults=faults)
+
+    async def send_control(self, packet: bytes, *, faults: Faults) -> None:
+        """Send an RTCP packet."""
+        await self._connection.send(_framed(self._control, packet), faults=faults)
+
+    def close(self) -> None:
+        """Nothing is its own."""
+
+
+class Datagrams:
+    """RTP and RTCP as UDP datagrams from a pair of ports to a pair of ports."""
+
+    def __init__(
+        self,
+        media: asyncio.DatagramTransport,
+        control: asyncio.DatagramTransport,
+        *,
+        client: str,
+        ports: tuple[int, int],
+    ) -> None:
+        self._media, self._control = media, control
+        self._client, self._ports = client, ports
+        own = [transport.get_extra_info("sockname")[1] for transport in (media, control)]
+        self.transport = f"RTP/AVP;unicast;client_port={ports[0]}-{ports[1]};server_port={own[0]}-{own[1]}"
+
+    async def send_media(self, packets: Sequence[bytes], *, faults: Faults) -> None:
+        """Send the RTP packets of a picture, with short pauses, so that no buffer on the way runs over."""
+        for number, packet in enumerate(packets, start=1):
+            self._media.sendto(packet, (self._client, self._ports[0]))
+            if faults.trickle is not None:
+                await asyncio.sleep(len(packet) / faults.trickle)
+            elif number % _BURST_PACKETS == 0:
+                await asyncio.sleep(_BURST_PAUSE_SECONDS)
+
+    async def send_control(self, packet: bytes, *, faults: Faults) -> None:
+        """Send an RTCP packet."""
+        del faults
+        self._control.sendto(packet, (self._client, self._ports[1]))
+
+    def close(self) -> None:
+        """Close both ports."""
+        self._media.abort()
+        self._control.abort()
+
+
+async def open_channel(
+    transport: str, connection: Connection, *, host: str, transports: Sequence[str], track: int
+) -> Channel | None:
+    """The channel for a client's `Transport` header: the first of its wishes that the camera offers, else None."""
+    for wish in transport.split(","):
+        if "RTP/AVP/TCP" in wish and "tcp" in transports:
+            asked = _CHANNELS.search(wish)
+            numbers = (int(asked[1]), int(asked[2])) if asked else (2 * track, 2 * track + 1)
+            if max(numbers) < 256:
+                return Interleaved(connection, numbers)
+        ports = _PORTS.search(wish)
+        if "TCP" not in wish and "multicast" not in wish and ports and "udp" in transports:
+            media, control = await _open_ports(host)
+            client_ports = int(ports[1]), int(ports[2])
+            return Datagrams(media, control, client=connection.peer_host, ports=client_ports)
+    return None
+
+
+async def _open_ports(host: str) -> tuple[asyncio.DatagramTransport, asyncio.DatagramTransport]:
+    """An even port and the next."""
+    loop = asyncio.get_running_loop()
+    for _ in range(_ATTEMPTS_AT_PORTS):
+        pair = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
+        try:
+            pair[0].bind((host, 0))
+            port = pair[0].getsockname()[1]
+            if port % 2 == 0:
+                pair[1].bind((host, port + 1))
+                made = [await loop.create_datagram_endpoint(asyncio.DatagramProtocol, sock=one) for one in pair]
+                return made[0][0], made[1][0]
+        except OSError:
+            pass
+        for one in pair:
+            one.close()
+    raise OSError("no two free UDP ports in a row")
+
+
+def _framed(number: int, packet: bytes) -> bytes:
+    return b"$" + bytes([number]) + len(packet).to_bytes(2, "big") + packet

@@ -1,0 +1,88 @@
+"""RTSP 1.0 requests and answers (RFC 2326), and the binary frames between them."""
+
+from __future__ import annotations
+
+from asyncio import IncompleteReadError, LimitOverrunError, StreamReader
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+_INTERLEAVED = b"$"
+_MOST_BODY = 65_536
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    453: "Not Enough Bandwidth",
+    454: "Session Not Found",
+    455: "Method Not Valid in This State",
+    461: "Unsupported Transport",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a client asks for; names of headers are in lower case."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+
+    @property
+    def path(self) -> str:
+        """The path of the URL, without slashes at its ends."""
+        return unquote(urlsplit(self.url).path).strip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the server says to it."""
+
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+    body: str = ""
+
+    def encoded(self, request: Request) -> bytes:
+        """The bytes to send."""
+        lines = [f"RTSP/1.0 {self.status} {_REASONS.get(self.status, 'Error')}"]
+        lines += [f"CSeq: {request.headers.get('cseq', '0')}", "Server: sightline fake camera"]
+        lines += [f"{name}: {value}" for name, value in self.headers]
+        if self.body:
+            lines.append(f"Content-Length: {len(self.body.encode())}")
+        return ("\r\n".join(lines) + "\r\n\r\n" + self.body).encode()
+
+
+async def next_request(reader: StreamReader) -> Request | None:
+    """The next request of a client, whose RTCP is passed over; None when it closed the connection.
+
+    Raises ValueError when what comes is not RTSP.
+    """
+    try:
+        while (first := await reader.readexactly(1)) == _INTERLEAVED:
+            head = await reader.readexactly(3)
+            await reader.readexactly(int.from_bytes(head[1:], "big"))
+        lines = (first + await reader.readuntil(b"\r\n\r\n")).decode(errors="replace").strip().split("\r\n")
+        headers = {
+            name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])
+        }
+        await reader.readexactly(_body_size(headers))
+    except (IncompleteReadError, OSError):
+        return None
+    except LimitOverrunError as error:
+        raise ValueError("the head of a request is too long") from error
+    parts = lines[0].split(" ")
+    if len(parts) != 3 or not parts[2].startswith("RTSP/"):
+        raise ValueError("the request line is not RTSP")
+    return Request(parts[0].upper(), parts[1], headers)
+
+
+def _body_size(headers: Mapping[str, str]) -> int:
+    size = int(headers.get("content-length", "0"))
+    if not 0 <= size <= _MOST_BODY:
+        raise ValueError("the body of a request is too long")
+    return size

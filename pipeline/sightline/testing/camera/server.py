@@ -1,0 +1,220 @@
+"""A camera that is not there: an RTSP server whose faults are set on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from sightline.runtime.worker import Worker
+from sightline.testing.camera.authentication import Guard
+from sightline.testing.camera.channels import Connection
+from sightline.testing.camera.clip import Clip
+from sightline.testing.camera.dialog import Dialog, House
+from sightline.testing.camera.faults import Faults, Sent
+from sightline.testing.camera.mount import Mount
+from sightline.testing.camera.options import CameraOptions
+from sightline.testing.camera.performance import perform
+from sightline.testing.camera.script import Step
+
+Result = TypeVar("Result")
+
+_ANSWER_SECONDS = 30.0
+_DEFAULT_OPTIONS = CameraOptions()
+
+
+class _Loop(Worker):
+    """The thread in which the server lives."""
+
+    def __init__(self) -> None:
+        super().__init__("camera")
+        self.loop = asyncio.new_event_loop()
+
+    def work(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
+
+    def call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(_ANSWER_SECONDS)
+
+
+class FakeCamera:
+    """An RTSP server with one camera, or one for each name of a mapping, in a thread of its own.
+
+    ```python
+    with FakeCamera(clip, credentials="user:secret") as camera:
+        ...  # read camera.login_url
+        camera.faults.loss = 0.05
+        camera.kill()
+        camera.restart()
+    ```
+
+    `port` 0 takes a free one, and `restart` takes it again. `credentials` (`user:password`) may be set to others while
+    it runs. With `certificate` (PEM, key and certificate) it speaks `rtsps`. `script` says what happens when;
+    `on_event` hears one line for everything that happens, in the camera's thread. All methods may be called from any
+    thread but that one.
+    """
+
+    def __init__(
+        self,
+        clip: Clip | Mapping[str, Clip],
+        *,
+        port: int = 0,
+        credentials: str | None = None,
+        certificate: Path | None = None,
+        options: CameraOptions = _DEFAULT_OPTIONS,
+        script: Sequence[Step] = (),
+        seed: int = 0,
+        on_event: Callable[[str], None] | None = None,
+    ) -> None:
+        clips = {"cam": clip} if isinstance(clip, Clip) else clip
+        self.mounts = {name: Mount(name, one, seed=seed) for name, one in clips.items()}
+        self.port = port
+        self.connections = 0
+        self._tls = _tls_context(certificate)
+        self._script = sorted(script, key=lambda step: step.at)
+        self._house = House(self.mounts, options, credentials, Guard(options.authentication), on_event or _nobody)
+        self._worker: _Loop | None = None
+        self._server: asyncio.Server | None = None
+        self._dialogs: dict[asyncio.Task[None], Connection] = {}
+        self._performance: asyncio.Task[None] | None = None
+
+    @property
+    def credentials(self) -> str | None:
+        """User and password that it asks for, `user:password`; None lets everybody in."""
+        return self._house.credentials
+
+    @credentials.setter
+    def credentials(self, value: str | None) -> None:
+        self._house.credentials = value
+
+    @property
+    def url(self) -> str:
+        """Where the first camera is, without credentials."""
+        return self.url_of(next(iter(self.mounts)))
+
+    @property
+    def login_url(self) -> str:
+        """The same with credentials."""
+        return self.url if self.credentials is None else self.url.replace("://", f"://{self.credentials}@", 1)
+
+    def url_of(self, name: str) -> str:
+        """Where that camera is."""
+        scheme = "rtsp" if self._tls is None else "rtsps"
+        return f"{scheme}://{self._house.options.host}:{self.port}/{name}"
+
+    @property
+    def faults(self) -> Faults:
+        """What is wrong with the first camera; `mounts[name].faults` for another."""
+        return next(iter(self.mounts.values())).faults
+
+    @property
+    def sent(self) -> Sent:
+        """What the first camera has sent; `mounts[name].sent` for another."""
+        return next(iter(self.mounts.values())).sent
+
+    def swap(self, clip: Clip) -> None:
+        """Show another clip in the first camera; `mounts[name].swap(clip)` for another."""
+        next(iter(self.mounts.values())).swap(clip)
+
+    def start(self) -> None:
+        """Listen. Raises OSError when the port is taken."""
+        self._worker = _Loop()
+        self._worker.start()
+        try:
+            self._worker.call(self._begin())
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Close everything and end the thread; harmless when called again."""
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        worker.call(self._finish())
+        worker.loop.call_soon_threadsafe(worker.loop.stop)
+        worker.wait(_ANSWER_SECONDS)
+
+    def kill(self) -> None:
+        """Close all sockets at once, without a word, as a process that is killed does; then connections are refused."""
+        self._running.call(self.down())
+
+    def restart(self) -> None:
+        """Listen again, on the same port, after `kill`."""
+        self._running.call(self.up())
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def up(self) -> None:
+        """`restart` for those in the camera's own loop."""
+        if self._server is None:
+            host = self._house.options.host
+            self._server = await asyncio.start_server(self._welcome, host, self.port, ssl=self._tls)
+            self.port = self._server.sockets[0].getsockname()[1]
+
+    async def down(self) -> None:
+        """`kill` for those in the camera's own loop."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        dialogs, self._dialogs = self._dialogs, {}
+        for task, connection in dialogs.items():
+            connection.abort()
+            task.cancel()
+        if dialogs:
+            await asyncio.wait(dialogs)
+
+    @property
+    def _running(self) -> _Loop:
+        if self._worker is None:
+            raise RuntimeError("the camera is not started")
+        return self._worker
+
+    async def _begin(self) -> None:
+        await self.up()
+        if self._script:
+            self._performance = asyncio.create_task(perform(self._script, self, say=self._house.say))
+
+    async def _finish(self) -> None:
+        if self._performance is not None:
+            self._performance.cancel()
+            await asyncio.wait([self._performance])
+        await self.down()
+
+    def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = Connection(writer)
+        self.connections += 1
+        task = asyncio.get_running_loop().create_task(Dialog(self._house, connection).run(reader))
+        self._dialogs[task] = connection
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._dialogs.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error  # a mistake of ours: the loop reports it
+
+
+def _nobody(text: str) -> None:
+    del text
+
+
+def _tls_context(certificate: Path | None) -> ssl.SSLContext | None:
+    if certificate is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    return context
