@@ -53,8 +53,8 @@ def command(
 
     if truth is not None and frames is None:
         raise ConfigurationError("--truth needs the pictures that it describes: give --frames")
-    element = _element(model, task, settings)
-    plan, boxes = _plan(element)
+    element = element_of(model, task, settings)
+    plan, boxes = plan_of(element)
     compared = compare(element, plan, _pictures(frames, count), boxes=boxes)
     scores = _scores(compared, truth) if truth is not None else {}
     departs = compared.stages.first_departure
@@ -66,7 +66,11 @@ def command(
     context.exit(1 if departs is not None or lost else 0)
 
 
-def _element(model: Path, task: str | None, settings: tuple[str, ...]) -> ModelElement:
+def element_of(model: Path, task: str | None, settings: tuple[str, ...]) -> ModelElement:
+    """The step that runs a model: its task is told, or is its card's or file's; settings are KEY=VALUE.
+
+    Raises ConfigurationError for a setting that the step does not have.
+    """
     from pydantic import ValidationError
     from ruamel.yaml import YAML
 
@@ -94,7 +98,8 @@ def _element(model: Path, task: str | None, settings: tuple[str, ...]) -> ModelE
     return element
 
 
-def _plan(element: ModelElement) -> tuple[ModelPlan, BoxSettings | None]:
+def plan_of(element: ModelElement) -> tuple[ModelPlan, BoxSettings | None]:
+    """The plan of a step, and what its boxes depend on when it finds boxes. Raises ModelError with every mistake."""
     from sightline.errors import ModelError
     from sightline_plugins.infer.box_options import BoxElement, plan_boxes
     from sightline_plugins.infer.model.plan import plan_model

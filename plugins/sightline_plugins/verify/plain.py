@@ -6,6 +6,7 @@ or placing is used; the head is the pipeline's (its own tests compare it with ea
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,7 @@ def _sizes(width: int, height: int, wanted: Preprocessing) -> tuple[tuple[int, i
         whole = int if wanted.align == "top_left" else round  # as the training code of the two families does
         return (max(whole(width * scale), 1), max(whole(height * scale), 1)), wanted.size_wh
     if wanted.fit == "height":
-        across = round(width * wanted.size_wh[1] / height)
+        across = math.ceil(width * wanted.size_wh[1] / height)  # as PaddleOCR does
         return (min(max(across, 1), wanted.size_wh[0]), wanted.size_wh[1]), wanted.size_wh
     return wanted.size_wh, wanted.size_wh
 
