@@ -51,7 +51,8 @@ def samples(shared_data: Path) -> list[Sample]:
     for path in sorted((shared_data / "truth" / "coco" / "val").glob("*.jpg")):
         rgb = np.asarray(cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB), np.uint8)
         truth = cv2.imread(str(shared_data / "truth" / "coco" / "masks" / f"{path.stem}.png"), cv2.IMREAD_UNCHANGED)
-        found.append(Sample(path.stem, rgb, recipe(rgb, model), truth == COCO_PERSON))
+        person = np.equal(np.asarray(truth), COCO_PERSON)
+        found.append(Sample(path.stem, rgb, recipe(rgb, model), person))
     return found
 
 

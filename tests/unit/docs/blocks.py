@@ -77,8 +77,8 @@ def lay_out(folder: Path) -> Path:
     for name, (size_wh, outputs) in SHAPES.items():
         inputs: dict[str, list[int | str]] = {"in": [1, 3, size_wh[1], size_wh[0]]}
         tiny.write_shapes(models / f"{name}.onnx", inputs=inputs, outputs=outputs)
-    clip: dict[str, list[int | str]] = {"clip": [1, 3, 16, 112, 112]}
-    tiny.write_shapes(folder / "actions.onnx", inputs=clip, outputs={"scores": [1, 4]})
+    stack: dict[str, list[int | str]] = {"clip": [1, 3, 16, 112, 112]}
+    tiny.write_shapes(folder / "actions.onnx", inputs=stack, outputs={"scores": [1, 4]})
     tiny.write_shapes(folder / "FastestDet.onnx", inputs={"in": [1, 3, 352, 352]}, outputs={"map": [1, 85, 22, 22]})
     (folder / "coco80.names").write_text("".join(f"class {number}\n" for number in range(80)))
     return folder
