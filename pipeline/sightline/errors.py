@@ -7,8 +7,10 @@ SightlineError
 │   └── MissingExtra        an optional package is needed, with the install command
 ├── ModelError              a model file or its tensors are not what is needed     (exit code 2, or 1 when run)
 ├── StreamError             one stream's trouble; the others go on
-│   ├── StreamUnreadable    it can not be opened or holds no video: trying again is of no use
+│   ├── StreamUnreadable    it can not be opened or holds no video: trying again at once is of no use
+│   │   └── StreamRefused   its server says no: wrong credentials, or nothing there
 │   └── StreamLost          it broke off: a live source is worth another attempt
+│       └── StreamStalled   its connection stands, but nothing comes
 ├── OutputError             an output can not be written (place, rights, space)    (exit code 1)
 ├── OperatorError           an operator failed on a batch: element, stream, frame  (exit code 1)
 ├── SurfaceReleased         a pooled surface was used after it went back
@@ -54,11 +56,23 @@ class StreamError(SightlineError):
 
 
 class StreamUnreadable(StreamError):
-    """The input does not exist, is not video, or is refused; another attempt would end the same way."""
+    """The input does not exist, is not video, or is refused; another attempt at once would end the same way."""
+
+
+class StreamRefused(StreamUnreadable):
+    """The server answered, and refuses; `credentials` says that it does not accept user and password."""
+
+    def __init__(self, message: str, *, credentials: bool = False) -> None:
+        super().__init__(message)
+        self.credentials = credentials
 
 
 class StreamLost(StreamError):
     """The stream broke off while it was read; a live source is worth another attempt."""
+
+
+class StreamStalled(StreamLost):
+    """The connection stands, but nothing came for longer than the stream may be silent."""
 
 
 class OutputError(SightlineError):

@@ -122,6 +122,19 @@ class Pipeline:
         """
         self._listeners.append(listener)
 
+    def on_state(self, listener: Callable[[Message], None]) -> None:
+        """Call `listener` with the messages that tell of a change of a stream's state: `message.stream` is now in
+        `message.state`, for the reason in `message.text`. Else as `on_message`.
+
+        >>> from sightline import Pipeline
+        >>> pipeline = Pipeline(sources={"test": {"pattern": "bars", "frames": 3}})
+        >>> pipeline.on_state(lambda message: print(message.stream, message.state))
+        >>> _ = pipeline.run()
+        test live
+        test ended
+        """
+        self.on_message(lambda message: listener(message) if message.state is not None else None)
+
     def probe(self, element_id: str, look: Callable[[Batch], None]) -> None:
         """Call `look` with every batch that leaves an element (`detect-1`); it must not change the batch. What it
         raises stops the pipeline, as a failure of that element.

@@ -8,7 +8,7 @@ from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
-from sightline.graph.messages import Message, MessageKind
+from sightline.graph.messages import Message, MessageKind, StreamState
 from sightline.redaction import redact
 
 if TYPE_CHECKING:
@@ -23,9 +23,12 @@ _TROUBLE = frozenset(
     {
         MessageKind.WARNING,
         MessageKind.ERROR,
+        MessageKind.STREAM_STALLED,
         MessageKind.STREAM_LOST,
+        MessageKind.STREAM_AUTH_FAILED,
         MessageKind.STREAM_FAILED,
         MessageKind.STREAM_BACK,
+        MessageKind.ELEMENT_STUCK,
     }
 )
 
@@ -162,7 +165,15 @@ class _Terminal:
             self._live = None
 
 
-_COLORS = {"live": "green", "ended": "dim", "failed": "red", "lost": "yellow", "connecting": "cyan"}
+_COLORS = {
+    StreamState.CONNECTING: "cyan",
+    StreamState.LIVE: "green",
+    StreamState.STALLED: "yellow",
+    StreamState.LOST: "yellow",
+    StreamState.AUTH_FAILED: "red",
+    StreamState.ENDED: "dim",
+    StreamState.FAILED: "red",
+}
 
 
 def _table(statuses: Sequence[StreamStatus]) -> Table:
@@ -176,7 +187,7 @@ def _table(statuses: Sequence[StreamStatus]) -> Table:
     for title in ("position", "frames/s", "objects", "dropped"):
         table.add_column(title, justify="right")
     for status in statuses:
-        state = Text(status.state, style=_COLORS.get(status.state, ""))
+        state = Text(status.state, style=_COLORS[status.state])
         numbers = (f"{status.fps:.1f}", str(status.objects), str(status.dropped))
         table.add_row(Text(status.name), state, position_text(status), *numbers)
     return table

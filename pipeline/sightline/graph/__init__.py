@@ -2,7 +2,7 @@
 
 from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
 from sightline.graph.fields import InputPath, OutputPath
-from sightline.graph.messages import Message, MessageKind
+from sightline.graph.messages import Message, MessageKind, StreamState
 from sightline.graph.operator import Operator, Pending, Sink
 from sightline.graph.outputs import Outputs
 from sightline.graph.registry import Registry
@@ -32,6 +32,7 @@ __all__ = [
     "SourceElement",
     "SourceReader",
     "Step",
+    "StreamState",
     "Tee",
     "Threading",
 ]

@@ -6,15 +6,43 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
+class StreamState(StrEnum):
+    """How a stream is.
+
+    `connecting`   nothing has come yet
+    `live`         frames come
+    `stalled`      the connection stands, but no frame came for too long
+    `lost`         it broke off, or its server can not be reached or refuses it
+    `auth_failed`  its server does not accept the credentials
+    `ended`        it is over: a file was read to its end, or the stream was stopped
+    `failed`       it is given up
+
+    A live stream that is stalled, lost or refused is tried again; the state stays until frames come.
+    """
+
+    CONNECTING = "connecting"
+    LIVE = "live"
+    STALLED = "stalled"
+    LOST = "lost"
+    AUTH_FAILED = "auth_failed"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
 class MessageKind(StrEnum):
     """What a message says."""
 
     STARTED = "started"
+    STREAM_CONNECTING = "stream_connecting"
     STREAM_STARTED = "stream_started"
+    STREAM_STALLED = "stream_stalled"
     STREAM_LOST = "stream_lost"
+    STREAM_AUTH_FAILED = "stream_auth_failed"
     STREAM_BACK = "stream_back"
+    STREAM_CHANGED = "stream_changed"
     STREAM_ENDED = "stream_ended"
     STREAM_FAILED = "stream_failed"
+    ELEMENT_STUCK = "element_stuck"
     WARNING = "warning"
     ERROR = "error"
     STOPPED = "stopped"
@@ -22,9 +50,15 @@ class MessageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One report. `text` is a sentence for a person, free of credentials; `stream` and `element` say where."""
+    """One report. `text` is a sentence for a person, free of credentials; `stream` and `element` say where.
+
+    `state` is what the stream is from now on, in messages that tell of a change of it. `details` holds what does not
+    fit into a sentence: the lines of a traceback, or the stack of an operator that does not return.
+    """
 
     kind: MessageKind
     text: str
     stream: str | None = None
     element: str | None = None
+    state: StreamState | None = None
+    details: str | None = None

@@ -15,8 +15,9 @@ class SourceReader:
     """One attempt at reading one stream.
 
     It is built, read and closed by one thread. `frames` yields frames in presentation order and returns when the
-    stream has ended; it raises StreamUnreadable when the input can not be read at all and StreamLost when it broke
-    off. The counters may be read from other threads at any time.
+    stream has ended; it raises StreamUnreadable when the input can not be read at all (StreamRefused when its server
+    says so), StreamLost when it broke off and StreamStalled when it fell silent. The counters may be read from other
+    threads at any time.
     """
 
     frame_count: int | None = None
@@ -25,10 +26,26 @@ class SourceReader:
     """Packets that did not decode."""
     skipped_frames: int = 0
     """Frames left out on request (`max_fps`)."""
+    lost_packets: int = 0
+    """Packets that the network lost, as their numbers tell."""
+    repaired_timestamps: int = 0
+    """Frames whose timestamp was missing, did not rise or was off the clock, and was put right."""
+    codec: str | None = None
+    """What the stream is encoded with, once it is open."""
+    silence_limit_ns: int | None = None
+    """How long nothing may come before the stream counts as stalled; set by the runtime, which measures the stream's
+    own interval. None: as long as the element says.
+    """
+    is_stopping = False
+    """Whether nobody wants more frames."""
 
     def frames(self) -> Iterator[Frame]:
         """The frames of the stream, indices from 0."""
         raise NotImplementedError
+
+    def stop(self) -> None:
+        """Nobody wants more frames: a reader that waits for its input gives that up soon. From any thread."""
+        self.is_stopping = True
 
     def close(self) -> None:
         """Let go of the input; harmless when called again, or before the first frame."""
@@ -61,6 +78,21 @@ class SourceElement(BaseModel):
         """Whether frames come whether or not they are wanted: a camera. Live streams drop the oldest frame when the
         pipeline is slow, and are tried again when they are lost.
         """
+        return False
+
+    @property
+    def stall_ns(self) -> int | None:
+        """How long a live stream may be silent before it counts as stalled; None when that is not watched."""
+        return None
+
+    @property
+    def gives_up_ns(self) -> int | None:
+        """After how long without a frame a live stream is given up; None: never."""
+        return None
+
+    @property
+    def skips_damaged(self) -> bool:
+        """Whether damaged frames are dropped (and counted) instead of handed on."""
         return False
 
     def build(self, site: Site, *, stream: Stream) -> SourceReader:

@@ -3,7 +3,7 @@
 from sightline.media.batch import Batch, FrameView
 from sightline.media.color import ColorMatrix, ColorRange
 from sightline.media.events import Event, Overlay
-from sightline.media.frame import Frame, Stream
+from sightline.media.frame import Frame, Stream, TimeSource
 from sightline.media.objects import Objects, ObjectView, Origin
 from sightline.media.shapes import Mask, Skeleton
 from sightline.media.surface import Memory, PixelFormat, Surface
@@ -27,4 +27,5 @@ __all__ = [
     "Stream",
     "Surface",
     "Tensor",
+    "TimeSource",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from sightline.media.surface import Surface
 
@@ -17,13 +18,20 @@ class Stream:
     live: bool = False
 
 
+class TimeSource(StrEnum):
+    """Whose clock a time of day is from: the camera's, told by its RTCP sender reports, or ours when it arrived."""
+
+    RTCP = "rtcp"
+    ARRIVAL = "arrival"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
     """One decoded picture of one stream.
 
     `index` counts the frames of the stream from 0; `pts_ns` is the presentation time in the stream's own clock;
-    `capture_ns` is the time of day (nanoseconds since the epoch) when it is known; `damaged` says that the decoder
-    concealed errors in it.
+    `capture_ns` is the time of day (nanoseconds since the epoch) when it is known, and `time_source` says whose;
+    `damaged` says that the picture, or one it was decoded from, is not whole.
     """
 
     stream: Stream
@@ -32,6 +40,7 @@ class Frame:
     surface: Surface
     capture_ns: int | None = None
     damaged: bool = False
+    time_source: TimeSource | None = None
 
     @property
     def size_wh(self) -> tuple[int, int]:

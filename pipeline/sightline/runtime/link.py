@@ -23,9 +23,12 @@ class LinkPolicy(StrEnum):
 
 
 class DropReason(StrEnum):
-    """Why an item was dropped: what comes behind could not keep up (`latest` only), or the run was stopped."""
+    """Why an item was dropped: what comes behind could not keep up (`latest` only), the run was stopped, or its picture
+    was damaged and the source leaves such out.
+    """
 
     OVERLOADED = "overloaded"
+    DAMAGED = "damaged"
     STOPPED = "stopped"
 
 

@@ -10,6 +10,9 @@ _STEADY_DELAY_SECONDS = 0.5
 _LONGEST_DELAY_SECONDS = 30.0
 _STEADY_ATTEMPTS = 20
 _GROWING_ATTEMPTS = 6
+_SILENT_ATTEMPTS = 3
+_REFUSED_DELAY_SECONDS = 31.0
+_REFUSED_SPREAD_SECONDS = 4.0
 
 
 def backoff_seconds(attempt: int, *, jitter: random.Random | None = None) -> float:
@@ -21,6 +24,20 @@ def backoff_seconds(attempt: int, *, jitter: random.Random | None = None) -> flo
     doublings = min(attempt - _STEADY_ATTEMPTS, _GROWING_ATTEMPTS)
     grown = min(_STEADY_DELAY_SECONDS * 2.0**doublings, _LONGEST_DELAY_SECONDS)
     return grown * (jitter or random).uniform(0.75, 1.0)
+
+
+def delay_seconds(attempt: int, *, took_seconds: float, answers: bool) -> float:
+    """How long to wait after an attempt without frames that took so long: the time of the attempt counts as waiting.
+
+    A server that `answers`, but sends nothing, is never left alone for long: when its picture comes back, we are there.
+    """
+    wanted = backoff_seconds(min(attempt, _SILENT_ATTEMPTS) if answers else attempt)
+    return max(wanted - took_seconds, _FIRST_DELAY_SECONDS)
+
+
+def refused_delay_seconds(*, took_seconds: float) -> float:
+    """How long to wait after a refusal: less than two attempts a minute, so that no camera locks us out."""
+    return _REFUSED_DELAY_SECONDS + random.uniform(0, _REFUSED_SPREAD_SECONDS) - min(took_seconds, 1.0)
 
 
 class Pace:

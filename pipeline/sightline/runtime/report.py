@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sightline.graph import StreamState
 from sightline.runtime.link import LinkStatistics
 from sightline.runtime.statistics import ElementStatistics, StreamStatistics
 
@@ -46,7 +47,7 @@ class Report:
     @property
     def failed_streams(self) -> tuple[str, ...]:
         """Names of the streams that could not be read."""
-        return tuple(stream.stream.name for stream in self.streams if stream.state == "failed")
+        return tuple(stream.stream.name for stream in self.streams if stream.state is StreamState.FAILED)
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain data."""
@@ -89,8 +90,11 @@ def _stream_json(stream: StreamStatistics) -> dict[str, Any]:
         "dropped": dict(stream.dropped),
         "damaged": stream.damaged,
         "damaged_packets": stream.damaged_packets,
+        "lost_packets": stream.lost_packets,
         "skipped": stream.skipped_frames,
+        "repaired_timestamps": stream.repaired_timestamps,
         "reconnects": stream.reconnects,
+        "stalls": stream.stalls,
         "fps": round(stream.finished / seconds, 3) if seconds > 0 else 0.0,
         "read_cpu_seconds": round(stream.read_cpu_ns / _NS, 6),
         "latency_ms": {

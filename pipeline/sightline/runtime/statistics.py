@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from threading import Lock
 
-from sightline.media import Batch, Objects, Stream
+from sightline.graph import StreamState
+from sightline.media import Batch, Objects, Stream, TimeSource
 
 _STEPS_PER_OCTAVE = 8
 
@@ -66,19 +67,31 @@ class _RecentIds:
 @dataclass(slots=True, eq=False)
 class StreamStatistics:
     """One stream. Every frame received ends in exactly one counter: `processed`, `damaged` (it went all the way too,
-    but its decoder had concealed errors in it) or `dropped`, with the reason.
+    but its picture was not whole) or `dropped`, with the reason.
+
+    `cause` is why a stream is in trouble now, and `next_attempt_ns` when it is tried again (monotonic); `error` is why
+    it failed, or the trouble in which it ended.
     """
 
     stream: Stream
-    state: str = "connecting"
+    state: StreamState = StreamState.CONNECTING
+    state_since_ns: int | None = None
+    cause: str | None = None
+    next_attempt_ns: int | None = None
     received: int = 0
     processed: int = 0
     damaged: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     damaged_packets: int = 0
     skipped_frames: int = 0
+    lost_packets: int = 0
+    repaired_timestamps: int = 0
+    codec: str | None = None
+    size_wh: tuple[int, int] | None = None
+    time_source: TimeSource | None = None
     frame_count: int | None = None
     reconnects: int = 0
+    stalls: int = 0
     error: str | None = None
     objects: int = 0
     labels: dict[str, LabelCount] = field(default_factory=dict)

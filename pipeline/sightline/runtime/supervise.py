@@ -1,4 +1,4 @@
-"""Supervision of sources: attempts, backoff, pacing and accounting, the same for every kind of source."""
+"""Supervision of sources: attempts, backoff, stalls, pacing and accounting, the same for every kind of source."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import threading
 from dataclasses import dataclass
 from time import thread_time_ns
 
-from sightline.errors import LinkClosed, SightlineError, StreamLost, StreamUnreadable
-from sightline.graph import Message, MessageKind, Site, SourceElement, SourceReader
+from sightline.errors import LinkClosed, StreamError, StreamLost, StreamRefused, StreamStalled, StreamUnreadable
+from sightline.graph import Site, SourceElement, SourceReader
 from sightline.media import Frame
-from sightline.redaction import redact
+from sightline.runtime.changes import Changes
+from sightline.runtime.condition import Condition, describe
 from sightline.runtime.gather import Arrival
-from sightline.runtime.link import Link
-from sightline.runtime.pacing import Continuation, Pace, backoff_seconds
+from sightline.runtime.link import DropReason, Link
+from sightline.runtime.pacing import Continuation, Pace, delay_seconds, refused_delay_seconds
+from sightline.runtime.patience import Patience
+from sightline.runtime.readings import Readings
 from sightline.runtime.statistics import StreamStatistics
 from sightline.runtime.worker import Worker
 
@@ -30,7 +33,10 @@ class Limits:
 
 
 class SourceThread(Worker):
-    """Owns one stream: builds a reader, sends its frames into the link, tries again when a live stream is lost."""
+    """Owns one stream: builds a reader, sends its frames into the link, tries again when a live stream is lost.
+
+    One attempt is made at a time, and only this thread ever touches a reader (but for `SourceReader.stop`).
+    """
 
     def __init__(
         self,
@@ -47,64 +53,84 @@ class SourceThread(Worker):
         self._link = link
         self.statistics = statistics
         self._limits = limits
+        self._condition = Condition(statistics, site=site)
         self._stopping = threading.Event()
+        self._reader: SourceReader | None = None
+        self._verdict: tuple[BaseException, str | None] | None = None
         self._first_pts_ns: int | None = None
         self._pace = Pace() if source.realtime and not source.live else None
         self._continuation = Continuation()
-        self._begun_ns = 0
+        self._patience = None if source.stall_ns is None else Patience(source.stall_ns)
+        self._changes = Changes() if source.live else None
+        self._begun_ns = self._frame_ns = 0
         self.cpu_ns = 0
 
     def stop(self) -> None:
-        """Ask the thread to end after the frame it is at."""
+        """Ask the thread to end after the frame it is at, or soon when none comes; from any thread."""
         self._stopping.set()
+        reader = self._reader
+        if reader is not None:
+            reader.stop()
+
+    def give_up(self, error: BaseException, *, details: str | None = None) -> None:
+        """End the stream as failed, for a reason that lies behind it in the pipeline; from any thread."""
+        self._verdict = (error, details)
+        self.stop()
+        if not self.running:
+            self._condition.failed(error, details=details)
 
     def work(self) -> None:
         """Read the stream to its end."""
-        statistics = self.statistics
-        self._begun_ns = self._site.clock.monotonic_ns()
+        self._begun_ns = self._frame_ns = self._site.clock.monotonic_ns()
         try:
+            self._condition.connecting()
             self._attempts()
         except LinkClosed:
             pass
         except BaseException as error:  # noqa: BLE001  the boundary to foreign code: a reader's fault ends its stream only
-            self._fail(error)
+            self._condition.failed(error)
         finally:
-            if statistics.state != "failed":
-                statistics.state = "ended"
-            statistics.ended_ns = self._site.clock.monotonic_ns()
+            if self._verdict is not None:
+                self._condition.failed(self._verdict[0], details=self._verdict[1])
+            self._condition.ended()
+            self.statistics.ended_ns = self._site.clock.monotonic_ns()
             self._link.end()
             self.cpu_ns = thread_time_ns()
 
     def _attempts(self) -> None:
         attempt = 0
         while not self._stopping.is_set():
-            received = self.statistics.received
+            received, begun_ns = self.statistics.received, self._site.clock.monotonic_ns()
             try:
                 self._attempt()
-                self._post(MessageKind.STREAM_ENDED, f"ended after {self.statistics.received} frames")
                 return
-            except StreamUnreadable as error:
-                self._fail(error)
+            except (StreamUnreadable, StreamLost) as error:
+                trouble = error
+            if self._is_final():
+                self._condition.failed(trouble)
                 return
-            except StreamLost as error:
-                if not self._source.live or (self._seconds_left() <= 0 and not self.statistics.received):
-                    self._fail(error)
-                    return
-                if self._seconds_left() <= 0 or self._stopping.is_set():
-                    return
-                attempt = 0 if self.statistics.received > received else attempt + 1
-                self._lost(error, attempt)
+            if self._seconds_left() <= 0 or self._stopping.is_set():
+                return
+            came = self.statistics.received - received
+            attempt = 0 if came else attempt + 1
+            if self._patience is not None and isinstance(trouble, StreamStalled) and not came:
+                self._patience.silent()
+            self._wait_after(trouble, attempt=attempt, begun_ns=begun_ns)
 
     def _attempt(self) -> None:
-        self.statistics.state = "connecting"
-        reader = self._source.build(self._site, stream=self.statistics.stream)
+        reader = self._reader = self._source.build(self._site, stream=self.statistics.stream)
+        readings = Readings(reader, self.statistics)
+        if self._patience is not None:
+            self._patience.begin()
+            reader.silence_limit_ns = self._patience.limit_ns
         try:
-            self._read(reader)
+            self._read(reader, readings)
         finally:
+            self._reader = None
             self._close(reader)
-            self._count(reader)
+            readings.take()
 
-    def _read(self, reader: SourceReader) -> None:
+    def _read(self, reader: SourceReader, readings: Readings) -> None:
         statistics, first = self.statistics, True
         frames = reader.frames()
         while not (self._stopping.is_set() or self._is_full()):
@@ -119,7 +145,19 @@ class SourceThread(Worker):
             frame = self._continued(frame)
             if self._is_past_duration(frame):
                 return
+            self._look_at(frame, reader)
+            readings.take()
             self._send(frame)
+
+    def _look_at(self, frame: Frame, reader: SourceReader) -> None:
+        """Learn from a frame what the stream is like."""
+        statistics = self.statistics
+        statistics.size_wh, statistics.time_source = frame.size_wh, frame.time_source
+        if self._patience is not None:
+            self._patience.frame(self._site.clock.monotonic_ns())
+            reader.silence_limit_ns = self._patience.limit_ns
+        if self._changes is not None and (change := self._changes.look(frame, codec=reader.codec)):
+            self._condition.changed(change)
 
     def _send(self, frame: Frame) -> None:
         clock, statistics = self._site.clock, self.statistics
@@ -127,17 +165,21 @@ class SourceThread(Worker):
             wait_ns = self._pace.wait_ns(frame.pts_ns, now_ns=clock.monotonic_ns())
             if wait_ns and self._stopping.wait(wait_ns / 1e9):
                 return
-        now_ns = clock.monotonic_ns()
+        now_ns = self._frame_ns = clock.monotonic_ns()
         self._continuation.note(frame.pts_ns, now_ns=now_ns)
         statistics.received += 1
         statistics.position_ns = frame.pts_ns
-        self._link.send(Arrival(frame, now_ns))
+        if frame.damaged and self._source.skips_damaged:
+            statistics.drop(DropReason.DAMAGED)
+        else:
+            self._link.send(Arrival(frame, now_ns))
 
     def _begin(self, reader: SourceReader, frame: Frame) -> None:
         """The first frame of an attempt has come."""
         now_ns = self._site.clock.monotonic_ns()
         self._continuation.begin(index=self.statistics.received, pts_ns=frame.pts_ns, now_ns=now_ns)
-        self._announce(reader)
+        self.statistics.frame_count = reader.frame_count
+        self._condition.live()
 
     def _continued(self, frame: Frame) -> Frame:
         moved = self._continuation
@@ -154,49 +196,31 @@ class SourceThread(Worker):
         duration_ns = self._limits.duration_ns
         return duration_ns is not None and frame.pts_ns - self._first_pts_ns >= duration_ns
 
-    def _announce(self, reader: SourceReader) -> None:
-        statistics = self.statistics
-        statistics.frame_count = reader.frame_count
-        statistics.state = "live"
-        if statistics.started_ns is None:
-            statistics.started_ns = self._site.clock.monotonic_ns()
-            self._post(MessageKind.STREAM_STARTED, "started")
-        else:
-            statistics.reconnects += 1
-            self._post(MessageKind.STREAM_BACK, "is back")
-
     def _close(self, reader: SourceReader) -> None:
         """Close a reader; trouble in that is told, but is no reason to give the stream up."""
         try:
             reader.close()
         except Exception as error:  # noqa: BLE001  the boundary to foreign code
-            self._site.warn(f"closing the input failed: {_describe(error)}", stream=self.statistics.stream.name)
+            self._site.warn(f"closing the input failed: {describe(error)}", stream=self.statistics.stream.name)
 
-    def _count(self, reader: SourceReader) -> None:
-        self.statistics.damaged_packets += reader.damaged_packets
-        self.statistics.skipped_frames += reader.skipped_frames
+    def _is_final(self) -> bool:
+        """Whether trouble now is the end of the stream, and no other attempt is made."""
+        patience_ns = self._source.gives_up_ns
+        is_over = self._seconds_left() <= 0 and not self.statistics.received
+        waited_ns = self._site.clock.monotonic_ns() - self._frame_ns
+        return not self._source.live or is_over or (patience_ns is not None and waited_ns >= patience_ns)
 
-    def _fail(self, error: BaseException) -> None:
-        self.statistics.state = "failed"
-        self.statistics.error = text = _describe(error)
-        self._post(MessageKind.STREAM_FAILED, text)
-
-    def _lost(self, error: SightlineError, attempt: int) -> None:
-        if self.statistics.state != "lost":
-            self.statistics.state = "lost"
-        delay = backoff_seconds(attempt)
-        if attempt <= 1:
-            self._post(MessageKind.STREAM_LOST, f"{redact(error)}; trying again")
+    def _wait_after(self, trouble: StreamError, *, attempt: int, begun_ns: int) -> None:
+        took_seconds = (self._site.clock.monotonic_ns() - begun_ns) / 1e9
+        delay = delay_seconds(attempt, took_seconds=took_seconds, answers=isinstance(trouble, StreamStalled))
+        # What a camera has shown before, it may lack for a moment while it starts; a password does not come back.
+        is_refusal = isinstance(trouble, StreamUnreadable) and not self.statistics.received
+        if is_refusal or (isinstance(trouble, StreamRefused) and trouble.credentials):
+            delay = refused_delay_seconds(took_seconds=took_seconds)
+        self._condition.trouble(trouble, delay_seconds=delay)
         self._stopping.wait(min(delay, max(self._seconds_left(), 0.0)))
 
     def _seconds_left(self) -> float:
         if self._limits.duration_ns is None:
             return math.inf
         return (self._begun_ns + self._limits.duration_ns - self._site.clock.monotonic_ns()) / 1e9
-
-    def _post(self, kind: MessageKind, text: str) -> None:
-        self._site.post(Message(kind, text, stream=self.statistics.stream.name))
-
-
-def _describe(error: BaseException) -> str:
-    return redact(error) if isinstance(error, SightlineError) else redact(f"{type(error).__name__}: {error}")
