@@ -15,8 +15,10 @@ import pytest
 
 from sightline.config import load_description
 from sightline.graph import PipelineDescription
+from sightline.testing.camera import FakeCamera
+from sightline_plugins.decode.clip_packets import load_clip
 from tests.conftest import REPOSITORY, missing
-from tests.integration.sources.rtsp_server import Camera, RtspServer, make_rtp
+from tests.integration.sources.clips import write_clip
 
 CONFIGS = sorted((REPOSITORY / "configs").glob("*.yaml"))
 CLIPS = REPOSITORY / "sample_videos"
@@ -223,9 +225,9 @@ def test_a_model_of_ones_own_needs_its_labels_and_nothing_else(shared_data: Path
 
 
 def test_a_camera_is_read_and_written_down(model: Path, tmp_path: Path) -> None:
-    with RtspServer(Camera(make_rtp(24, key_every=4), credentials="user:secret", holds=True)) as server:
-        url = server.url.replace("rtsp://", "rtsp://user:secret@")
-        done = sightline("run", config("camera"), "--frames", "4", folder=tmp_path, CAMERA_URL=url)
+    clip = load_clip(str(write_clip(tmp_path / "clip.mp4", count=24, key_every=4, b_frames=0)))
+    with FakeCamera(clip, credentials="user:secret") as camera:
+        done = sightline("run", config("camera"), "--frames", "4", folder=tmp_path, CAMERA_URL=camera.login_url)
 
     assert len(read_lines(tmp_path / "out/camera/camera.jsonl")) > 0
     assert "secret" not in done.stdout + done.stderr

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import json
-from itertools import islice
 from pathlib import Path
 
-import av
 import pytest
 
 from sightline import Pipeline
 from sightline.graph import Message, MessageKind
 from sightline.testing import FrameOrder, assert_accounted
-from tests.integration.sources.rtsp_server import Camera, RtspServer, packetised
+from sightline.testing.camera import CameraOptions, Clip, FakeCamera
+from sightline_plugins.decode.clip_packets import load_clip
 
 FRAMES = 40
+ONCE = CameraOptions(paced=False, passes=1)
 
 
 @pytest.fixture(scope="module")
-def rtp(repository: Path) -> list[bytes]:
-    with av.open(str(repository / "sample_videos" / "street.mp4")) as clip:
-        return packetised(islice(clip.decode(video=0), FRAMES), fps=25, key_every=10, size_wh=(640, 360))
+def clip(repository: Path) -> Clip:
+    return load_clip(str(repository / "sample_videos" / "street.mp4")).first(FRAMES)
 
 
-def test_a_camera_is_watched_through_its_interruptions(rtp: list[bytes], repository: Path, tmp_path: Path) -> None:
+def test_a_camera_is_watched_through_its_interruptions(clip: Clip, repository: Path, tmp_path: Path) -> None:
     messages: list[Message] = []
-    with RtspServer(Camera(rtp, credentials="user:secret")) as server:
+    with FakeCamera(clip, credentials="user:secret", options=ONCE) as camera:
         pipeline = Pipeline(
-            sources={"gate": server.url.replace("rtsp://", "rtsp://user:secret@")},
+            sources={"gate": camera.login_url},
             steps=[
                 {"detect": {"model": str(repository / "models" / "street.onnx")}},
                 "track",

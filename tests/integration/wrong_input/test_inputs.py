@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from sightline.testing.camera import FakeCamera
+from sightline_plugins.decode.clip_packets import load_clip
 from tests.integration.sources.clips import write_bomb, write_clip, write_sound
-from tests.integration.sources.rtsp_server import Camera, RtspServer, make_rtp
 from tests.integration.wrong_input.running import (
     CONFIG,
     QUIET_RUN,
@@ -213,8 +214,9 @@ def test_a_camera_that_refuses_is_tried_again_until_the_duration_has_passed(tmp_
 
 
 def test_a_wrong_password_of_a_camera_is_an_error_that_does_not_show_it(tmp_path: Path) -> None:
-    with RtspServer(Camera(make_rtp(3), credentials="admin:other")) as server:
-        sources = f"sources: {{cam: 'rtsp://admin:{SECRET}@{server.address}/cam'}}\n"
+    clip = load_clip(str(write_clip(tmp_path / "clip.mp4", count=3)))
+    with FakeCamera(clip, credentials="admin:other") as camera:
+        sources = f"sources: {{cam: '{camera.url.replace('//', f'//admin:{SECRET}@')}'}}\n"
         mistake = Mistake(
             steps(SINKS, sources=sources), ("error: stream 'cam' (rtsp://***@", "check user and password"), 1
         )

@@ -52,6 +52,8 @@ class Channel(Protocol):
 
     transport: str
     """The answer's `Transport` header."""
+    linger_seconds: float
+    """How long what was sent last needs to be read, before the client may hear of the end."""
 
     async def send_media(self, packets: Sequence[bytes], *, faults: Faults) -> None:
         """Send the RTP packets of a picture."""
@@ -69,6 +71,7 @@ class Interleaved:
     def __init__(self, connection: Connection, numbers: tuple[int, int]) -> None:
         self._connection = connection
         self._media, self._control = numbers
+        self.linger_seconds = 0.0
         self.transport = f"RTP/AVP/TCP;unicast;interleaved={numbers[0]}-{numbers[1]}"
 
     async def send_media(self, packets: Sequence[bytes], *, faults: Faults) -> None:
@@ -96,6 +99,7 @@ class Datagrams:
     ) -> None:
         self._media, self._control = media, control
         self._client, self._ports = client, ports
+        self.linger_seconds = 0.3
         own = [transport.get_extra_info("sockname")[1] for transport in (media, control)]
         self.transport = f"RTP/AVP;unicast;client_port={ports[0]}-{ports[1]};server_port={own[0]}-{own[1]}"
 

@@ -153,10 +153,10 @@ class Dialog:
             self.connection.close()
 
     async def _end(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-            self.house.say(f"{self.connection.peer} left")
         for channel in self._channels.values():
             channel.close()
         self.connection.close()
+        if self._task is not None:
+            self._task.cancel()
+            self.house.say(f"{self.connection.peer} left")
+            await asyncio.wait([self._task])

@@ -54,6 +54,7 @@ class Playback:
             passes += await self._pass(self._mount.reel)
         while self._shows_same_codec and self._options.holds:
             await asyncio.sleep(_LONGEST_NAP_SECONDS)
+        await asyncio.sleep(self._channel.linger_seconds)
         await self._channel.send_control(self._rtp.goodbye(), faults=self._mount.faults)
 
     @property
