@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,13 @@ def missing(reason: str) -> None:
     if os.environ.get("SIGHTLINE_REQUIRE_ALL") == "1":
         pytest.fail(f"{reason}, and SIGHTLINE_REQUIRE_ALL=1 forbids skipping")
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interrupts_are_heard() -> None:
+    """Programs that a shell starts in the background ignore Ctrl-C, and so would whatever the tests start."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
