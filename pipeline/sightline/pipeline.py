@@ -37,6 +37,7 @@ from sightline.runtime.report import Report
 from sightline.runtime.runner import Runner
 from sightline.runtime.status import StreamStatus
 from sightline.runtime.supervise import Limits
+from sightline.runtime.view import RunView
 
 if TYPE_CHECKING:
     from typing import Self
@@ -199,6 +200,10 @@ class Pipeline:
     def status(self) -> tuple[StreamStatus, ...]:
         """How every stream is doing; empty before the start."""
         return () if self._runner is None else self._runner.status()
+
+    def view(self) -> RunView | None:
+        """The run at this moment, with all that is counted, for monitoring; None before the start."""
+        return None if self._runner is None else self._runner.view()
 
     def __enter__(self) -> Self:
         self.start()

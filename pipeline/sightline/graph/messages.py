@@ -43,6 +43,8 @@ class MessageKind(StrEnum):
     STREAM_ENDED = "stream_ended"
     STREAM_FAILED = "stream_failed"
     ELEMENT_STUCK = "element_stuck"
+    OVERLOADED = "overloaded"
+    KEEPS_UP = "keeps_up"
     WARNING = "warning"
     ERROR = "error"
     STOPPED = "stopped"

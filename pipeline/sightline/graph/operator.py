@@ -23,8 +23,13 @@ class Operator:
     """Works on batches. Passive: it starts no thread, sleeps for nothing, retries nothing, keeps no global state.
 
     The runtime never enters it with two threads at once. State per stream is keyed by `Stream` and dropped in
-    `end_stream`. Subclasses override what they need.
+    `end_stream`. Subclasses override what they need. The counters may be read from other threads at any time.
     """
+
+    runs: int = 0
+    """How often it ran a model."""
+    saved: int = 0
+    """How often it did not have to, because it knew the answer."""
 
     def process(self, batch: Batch) -> Batch | Pending:
         """Return the batch with what was found, or a pending one; frames are neither added, removed nor reordered."""

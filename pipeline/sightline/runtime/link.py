@@ -124,6 +124,11 @@ class Link(Generic[Item]):
         """The oldest item, left where it is; for a receiver that holds the doorbell's lock."""
         return self._items[0]
 
+    def oldest(self) -> Item | None:
+        """The oldest item, left where it is, for who watches from another thread; None when nothing waits."""
+        with self._ready:
+            return self._items[0] if self._items else None
+
     def end(self) -> None:
         """Say that nothing more will be sent."""
         with self._room:

@@ -55,10 +55,11 @@ class Node:
             raise self._failed(given, _describe(error)) from error
         self._count(given, started_ns=started, cpu_started_ns=cpu_started)
         if isinstance(result, Batch):
+            self.statistics.latency.add(perf_counter_ns() - started)
             return self._finish(batch, given, own, result)
         if not hasattr(result, "result"):  # sixty times as fast as isinstance with a protocol
             raise self._failed(given, f"it returned {_kind(result)}, not a Batch or a Pending")
-        return _PendingAtNode(self, batch, given, own, result)
+        return _PendingAtNode(self, batch, given, own, result, started)
 
     def end_stream(self, stream: Stream) -> None:
         """Tell the operator that a stream has ended. Raises OperatorError."""
@@ -129,7 +130,7 @@ class Node:
                 raise self._failed(batch, f"a probe of it raised {_describe(error)}") from error
         return result
 
-    def _collect(self, batch: Batch, given: Batch, own: Sequence[int], pending: Pending) -> Batch:
+    def _collect(self, batch: Batch, given: Batch, own: Sequence[int], pending: Pending, given_at_ns: int) -> Batch:
         started, cpu_started = perf_counter_ns(), thread_time_ns()
         try:
             result = pending.result()
@@ -138,6 +139,7 @@ class Node:
         if not isinstance(result, Batch):
             raise self._failed(given, f"its pending result is {_kind(result)}, not a Batch")
         self.statistics.result_wait_ns += perf_counter_ns() - started
+        self.statistics.latency.add(perf_counter_ns() - given_at_ns)
         self.statistics.cpu_ns += thread_time_ns() - cpu_started
         return self._finish(batch, given, own, result)
 
@@ -165,9 +167,11 @@ class _PendingAtNode:
     given: Batch
     own: Sequence[int]
     pending: Pending
+    given_at_ns: int
 
     def result(self) -> Batch:
-        return self.node._collect(self.batch, self.given, self.own, self.pending)  # noqa: SLF001  two halves of one thing
+        node = self.node
+        return node._collect(self.batch, self.given, self.own, self.pending, self.given_at_ns)  # noqa: SLF001  two halves of one thing
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

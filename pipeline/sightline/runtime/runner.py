@@ -15,14 +15,16 @@ from sightline.media import Batch, Stream
 from sightline.redaction import redact
 from sightline.runtime.gather import Arrival, Gather
 from sightline.runtime.link import DropReason, Link, LinkPolicy
+from sightline.runtime.load import Load
 from sightline.runtime.node import Node, Probe
 from sightline.runtime.parcel import Item, Parcel
 from sightline.runtime.plan import Planner
 from sightline.runtime.report import Report
 from sightline.runtime.stage import StageThread, close_all
-from sightline.runtime.statistics import StreamStatistics, count_objects
+from sightline.runtime.statistics import ElementStatistics, StreamStatistics, count_objects
 from sightline.runtime.status import StreamStatus
 from sightline.runtime.supervise import Limits, SourceThread
+from sightline.runtime.view import LinkView, ModelRuns, RunView
 
 _LARGEST_DEFAULT_BATCH = 16
 _FRAMES_IN_A_STREAM_LINK = 4
@@ -73,6 +75,7 @@ class Runner:
         self._concluding = Lock()
         self.report: Report | None = None
         self._gather = self._make_gather()
+        self._load = Load(streams=self._all_streams, elements=self._all_elements, post=post)
         self._build_ns = 0
         self._begun_ns = 0
         self._cpu_begun_ns = 0
@@ -134,6 +137,37 @@ class Runner:
         """How every stream is doing now."""
         now = self._clock.monotonic_ns()
         return tuple(StreamStatus.of(stream, now_ns=now) for stream in self._streams.values())
+
+    def view(self) -> RunView:
+        """The run at this moment; from any thread."""
+        now = self._clock.monotonic_ns()
+        self._load.look(now)
+        sources = self._gather.links().items()
+        stages = list(self._planner.links.items()) if self._planner is not None else []
+        models = {
+            name: ModelRuns(one.runs, one.saved) for name, _, one in list(self._operators) if one.runs or one.saved
+        }
+        return RunView(
+            pipeline=self._description.name,
+            device=str(self._device),
+            is_running=self.running,
+            at_ns=now,
+            running_ns=now - self._begun_ns if self._begun_ns else 0,
+            streams=self._all_streams(),
+            rates=self._load.rates,
+            elements=self._all_elements(),
+            models=models,
+            links=(
+                *(LinkView.of_source(stream, link, now_ns=now) for stream, link in sources),
+                *(LinkView.of_stage(name, link, now_ns=now) for name, link in stages),
+            ),
+        )
+
+    def _all_streams(self) -> tuple[StreamStatistics, ...]:
+        return tuple(self._streams.values())
+
+    def _all_elements(self) -> tuple[ElementStatistics, ...]:
+        return tuple(node.statistics for stage in self._stages for node in stage.stage.nodes)
 
     def _conclude(self) -> Report:
         self._part_from_sources()
@@ -243,6 +277,7 @@ class Runner:
         count_objects(batch, statistics)
         for stream, frame, arrived_ns in zip(statistics, parcel.frames, parcel.arrivals_ns, strict=True):
             stream.finish(damaged=frame.damaged, latency_ns=now - arrived_ns)
+        self._load.look(now)
 
     def _lost(self, parcel: Parcel) -> None:
         for frame in parcel.frames:

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import accumulate
 from threading import Lock
 
 from sightline.graph import StreamState
 from sightline.media import Batch, Objects, Stream, TimeSource
 
 _STEPS_PER_OCTAVE = 8
+_MS = 1_000_000
+
+LIMITS_NS = tuple(round(ms * _MS) for ms in (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000))
+"""Durations at which a histogram counts exactly how many were not longer."""
 
 
 class Histogram:
-    """Durations in buckets that grow by an eighth of an octave: percentiles within 9 %, memory that does not grow."""
+    """Durations in buckets that grow by an eighth of an octave: percentiles within 9 %, memory that does not grow.
+
+    One thread adds, any thread may read.
+    """
 
     def __init__(self) -> None:
         self._buckets: Counter[int] = Counter()
+        self._between = [0] * (len(LIMITS_NS) + 1)
         self.count = 0
+        self.total_ns = 0
         self.maximum_ns = 0
 
     def add(self, duration_ns: int) -> None:
         """Count one duration."""
+        self._between[bisect_left(LIMITS_NS, duration_ns)] += 1
+        self.total_ns += duration_ns
         bucket = int(math.log2(max(duration_ns, 1)) * _STEPS_PER_OCTAVE)
         self._buckets[bucket] += 1
         self.count += 1
@@ -30,12 +43,17 @@ class Histogram:
 
     def percentile_ns(self, percent: float) -> int:
         """The duration that `percent` of those counted do not exceed; 0 when nothing was counted."""
-        wanted, seen = self.count * percent / 100, 0
-        for bucket in sorted(self._buckets):
-            seen += self._buckets[bucket]
+        buckets = dict(self._buckets)
+        wanted, seen = sum(buckets.values()) * percent / 100, 0
+        for bucket in sorted(buckets):
+            seen += buckets[bucket]
             if seen >= wanted:
                 return min(self.maximum_ns, round(2 ** ((bucket + 1) / _STEPS_PER_OCTAVE)))
         return self.maximum_ns
+
+    def cumulative(self) -> list[int]:
+        """How many were not longer than each of LIMITS_NS, and how many there are."""
+        return list(accumulate(list(self._between)))
 
 
 @dataclass(slots=True)
@@ -134,7 +152,9 @@ class StreamStatistics:
 
 @dataclass(slots=True, eq=False)
 class ElementStatistics:
-    """One element: how often it ran, on how many frames, and for how long."""
+    """One element: how often it ran, on how many frames, and for how long. `latency` is the time from when a batch is
+    given to it to when its result is there; of pending results, with what they wait for each other.
+    """
 
     element_id: str
     name: str
@@ -143,6 +163,7 @@ class ElementStatistics:
     busy_ns: int = 0
     cpu_ns: int = 0
     result_wait_ns: int = 0
+    latency: Histogram = field(default_factory=Histogram)
 
 
 def count_objects(batch: Batch, statistics: list[StreamStatistics]) -> None:
