@@ -35,13 +35,12 @@ def write_noise(
     key_every: int = 10,
     b_frames: int = 0,
     size_wh: tuple[int, int] = (160, 96),
-    options: Mapping[str, str] | None = None,
 ) -> Path:
     """Write a clip of noise that moves, so that pictures need several packets; the same at every call."""
     encoder, pixel_format, defaults = _ENCODERS[codec]
     width, height = size_wh
     noise = np.random.default_rng(7).integers(16, 236, (height * 3 // 2, width), np.uint8)
-    chosen = {"g": str(key_every), "bf": str(b_frames), **defaults, **(options or {})}
+    chosen = {"g": str(key_every), "bf": str(b_frames), **defaults}
     with av.open(path, "w") as container:
         stream = cast("VideoStream", container.add_stream(encoder, rate=FPS, options=chosen))
         stream.width, stream.height, stream.pix_fmt = width, height, pixel_format
@@ -63,9 +62,10 @@ def noise_clip(
     key_every: int = 10,
     b_frames: int = 0,
     size_wh: tuple[int, int] = (160, 96),
+    suffix: str | None = None,
 ) -> Clip:
     """A clip of noise as a fake camera shows it."""
-    path = folder / f"noise-{codec}-{count}-{key_every}-{b_frames}-{size_wh[0]}{_SUFFIXES[codec]}"
+    path = folder / f"noise-{codec}-{count}-{key_every}-{b_frames}-{size_wh[0]}{suffix or _SUFFIXES[codec]}"
     write_noise(path, codec=codec, count=count, key_every=key_every, b_frames=b_frames, size_wh=size_wh)
     return load_clip(str(path))
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from sightline.testing.camera.mount import Mount
-from sightline.testing.camera.script import Step
+from sightline.testing.camera.script import Script, Step
 
 
 class Stage(Protocol):
@@ -22,13 +22,21 @@ class Stage(Protocol):
         """Close everything at once."""
 
 
-async def perform(script: Sequence[Step], stage: Stage, *, say: Callable[[str], None]) -> None:
-    """Carry out steps that are in the order of their times; over when the last one is."""
+async def perform(script: Script, stage: Stage, *, say: Callable[[str], None]) -> None:
+    """Carry out a script; over when its last step is, unless it repeats."""
     loop = asyncio.get_running_loop()
     begin = loop.time()
+    await _once(script.steps, stage, begin=begin, say=say)
+    while script.repeat_seconds is not None:
+        begin += script.repeat_seconds
+        await _once(script.steps, stage, begin=begin, say=say)
+
+
+async def _once(steps: Sequence[Step], stage: Stage, *, begin: float, say: Callable[[str], None]) -> None:
+    loop = asyncio.get_running_loop()
     undoing: set[asyncio.Task[None]] = set()
     try:
-        for step in script:
+        for step in steps:
             await asyncio.sleep(begin + step.at - loop.time())
             undo = await _apply(step, stage)
             say(f"{step.at:g} s: {step.text()}" + (f" for {step.lasts:g} s" if step.lasts is not None else ""))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from pydantic import ConfigDict, Field, InstanceOf, model_validator
 
@@ -51,3 +52,22 @@ class Step(Faults):
         parts += [f"another clip ({self.swap.codec}, {self.swap.fps:.3g} fps)"] if self.swap is not None else []
         parts += [f"{self.fps:g} fps"] if self.fps is not None else []
         return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Steps in the order of their times; they begin again after `repeat_seconds`."""
+
+    steps: tuple[Step, ...]
+    repeat_seconds: float | None
+
+    @classmethod
+    def of(cls, steps: Sequence[Step], *, repeat_seconds: float | None, cameras: Collection[str]) -> Script:
+        """Steps in any order for those cameras. Raises ValueError when they do not fit."""
+        for step in steps:
+            if step.camera is not None and step.camera not in cameras:
+                raise ValueError(f"the script names a camera {step.camera!r}; cameras: {', '.join(cameras)}")
+        last = max((step.at + (step.lasts or 0) for step in steps), default=0.0)
+        if repeat_seconds is not None and repeat_seconds < max(last, 0.1):
+            raise ValueError(f"the script takes {last:g} s and can not begin again after {repeat_seconds:g} s")
+        return cls(tuple(sorted(steps, key=lambda step: step.at)), repeat_seconds)

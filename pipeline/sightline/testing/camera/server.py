@@ -18,7 +18,7 @@ from sightline.testing.camera.faults import Faults, Sent
 from sightline.testing.camera.mount import Mount
 from sightline.testing.camera.options import CameraOptions
 from sightline.testing.camera.performance import perform
-from sightline.testing.camera.script import Step
+from sightline.testing.camera.script import Script, Step
 
 Result = TypeVar("Result")
 
@@ -56,9 +56,10 @@ class FakeCamera:
     ```
 
     `port` 0 takes a free one, and `restart` takes it again. `credentials` (`user:password`) may be set to others while
-    it runs. With `certificate` (PEM, key and certificate) it speaks `rtsps`. `script` says what happens when;
-    `on_event` hears one line for everything that happens, in the camera's thread. All methods may be called from any
-    thread but that one.
+    it runs. With `certificate` (PEM, key and certificate) it speaks `rtsps`. `script` says what happens when, and
+    begins again after `repeat_seconds`. `on_event` hears one line for everything that happens, in the camera's thread.
+    All methods may be called from any thread but that one. Raises ValueError when RTP can not carry a clip, or the
+    script names other cameras.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class FakeCamera:
         certificate: Path | None = None,
         options: CameraOptions = _DEFAULT_OPTIONS,
         script: Sequence[Step] = (),
+        repeat_seconds: float | None = None,
         seed: int = 0,
         on_event: Callable[[str], None] | None = None,
     ) -> None:
@@ -78,7 +80,7 @@ class FakeCamera:
         self.port = port
         self.connections = 0
         self._tls = _tls_context(certificate)
-        self._script = sorted(script, key=lambda step: step.at)
+        self._script = Script.of(script, repeat_seconds=repeat_seconds, cameras=clips)
         self._house = House(self.mounts, options, credentials, Guard(options.authentication), on_event or _nobody)
         self._worker: _Loop | None = None
         self._server: asyncio.Server | None = None
@@ -186,7 +188,7 @@ class FakeCamera:
 
     async def _begin(self) -> None:
         await self.up()
-        if self._script:
+        if self._script.steps:
             self._performance = asyncio.create_task(perform(self._script, self, say=self._house.say))
 
     async def _finish(self) -> None:

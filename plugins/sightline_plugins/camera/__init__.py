@@ -1,0 +1,1 @@
+"""`sightline camera`: video files shown by a fake camera."""
