@@ -5,6 +5,7 @@ from sightline.graph.fields import InputPath, OutputPath
 from sightline.graph.messages import Message, MessageKind, StreamState
 from sightline.graph.operator import Operator, Pending, Sink
 from sightline.graph.outputs import Outputs
+from sightline.graph.packets import EncodedFormat, EncodedPacket, PacketRing, Packets, Wanted
 from sightline.graph.registry import Registry
 from sightline.graph.site import Clock, Site
 from sightline.graph.source import SourceElement, SourceReader
@@ -16,12 +17,16 @@ __all__ = [
     "CheckContext",
     "Clock",
     "Element",
+    "EncodedFormat",
+    "EncodedPacket",
     "InputPath",
     "Message",
     "MessageKind",
     "Operator",
     "OutputPath",
     "Outputs",
+    "PacketRing",
+    "Packets",
     "Parallel",
     "Pending",
     "PipelineDescription",
@@ -35,4 +40,5 @@ __all__ = [
     "StreamState",
     "Tee",
     "Threading",
+    "Wanted",
 ]

@@ -10,6 +10,7 @@ from typing import Protocol
 from sightline.devices import Device
 from sightline.graph.messages import Message, MessageKind
 from sightline.graph.outputs import Outputs
+from sightline.graph.packets import Packets
 from sightline.redaction import redact
 
 
@@ -43,7 +44,7 @@ def _discard(message: Message) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Device, clock, output root and message bus that an element's operator lives with.
+    """Device, clock, output root, encoded packets and message bus that an element's operator lives with.
 
     `element_id` names the element in messages and errors; `pipeline` is the pipeline's name.
     """
@@ -53,6 +54,7 @@ class Site:
     pipeline: str = "pipeline"
     clock: Clock = field(default_factory=SystemClock)
     outputs: Outputs = field(default_factory=Outputs)
+    packets: Packets = field(default_factory=Packets)
     post: Callable[[Message], None] = _discard
 
     def warn(self, text: str, *, stream: str | None = None) -> None:

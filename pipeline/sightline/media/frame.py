@@ -31,7 +31,8 @@ class Frame:
 
     `index` counts the frames of the stream from 0; `pts_ns` is the presentation time in the stream's own clock;
     `capture_ns` is the time of day (nanoseconds since the epoch) when it is known, and `time_source` says whose;
-    `damaged` says that the picture, or one it was decoded from, is not whole.
+    `damaged` says that the picture, or one it was decoded from, is not whole. `packet` is the number of the encoded
+    picture that it was decoded from, where such are kept (`sightline.graph.Packets`).
     """
 
     stream: Stream
@@ -41,6 +42,7 @@ class Frame:
     capture_ns: int | None = None
     damaged: bool = False
     time_source: TimeSource | None = None
+    packet: int | None = None
 
     @property
     def size_wh(self) -> tuple[int, int]:

@@ -9,7 +9,17 @@ from typing import Any
 
 from sightline.devices import Device
 from sightline.errors import OperatorError, SightlineError, StreamError
-from sightline.graph import Element, Message, MessageKind, Operator, Outputs, PipelineDescription, Site, SourceElement
+from sightline.graph import (
+    Element,
+    Message,
+    MessageKind,
+    Operator,
+    Outputs,
+    Packets,
+    PipelineDescription,
+    Site,
+    SourceElement,
+)
 from sightline.graph.site import Clock
 from sightline.media import Batch, Stream
 from sightline.redaction import redact
@@ -67,6 +77,7 @@ class Runner:
         self._error: BaseException | None = None
         self._error_lock = Lock()
         self._operators: list[tuple[str, Element, Operator]] = []
+        self._packets = Packets()
         self._streams: dict[Stream, StreamStatistics] = {}
         self._sources: list[SourceThread] = []
         self._stages: list[StageThread] = []
@@ -268,6 +279,7 @@ class Runner:
             pipeline=self._description.name,
             clock=self._clock,
             outputs=self._outputs,
+            packets=self._packets,
             post=self._post,
         )
 

@@ -1,0 +1,116 @@
+"""The tap between demuxer and decoder: what steps record or publish goes into the stream's ring, undecoded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from av.packet import Packet
+from av.video.stream import VideoStream
+
+from sightline.graph import EncodedFormat, PacketRing, Site
+from sightline.graph.site import Clock
+from sightline.media import Stream
+from sightline_plugins.decode.parameter_sets import in_band_configuration, is_byte_stream, size_of_picture
+from sightline_plugins.decode.timestamps import nanoseconds
+
+_BACK_NS = 1_000_000_000
+_AHEAD_NS = 5_000_000_000
+"""Steps of the clock beyond these are no gaps: it was set, or began anew."""
+
+
+class PacketTap:
+    """Copies the packets of one open input into a ring, while anybody wants them; costs a look when nobody does.
+
+    A change of the parameter sets in the stream itself, a step of the clock and a new input begin a new format. Each
+    packet is marked with its number in the ring; the decoder hands the mark on to the picture (`picture.opaque`).
+    Used by the thread that reads. `clock` is None where times do not go by the clock: in files.
+    """
+
+    def __init__(self, ring: PacketRing, *, clock: Clock | None) -> None:
+        self._ring = ring
+        self._clock = clock
+        self._format: EncodedFormat | None = None
+        self._configuration: bytes | None = None
+        self._max_pixels = 0
+        self._last_dts_ns: int | None = None
+        self._last_dts = 0
+        self._last_at_ns = 0
+
+    def begin(self, video: VideoStream, *, time_base: Fraction, max_pixels: int) -> None:
+        """The input is open, and this is the stream of it that is read."""
+        context = video.codec_context
+        context.copy_opaque = True
+        self._format = EncodedFormat(
+            codec=context.codec.canonical_name,
+            size_wh=(context.width, context.height),
+            time_base=time_base,
+            configuration=bytes(context.extradata or b""),
+        )
+        self._configuration, self._max_pixels = None, max_pixels
+        self._last_dts_ns = None
+
+    def take(self, packet: Packet[VideoStream]) -> None:
+        """Put a packet into the ring."""
+        known = self._format
+        pts = packet.dts if packet.pts is None else packet.pts
+        if known is None or pts is None or not packet.size or not self._ring.is_wanted:
+            return
+        data = bytes(packet)
+        dts = self._decoding_time(packet.dts, pts=pts)
+        dts_ns = nanoseconds(dts, known.time_base)
+        if self._has_jumped(dts_ns):
+            known = self._format = replace(known)
+        if packet.is_keyframe:
+            known = self._format = self._checked(known, packet, data)
+        packet.opaque = self._ring.add(
+            data,
+            pts=pts,
+            dts=dts,
+            pts_ns=nanoseconds(pts, known.time_base),
+            dts_ns=dts_ns,
+            duration=packet.duration or 0,
+            is_key=packet.is_keyframe,
+            format=known,
+        )
+
+    def _decoding_time(self, dts: int | None, *, pts: int) -> int:
+        """The decoding time, or where there is none one that fits: after the last, not after the picture is shown."""
+        if dts is None:
+            dts = pts if self._last_dts_ns is None else min(self._last_dts + 1, pts)
+        self._last_dts = dts
+        return dts
+
+    def _has_jumped(self, dts_ns: int) -> bool:
+        at_ns = 0 if self._clock is None else self._clock.monotonic_ns()
+        last_ns, self._last_dts_ns = self._last_dts_ns, dts_ns
+        waited_ns, self._last_at_ns = at_ns - self._last_at_ns, at_ns
+        if last_ns is None:
+            return False
+        step_ns = dts_ns - last_ns
+        return step_ns < -_BACK_NS or (self._clock is not None and step_ns > _AHEAD_NS + max(waited_ns, 0))
+
+    def _checked(self, known: EncodedFormat, packet: Packet[VideoStream], key_picture: bytes) -> EncodedFormat:
+        """The format that begins with this key picture: the one known, unless it brings another configuration."""
+        if packet.has_sidedata("new_extradata"):
+            found = bytes(packet.get_sidedata("new_extradata"))
+        elif is_byte_stream(known.configuration):
+            found = in_band_configuration(known.codec, key_picture)
+        else:
+            return known
+        if not found or found == self._configuration:
+            return known
+        size_wh = self._size_wh(known, key_picture, configuration=found)
+        self._configuration = found
+        return replace(known, configuration=b"" if known.codec == "mjpeg" else found, size_wh=size_wh)
+
+    def _size_wh(self, known: EncodedFormat, key_picture: bytes, *, configuration: bytes) -> tuple[int, int]:
+        if self._configuration is None and all(known.size_wh):
+            return known.size_wh
+        found = size_of_picture(known.codec, key_picture, configuration=configuration, max_pixels=self._max_pixels)
+        return found or known.size_wh
+
+
+def tap_for(stream: Stream, *, site: Site) -> PacketTap:
+    """The tap of one attempt at reading a stream."""
+    return PacketTap(site.packets.of(stream), clock=site.clock if stream.live else None)
