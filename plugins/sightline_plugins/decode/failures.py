@@ -6,16 +6,19 @@ import errno
 
 import av.error
 
-from sightline.errors import StreamError, StreamLost, StreamUnreadable
+from sightline.errors import StreamError, StreamLost, StreamRefused, StreamStalled, StreamUnreadable
 from sightline.redaction import redact
 
-_UNREADABLE: tuple[tuple[type[Exception], str], ...] = (
-    (av.error.FileNotFoundError, "there is no such file; check the path"),
-    (av.error.PermissionError, "it may not be read; check its permissions"),
+_REFUSED: tuple[tuple[type[Exception], str], ...] = (
     (av.error.HTTPUnauthorizedError, "the server does not accept the credentials (401); check user and password"),
     (av.error.HTTPForbiddenError, "the server denies access (403); check user, password and rights"),
     (av.error.HTTPNotFoundError, "the server has nothing there (404); check the path"),
     (av.error.HTTPClientError, "the server refuses the request; check the URL"),
+)
+_CREDENTIALS = (av.error.HTTPUnauthorizedError, av.error.HTTPForbiddenError)
+_UNREADABLE: tuple[tuple[type[Exception], str], ...] = (
+    (av.error.FileNotFoundError, "there is no such file; check the path"),
+    (av.error.PermissionError, "it may not be read; check its permissions"),
     (av.error.ProtocolNotFoundError, "FFmpeg here knows no such protocol; check the scheme"),
     (av.error.DecoderNotFoundError, "FFmpeg here has no decoder for it; convert it to H.264"),
     (av.error.ArgumentError, "it is of a kind that is not read: no video, or a script or list that names other inputs"),
@@ -27,6 +30,8 @@ _UNREADABLE: tuple[tuple[type[Exception], str], ...] = (
         ),
     ),
 )
+TIME_LIMITS = (av.error.TimeoutError, av.error.ExitError)
+"""What PyAV raises when a wait took too long."""
 _LOST: tuple[tuple[type[Exception], str], ...] = (
     (av.error.ConnectionRefusedError, "the connection was refused; check host and port, and that the server runs"),
     (av.error.TimeoutError, "nothing came within the time limit"),
@@ -46,10 +51,25 @@ def lost(cause: str, *, stream: str, uri: str) -> StreamLost:
     return StreamLost(_sentence(cause, stream=stream, uri=uri))
 
 
-def failure(error: Exception, *, stream: str, uri: str) -> StreamError:
-    """The error of ours that says what this error of FFmpeg's means for a stream."""
+def stalled(cause: str, *, stream: str, uri: str) -> StreamStalled:
+    """The error for an input whose connection stands, but that sends nothing."""
+    return StreamStalled(_sentence(cause, stream=stream, uri=uri))
+
+
+def failure(error: Exception, *, stream: str, uri: str, live: bool = False) -> StreamError:
+    """The error of ours that says what this error of FFmpeg's means for a stream.
+
+    What a `live` input sends may be no video now and video at the next attempt: that is a loss.
+    """
     if isinstance(error, OSError) and error.errno == errno.EPROTONOSUPPORT:
-        return unreadable("the server does not offer that transport; try transport: tcp", stream=stream, uri=uri)
+        cause = "the server does not offer that transport; try transport: tcp"
+        return StreamRefused(_sentence(cause, stream=stream, uri=uri))
+    for kind, cause in _REFUSED:
+        if isinstance(error, kind):
+            text = _sentence(cause, stream=stream, uri=uri)
+            return StreamRefused(text, credentials=isinstance(error, _CREDENTIALS))
+    if live and isinstance(error, av.error.InvalidDataError):
+        return lost("what its server sends can not be read", stream=stream, uri=uri)
     for kind, cause in _UNREADABLE:
         if isinstance(error, kind):
             return unreadable(cause, stream=stream, uri=uri)
@@ -59,7 +79,7 @@ def failure(error: Exception, *, stream: str, uri: str) -> StreamError:
     reason = getattr(error, "strerror", None) or error
     if isinstance(error, OSError):
         return lost(f"the connection failed ({reason}); check that the host can be reached", stream=stream, uri=uri)
-    return unreadable(f"FFmpeg says: {reason}", stream=stream, uri=uri)
+    return (lost if live else unreadable)(f"FFmpeg says: {reason}", stream=stream, uri=uri)
 
 
 def _sentence(cause: str, *, stream: str, uri: str) -> str:

@@ -10,9 +10,10 @@ from av.video.frame import VideoFrame
 
 from sightline.graph import SourceReader
 from sightline.media import Frame, Stream
-from sightline_plugins.decode.failures import lost, unreadable
+from sightline_plugins.decode.failures import unreadable
 from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.orientation import Orientation
+from sightline_plugins.decode.packet_tap import PacketTap
 from sightline_plugins.decode.surfaces import FrameSurfaces
 from sightline_plugins.decode.timestamps import RateLimit, nanoseconds
 from sightline_plugins.decode.video import VideoDecoder, VideoFacts
@@ -42,10 +43,11 @@ class Reading:
 class MediaReader(SourceReader):
     """One attempt at reading a file or URL."""
 
-    def __init__(self, reading: Reading, *, stream: Stream, warn: Callable[[str], None]) -> None:
+    def __init__(self, reading: Reading, *, stream: Stream, warn: Callable[[str], None], tap: PacketTap) -> None:
         self._reading = reading
         self._stream = stream
         self._warn = warn
+        self._tap = tap
         self._warned: set[str] = set()
         self._decoder: VideoDecoder | None = None
         self._index = 0
@@ -62,8 +64,6 @@ class MediaReader(SourceReader):
             if self._handed_out == before:
                 start = f"start ({self._reading.start_ns / _SECOND_NS:g} s)"
                 raise unreadable(f"it ends before {start}", stream=self._stream.name, uri=self._reading.uri)
-        if self._reading.options.live:
-            raise lost("the sender ended it", stream=self._stream.name, uri=self._reading.uri)
 
     def close(self) -> None:
         """Close the input."""
@@ -85,6 +85,7 @@ class MediaReader(SourceReader):
             threads=reading.threads,
             warn=self._warn_once,
             on_damage=self._count_damage,
+            tap=self._tap,
         )
         self.frame_count = _expected_frames(reading, self._decoder.facts)
         return self._decoder
@@ -105,7 +106,14 @@ class MediaReader(SourceReader):
             if self._limit is not None and not self._limit.takes(last_ns):
                 self.skipped_frames += 1
                 continue
-            yield Frame(self._stream, self._index, last_ns, surfaces.surface(picture), damaged=picture.is_corrupt)
+            yield Frame(
+                self._stream,
+                self._index,
+                last_ns,
+                surfaces.surface(picture),
+                damaged=picture.is_corrupt,
+                packet=picture.opaque if isinstance(picture.opaque, int) else None,
+            )
             self._index += 1
         self._end_ns = last_ns + ((last_ns - first_ns) // number if number else interval_ns)
 

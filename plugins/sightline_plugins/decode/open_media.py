@@ -22,8 +22,9 @@ from av.container import InputContainer
 from av.video.stream import VideoStream
 
 from sightline.graph.fields import is_url
-from sightline_plugins.decode.failures import failure, unreadable
-from sightline_plugins.sources.kinds import is_glob
+from sightline_plugins.decode.failures import TIME_LIMITS, failure, stalled, unreadable
+from sightline_plugins.decode.waits import Waits
+from sightline_plugins.sources.kinds import is_device, is_glob
 from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS
 from sightline_plugins.sources.protocols import PROTOCOLS
 
@@ -31,6 +32,7 @@ FORMATS: tuple[str, ...] = (
     *("mov", "matroska", "avi", "flv", "live_flv", "mpegts", "mpeg", "mpegvideo", "asf", "ogg", "mxf", "gxf", "nut"),
     *("dv", "rm", "wtv", "ivf", "obu", "av1", "h261", "h263", "h264", "hevc", "vvc", "m4v", "vc1", "vc1test", "dirac"),
     *("cavsvideo", "avs2", "avs3", "mjpeg", "mpjpeg", "gif", "apng", "yuv4mpegpipe", "hls", "rtsp", "rtp"),
+    "video4linux2",
 )
 """The container formats that are read. Left out: formats that are not video, that turn any text into video, that run
 scripts (`concat`) or that name other inputs freely.
@@ -41,13 +43,17 @@ scripts (`concat`) or that name other inputs freely.
 class OpenOptions:
     """How an input is opened.
 
-    `stall_ns` is after how long without data a network input counts as lost. `live` inputs are probed as briefly as
-    possible. `demuxer` holds more options of the demuxer, `protocols` and `formats` replace the allow-lists.
+    `stall_ns` is after how long without data a network input counts as lost; `waits` has limits of its own in its
+    place. `live` inputs are probed as briefly as possible, and what is wrong with them may be right at the next
+    attempt. `demuxer` holds more options of the demuxer, `container_format` names the format where it can not be found
+    out, `protocols` and `formats` replace the allow-lists.
     """
 
     max_pixels: int = DEFAULT_MAX_PIXELS
     stall_ns: int = 10_000_000_000
+    waits: Waits | None = None
     live: bool = False
+    container_format: str | None = None
     demuxer: Mapping[str, str] = field(default_factory=dict)
     protocols: tuple[str, ...] | None = None
     formats: tuple[str, ...] = FORMATS
@@ -77,11 +83,22 @@ def open_media(uri: str, *, stream: str, options: OpenOptions) -> InputContainer
     }
     if options.live:
         demuxer.setdefault("analyzeduration", "100000")
-    address, limits = (_file_address(uri, stream), None) if scheme == "file" else (uri, _limits(options))
+    address = _address(uri, scheme=scheme, stream=stream)
     try:
-        return av.open(address, "r", options=demuxer, metadata_errors="replace", timeout=limits)
+        return av.open(
+            address,
+            "r",
+            format=options.container_format,
+            options=demuxer,
+            metadata_errors="replace",
+            timeout=None if scheme == "file" else _limits(options),
+        )
     except (av.error.FFmpegError, OSError) as error:
-        raise failure(error, stream=stream, uri=uri) from None
+        waits = options.waits
+        if waits is not None and waits.is_connected and isinstance(error, TIME_LIMITS):
+            cause = "its server answers, but no picture came within the time limit (stall)"
+            raise stalled(cause, stream=stream, uri=uri) from None
+        raise failure(error, stream=stream, uri=uri, live=options.live) from None
 
 
 def video_stream(container: InputContainer, *, number: int, stream: str, uri: str, options: OpenOptions) -> VideoStream:
@@ -121,7 +138,16 @@ def _check_size(video: VideoStream, *, stream: str, uri: str, options: OpenOptio
 
 def _limits(options: OpenOptions) -> tuple[float, float]:
     """Seconds for opening and for each read; a read limit of t shows a stall after 2 t."""
+    if options.waits is not None:
+        # PyAV turns them into numbers whenever it begins to wait.
+        return options.waits.opening, options.waits.reading  # type: ignore[return-value]
     return options.stall_ns / 1e9, options.stall_ns / 2e9
+
+
+def _address(uri: str, *, scheme: str, stream: str) -> str:
+    if is_device(uri):
+        return uri
+    return _file_address(uri, stream) if scheme == "file" else uri
 
 
 def _file_address(uri: str, stream: str) -> str:

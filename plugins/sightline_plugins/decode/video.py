@@ -15,6 +15,7 @@ from av.video.stream import VideoStream
 
 from sightline_plugins.decode.failures import failure, unreadable
 from sightline_plugins.decode.open_media import OpenOptions, open_media, scheme_of, video_stream
+from sightline_plugins.decode.packet_tap import PacketTap
 from sightline_plugins.decode.timestamps import DEFAULT_INTERVAL_NS, Timestamps, last_ticks, nanoseconds
 
 _NANOSECONDS = 1_000_000_000
@@ -65,7 +66,7 @@ class VideoDecoder:
 
     A packet that does not decode is reported through `on_damage` and costs that packet. What else is wrong with the
     input, but leaves it usable, goes to `warn`, once. `threads` 0 takes as many as there are cores, 1 decodes in the
-    calling thread.
+    calling thread. `tap` gets the packets before they are decoded.
     """
 
     def __init__(
@@ -78,9 +79,11 @@ class VideoDecoder:
         threads: int = 1,
         warn: Callable[[str], None],
         on_damage: Callable[[], None],
+        tap: PacketTap | None = None,
     ) -> None:
         self._uri, self._name, self._options = uri, stream, options
         self._warn, self._on_damage = warn, on_damage
+        self._has_threads = False
         self._container = open_media(uri, stream=stream, options=options)
         try:
             self._video = video_stream(self._container, number=number, stream=stream, uri=uri, options=options)
@@ -90,11 +93,22 @@ class VideoDecoder:
         self.facts = VideoFacts.of(self._container, self._video)
         context = self._video.codec_context
         context.thread_count = threads
-        context.thread_type = "NONE" if threads == 1 else "AUTO"
+        # Threads for frames cost a frame of delay each.
+        several = "SLICE" if options.live else "AUTO"
+        context.thread_type = "NONE" if threads == 1 else several
+        self._tap = tap
+        if tap is not None:
+            tap.begin(self._video, time_base=self.facts.time_base, max_pixels=options.max_pixels)
         self._packets = 0
         self._damaged = 0
         self._pictures = 0
         self._cut_off = False
+        self._has_threads = threads != 1
+
+    @property
+    def codec(self) -> str:
+        """What the stream is encoded with."""
+        return self._video.codec_context.name
 
     def timestamps(self) -> Timestamps:
         """New timestamps for the pictures of this stream."""
@@ -110,6 +124,15 @@ class VideoDecoder:
         except (av.error.FFmpegError, OSError):
             return False
         return True
+
+    def read(self) -> Packet[VideoStream]:
+        """The next packet, an empty one at the end. Raises what PyAV raises, a time limit among it: reading may go on
+        after one where the input allows that.
+        """
+        packet = next(self._container.demux(self._video))
+        if self._tap is not None:
+            self._tap.take(packet)
+        return packet
 
     def packets(self) -> Iterator[Packet[VideoStream]]:
         """The packets of the stream, and an empty one at the end that makes the decoder hand out the rest.
@@ -127,6 +150,8 @@ class VideoDecoder:
         """The pictures that come out when this packet goes in; none when it is damaged."""
         if packet.size:
             self._packets += 1
+            if self._tap is not None:
+                self._tap.take(packet)
         try:
             pictures = packet.decode()
         except (av.error.FFmpegError, OSError):
@@ -159,6 +184,10 @@ class VideoDecoder:
 
     def close(self) -> None:
         """Close the input; harmless when called again."""
+        if self._has_threads:
+            # PyAV frees a decoder while it holds the GIL, which the decoder's threads want when they have to log.
+            self._has_threads = False
+            self._video.codec_context.flush_buffers()
         self._container.close()
 
     def _cause_of_nothing(self) -> str:

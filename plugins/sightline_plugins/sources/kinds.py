@@ -11,12 +11,18 @@ from sightline_plugins.sources.protocols import PROTOCOLS
 PICTURE_SUFFIXES = frozenset(
     (".bmp", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 )
+_DEVICE = re.compile(r"/dev/(video\d+|v4l/by-(id|path)/[^/]+)")
 _PLACEHOLDER = re.compile(r"%(?:0(\d+))?d")
 
 
 def is_rtsp(uri: str) -> bool:
     """Whether the URI is for the `rtsp` source."""
     return uri.lower().startswith(("rtsp://", "rtsps://"))
+
+
+def is_device(uri: str) -> bool:
+    """Whether the path is one for the `v4l2` source: a camera of this machine."""
+    return _DEVICE.fullmatch(uri) is not None
 
 
 def is_readable_url(uri: str) -> bool:

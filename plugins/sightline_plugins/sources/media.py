@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from sightline.graph import Site, SourceElement, SourceReader
+from sightline.graph import Site, SourceReader
 from sightline.graph.fields import InputUri, is_url
 from sightline.media import Stream
 from sightline.media.time import Duration
-from sightline_plugins.sources.kinds import is_readable_url, is_rtsp, names_pictures
+from sightline_plugins.sources.kinds import is_device, is_readable_url, is_rtsp, names_pictures
+from sightline_plugins.sources.live import LiveOptions
 from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, clockwise_degrees, passes_of
+
+if TYPE_CHECKING:
+    from sightline_plugins.decode.orientation import Orientation
 
 _SENT_LIVE = ("udp://", "rtp://", "tcp://", "srt://", "rtmp://", "rtmps://")
 
 
-class Media(SourceElement):
+class Media(LiveOptions):
     """A video file, or a stream at a URL, through FFmpeg: MP4, MOV, MKV, WebM, AVI, TS, FLV, HLS and more.
 
     Every frame comes once, in presentation order, with the timestamps of the file: not shifted to zero, exact to the
@@ -27,8 +31,9 @@ class Media(SourceElement):
     is no video at all is an error of this stream only.
 
     Decoding takes one thread a stream, which is the least work; `threads` trades work for speed of a single stream.
-    Streams over `udp`, `rtp`, `tcp`, `srt` and `rtmp` are live: frames are dropped when the pipeline is slow, and a
-    stream that breaks off is tried again.
+    Streams over `udp`, `rtp`, `tcp`, `srt` and `rtmp` are live, and those over `http` when `live: true` says so (an
+    MJPEG camera, a running HLS playlist): frames are dropped when the pipeline is slow, and a stream that breaks off or
+    falls silent is tried again, as with `rtsp`. A live stream has no end, no beginning and no passes.
 
     ```yaml
     sources:
@@ -40,6 +45,8 @@ class Media(SourceElement):
 
     uri: InputUri
     """File or URL."""
+    is_live: Annotated[bool | None, Field(alias="live")] = None
+    """Whether the sender sets the pace; told by the URL's scheme when not given."""
     loop: bool | Annotated[int, Field(ge=1)] = False
     """Read it again and again (`true`), or so many times in all; timestamps and frame numbers go on."""
     start: Duration = 0
@@ -60,26 +67,47 @@ class Media(SourceElement):
     @classmethod
     def accepts(cls, uri: str) -> bool:
         """Every file that is no picture and no folder, and every URL of a scheme that is read but RTSP."""
-        return is_readable_url(uri) and not is_rtsp(uri) if is_url(uri) else not names_pictures(uri)
+        if is_url(uri):
+            return is_readable_url(uri) and not is_rtsp(uri)
+        return not names_pictures(uri) and not is_device(uri)
 
     @property
     def live(self) -> bool:
-        """Whether the sender sets the pace, as the URL's scheme tells."""
-        return self.uri.lower().startswith(_SENT_LIVE)
+        """Whether the sender sets the pace, as said or as the URL's scheme tells."""
+        return self.uri.lower().startswith(_SENT_LIVE) if self.is_live is None else self.is_live
 
     @model_validator(mode="after")
     def _live_has_no_beginning(self) -> Media:
-        if self.live and (self.loop or self.start):
-            raise ValueError(f"{self.uri.partition(':')[0]} is a live stream: it has no start and can not be looped")
+        if self.is_live and not is_url(self.uri):
+            raise ValueError("a file is not live: leave live out (realtime: true shows it at its own speed)")
+        if self.live and (self.loop or self.start or self.duration is not None):
+            scheme = self.uri.partition(":")[0]
+            raise ValueError(f"{scheme} is a live stream: it has no start, no duration and can not be looped")
         return self
 
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
         """A reader for one attempt."""
+        return self._live_reader(site, stream) if self.live else self._reader(site, stream)
+
+    def _live_reader(self, site: Site, stream: Stream) -> SourceReader:
+        from sightline_plugins.decode.live_reader import LiveReader, LiveReading
+
+        reading = LiveReading(
+            uri=self.uri,
+            stall_ns=self.stall,
+            max_fps=self.max_fps,
+            stream_number=self.stream_index,
+            threads=self.threads,
+            orientation=self._orientation(),
+            max_pixels=self.max_pixels,
+        )
+        return LiveReader(reading, stream=stream, site=site)
+
+    def _reader(self, site: Site, stream: Stream) -> SourceReader:
         from sightline_plugins.decode.media_reader import MediaReader, Reading
         from sightline_plugins.decode.open_media import OpenOptions
-        from sightline_plugins.decode.orientation import orientation_from_degrees
+        from sightline_plugins.decode.packet_tap import tap_for
 
-        degrees = clockwise_degrees(self.rotate)
         reading = Reading(
             uri=self.uri,
             passes=passes_of(self.loop),
@@ -88,7 +116,14 @@ class Media(SourceElement):
             max_fps=self.max_fps,
             stream_number=self.stream_index,
             threads=self.threads,
-            orientation=None if degrees is None else orientation_from_degrees(degrees),
-            options=OpenOptions(max_pixels=self.max_pixels, live=self.live),
+            orientation=self._orientation(),
+            options=OpenOptions(max_pixels=self.max_pixels),
         )
-        return MediaReader(reading, stream=stream, warn=lambda text: site.warn(text, stream=stream.name))
+        tap = tap_for(stream, site=site)
+        return MediaReader(reading, stream=stream, warn=lambda text: site.warn(text, stream=stream.name), tap=tap)
+
+    def _orientation(self) -> Orientation | None:
+        from sightline_plugins.decode.orientation import orientation_from_degrees
+
+        degrees = clockwise_degrees(self.rotate)
+        return None if degrees is None else orientation_from_degrees(degrees)

@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from sightline.graph import Site, SourceElement, SourceReader
+from sightline.graph import Site, SourceReader
 from sightline.graph.fields import checked_url
 from sightline.media import Stream
-from sightline.media.time import Duration
 from sightline_plugins.sources.kinds import is_rtsp
+from sightline_plugins.sources.live import LiveOptions
 from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, clockwise_degrees
 
+# Over TCP nothing arrives out of order; a queue of two packets makes FFmpeg tell of those that a camera left out.
+_TRANSPORTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "tcp": {"rtsp_transport": "tcp", "reorder_queue_size": "2"},
+        "udp": {"rtsp_transport": "udp"},
+        "auto": {"rtsp_flags": "prefer_tcp", "reorder_queue_size": "8"},
+    }
+)
 
-class Rtsp(SourceElement):
-    """A network camera, or any other RTSP server.
+
+class Rtsp(LiveOptions):
+    """A network camera, or any other RTSP server: H.264, H.265 or MJPEG, over `rtsp` or `rtsps`.
 
     The stream is live: a slow pipeline gets the newest frames, older ones are dropped and counted. A camera that ends
-    the stream, falls silent for `stall` or can not be reached counts as lost and is tried again; wrong credentials
-    and an unknown path are errors. Frames begin with the first key frame.
+    the stream, falls silent for `stall` or can not be reached is tried again, for ever: after 0.1 s, then every 0.5 s
+    for ten seconds, then more and more rarely, up to every 30 s. One that does not accept the credentials is tried
+    less than twice a minute, so that it locks nobody out. The stream's state says which of these it is.
+
+    Frames begin with the first key frame. When packets were lost or did not decode, frames are marked as damaged until
+    the next key frame that came whole. Size, frame rate and codec may change while it runs; that is told.
 
     `tcp` loses nothing on the way and is right for nearly every camera; `udp` has less delay on a perfect network;
     `auto` asks for TCP and takes UDP when the server offers nothing else. Each frame carries the time of day at which
-    it was taken when the camera tells it (RTCP), else the time at which it arrived.
+    it was taken: by the camera's clock when it tells it (RTCP sender reports no more than five minutes off), else when
+    it arrived; `time_source` says which. Timestamps that jump, step back, repeat or are missing are put right by the
+    clock and counted.
 
     ```yaml
     sources:
-      yard: {uri: "rtsp://user:${YARD_PASSWORD:-secret}@10.0.0.7/main", transport: tcp, stall: 5s}
+      yard: {uri: "rtsp://user:${YARD_PASSWORD:-secret}@10.0.0.7/main", transport: tcp, stall: 5s, damaged: keep}
     ```
     """
 
@@ -37,8 +54,6 @@ class Rtsp(SourceElement):
     """Address of the camera's stream, `rtsp://` or `rtsps://`."""
     transport: Literal["tcp", "udp", "auto"] = "tcp"
     """How packets travel."""
-    stall: Annotated[Duration, Field(ge=200_000_000)] = 5_000_000_000
-    """Without data for this long the stream counts as lost."""
     max_fps: Annotated[float, Field(gt=0)] | None = None
     """Frames a second at most; the others are left out evenly and counted as skipped."""
     threads: Annotated[int, Field(ge=0, le=64)] = 1
@@ -60,17 +75,19 @@ class Rtsp(SourceElement):
 
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
         """A reader for one attempt."""
+        from sightline_plugins.decode.live_reader import LiveReader, LiveReading
         from sightline_plugins.decode.orientation import orientation_from_degrees
-        from sightline_plugins.decode.rtsp_reader import CameraReading, RtspReader
 
         degrees = clockwise_degrees(self.rotate)
-        reading = CameraReading(
+        reading = LiveReading(
             uri=self.uri,
-            transport=self.transport,
             stall_ns=self.stall,
             max_fps=self.max_fps,
             threads=self.threads,
             orientation=None if degrees is None else orientation_from_degrees(degrees),
             max_pixels=self.max_pixels,
+            sender="the camera",
+            demuxer={"allowed_media_types": "video", **_TRANSPORTS[self.transport]},
+            resumable=True,
         )
-        return RtspReader(reading, stream=stream, site=site)
+        return LiveReader(reading, stream=stream, site=site)
