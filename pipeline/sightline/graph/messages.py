@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from sightline.media.events import Scalar
 
 
 class StreamState(StrEnum):
@@ -43,6 +46,9 @@ class MessageKind(StrEnum):
     STREAM_ENDED = "stream_ended"
     STREAM_FAILED = "stream_failed"
     ELEMENT_STUCK = "element_stuck"
+    RECORDING = "recording"
+    SINK_DEGRADED = "sink_degraded"
+    SINK_RECOVERED = "sink_recovered"
     OVERLOADED = "overloaded"
     KEEPS_UP = "keeps_up"
     WARNING = "warning"
@@ -55,7 +61,8 @@ class Message:
     """One report. `text` is a sentence for a person, free of credentials; `stream` and `element` say where.
 
     `state` is what the stream is from now on, in messages that tell of a change of it. `details` holds what does not
-    fit into a sentence: the lines of a traceback, or the stack of an operator that does not return.
+    fit into a sentence: the lines of a traceback, or the stack of an operator that does not return. `data` holds the
+    numbers and names of the sentence, for programs.
     """
 
     kind: MessageKind
@@ -64,3 +71,4 @@ class Message:
     element: str | None = None
     state: StreamState | None = None
     details: str | None = None
+    data: Mapping[str, Scalar] = field(default_factory=dict)

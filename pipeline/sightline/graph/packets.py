@@ -29,15 +29,14 @@ class EncodedFormat:
     """What holds for a run of packets that belong into one file; another codec, size, connection or clock begins
     another one, which is told by identity.
 
-    `codec` is FFmpeg's name (`h264`, `hevc`, `mjpeg`), `configuration` the codec's parameter sets as the container
-    gave them, `rotation_degrees` how players are to turn the picture, counter-clockwise.
+    `codec` is FFmpeg's name (`h264`, `hevc`, `mjpeg`); `configuration` holds the codec's parameter sets, with start
+    codes where packets are byte streams, else as the container gives them.
     """
 
     codec: str
     size_wh: tuple[int, int]
     time_base: Fraction
     configuration: bytes = b""
-    rotation_degrees: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,14 +145,10 @@ class PacketRing:
                     break
             return found
 
-    def key_before(self, packet: EncodedPacket, *, pts_ns: int) -> EncodedPacket:
-        """The key picture, not after `packet`, at which a clip that shows `pts_ns` has to begin: the last one that is
-        not later, else the earliest there is, of the same format.
-        """
+    def keys(self) -> Sequence[EncodedPacket]:
+        """The key pictures that are in the ring, in their order."""
         with self._lock:
-            keys = [group.packets[0] for group in self._groups]
-        own = [key for key in keys if key.format is packet.format and key.number <= packet.number]
-        return next((key for key in reversed(own) if key.pts_ns <= pts_ns), own[0] if own else packet)
+            return [group.packets[0] for group in self._groups]
 
     def _append(self, packet: EncodedPacket) -> None:
         if not self._limit_bytes:

@@ -14,13 +14,15 @@ class Event:
     """Something that a rule says happened on one frame.
 
     `frame` is the row of the frame in its batch, like `Objects.frame`. `data` holds what the kind of event adds
-    (`direction`, `track_id`, `dwell_seconds`, ...), in the order in which it is written.
+    (`direction`, `track_id`, `dwell_seconds`, ...), in the order in which it is written. `step` is the id of the step
+    whose rule it is, where that says so.
     """
 
     kind: str
     rule: str
     frame: int
     data: Mapping[str, Scalar] = field(default_factory=dict)
+    step: str = ""
 
 
 @dataclass(frozen=True, slots=True)

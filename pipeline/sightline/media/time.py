@@ -16,12 +16,13 @@ _UNITS_NS = {
     "s": 1_000_000_000,
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
 }
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|h)\s*")
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|h|d)\s*")
 
 
 def parse_duration_ns(value: object) -> int:
-    """Nanoseconds from a duration as YAML holds it: `40ms`, `2s`, `1.5h`, or a number of seconds.
+    """Nanoseconds from a duration as YAML holds it: `40ms`, `2s`, `1.5h`, `7d`, or a number of seconds.
 
     Raises ValueError when it is neither, or negative.
     """
@@ -41,7 +42,7 @@ def parse_duration_ns(value: object) -> int:
 
 def format_duration(nanoseconds: int) -> str:
     """The shortest exact way to write a duration, such as `40ms`."""
-    for unit in ("h", "m", "s", "ms", "us"):
+    for unit in ("d", "h", "m", "s", "ms", "us"):
         if nanoseconds and nanoseconds % _UNITS_NS[unit] == 0:
             return f"{nanoseconds // _UNITS_NS[unit]}{unit}"
     return f"{nanoseconds}ns" if nanoseconds else "0s"

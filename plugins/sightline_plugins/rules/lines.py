@@ -111,8 +111,7 @@ class Lines(Element):
 
     def build(self, site: Site) -> LineRule:
         """Make the operator."""
-        del site
-        return LineRule(self.lines, pixels=self.pixels)
+        return LineRule(self.lines, pixels=self.pixels, step=site.element_id)
 
 
 @dataclass(slots=True, eq=False)
@@ -129,8 +128,9 @@ class _StreamLines:
 class LineRule(Operator):
     """Finds crossings and keeps counts for each stream."""
 
-    def __init__(self, lines: Mapping[str, Line], *, pixels: bool) -> None:
+    def __init__(self, lines: Mapping[str, Line], *, pixels: bool, step: str = "") -> None:
         self._lines = lines
+        self._step = step
         self._pixels = pixels
         self._names = list(lines)
         self._fractions = anchor_fractions(line.anchor for line in lines.values())
@@ -183,6 +183,7 @@ class LineRule(Operator):
                 self._names[line],
                 int(objects.frame[row]),
                 {"direction": DIRECTIONS[0] if sign > 0 else DIRECTIONS[1], "track_id": int(objects.track_id[row])},
+                self._step,
             )
             for row, line, sign, label in zip(
                 found.tolist(), crossings.line.tolist(), crossings.sign.tolist(), labels, strict=True

@@ -122,8 +122,7 @@ class Zones(Element):
 
     def build(self, site: Site) -> ZoneRule:
         """Make the operator."""
-        del site
-        return ZoneRule(self.zones, pixels=self.pixels, gone_ns=self.gone)
+        return ZoneRule(self.zones, pixels=self.pixels, gone_ns=self.gone, step=site.element_id)
 
 
 @dataclass(slots=True, eq=False)
@@ -142,8 +141,9 @@ class _StreamZones:
 class ZoneRule(Operator):
     """Keeps the stays and figures of each stream."""
 
-    def __init__(self, zones: Mapping[str, Zone], *, pixels: bool, gone_ns: int) -> None:
+    def __init__(self, zones: Mapping[str, Zone], *, pixels: bool, gone_ns: int, step: str = "") -> None:
         self._zones = zones
+        self._step = step
         self._pixels = pixels
         self._gone_ns = gone_ns
         self._names = list(zones)
@@ -208,11 +208,14 @@ class ZoneRule(Operator):
         dwell_seconds = round(happening.dwell_ns / NANOSECONDS, 3)
         if change in (Change.CROWDED, Change.CLEARED):
             inside = state.keeper.figures[happening.zone].inside
-            return Event("crowd", name, row, {"state": change.value, "occupancy": inside})
+            return Event("crowd", name, row, {"state": change.value, "occupancy": inside}, self._step)
         if change is Change.DWELL:
-            return Event("dwell", name, row, {"track_id": happening.track_id, "dwell_seconds": dwell_seconds})
+            dwelt = {"track_id": happening.track_id, "dwell_seconds": dwell_seconds}
+            return Event("dwell", name, row, dwelt, self._step)
         data: dict[str, str | int | float] = {"direction": change.value, "track_id": happening.track_id}
-        return Event("zone", name, row, data if change is Change.ENTER else {**data, "dwell_seconds": dwell_seconds})
+        if change is not Change.ENTER:
+            data["dwell_seconds"] = dwell_seconds
+        return Event("zone", name, row, data, self._step)
 
     def _state(self, stream: Stream, size_wh: tuple[int, int]) -> _StreamZones:
         state = self._streams.get(stream)
