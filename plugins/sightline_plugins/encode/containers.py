@@ -21,3 +21,8 @@ CONTAINERS: Mapping[str, Container] = MappingProxyType(
         ".mkv": Container("matroska", {"flush_packets": "1"}),
     }
 )
+
+PIECES: Mapping[str, tuple[str, int]] = MappingProxyType(
+    {".mp4": ("frag_duration", 1_000_000), ".mkv": ("cluster_time_limit", 1_000)}
+)
+"""The option that ends a piece of a file after a time, too, not only before a key picture; its units a second."""

@@ -3,13 +3,15 @@
 MP4 is written as hybrid fragmented MP4: one fragment a group of pictures, each on the disk as soon as it is complete,
 and the ordinary index at the end when the file is closed. `delay_moov` makes the header carry the edit list, without
 which a stream that starts late, or one with B-frames, comes back with other timestamps. Matroska starts a cluster at
-every key frame. Both lose at most the last group of pictures when the process is killed.
+every key frame. Both lose at most the last group of pictures when the process is killed; where groups are long, pieces
+can be made shorter.
 """
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +19,15 @@ from typing import IO, TYPE_CHECKING, Any
 
 import av
 from av.container import OutputContainer
+from av.video.stream import VideoStream
 
 from sightline.errors import OutputError
+from sightline.graph import EncodedFormat
 from sightline.graph.outputs import Outputs, output_error
-from sightline_plugins.encode.containers import CONTAINERS
+from sightline_plugins.encode.containers import CONTAINERS, PIECES
 
 if TYPE_CHECKING:
     from av.packet import Packet
-    from av.video.stream import VideoStream
 
 
 class OutputFile:
@@ -84,6 +87,16 @@ class Muxer:
     _header: int = 0
     _whole: int = 0
 
+    @property
+    def whole_bytes(self) -> int:
+        """How much of the file is complete and stays readable whatever comes."""
+        return self._whole
+
+    def add_encoded_stream(self, kind: EncodedFormat) -> VideoStream:
+        """Add a stream for pictures that are encoded already. Raises OutputError when the container can not hold it."""
+        with self.guard("write"):
+            return _encoded_stream(self.container, kind)
+
     def mux(self, packets: Iterable[Packet[VideoStream]]) -> None:
         """Write packets; each complete group of pictures is in the file when this returns. Raises OutputError."""
         with self.guard("write"):
@@ -134,11 +147,36 @@ class Muxer:
             raise OutputError(f"can not {doing} {self.path}: {cause}") from error
 
 
-def open_muxer(path: Path, *, outputs: Outputs) -> Muxer:
-    """Open a file for encoded video, in the container that its suffix names (see `CONTAINERS`). Raises OutputError."""
+def open_muxer(path: Path, *, outputs: Outputs, piece_ns: int | None = None) -> Muxer:
+    """Open a file for encoded video, in the container that its suffix names (see `CONTAINERS`). Raises OutputError.
+
+    A group of pictures that is complete stays readable whatever comes; with `piece_ns`, what is so old, too.
+    """
     kind = CONTAINERS[path.suffix.lower()]
-    options: Mapping[str, str] = kind.options
+    options = dict(kind.options)
+    if piece_ns is not None:
+        option, units = PIECES[path.suffix.lower()]
+        options[option] = str(piece_ns * units // 1_000_000_000)
     file = OutputFile(path, outputs=outputs)
     target: Any = file
-    container = av.open(target, "w", format=kind.muxer, options=dict(options))
+    container = av.open(target, "w", format=kind.muxer, options=options)
     return Muxer(path, container, file)
+
+
+def _encoded_stream(container: OutputContainer, kind: EncodedFormat) -> VideoStream:
+    """A stream for pictures that are encoded already. PyAV takes their configuration only by way of a template, which
+    is a stream that is never written to.
+    """
+    with av.open(io.BytesIO(), "w", format="null") as nowhere:
+        template = nowhere.add_stream(kind.codec)
+        if not isinstance(template, VideoStream):
+            raise TypeError(f"{kind.codec} is no video codec")
+        stream = container.add_stream_from_template(template)
+    context = stream.codec_context
+    context.width, context.height = kind.size_wh
+    if kind.configuration:
+        context.extradata = kind.configuration
+    if kind.codec == "hevc" and container.format.name == "mp4":
+        context.codec_tag = "hvc1"
+    stream.time_base = kind.time_base
+    return stream
