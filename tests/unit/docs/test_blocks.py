@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from sightline.config import load_description
 from sightline.config.overrides import TOP_LEVEL
 from sightline.graph import Registry
+from sightline_plugins.camera.script_file import ScriptFile
 from sightline_plugins.infer.model.card import ModelCard
 from tests.conftest import REPOSITORY
 from tests.unit.docs.blocks import PAGES, Block, blocks, lay_out
@@ -63,7 +64,8 @@ def is_known(block: Block) -> bool:
 def test_yaml_loads(block: Block, folder: Path) -> None:
     text = whole(block)
     if text is None:
-        ModelCard.model_validate(plain(block.text))
+        kind = ScriptFile if block.text.startswith("steps:") else ModelCard
+        kind.model_validate(plain(block.text))
         return
     for name in ("street.mp4", "my.mp4"):
         if name in text and f"sample_videos/{name}" not in text and not (folder / name).exists():
