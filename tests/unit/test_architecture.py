@@ -15,9 +15,11 @@ ALLOWED = {
     "devices": FOUNDATION,
     "graph": {"media", "devices", *FOUNDATION},
     "config": {"graph", "media", "devices", *FOUNDATION},
+    "rtsp": FOUNDATION,
     "runtime": {"graph", "media", "devices", *FOUNDATION},
-    "testing": {"graph", "media", "devices", "config", "runtime", *FOUNDATION},
-    "cli": {"config", "graph", "media", "devices", "runtime", "pipeline", *FOUNDATION},
+    "serve": {"graph", "media", "devices", "runtime", *FOUNDATION},
+    "testing": {"rtsp", "graph", "media", "devices", "config", "runtime", *FOUNDATION},
+    "cli": {"config", "graph", "media", "devices", "runtime", "serve", "pipeline", *FOUNDATION},
 }
 
 

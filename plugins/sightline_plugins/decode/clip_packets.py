@@ -10,8 +10,7 @@ from av.container import InputContainer
 from av.packet import Packet
 from av.video.stream import VideoStream
 
-from sightline.testing.camera import Clip, ClipPacket, Codec
-from sightline.testing.camera.bitstream import (
+from sightline.rtsp.bitstream import (
     annex_b,
     avcc_parts,
     hvcc_parts,
@@ -19,6 +18,7 @@ from sightline.testing.camera.bitstream import (
     length_prefixed_units,
     nal_units,
 )
+from sightline.testing.camera import Clip, ClipPacket, Codec
 from sightline.testing.camera.payloads import payloads
 from sightline_plugins.decode.failures import failure, unreadable
 from sightline_plugins.decode.open_media import OpenOptions, open_media, video_stream

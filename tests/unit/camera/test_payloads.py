@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from sightline.rtsp.bitstream import annex_b, nal_units
+from sightline.rtsp.jpeg import jpeg_payloads
 from sightline.testing.camera import Clip, ClipPacket, Codec
-from sightline.testing.camera.bitstream import annex_b, nal_units
-from sightline.testing.camera.jpeg import jpeg_payloads
 from sightline.testing.camera.payloads import payloads
 
 H264_SETS = (b"\x67\x42\x00\x1f\x99", b"\x68\xce\x38\x80\x01")

@@ -3,8 +3,9 @@
 It sends packets of bytes (`Clip`); `sightline_plugins.decode.clip_packets.load_clip` makes them of a video file.
 """
 
+from sightline.rtsp.codec import Codec
 from sightline.testing.camera.certificate import self_signed_certificate
-from sightline.testing.camera.clip import Clip, ClipPacket, Codec
+from sightline.testing.camera.clip import Clip, ClipPacket
 from sightline.testing.camera.faults import Faults, Sent
 from sightline.testing.camera.mount import Mount
 from sightline.testing.camera.options import CameraOptions

@@ -5,20 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
-from sightline.testing.camera.bitstream import is_h264_parameter_set, is_h265_parameter_set, nal_units
+from sightline.rtsp.bitstream import is_h264_parameter_set, is_h265_parameter_set, nal_units
+from sightline.rtsp.codec import Codec
 
 _SECOND_NS = 1_000_000_000
 _DEFAULT_INTERVAL_NS = 40_000_000
-
-
-class Codec(StrEnum):
-    """The codecs of cameras."""
-
-    H264 = "h264"
-    H265 = "h265"
-    MJPEG = "mjpeg"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,19 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from sightline.testing.camera.authentication import Guard
-from sightline.testing.camera.channels import Channel, Connection, open_channel
-from sightline.testing.camera.messages import Answer, Request, next_request
+from sightline.rtsp.authentication import Guard
+from sightline.rtsp.channels import Channel, Connection, open_channel
+from sightline.rtsp.messages import Answer, Request, next_request
+from sightline.rtsp.sdp import SOUND, VIDEO, describe
+from sightline.testing.camera.clip import Clip
 from sightline.testing.camera.mount import Mount
 from sightline.testing.camera.options import CameraOptions
 from sightline.testing.camera.playback import Playback
-from sightline.testing.camera.sdp import SOUND, VIDEO, describe
 
 _METHODS = ("OPTIONS", "DESCRIBE", "SETUP", "PLAY", "PAUSE", "GET_PARAMETER", "SET_PARAMETER", "TEARDOWN")
 _STILL_NAP_SECONDS = 0.01
 _GARBAGE_BYTES = 200
+_NAME = "sightline fake camera"
 
 
 @dataclass(slots=True)
@@ -60,16 +62,17 @@ class Dialog:
     async def _answer(self, request: Request) -> None:
         mount = self.house.mount(request.path)
         faults = (mount or next(iter(self.house.mounts.values()))).faults
+        self.connection.rate = lambda: faults.trickle
         while faults.stall:
             await asyncio.sleep(_STILL_NAP_SECONDS)
         if mount is not None and faults.garbage:
-            await self.connection.send(mount.random.randbytes(_GARBAGE_BYTES), faults=faults)
+            await self.connection.send(mount.random.randbytes(_GARBAGE_BYTES))
             return
         answer = self._refusal(request, mount)
         if answer is None:
             assert mount is not None or request.method == "OPTIONS"
             answer = await self._granted(request, mount)
-        await self.connection.send(answer.encoded(request), faults=faults)
+        await self.connection.send(answer.encoded(request, server=_NAME))
         if request.method == "PLAY" and answer.status == 200 and self._task is None:
             self._task = asyncio.create_task(self._play())
 
@@ -99,9 +102,8 @@ class Dialog:
         if request.method == "OPTIONS" or mount is None:
             return Answer(headers=(("Public", ", ".join(_METHODS)),))
         if request.method == "DESCRIBE":
-            options = self.house.options
             head = (("Content-Type", "application/sdp"), ("Content-Base", request.url.rstrip("/") + "/"))
-            return Answer(200, head, describe(mount.clip, host=options.host, sound=options.sound))
+            return Answer(200, head, self._description(mount.clip))
         if request.method == "SETUP":
             return await self._set_up(request)
         if request.method == "PLAY":
@@ -109,6 +111,17 @@ class Dialog:
         if request.method == "PAUSE" and self._playback is not None:
             self._playback.paused = True
         return Answer(headers=self._session) if request.method in _METHODS else Answer(405)
+
+    def _description(self, clip: Clip) -> str:
+        options = self.house.options
+        return describe(
+            clip.codec,
+            parameter_sets=clip.parameter_sets,
+            name="fake camera",
+            host=options.host,
+            fps=clip.fps,
+            sound=options.sound,
+        )
 
     @property
     def _session(self) -> tuple[tuple[str, str], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sightline.testing.camera.authentication import Scheme
+from sightline.rtsp.authentication import Scheme
 
 Transport = Literal["tcp", "udp"]
 

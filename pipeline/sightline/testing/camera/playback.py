@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 
-from sightline.testing.camera.channels import Channel
+from sightline.rtsp.channels import Channel
+from sightline.rtsp.rtp import CLOCK_HZ, RtpStream
+from sightline.rtsp.sdp import PAYLOAD_TYPES
 from sightline.testing.camera.clip import ClipPacket
 from sightline.testing.camera.mount import Mount, Reel
 from sightline.testing.camera.options import CameraOptions
-from sightline.testing.camera.rtp import CLOCK_HZ, RtpStream
-from sightline.testing.camera.sdp import PAYLOAD_TYPES
 
 _SECOND_NS = 1_000_000_000
 _LONGEST_NAP_SECONDS = 0.05
@@ -55,7 +55,7 @@ class Playback:
         while self._shows_same_codec and self._options.holds:
             await asyncio.sleep(_LONGEST_NAP_SECONDS)
         await asyncio.sleep(self._channel.linger_seconds)
-        await self._channel.send_control(self._rtp.goodbye(), faults=self._mount.faults)
+        await self._channel.send_control(self._rtp.goodbye())
 
     @property
     def _shows_same_codec(self) -> bool:
@@ -106,7 +106,7 @@ class Playback:
         for number, payload in enumerate(payloads, start=1):
             made = self._rtp.packet(payload, timestamp=timestamp, marker=number == len(payloads))
             packets += self._after_faults(made)
-        await self._channel.send_media(packets, faults=faults)
+        await self._channel.send_media(packets)
         sent.pictures += 1
         sent.key_pictures += packet.is_key
         sent.hurt_pictures += sent.lost_packets + sent.corrupted_packets > whole
@@ -157,5 +157,5 @@ class Playback:
         elif faults.reports == "future":
             epoch_ns += _TEN_YEARS_NS
         report = self._rtp.report(epoch_ns=epoch_ns, timestamp=self._ticks(stream_ns))
-        await self._channel.send_control(report, faults=faults)
+        await self._channel.send_control(report)
         self._mount.sent.reports += 1

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from sightline.rtsp.authentication import Guard
+from sightline.rtsp.channels import Connection
 from sightline.runtime.worker import Worker
-from sightline.testing.camera.authentication import Guard
-from sightline.testing.camera.channels import Connection
 from sightline.testing.camera.clip import Clip
 from sightline.testing.camera.dialog import Dialog, House
 from sightline.testing.camera.faults import Faults, Sent
@@ -81,7 +81,9 @@ class FakeCamera:
         self.connections = 0
         self._tls = _tls_context(certificate)
         self._script = Script.of(script, repeat_seconds=repeat_seconds, cameras=clips)
-        self._house = House(self.mounts, options, credentials, Guard(options.authentication), on_event or _nobody)
+        self._house = House(
+            self.mounts, options, credentials, Guard(options.authentication, realm="fake camera"), on_event or _nobody
+        )
         self._worker: _Loop | None = None
         self._server: asyncio.Server | None = None
         self._dialogs: dict[asyncio.Task[None], Connection] = {}

@@ -47,10 +47,10 @@ class Answer:
     headers: tuple[tuple[str, str], ...] = ()
     body: str = ""
 
-    def encoded(self, request: Request) -> bytes:
-        """The bytes to send."""
+    def encoded(self, request: Request, *, server: str) -> bytes:
+        """The bytes to send; `server` is the name that the server goes by."""
         lines = [f"RTSP/1.0 {self.status} {_REASONS.get(self.status, 'Error')}"]
-        lines += [f"CSeq: {request.headers.get('cseq', '0')}", "Server: sightline fake camera"]
+        lines += [f"CSeq: {request.headers.get('cseq', '0')}", f"Server: {server}"]
         lines += [f"{name}: {value}" for name, value in self.headers]
         if self.body:
             lines.append(f"Content-Length: {len(self.body.encode())}")

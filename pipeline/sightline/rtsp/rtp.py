@@ -48,7 +48,7 @@ class RtpStream:
         return receiver + self._description() + _rtcp(_GOODBYE, struct.pack(">I", self.ssrc), count=1)
 
     def _description(self) -> bytes:
-        name = b"camera"
+        name = b"sightline"
         body = struct.pack(">IBB", self.ssrc, _CNAME, len(name)) + name
         return _rtcp(_DESCRIPTION, body + bytes(4 - len(body) % 4), count=1)
 

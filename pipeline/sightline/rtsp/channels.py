@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
-
-from sightline.testing.camera.faults import Faults
 
 _PORTS = re.compile(r"client_port=(\d+)-(\d+)")
 _CHANNELS = re.compile(r"interleaved=(\d+)-(\d+)")
@@ -18,20 +16,24 @@ _ATTEMPTS_AT_PORTS = 50
 
 
 class Connection:
-    """The sending side of a client's RTSP connection; several tasks may send, each message stays whole."""
+    """The sending side of a client's RTSP connection; several tasks may send, each message stays whole.
+
+    `rate`, asked before each byte, says to how many bytes a second sending is held down; None: to none.
+    """
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self.rate: Callable[[], float | None] = lambda: None
         self._writer = writer
         self._lock = asyncio.Lock()
         host, port = writer.get_extra_info("peername")[:2]
         self.peer_host = host
         self.peer = f"{host}:{port}"
 
-    async def send(self, data: bytes, *, faults: Faults) -> None:
+    async def send(self, data: bytes) -> None:
         """Send a message; the client's pace holds back whoever sends. Raises OSError when it is gone."""
         async with self._lock:
             at = 0
-            while at < len(data) and (bytes_per_second := faults.trickle) is not None:
+            while at < len(data) and (bytes_per_second := self.rate()) is not None:
                 self._writer.write(data[at : at + 1])
                 at += 1
                 await asyncio.sleep(1 / bytes_per_second)
@@ -55,10 +57,10 @@ class Channel(Protocol):
     linger_seconds: float
     """How long what was sent last needs to be read, before the client may hear of the end."""
 
-    async def send_media(self, packets: Sequence[bytes], *, faults: Faults) -> None:
+    async def send_media(self, packets: Sequence[bytes]) -> None:
         """Send the RTP packets of a picture."""
 
-    async def send_control(self, packet: bytes, *, faults: Faults) -> None:
+    async def send_control(self, packet: bytes) -> None:
         """Send an RTCP packet."""
 
     def close(self) -> None:
@@ -74,13 +76,13 @@ class Interleaved:
         self.linger_seconds = 0.0
         self.transport = f"RTP/AVP/TCP;unicast;interleaved={numbers[0]}-{numbers[1]}"
 
-    async def send_media(self, packets: Sequence[bytes], *, faults: Faults) -> None:
+    async def send_media(self, packets: Sequence[bytes]) -> None:
         """Send the RTP packets of a picture in one go."""
-        await self._connection.send(b"".join(_framed(self._media, packet) for packet in packets), faults=faults)
+        await self._connection.send(b"".join(_framed(self._media, packet) for packet in packets))
 
-    async def send_control(self, packet: bytes, *, faults: Faults) -> None:
+    async def send_control(self, packet: bytes) -> None:
         """Send an RTCP packet."""
-        await self._connection.send(_framed(self._control, packet), faults=faults)
+        await self._connection.send(_framed(self._control, packet))
 
     def close(self) -> None:
         """Nothing is its own."""
@@ -94,27 +96,26 @@ class Datagrams:
         media: asyncio.DatagramTransport,
         control: asyncio.DatagramTransport,
         *,
-        client: str,
+        connection: Connection,
         ports: tuple[int, int],
     ) -> None:
         self._media, self._control = media, control
-        self._client, self._ports = client, ports
+        self._client, self._ports, self._rate = connection.peer_host, ports, connection.rate
         self.linger_seconds = 0.3
         own = [transport.get_extra_info("sockname")[1] for transport in (media, control)]
         self.transport = f"RTP/AVP;unicast;client_port={ports[0]}-{ports[1]};server_port={own[0]}-{own[1]}"
 
-    async def send_media(self, packets: Sequence[bytes], *, faults: Faults) -> None:
+    async def send_media(self, packets: Sequence[bytes]) -> None:
         """Send the RTP packets of a picture, with short pauses, so that no buffer on the way runs over."""
         for number, packet in enumerate(packets, start=1):
             self._media.sendto(packet, (self._client, self._ports[0]))
-            if faults.trickle is not None:
-                await asyncio.sleep(len(packet) / faults.trickle)
+            if (bytes_per_second := self._rate()) is not None:
+                await asyncio.sleep(len(packet) / bytes_per_second)
             elif number % _BURST_PACKETS == 0:
                 await asyncio.sleep(_BURST_PAUSE_SECONDS)
 
-    async def send_control(self, packet: bytes, *, faults: Faults) -> None:
+    async def send_control(self, packet: bytes) -> None:
         """Send an RTCP packet."""
-        del faults
         self._control.sendto(packet, (self._client, self._ports[1]))
 
     def close(self) -> None:
@@ -126,7 +127,7 @@ class Datagrams:
 async def open_channel(
     transport: str, connection: Connection, *, host: str, transports: Sequence[str], track: int
 ) -> Channel | None:
-    """The channel for a client's `Transport` header: the first of its wishes that the camera offers, else None."""
+    """The channel for a client's `Transport` header: the first of its wishes that is offered, else None."""
     for wish in transport.split(","):
         if "RTP/AVP/TCP" in wish and "tcp" in transports:
             asked = _CHANNELS.search(wish)
@@ -137,7 +138,7 @@ async def open_channel(
         if "TCP" not in wish and "multicast" not in wish and ports and "udp" in transports:
             media, control = await _open_ports(host)
             client_ports = int(ports[1]), int(ports[2])
-            return Datagrams(media, control, client=connection.peer_host, ports=client_ports)
+            return Datagrams(media, control, connection=connection, ports=client_ports)
     return None
 
 
