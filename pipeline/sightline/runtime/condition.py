@@ -56,7 +56,7 @@ class Condition:
         if changed or text not in self._told:
             self._told.add(text)
             when = f" in {delay_seconds:.0f} s" if delay_seconds >= _WORTH_SAYING_SECONDS else ""
-            self._post(_KINDS[state], f"{text}; trying again{when}")
+            self._post(_KINDS[state], f"{text}; trying again{when}", changed=changed)
 
     def changed(self, text: str) -> None:
         """The pictures have become others."""
@@ -83,12 +83,15 @@ class Condition:
         self._post(MessageKind.STREAM_ENDED, f"ended after {statistics.received} frames")
 
     def _become(self, state: StreamState) -> None:
-        self._statistics.state = state
-        self._statistics.state_since_ns = self._site.clock.monotonic_ns()
-
-    def _post(self, kind: MessageKind, text: str, *, details: str | None = None) -> None:
         statistics = self._statistics
-        self._site.post(Message(kind, text, stream=statistics.stream.name, state=statistics.state, details=details))
+        if state is not statistics.state or statistics.state_since_ns is None:
+            statistics.state_since_ns = self._site.clock.monotonic_ns()
+        statistics.state = state
+
+    def _post(self, kind: MessageKind, text: str, *, details: str | None = None, changed: bool = True) -> None:
+        statistics = self._statistics
+        state = statistics.state if changed else None
+        self._site.post(Message(kind, text, stream=statistics.stream.name, state=state, details=details))
 
 
 def describe(error: BaseException) -> str:
