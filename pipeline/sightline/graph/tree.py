@@ -66,6 +66,8 @@ class PipelineDescription(BaseModel):
     """How frames are gathered."""
     steps: tuple[Step, ...] = ()
     """What is done with each batch, in order."""
+    keep_running: bool = False
+    """Go on when no stream is left, and wait for others; else the pipeline ends with its last stream."""
 
     def elements(self) -> Iterator[tuple[str, Element]]:
         """Every element of the tree with its id, in the order of the description."""

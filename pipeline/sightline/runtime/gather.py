@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sightline.errors import EndOfLink
+from sightline.errors import EndOfLink, LinkClosed
 from sightline.graph import Clock
 from sightline.media import Batch, Frame, Stream
 from sightline.runtime.link import Doorbell, DropReason, Link, LinkPolicy
-from sightline.runtime.parcel import Item, Parcel, StreamEnd
+from sightline.runtime.parcel import Handover, Item, Parcel, StreamEnd
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,43 +26,59 @@ class Gather:
     A batch leaves when it is full, when its oldest frame has waited `timeout_ns`, or when waiting would be of no use:
     nothing more can come, all files are held back by full links, or a live stream is about to drop a frame. It takes
     one frame of each stream in turn, so a fast stream does not crowd out a slow one; the order within a stream is
-    kept. One thread receives; links may be added from any thread until `seal` is called.
+    kept. One thread receives at a time; everything else may be called from any thread. When the gather is sealed, it
+    ends with the last of its streams; else it waits for others.
     """
 
     def __init__(self, *, size: int, timeout_ns: int, clock: Clock) -> None:
         self.size = size
-        self._timeout_ns = timeout_ns
+        self.timeout_ns = timeout_ns
         self._clock = clock
         self._bell = Doorbell()
         self._links: dict[Stream, Link[Arrival]] = {}
         self._turn = 0
+        self._ends = 0
+        self._handover: Handover | None = None
         self._sealed = False
         self._closed = False
 
     def add(
         self, stream: Stream, *, capacity: int, policy: LinkPolicy, on_drop: Callable[[Arrival, DropReason], None]
     ) -> Link[Arrival]:
-        """A new link for a stream."""
+        """A new link for a stream, which has none. Raises LinkClosed when the gather has ended."""
         link: Link[Arrival] = Link(capacity, policy=policy, on_drop=on_drop, doorbell=self._bell)
         with self._bell.ready:
+            if self._closed:
+                raise LinkClosed
             self._links[stream] = link
         return link
 
     def seal(self) -> None:
-        """No more streams will come: when all have ended, `receive` ends too."""
+        """When all streams have ended, `receive` ends too."""
         with self._bell.ready:
             self._sealed = True
             self._bell.ready.notify_all()
 
+    def hand_over(self, mark: Handover) -> None:
+        """Let this mark be the next that `receive` returns, if it has not ended."""
+        with self._bell.ready:
+            self._handover = mark
+            self._bell.ready.notify_all()
+
     def receive(self) -> Item:
-        """The next batch, or the end of a stream. Raises EndOfLink when all streams have ended."""
+        """The next batch, or a mark. Raises EndOfLink when all streams have ended."""
         with self._bell.ready:
             while not self._closed:
+                if self._handover is not None:
+                    mark, self._handover = self._handover, None
+                    return mark
                 ended = next((stream for stream, link in self._links.items() if link.exhausted), None)
                 if ended is not None:
                     del self._links[ended]
-                    return StreamEnd(ended)
+                    self._ends += 1
+                    return StreamEnd(ended, self._ends)
                 if not self._links and self._sealed:
+                    self._closed = True
                     break
                 wait_ns = self._wait_ns()
                 if wait_ns == 0:
@@ -93,12 +109,12 @@ class Gather:
         if waiting >= self.size or self._waiting_is_of_no_use():
             return 0
         oldest = min(link.peek().at_ns for link in links if link.depth)
-        return max(0, oldest + self._timeout_ns - self._clock.monotonic_ns())
+        return max(0, oldest + self.timeout_ns - self._clock.monotonic_ns())
 
     def _waiting_is_of_no_use(self) -> bool:
         going_on = [link for link in self._links.values() if not link.ended]
         if not going_on:
-            return self._sealed
+            return True
         files = [link for link in going_on if link.policy is LinkPolicy.BLOCK]
         return (bool(files) and all(link.full for link in files)) or any(
             link.full for link in going_on if link.policy is LinkPolicy.LATEST

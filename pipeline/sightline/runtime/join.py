@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sightline.errors import EndOfLink
 from sightline.media import Batch, Event, Objects, Overlay, Tensor
 from sightline.runtime.link import Link
-from sightline.runtime.parcel import Item, Parcel, StreamEnd
+from sightline.runtime.parcel import Item, Parcel
 
 _ROW = "_row"
 
@@ -43,13 +43,13 @@ class Join:
         self._on_lost = on_lost
 
     def receive(self) -> Item:
-        """The next merged parcel, or the end of a stream. Raises EndOfLink, also when the branches were cut off at
+        """The next merged parcel, or a mark. Raises EndOfLink, also when the branches were cut off at
         different places because the run was aborted.
         """
         base = self._trunk.receive()
         try:
             parts = [_matching(base, link.receive()) for link in self._branches]
-            if isinstance(base, StreamEnd):
+            if not isinstance(base, Parcel):
                 return base
             batches = [part.batch() for part in parts if isinstance(part, Parcel)]
             return Parcel(base.frames, base.arrivals_ns, merge_branches(base.batch(), batches))

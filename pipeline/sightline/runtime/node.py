@@ -29,11 +29,13 @@ class Node:
 
     def __init__(self, element: Element, operator: Operator, *, element_id: str, probes: list[Probe]) -> None:
         self.element_id = element_id
+        self.element = element
         self.statistics = ElementStatistics(element_id, element.name)
         self.operator = operator
         self._patterns = element.streams
         self._probes = probes
         self._streams: dict[Stream, bool] = {}
+        self._joined: dict[Stream, None] = {}
         self._lock = Lock()
         self._holders = 1
         self._is_shared = False
@@ -48,6 +50,8 @@ class Node:
         if not own:
             return _PassedBy(self, batch) if self._is_shared else self._shown(batch, batch)
         given = batch if len(own) == len(batch) else batch.select_frames(own)
+        for frame in given.frames:
+            self._joined[frame.stream] = None
         started, cpu_started = perf_counter_ns(), thread_time_ns()
         try:
             result = self.operator.process(given)
@@ -62,14 +66,18 @@ class Node:
         return _PendingAtNode(self, batch, given, own, result, started)
 
     def end_stream(self, stream: Stream) -> None:
-        """Tell the operator that a stream has ended. Raises OperatorError."""
-        own = self._is_own(stream)
+        """Tell the operator that a stream has ended, if it was given frames of it. Raises OperatorError."""
         self._streams.pop(stream, None)
-        if own:
+        if stream in self._joined:
+            del self._joined[stream]
             self._guarded(lambda: self.operator.end_stream(stream), doing="ending", stream=stream.name)
 
     def drain(self) -> None:
-        """Tell the operator that all streams have ended. Raises OperatorError."""
+        """Tell the operator that all streams have ended: those that have not yet, and that they were all. Raises
+        OperatorError.
+        """
+        for stream in list(self._joined):
+            self.end_stream(stream)
         self._guarded(self.operator.drain, doing="finishing")
 
     def release(self) -> None:

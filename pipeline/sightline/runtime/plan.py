@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from sightline.graph import Element, Operator, Parallel, Step, Tee, Threading
+from sightline.graph import Element, Parallel, Step, Tee, Threading
 from sightline.runtime.gather import Gather
 from sightline.runtime.join import Join, mark_inherited
-from sightline.runtime.link import DropReason, Link
-from sightline.runtime.node import Node, Probe
+from sightline.runtime.link import DropReason, Link, LinkStatistics
+from sightline.runtime.node import Node
 from sightline.runtime.parcel import Item, Parcel
 from sightline.runtime.stage import Stage, Tap
 
 
 @dataclass(slots=True, eq=False)
 class Planner:
-    """Lays out the stages of one run. `built` gives each element of the tree, in order, with its id and operator."""
+    """Lays out stages. `nodes` gives the node of each element of the tree, in order; `counted` has what links of the
+    same names have counted before.
+    """
 
-    built: Iterator[tuple[str, Element, Operator]]
-    probes: dict[str, list[Probe]]
+    nodes: Iterator[Node]
     capacity: int
     on_lost: Callable[[Parcel], None]
+    counted: Mapping[str, LinkStatistics]
     stages: list[Stage] = field(default_factory=list)
     links: dict[str, Link[Item]] = field(default_factory=dict)
 
@@ -33,6 +35,7 @@ class Planner:
         """A new link; what is lost on the trunk is counted."""
         on_drop = self._count_lost if trunk else None
         self.links[name] = made = Link[Item](self.capacity, on_drop=on_drop)
+        made.statistics = self.counted.get(name, made.statistics)
         return made
 
     def _count_lost(self, item: Item, reason: DropReason) -> None:
@@ -56,8 +59,8 @@ class Planner:
         return stage
 
     def _element(self, stage: Stage, element: Element, *, trunk: bool) -> Stage:
-        element_id, described, operator = next(self.built)
-        node = Node(described, operator, element_id=element_id, probes=self.probes.get(element_id, []))
+        node = next(self.nodes)
+        element_id = node.element_id
         if element.threading is Threading.INLINE:
             stage.steps.append(node)
             return stage

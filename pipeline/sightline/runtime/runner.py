@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any
 
 from sightline.devices import Device
-from sightline.errors import OperatorError, SightlineError, StreamError
+from sightline.errors import StreamError
 from sightline.graph import (
-    Element,
+    BatchOptions,
     Message,
     MessageKind,
-    Operator,
     Outputs,
     Packets,
     PipelineDescription,
     Site,
     SourceElement,
+    Step,
 )
 from sightline.graph.site import Clock
 from sightline.media import Batch, Stream
-from sightline.redaction import redact
-from sightline.runtime.gather import Arrival, Gather
-from sightline.runtime.link import DropReason, Link, LinkPolicy
+from sightline.runtime.accounts import Accounts
+from sightline.runtime.alteration import Alteration
+from sightline.runtime.assembly import Assembly, Exits, Rebuilt
+from sightline.runtime.gather import Gather
+from sightline.runtime.link import DropReason, Link
 from sightline.runtime.load import Load
-from sightline.runtime.node import Node, Probe
+from sightline.runtime.node import Probe
 from sightline.runtime.parcel import Item, Parcel
-from sightline.runtime.plan import Planner
 from sightline.runtime.report import Report
-from sightline.runtime.stage import StageThread, close_all
-from sightline.runtime.statistics import ElementStatistics, StreamStatistics, count_objects
+from sightline.runtime.roster import Roster
+from sightline.runtime.statistics import count_objects
 from sightline.runtime.status import StreamStatus
-from sightline.runtime.supervise import Limits, SourceThread
-from sightline.runtime.view import LinkView, ModelRuns, RunView
+from sightline.runtime.supervise import Limits
+from sightline.runtime.view import RunView
+from sightline.runtime.watch import Watch
+from sightline.runtime.workshop import Workshop
 
 _LARGEST_DEFAULT_BATCH = 16
-_FRAMES_IN_A_STREAM_LINK = 4
-_FRAMES_IN_A_LIVE_LINK = 2
-_FRAMES_IN_A_STAGE_LINK = 8
-_PATIENCE_WITH_SOURCES_SECONDS = 0.5
-_PATIENCE_AFTER_ABORT_SECONDS = 1.0
-_GLANCE_SECONDS = 0.1
 
 
 class Runner:
@@ -50,8 +45,9 @@ class Runner:
 
     `start` builds everything and raises what is wrong; `wait` returns the report when all is over and raises the
     first error of an operator, or the error of the streams when none could be read. `stop` and `abort` may be called
-    from any thread at any time, also while `start` builds: the run then ends as soon as it has begun. `report` is
-    there once `wait` has seen the end, whatever that was.
+    from any thread at any time, also while `start` builds: the run then ends as soon as it has begun. Streams may come
+    and go at any time, too, and steps may be put in the place of others. `report` is there once `wait` has seen the
+    end, whatever that was. `watches` are started and ended with the run.
     """
 
     def __init__(
@@ -65,79 +61,90 @@ class Runner:
         probes: dict[str, list[Probe]],
         limits: Limits,
         consumer: Link[Item] | None = None,
+        watches: Sequence[Watch] = (),
     ) -> None:
         self._description = description
         self._device = device
         self._outputs = outputs
         self._clock = clock
         self._post = post
-        self._probes = probes
-        self._limits = limits
         self._consumer = consumer
+        self._watches = watches
+        self._goes_on = description.keep_running and limits == Limits()
+        self._batch = description.batch
         self._error: BaseException | None = None
         self._error_lock = Lock()
-        self._operators: list[tuple[str, Element, Operator]] = []
         self._packets = Packets()
-        self._streams: dict[Stream, StreamStatistics] = {}
-        self._sources: list[SourceThread] = []
-        self._stages: list[StageThread] = []
-        self._planner: Planner | None = None
         self._stopped = self._aborted = False
         self._concluding = Lock()
         self.report: Report | None = None
-        self._gather = self._make_gather()
-        self._load = Load(streams=self._all_streams, elements=self._all_elements, post=post)
-        self._build_ns = 0
-        self._begun_ns = 0
-        self._cpu_begun_ns = 0
+        self._gather = Gather(size=1, timeout_ns=self._batch.timeout, clock=clock)
+        self._roster = Roster(self._gather, site=self._site, limits=limits)
+        exits = Exits(
+            self._done, self._lost, self._fail, on_stream_end=self._stream_ended, on_over=self._over, consumer=consumer
+        )
+        workshop = Workshop(site=self._site, probes=probes, on_error=self._fail)
+        self._assembly = Assembly(self._gather, workshop=workshop, exits=exits, clock=clock)
+        self._load = Load(
+            streams=lambda: self._roster.present, elements=lambda: self._assembly.elements, post=self._post
+        )
+        self._accounts = Accounts(
+            name=description.name,
+            device=str(device),
+            clock=clock,
+            outputs=outputs,
+            roster=self._roster,
+            assembly=self._assembly,
+            gather=self._gather,
+            load=self._load,
+        )
+        for name, source in description.sources.items():
+            self._roster.add(name, source)
+        self._fit()
 
     def start(self) -> None:
         """Build operators and start all threads. Raises a SightlineError, with nothing left running."""
-        started_ns = self._clock.monotonic_ns()
         try:
-            self._build()
-            self._plan()
-            self._begun_ns, self._cpu_begun_ns = self._clock.monotonic_ns(), time.process_time_ns()
-            self._build_ns = self._begun_ns - started_ns
-            for thread in (*self._stages, *self._sources):
-                thread.start()
+            self._assembly.build(self._description.steps)
+            if not self._goes_on:
+                self._gather.seal()
+            self._accounts.begin()
+            self._assembly.start()
+            self._roster.start()
         except BaseException:
             self._undo()
             raise
+        for watch in self._watches:
+            watch.start()
         if self._stopped:
             self.stop()
         if self._aborted:
             self.abort()
-        self._post(Message(MessageKind.STARTED, f"started on {self._device} with {len(self._sources)} streams"))
+        self._post(Message(MessageKind.STARTED, f"started on {self._device} with {self._roster.count} streams"))
 
     def stop(self) -> None:
         """End all sources; what is under way is finished and all outputs are closed."""
         self._stopped = True
-        for source in self._sources:
-            source.stop()
-        for link in self._gather.links().values():
-            link.end()
+        self._roster.stop()
 
     def abort(self) -> None:
         """End everything now; what is under way is dropped, outputs are closed. An operator that does not return from
         what it is doing is left behind.
         """
         self._aborted = True
-        for source in self._sources:
-            source.stop()
-        close_all([thread.stage for thread in self._stages])
+        self._roster.stop()
+        self._assembly.abort()
         if self._consumer is not None:
             self._consumer.close()
 
     @property
     def running(self) -> bool:
         """Whether a stage still runs."""
-        return any(stage.running for stage in self._stages)
+        return self._assembly.is_running
 
     def wait(self) -> Report:
         """Wait for the end and return the report. Raises what went wrong. May be called again, from any thread."""
-        for stage in self._stages:
-            self._join(stage)
+        self._wait_for_stages()
         with self._concluding:
             report = self.report = self.report or self._conclude()
         if self._error is not None:
@@ -147,130 +154,65 @@ class Runner:
     def status(self) -> tuple[StreamStatus, ...]:
         """How every stream is doing now."""
         now = self._clock.monotonic_ns()
-        return tuple(StreamStatus.of(stream, now_ns=now) for stream in self._streams.values())
+        return tuple(StreamStatus.of(stream, now_ns=now) for stream in self._roster.present)
 
     def view(self) -> RunView:
         """The run at this moment; from any thread."""
-        now = self._clock.monotonic_ns()
-        self._load.look(now)
-        sources = self._gather.links().items()
-        stages = list(self._planner.links.items()) if self._planner is not None else []
-        models = {
-            name: ModelRuns(one.runs, one.saved) for name, _, one in list(self._operators) if one.runs or one.saved
-        }
-        return RunView(
-            pipeline=self._description.name,
-            device=str(self._device),
-            is_running=self.running,
-            at_ns=now,
-            running_ns=now - self._begun_ns if self._begun_ns else 0,
-            streams=self._all_streams(),
-            rates=self._load.rates,
-            elements=self._all_elements(),
-            models=models,
-            links=(
-                *(LinkView.of_source(stream, link, now_ns=now) for stream, link in sources),
-                *(LinkView.of_stage(name, link, now_ns=now) for name, link in stages),
-            ),
-        )
+        return self._accounts.view()
 
-    def _all_streams(self) -> tuple[StreamStatistics, ...]:
-        return tuple(self._streams.values())
+    def add_source(self, name: str, source: SourceElement) -> Alteration:
+        """Let a stream come. Raises ConfigurationError when one of that name is there, or the run is ending."""
+        alteration = self._roster.add(name, source)
+        self._fit()
+        return alteration
 
-    def _all_elements(self) -> tuple[ElementStatistics, ...]:
-        return tuple(node.statistics for stage in self._stages for node in stage.stage.nodes)
+    def remove_source(self, name: str) -> Alteration:
+        """Let a stream go. Raises ConfigurationError when there is none of that name."""
+        return self._roster.remove(name)
+
+    def replace_source(self, name: str, source: SourceElement) -> Alteration:
+        """Let a stream go, and come again from another source. Raises as `remove_source` does."""
+        return self._roster.replace(name, source)
+
+    def rebuild(self, steps: tuple[Step, ...]) -> Rebuilt:
+        """Go on with other steps; waits until they run. Raises SightlineError, and goes on as before."""
+        return self._assembly.rebuild(steps)
+
+    def gather_by(self, batch: BatchOptions) -> None:
+        """Gather batches in another way from now on."""
+        self._batch = batch
+        self._gather.timeout_ns = batch.timeout
+        self._fit()
 
     def _conclude(self) -> Report:
-        self._part_from_sources()
-        totals = {node.element_id: self._totals(node) for stage in self._stages for node in stage.stage.nodes}
-        report = self._make_report(totals)
+        for watch in self._watches:
+            watch.stop()
+        for name in self._roster.part():
+            text = "its input does not answer; it is closed when it does"
+            self._post(Message(MessageKind.WARNING, text, stream=name))
+        report = self._accounts.report()
         if self._error is None and report.streams and len(report.failed_streams) == len(report.streams):
             self._error = StreamError("; ".join(f"stream {s.stream.name!r}: {s.error}" for s in report.streams))
         self._post(Message(MessageKind.STOPPED, f"stopped after {report.frames} frames"))
         return report
 
-    def _part_from_sources(self) -> None:
-        """Wait a little for the sources; one whose input does not answer closes it when it does."""
-        deadline = time.monotonic() + _PATIENCE_WITH_SOURCES_SECONDS
-        for source in self._sources:
-            source.stop()
-        for source in self._sources:
-            if not source.wait(max(0.0, deadline - time.monotonic())):
-                text = "its input does not answer; it is closed when it does"
-                self._post(Message(MessageKind.WARNING, text, stream=source.statistics.stream.name))
-
-    def _totals(self, node: Node) -> Mapping[str, Any]:
-        try:
-            return node.totals()
-        except OperatorError as error:
-            self._fail(error)
-            return {}
-
     def _undo(self) -> None:
         """Let go of everything although not all of it was begun."""
         self.abort()
-        for stage in self._stages:
-            if stage.ident is None:
-                stage.leave()
-            else:
-                self._join(stage)
-        if not self._stages:
-            for element_id, element, operator in self._operators:
-                try:
-                    Node(element, operator, element_id=element_id, probes=[]).release()
-                except OperatorError as error:
-                    self._fail(error)
+        self._assembly.discard()
+        if self._assembly.is_running:
+            self._wait_for_stages()
 
-    def _join(self, stage: StageThread) -> None:
-        patience = _PATIENCE_AFTER_ABORT_SECONDS
-        while patience > 0 and not stage.wait(_GLANCE_SECONDS):
-            patience -= _GLANCE_SECONDS if self._aborted else 0
-        if stage.running:
-            steps = ", ".join(node.element_id for node in stage.stage.nodes)
+    def _wait_for_stages(self) -> None:
+        for steps in self._assembly.wait():
             self._post(Message(MessageKind.WARNING, f"{steps}: did not stop, and is left behind with its outputs open"))
 
-    def _make_gather(self) -> Gather:
-        batch = self._description.batch
-        size = batch.size or min(max(len(self._description.sources), 1), _LARGEST_DEFAULT_BATCH)
-        return Gather(size=size, timeout_ns=batch.timeout, clock=self._clock)
-
-    def _build(self) -> None:
-        for element_id, element in self._description.elements():
-            try:
-                operator = element.build(self._site(element_id))
-            except SightlineError:
-                raise
-            except Exception as error:
-                message = f"element {element_id!r} can not be built: {redact(f'{type(error).__name__}: {error}')}"
-                raise OperatorError(message, element=element_id) from error
-            self._operators.append((element_id, element, operator))
-
-    def _plan(self) -> None:
-        planner = Planner(
-            built=iter(self._operators),
-            probes=self._probes,
-            capacity=max(2, _FRAMES_IN_A_STAGE_LINK // self._gather.size),
-            on_lost=self._lost,
-        )
-        last = planner.lay_out(self._gather, self._description.steps)
-        last.on_done = self._done
-        last.outlet = self._consumer
-        self._planner = planner
-        self._stages = [StageThread(stage, clock=self._clock, on_error=self._fail) for stage in planner.stages]
-        self._sources = [self._source(name, source) for name, source in self._description.sources.items()]
-        self._streams = {source.statistics.stream: source.statistics for source in self._sources}
-        self._gather.seal()
-
-    def _source(self, name: str, source: SourceElement) -> SourceThread:
-        stream = Stream(name, live=source.live)
-        link = self._gather.add(
-            stream,
-            capacity=_FRAMES_IN_A_LIVE_LINK if source.live else _FRAMES_IN_A_STREAM_LINK,
-            policy=LinkPolicy.LATEST if source.live else LinkPolicy.BLOCK,
-            on_drop=self._dropped,
-        )
-        statistics = StreamStatistics(stream)
-        return SourceThread(source, site=self._site(name), link=link, statistics=statistics, limits=self._limits)
+    def _fit(self) -> None:
+        """Let batches be as large as is wanted, or as there are streams."""
+        size = self._batch.size or min(max(self._roster.count, 1), _LARGEST_DEFAULT_BATCH)
+        if size != self._gather.size:
+            self._gather.size = size
+            self._assembly.fit()
 
     def _site(self, element_id: str) -> Site:
         return Site(
@@ -285,7 +227,7 @@ class Runner:
 
     def _done(self, parcel: Parcel, batch: Batch) -> None:
         now = self._clock.monotonic_ns()
-        statistics = [self._streams[frame.stream] for frame in parcel.frames]
+        statistics = [self._roster.statistics(frame.stream) for frame in parcel.frames]
         count_objects(batch, statistics)
         for stream, frame, arrived_ns in zip(statistics, parcel.frames, parcel.arrivals_ns, strict=True):
             stream.finish(damaged=frame.damaged, latency_ns=now - arrived_ns)
@@ -293,10 +235,14 @@ class Runner:
 
     def _lost(self, parcel: Parcel) -> None:
         for frame in parcel.frames:
-            self._streams[frame.stream].drop(DropReason.STOPPED)
+            self._roster.statistics(frame.stream).drop(DropReason.STOPPED)
 
-    def _dropped(self, arrival: Arrival, reason: DropReason) -> None:
-        self._streams[arrival.frame.stream].drop(reason)
+    def _stream_ended(self, stream: Stream) -> None:
+        self._roster.stream_ended(stream)
+        self._fit()
+
+    def _over(self) -> None:
+        self._roster.run_ended()
 
     def _fail(self, error: BaseException) -> None:
         with self._error_lock:
@@ -305,30 +251,3 @@ class Runner:
             self._error = error
         self._post(Message(MessageKind.ERROR, str(error)))
         self.stop()
-
-    def _make_report(self, totals: Mapping[str, Mapping[str, Any]]) -> Report:
-        planner = self._planner
-        assert planner is not None
-        now_ns = self._clock.monotonic_ns()
-        ended_ns = max(now_ns if stage.ended_ns is None else stage.ended_ns for stage in self._stages)
-        cpu_ns = max(stage.process_cpu_ns for stage in self._stages) - self._cpu_begun_ns
-        streams = tuple(self._streams.values())
-        order = {element_id: number for number, (element_id, _, _) in enumerate(self._operators)}
-        nodes = [node for stage in planner.stages for node in stage.nodes]
-        elements = sorted((node.statistics for node in nodes), key=lambda one: order[one.element_id])
-        threads_ns = sum(stage.cpu_ns for stage in self._stages) + sum(source.cpu_ns for source in self._sources)
-        own_ns = threads_ns - sum(one.cpu_ns for one in elements) - sum(one.read_cpu_ns for one in streams)
-        return Report(
-            name=self._description.name,
-            device=str(self._device),
-            build_seconds=self._build_ns / 1e9,
-            wall_seconds=(ended_ns - self._begun_ns) / 1e9,
-            cpu_seconds=max(cpu_ns, 0) / 1e9,
-            streams=streams,
-            elements=tuple(elements),
-            links={name: link.statistics for name, link in planner.links.items()},
-            totals={one.element_id: totals[one.element_id] for one in elements},
-            outputs=tuple(str(path) for path in self._outputs.files),
-            framework_cpu_seconds=max(own_ns, 0) / 1e9,
-            engine_cpu_seconds=max(cpu_ns - threads_ns, 0) / 1e9,
-        )

@@ -9,11 +9,11 @@ from typing import Protocol
 
 from sightline.errors import EndOfLink, LinkClosed, OperatorError, SightlineError
 from sightline.graph import Clock
-from sightline.media import Batch, Stream
+from sightline.media import Batch
 from sightline.redaction import redact
 from sightline.runtime.link import Link
 from sightline.runtime.node import Node
-from sightline.runtime.parcel import Item, Parcel, StreamEnd
+from sightline.runtime.parcel import Handover, Item, Parcel, StreamEnd
 from sightline.runtime.worker import Worker
 
 
@@ -61,6 +61,11 @@ class Stage:
         return [step for step in self.steps if isinstance(step, Node)]
 
     @property
+    def held(self) -> list[Node]:
+        """The operators that this stage's thread holds: its own, and the one whose results it collects."""
+        return self.nodes if self.collects is None else [*self.nodes, self.collects]
+
+    @property
     def sends(self) -> list[Link[Item]]:
         """Every link that this stage sends to."""
         taps = [step.link for step in self.steps if isinstance(step, Tap)]
@@ -68,21 +73,33 @@ class Stage:
 
 
 class StageThread(Worker):
-    """Runs one stage until its inlet ends or something fails, then closes its operators and ends what it sends to.
+    """Runs one stage until its inlet ends or something fails, then closes its operators and ends what it sends to; or
+    until it hands over to a stage that comes after it (`handover` is then the mark), which goes on with its inlet.
 
-    `on_error` is called with what failed, which is not raised again. When the thread has ended, `cpu_ns` is the CPU
-    time that it took, and `ended_ns` and `process_cpu_ns` are the clock's and the process's times at that moment.
+    `on_error` is called with what failed, which is not raised again, `on_stream_end` with each mark of a stream that
+    has passed, and `on_left` at the very end. When the thread has ended, `cpu_ns` is the CPU time that it took, and
+    `ended_ns` and `process_cpu_ns` are the clock's and the process's times at that moment.
     """
 
-    def __init__(self, stage: Stage, *, clock: Clock, on_error: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        *,
+        clock: Clock,
+        on_error: Callable[[BaseException], None],
+        on_stream_end: Callable[[StreamEnd], None],
+        on_left: Callable[[], None],
+    ) -> None:
         super().__init__(stage.name)
         self.stage = stage
+        self.handover: Handover | None = None
         self.cpu_ns = 0
         self.ended_ns: int | None = None
         self.process_cpu_ns = 0
         self._clock = clock
         self._on_error = on_error
-        self._streams: dict[Stream, None] = {}
+        self._on_stream_end = on_stream_end
+        self._on_left = on_left
 
     def work(self) -> None:
         """Run the stage."""
@@ -101,18 +118,33 @@ class StageThread(Worker):
             self.leave()
             self.cpu_ns, self.process_cpu_ns = thread_time_ns(), process_time_ns()
             self.ended_ns = self._clock.monotonic_ns()
+            self._on_left()
 
     def leave(self) -> None:
-        """Let go of the inlet, the operators and the outlets; for a thread that was never started, too."""
-        stage = self.stage
-        stage.inlet.close()
-        for node in (*stage.nodes, *([stage.collects] if stage.collects is not None else [])):
+        """Let go of the operators, except those that go on in other stages, and when none does so of the inlet and the
+        outlets too; for a thread that was never started, too.
+        """
+        stage, mark = self.stage, self.handover
+        if mark is None:
+            stage.inlet.close()
+        self._release([node for node in stage.held if mark is None or node not in mark.kept])
+        if mark is None:
+            for link in stage.sends:
+                link.end()
+
+    def disown(self) -> None:
+        """Let go of the operators that were to go on in other stages, when there will be none; for a thread that has
+        ended.
+        """
+        if self.handover is not None:
+            self._release([node for node in self.stage.held if node in self.handover.kept])
+
+    def _release(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
             try:
                 node.release()
             except SightlineError as error:
                 self._on_error(error)
-        for link in stage.sends:
-            link.end()
 
     def _run_stage(self) -> None:
         stage = self.stage
@@ -121,20 +153,19 @@ class StageThread(Worker):
                 item = stage.inlet.receive()
             except EndOfLink:
                 break
-            if isinstance(item, StreamEnd):
+            if isinstance(item, Parcel):
+                self._process(item)
+            elif isinstance(item, StreamEnd):
                 self._end_stream(item)
             else:
-                self._process(item)
-        for stream in list(self._streams):
-            self._end_stream(StreamEnd(stream))
+                self._hand_over(item)
+                return
         for node in stage.nodes:
             node.drain()
 
     def _process(self, parcel: Parcel) -> None:
         stage = self.stage
         try:
-            for frame in parcel.frames:
-                self._streams.setdefault(frame.stream)
             batch = self._run_steps(parcel)
             if stage.on_done is not None:
                 stage.on_done(parcel, batch)
@@ -161,12 +192,19 @@ class StageThread(Worker):
         return batch
 
     def _end_stream(self, mark: StreamEnd) -> None:
-        if mark.stream in self._streams:
-            del self._streams[mark.stream]
-            for node in self.stage.nodes:
-                node.end_stream(mark.stream)
+        for node in self.stage.nodes:
+            node.end_stream(mark.stream)
         for link in self.stage.sends:
             link.send(mark)
+        self._on_stream_end(mark)
+
+    def _hand_over(self, mark: Handover) -> None:
+        for node in self.stage.nodes:
+            if node not in mark.kept:
+                node.drain()
+        for link in self.stage.sends:
+            link.send(mark)
+        self.handover = mark
 
 
 def close_all(stages: Sequence[Stage]) -> None:
