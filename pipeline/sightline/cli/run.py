@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,13 @@ _FAILED, _INTERRUPTED = 1, 130
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder that outputs are written below; the working directory when not given.",
 )
+@click.option("--listen", "address", metavar="ADDRESS", help="Serve health, metrics and a page there: 127.0.0.1:8080.")
+@click.option(
+    "--token",
+    metavar="TOKEN",
+    help="What every request needs; a must beyond this machine. Better set SIGHTLINE_TOKEN: others see what is typed.",
+)
+@click.option("--pictures", metavar="ID", help="The step whose pictures the page shows; the last one that draws.")
 @click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong.")
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens inside.")
 def command(
@@ -40,6 +48,9 @@ def command(
     duration: int | None,
     report_path: str | None,
     output_root: Path | None,
+    address: str | None,
+    token: str | None,
+    pictures: str | None,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -52,6 +63,8 @@ def command(
         raise click.UsageError("--frames and --duration can not be given together.")
     if quiet and verbose:
         raise click.UsageError("--quiet and --verbose can not be given together.")
+    if address is None and (token is not None or pictures is not None):
+        raise click.UsageError("--token and --pictures have a meaning with --listen only.")
     _check_report_path(report_path)
     from sightline.cli.summary import summary
     from sightline.config import load_description
@@ -65,7 +78,8 @@ def command(
     description = load_description(config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
     pipeline = Pipeline.from_description(description, outputs=root)
     try:
-        report, interrupted = _watched(pipeline, frames=frames, duration_ns=duration, quiet=quiet)
+        with _served(pipeline, address, token=token, pictures=pictures, quiet=quiet):
+            report, interrupted = _watched(pipeline, frames=frames, duration_ns=duration, quiet=quiet)
     except SightlineError:
         _write(pipeline.report, report_path)
         raise
@@ -75,6 +89,20 @@ def command(
     if interrupted:
         return _INTERRUPTED
     return _FAILED if report is None or report.failed_streams else 0
+
+
+def _served(
+    pipeline: Pipeline, address: str | None, *, token: str | None, pictures: str | None, quiet: bool
+) -> AbstractContextManager[object]:
+    """Serve while the block is open, when an address is given."""
+    if address is None:
+        return nullcontext()
+    from sightline.serve import listen
+
+    listener = listen(pipeline, address, token=token, pictures=pictures)
+    if not quiet:
+        click.echo(f"listening on {listener.url}", err=True)
+    return listener
 
 
 def _watched(

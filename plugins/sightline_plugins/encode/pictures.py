@@ -29,7 +29,8 @@ AV_RANGE = {ColorRange.LIMITED: AvRange.MPEG, ColorRange.FULL: AvRange.JPEG}
 AV_MATRIX = {ColorMatrix.BT601: 6, ColorMatrix.BT709: 1, ColorMatrix.BT2020: 9}
 """The matrix as FFmpeg and ITU-T H.273 number it: smpte170m, bt709, bt2020nc."""
 
-_SWS_MATRIX = {ColorMatrix.BT601: 5, ColorMatrix.BT709: 1, ColorMatrix.BT2020: 9}
+SWS_MATRIX = {ColorMatrix.BT601: 5, ColorMatrix.BT709: 1, ColorMatrix.BT2020: 9}
+"""The matrix as FFmpeg's scaler numbers it."""
 
 
 def even_size(size_wh: tuple[int, int]) -> tuple[int, int]:
@@ -63,8 +64,8 @@ class PictureMaker:
         return self._reformatter.reformat(
             frame,
             format=self._av_format,
-            src_colorspace=_SWS_MATRIX[surface.matrix],
-            dst_colorspace=_SWS_MATRIX[surface.matrix],
+            src_colorspace=SWS_MATRIX[surface.matrix],
+            dst_colorspace=SWS_MATRIX[surface.matrix],
             src_color_range=source_range,
             dst_color_range=AV_RANGE[surface.range],
         )
