@@ -32,7 +32,8 @@ class Frame:
     `index` counts the frames of the stream from 0; `pts_ns` is the presentation time in the stream's own clock;
     `capture_ns` is the time of day (nanoseconds since the epoch) when it is known, and `time_source` says whose;
     `damaged` says that the picture, or one it was decoded from, is not whole. `packet` is the number of the encoded
-    picture that it was decoded from, where such are kept (`sightline.graph.Packets`).
+    picture that it was decoded from, where such are kept (`sightline.graph.Packets`); `altered` says that a step that
+    changes pictures has had it, whether or not it changed this one, so that the encoded picture may show more.
     """
 
     stream: Stream
@@ -43,6 +44,7 @@ class Frame:
     damaged: bool = False
     time_source: TimeSource | None = None
     packet: int | None = None
+    altered: bool = False
 
     @property
     def size_wh(self) -> tuple[int, int]:

@@ -115,9 +115,27 @@ class Node:
 
     def _finish(self, batch: Batch, given: Batch, own: Sequence[int], result: Batch) -> Batch:
         self._check(given, result)
+        result = self._marked(given, result)
         if len(own) < len(batch):
             result = merge_rows(batch, own, result)
         return self._shown(batch, result)
+
+    def _marked(self, given: Batch, result: Batch) -> Batch:
+        """The result, in which frames whose picture may be another one are marked as altered."""
+        changes = self.element.changes_pictures
+        if not changes and result.frames is given.frames:
+            return result
+        altered = [
+            not after.altered and (changes or after.surface is not before.surface)
+            for before, after in zip(given.frames, result.frames, strict=True)
+        ]
+        if not any(altered):
+            return result
+        frames = tuple(
+            dataclasses.replace(frame, altered=True) if is_altered else frame
+            for frame, is_altered in zip(result.frames, altered, strict=True)
+        )
+        return dataclasses.replace(result, frames=frames)
 
     def _check(self, given: Batch, result: Batch) -> None:
         if len(result) != len(given):
