@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sightline_plugins.infer.recorded.replay import Replay
     from sightline_plugins.infer.segment import Segment
     from sightline_plugins.infer.tensors import Tensors
+    from sightline_plugins.record.record import Record
     from sightline_plugins.rules.lines import Lines
     from sightline_plugins.rules.zones import Zones
     from sightline_plugins.sinks.apply import Apply
@@ -54,6 +55,7 @@ _HOMES = {
     "Pose": "sightline_plugins.infer.pose",
     "Privacy": "sightline_plugins.draw.privacy",
     "Read": "sightline_plugins.infer.read",
+    "Record": "sightline_plugins.record.record",
     "Replay": "sightline_plugins.infer.recorded.replay",
     "Rtsp": "sightline_plugins.sources.rtsp",
     "Segment": "sightline_plugins.infer.segment",
@@ -84,6 +86,7 @@ __all__ = [
     "Pose",
     "Privacy",
     "Read",
+    "Record",
     "Replay",
     "Rtsp",
     "Segment",

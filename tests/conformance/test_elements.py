@@ -42,6 +42,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "pose": {"model": "heatmaps.onnx", "on": "car", "refresh": "1s"},
     "privacy": {"on": "car", "detector": "detect-1"},
     "read": {"model": "stripes.onnx", "labels": ["a", "b"], "on": "car"},
+    "record": {"path": "{stream}-{time}.mp4"},
     "replay": {"path": "det.txt", "label": "car"},
     "segment": {"model": "map.onnx", "labels": list(tiny_maps.CLASSES), **tiny_maps.PLAIN},
     "snapshots": {"path": "{stream}-{frame}.jpg"},

@@ -14,6 +14,7 @@ from sightline.config.nodes import Node, Scalar, walk
 from sightline.config.pictures import lost_pictures
 from sightline.config.problems import Key, LocatedProblem, Place, allowed
 from sightline.config.references import unknown_steps
+from sightline.config.rules import unknown_rules
 from sightline.config.steps import UnreadStep
 from sightline.devices import Device, resolve_device
 from sightline.errors import ConfigurationError, SightlineError
@@ -57,6 +58,7 @@ def problems_of(
     found += [*file_problems(description, elements, outputs)]
     found += [*unmet_needs(description.steps, streams=context.streams, registry=registry)]
     found += [*unknown_labels(description.steps, streams=context.streams)]
+    found += [*unknown_rules(description.steps, streams=context.streams)]
     found += [*lost_pictures(description.steps)]
     found += [*unknown_steps(description.steps, streams=context.streams)]
     seen = {key for key, _ in found}

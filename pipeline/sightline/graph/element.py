@@ -111,6 +111,18 @@ class Element(BaseModel):
         """
         return ()
 
+    def found_rules(self) -> frozenset[str] | None:
+        """Names of the rules whose events this step adds; None when nobody can tell before it runs."""
+        return None if Capability.EVENTS in self.provided() else frozenset()
+
+    def wanted_rules(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
+        """Rules that options of this step name, each with its path below the element: `step.rule`, where the step is
+        an id, or the name of its element, and `step.rule.direction`.
+
+        A rule of no step before it is a mistake, told before anything runs.
+        """
+        return ()
+
     def searches(self) -> bool:
         """Whether this step looks for objects in whole pictures, and marks the frames it searched (`with_search`)."""
         return False

@@ -145,7 +145,7 @@ class PacketRing:
                     break
             return found
 
-    def keys(self) -> Sequence[EncodedPacket]:
+    def key_pictures(self) -> Sequence[EncodedPacket]:
         """The key pictures that are in the ring, in their order."""
         with self._lock:
             return [group.packets[0] for group in self._groups]

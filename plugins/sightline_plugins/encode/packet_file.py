@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 from av.packet import Packet
 from av.video.stream import VideoStream
@@ -35,7 +36,7 @@ class PacketFile:
 
     def write(self, packet: EncodedPacket) -> None:
         """Append a packet, in decoding order. Raises OutputError."""
-        made: Packet[VideoStream] = Packet(packet.data)
+        made = cast("Packet[VideoStream]", Packet(packet.data))
         made.stream = self._stream
         made.time_base = self.format.time_base
         dts = packet.dts - self._origin

@@ -103,6 +103,10 @@ class Lines(Element):
             require_fractions("lines", places)
         return self
 
+    def found_rules(self) -> frozenset[str]:
+        """The names of the lines."""
+        return frozenset(self.lines)
+
     def wanted_labels(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """The classes of each line."""
         for name, line in self.lines.items():

@@ -114,6 +114,10 @@ class Zones(Element):
             require_fractions("zones", places)
         return self
 
+    def found_rules(self) -> frozenset[str]:
+        """The names of the zones."""
+        return frozenset(self.zones)
+
     def wanted_labels(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """The classes of each zone."""
         for name, zone in self.zones.items():

@@ -1,0 +1,1 @@
+"""Recording what cameras send, as they send it: clips of what happened, and all of it in segments."""

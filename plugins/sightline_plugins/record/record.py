@@ -1,0 +1,111 @@
+"""`record`: keep what the camera sent, around what happens or all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from sightline.graph import Capability, CheckContext, Element, OutputPath, Problem, Site, Threading
+from sightline.graph.sizes import Size
+from sightline.media.time import Duration
+from sightline_plugins.encode.containers import CONTAINERS
+from sightline_plugins.record.triggers import LabelTrigger, Trigger
+from sightline_plugins.sinks.files import path_problems
+from sightline_plugins.sinks.retention import Keep
+
+if TYPE_CHECKING:
+    from sightline_plugins.record.recorder import Recorder
+
+_TIME = "{time}"
+
+
+def _as_tuple(value: object) -> object:
+    return (value,) if isinstance(value, str | dict | LabelTrigger) else value
+
+
+class Record(Element):
+    """Record streams as their cameras send them, without encoding anything anew: clips of what happens, from before it
+    happened, or with `segment` everything.
+
+    The encoded pictures of the last seconds are kept in memory, so a clip begins `before` the event, at the key picture
+    that is not later, and ends `after` it. Events that come meanwhile make the clip longer instead of doubling it; it
+    is closed, and told of by a message `recording` with its path and its exact first and last timestamps, when no
+    event can make it longer. `pipeline.record("gate")` does the same from Python. A clip that becomes longer than
+    `longest`, and a segment, are cut at the next key picture; another connection, codec or size begins a new file.
+
+    It does not matter where the step stands or how slow the pipeline is: pictures are recorded whether or not they are
+    analysed. What is drawn is not recorded; for that there is `video`. A file is playable at every moment: a process
+    that is killed loses a second. When the disk is full the step says `sink_degraded`, removes the oldest recordings if
+    `keep` lets it, and goes on when there is room; nothing else stops.
+
+    ```yaml
+    - record: {path: "out/{stream}-{time}.mp4", before: 10s, after: 20s, on: lines.gate_in}
+    - record: {path: "archive/{stream}/{time}.mp4", segment: 60s, keep: {age: 7d, size: 20GB}}
+    ```
+    """
+
+    name: ClassVar[str] = "record"
+    sink: ClassVar[bool] = True
+    scalar: ClassVar[str | None] = "path"
+    threading: ClassVar[Threading] = Threading.OWN
+
+    path: OutputPath
+    """The files, `.mp4` or `.mkv`. `{time}` is the time of day (UTC) of the first picture, or its time in the stream
+    where that is not known, and `{stream}` the stream's name. No file is ever overwritten."""
+    on: Annotated[tuple[Trigger, ...], BeforeValidator(_as_tuple), Field(min_length=1)] | None = None
+    """What starts a recording, one or several: an event (`lines.gate_in`, `lines.gate_in.in`), or objects in the
+    picture (`{label: person}`). When neither this nor `segment` is given, only Python does."""
+    before: Duration = 10_000_000_000
+    """How much from before the event is recorded."""
+    after: Duration = 20_000_000_000
+    """How much after the last event is recorded."""
+    longest: Annotated[Duration, Field(gt=0)] = 300_000_000_000
+    """A clip that becomes longer goes on in another file."""
+    segment: Annotated[Duration, Field(gt=0)] | None = None
+    """Record everything, in files of this length."""
+    keep: Keep | None = None
+    """What is kept of the files; all when not given."""
+    memory: Annotated[Size, Field(ge=1_000_000)] = 64_000_000
+    """Bytes of encoded pictures kept for each stream at most; a clip begins later where they are not enough."""
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.segment is not None and self.on is not None:
+            raise ValueError("give on or segment, not both: two steps record clips and everything")
+        return self
+
+    def required(self) -> frozenset[Capability]:
+        """Events for rules, objects for labels."""
+        triggers = self.on or ()
+        wants = {Capability.OBJECTS if isinstance(one, LabelTrigger) else Capability.EVENTS for one in triggers}
+        return frozenset(wants)
+
+    def wanted_labels(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """The labels that start a recording."""
+        for number, trigger in enumerate(self.on or ()):
+            if isinstance(trigger, LabelTrigger):
+                for label in trigger.label:
+                    yield ("on", number, "label"), label
+
+    def wanted_rules(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """The rules whose events start a recording."""
+        for number, trigger in enumerate(self.on or ()):
+            if isinstance(trigger, str):
+                yield ("on", number), trigger
+
+    def check(self, context: CheckContext) -> Iterator[Problem]:
+        """The suffix names a container, files do not share a name, and can be written."""
+        if PurePath(self.path).suffix.lower() not in CONTAINERS:
+            yield Problem(f"{self.path!r} must end in {' or '.join(CONTAINERS)}", ("path",))
+        if _TIME not in self.path:
+            yield Problem("recordings would have one name: put {time} into the path", ("path",))
+        yield from path_problems(self, self.path, context=context, shareable=False)
+
+    def build(self, site: Site) -> Recorder:
+        """Make the recorder; from now on the sources keep their packets."""
+        from sightline_plugins.record.recorder import Recorder
+
+        return Recorder(self, site)

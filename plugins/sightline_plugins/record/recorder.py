@@ -1,0 +1,120 @@
+"""The operator of `record`: looks at what happens on each stream, and has it recorded."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from sightline.graph import EncodedPacket, Sink, Site
+from sightline.media import Batch, FrameView, Stream
+from sightline_plugins.record.shelf import Shelf
+from sightline_plugins.record.stream_recorder import StreamRecorder
+from sightline_plugins.record.triggers import causes
+
+if TYPE_CHECKING:
+    from sightline_plugins.record.record import Record
+
+_BEHIND_NS = 5_000_000_000
+"""How far behind its source a pipeline may be without missing a packet, on top of what is kept anyway."""
+REQUEST = "request"
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """Somebody wants a stream to be recorded, around the packet that was the newest when he said so."""
+
+    stream: str
+    newest: EncodedPacket | None
+    before_ns: int
+    after_ns: int
+
+
+class Recorder(Sink):
+    """Keeps a recorder for each stream. `request` may be called from any thread."""
+
+    def __init__(self, element: Record, site: Site) -> None:
+        self._element = element
+        self._site = site
+        self._shelf = Shelf(element.path, keep=element.keep, site=site)
+        self._streams: dict[Stream, StreamRecorder] = {}
+        self._requests: deque[_Request] = deque()
+        self._warned: set[Stream] = set()
+        self._wanted = site.packets.want(
+            element.streams, duration_ns=element.before + _BEHIND_NS, limit_bytes=element.memory
+        )
+
+    def request(self, stream: str, *, before_ns: int | None = None, after_ns: int | None = None) -> None:
+        """Record a stream from so long before now to so long after; what is not given is as the step says."""
+        known = next((one for one in list(self._streams) if one.name == stream), None)
+        newest = None if known is None else self._site.packets.of(known).newest()
+        before = self._element.before if before_ns is None else before_ns
+        self._requests.append(_Request(stream, newest, before, self._element.after if after_ns is None else after_ns))
+
+    def consume(self, batch: Batch) -> None:
+        """Record what is wanted because of what happened on these frames."""
+        for view in batch:
+            recorder = self._recorder(view)
+            if recorder is None:
+                continue
+            for cause in causes(view, self._element.on or ()):
+                recorder.want(before_ns=self._element.before, after_ns=self._element.after, cause=cause)
+            self._take_requests(view.stream, recorder)
+            recorder.advance()
+
+    def end_stream(self, stream: Stream) -> None:
+        """Write what is left, and close the stream's file."""
+        recorder = self._streams.pop(stream, None)
+        self._warned.discard(stream)
+        if recorder is not None:
+            self._take_requests(stream, recorder)
+            recorder.end()
+
+    def totals(self) -> Mapping[str, Any]:
+        """What was recorded of each stream: `files`, `pictures`, `size_bytes`, and `gaps` where packets were missed."""
+        return {stream: asdict(totals) for stream, totals in self._shelf.totals.items()}
+
+    def close(self) -> None:
+        """Close all files."""
+        for stream in list(self._streams):
+            self.end_stream(stream)
+        self._wanted.close()
+
+    def _recorder(self, view: FrameView) -> StreamRecorder | None:
+        """The recorder of a frame's stream; None when the frame does not belong to any packet that is kept."""
+        stream = view.stream
+        if view.frame.packet is None:
+            self._warn(
+                stream, "its source has no encoded pictures, or does not hand them on: use `video`, which encodes"
+            )
+            return None
+        recorder = self._streams.get(stream)
+        is_new = recorder is None
+        if recorder is None:
+            longest_ns = self._element.longest if self._element.segment is None else self._element.segment
+            ring = self._site.packets.of(stream)
+            recorder = self._streams[stream] = StreamRecorder(
+                stream, ring=ring, shelf=self._shelf, longest_ns=longest_ns
+            )
+        if not recorder.see(view.frame):
+            self._warn(
+                stream, "the pipeline is so far behind that packets are gone before they are recorded: raise `memory`"
+            )
+            return None
+        if is_new and self._element.segment is not None:
+            recorder.want(before_ns=0, after_ns=None, cause="")
+        return recorder
+
+    def _take_requests(self, stream: Stream, recorder: StreamRecorder) -> None:
+        for _ in range(len(self._requests)):
+            wanted = self._requests.popleft()
+            if wanted.stream == stream.name:
+                recorder.want(at=wanted.newest, before_ns=wanted.before_ns, after_ns=wanted.after_ns, cause=REQUEST)
+            else:
+                self._requests.append(wanted)
+
+    def _warn(self, stream: Stream, text: str) -> None:
+        if stream not in self._warned:
+            self._warned.add(stream)
+            self._site.warn(text, stream=stream.name)

@@ -1,0 +1,172 @@
+"""The recording of one stream: from what is wanted, in the stream's time, to files of whole packets."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sightline.graph import EncodedPacket, PacketRing
+from sightline.media import Frame, Stream
+from sightline_plugins.record.shelf import Clip, Shelf
+from sightline_plugins.record.times import PacketTimes
+
+
+@dataclass(slots=True)
+class Interval:
+    """What is wanted: all pictures from `start_ns` to `end_ns`, both included; `end_ns` None is for ever.
+
+    Nothing can begin earlier than `hold_ns` before now, so an interval that ended longer ago can not be extended.
+    """
+
+    start_ns: int
+    end_ns: int | None
+    hold_ns: int = 0
+    causes: dict[str, None] = field(default_factory=dict)
+    has_begun: bool = False
+
+
+class StreamRecorder:
+    """Takes from the ring of a stream what is wanted of it. Frames tell the time; packets are taken whether or not
+    their frames came this far. Files begin with a key picture and are cut at one when they last `longest_ns`; another
+    format and a gap in the ring begin a new file. Used by one thread.
+    """
+
+    def __init__(self, stream: Stream, *, ring: PacketRing, shelf: Shelf, longest_ns: int) -> None:
+        self._stream = stream
+        self._ring = ring
+        self._shelf = shelf
+        self._longest_ns = longest_ns
+        self._times = PacketTimes()
+        self._wanted: deque[Interval] = deque()
+        self._cursor = 0
+        self._clip: Clip | None = None
+        self._now_ns = 0
+
+    def see(self, frame: Frame) -> bool:
+        """A frame has come; False when its packet is no longer in the ring."""
+        packet = None if frame.packet is None else self._ring.packet(frame.packet)
+        if packet is None:
+            return False
+        self._now_ns = frame.pts_ns
+        self._times.note(packet, frame)
+        return True
+
+    def want(self, *, at: EncodedPacket | None = None, before_ns: int, after_ns: int | None, cause: str) -> None:
+        """Record from so long before a packet (the frame seen last when None) to so long after it, or for ever."""
+        shown_ns = None if at is None else self._times.shown_ns(at)
+        at_ns = self._now_ns if shown_ns is None else shown_ns
+        start_ns = at_ns - before_ns
+        end_ns = None if after_ns is None else at_ns + after_ns
+        last = self._wanted[-1] if self._wanted else None
+        if last is None or (last.end_ns is not None and start_ns > last.end_ns):
+            last = Interval(start_ns, end_ns)
+            self._wanted.append(last)
+        elif end_ns is not None and last.end_ns is not None:
+            last.end_ns = max(last.end_ns, end_ns)
+        if not last.has_begun:
+            last.start_ns = min(last.start_ns, start_ns)
+        last.hold_ns = max(last.hold_ns, before_ns)
+        last.causes[cause] = None
+
+    def advance(self, *, at_end: bool = False) -> None:
+        """Write what there is of what is wanted; at the end of the stream all of it."""
+        while self._wanted:
+            current = self._wanted[0]
+            if not self._is_written(current, at_end=at_end):
+                return
+            ends_ns = self._now_ns if current.end_ns is None else current.end_ns + current.hold_ns
+            if not at_end and len(self._wanted) == 1 and self._now_ns <= ends_ns:
+                return
+            self._finish()
+            self._wanted.popleft()
+
+    def end(self) -> None:
+        """The stream has ended: write the rest, and close the file."""
+        self.advance(at_end=True)
+        self._finish()
+        self._wanted.clear()
+
+    def _is_written(self, current: Interval, *, at_end: bool) -> bool:
+        """Write what there is; say whether the interval is complete."""
+        if self._shelf.is_waiting and not at_end:
+            return False
+        if not current.has_begun:
+            self._begin(current)
+        packets = self._ring.after(self._cursor)
+        for place, packet in enumerate(packets):
+            pts_ns = self._times.shown_ns(packet)
+            if pts_ns is None:
+                return at_end
+            self._end_before_a_break(packet)
+            is_over = self._is_over(packet, packets[place:], end_ns=current.end_ns, at_end=at_end)
+            if is_over is None:
+                return False
+            if is_over:
+                return True
+            if not self._take(packet, pts_ns=pts_ns):
+                return at_end
+            self._cursor = packet.number
+        return at_end
+
+    def _begin(self, current: Interval) -> None:
+        """Set the cursor before the key picture that is the last one not later than the start, else the earliest."""
+        keys = [(key, self._times.shown_ns(key)) for key in self._ring.key_pictures()]
+        known = [(key, pts_ns) for key, pts_ns in keys if pts_ns is not None]
+        if not known:
+            return
+        first = next((key for key, pts_ns in reversed(known) if pts_ns <= current.start_ns), known[0][0])
+        self._cursor = first.number - 1
+        current.has_begun = True
+
+    def _end_before_a_break(self, packet: EncodedPacket) -> None:
+        clip = self._clip
+        if clip is None:
+            return
+        is_gap = packet.number != self._cursor + 1
+        if is_gap:
+            self._shelf.count_gap(self._stream)
+        if is_gap or packet.format is not clip.file.format:
+            self._finish()
+
+    def _is_over(
+        self, packet: EncodedPacket, following: Sequence[EncodedPacket], *, end_ns: int | None, at_end: bool
+    ) -> bool | None:
+        """Whether a file may end before this packet: all that is wanted is in it, and no picture is missing between
+        those that are, although pictures are not decoded in the order in which they are shown. None when that can not
+        be told before more packets come.
+        """
+        if end_ns is None or self._times.decoded_ns(packet) <= end_ns:
+            return False
+        if self._clip is None:
+            return True
+        latest = self._clip.latest.pts
+        for later in following:
+            if later.format is not packet.format or later.dts > latest:
+                return True
+            if later.pts <= latest:
+                return False
+        return True if at_end else None
+
+    def _take(self, packet: EncodedPacket, *, pts_ns: int) -> bool:
+        """Write a packet, in a new file where one has to begin; False when nothing can be written now."""
+        if packet.is_key and (self._clip is None or pts_ns - self._clip.first_pts_ns >= self._longest_ns):
+            self._finish()
+            self._clip = self._shelf.begin(
+                packet, stream=self._stream, first_pts_ns=pts_ns, first_capture_ns=self._times.captured_ns(packet)
+            )
+            if self._clip is None:
+                return False
+        clip = self._clip
+        if clip is None or packet.pts < clip.first.pts:
+            return True  # no key picture yet, or one that was shown before it and needs what is not in the file
+        if self._shelf.write(clip, packet, pts_ns=pts_ns):
+            return True
+        self._cursor = clip.key.number - 1
+        self._clip = None
+        return False
+
+    def _finish(self) -> None:
+        if self._clip is not None:
+            clip, self._clip = self._clip, None
+            self._shelf.finish(clip, causes=", ".join(self._wanted[0].causes) if self._wanted else "")

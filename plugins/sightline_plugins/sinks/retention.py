@@ -1,0 +1,146 @@
+"""What is kept of the files that a step writes: limits of age, size, number and free space; the oldest go first."""
+
+from __future__ import annotations
+
+import glob
+import re
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sightline.errors import OutputError
+from sightline.graph import Clock, Outputs
+from sightline.graph.sizes import Size
+from sightline.media.time import Duration
+
+_PLACEHOLDER = re.compile(r"\{[a-z]+\}")
+_SAFE_NAME = r"[A-Za-z0-9._-]+"
+_FREE_SHARE = 50
+_FREE_BYTES = 256_000_000
+
+
+class Keep(BaseModel):
+    """Limits of what a step keeps of its files, all of its streams together, those of earlier runs included."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+
+    age: Annotated[Duration, Field(gt=0)] | None = None
+    """Files older than this are removed."""
+    size: Annotated[Size, Field(gt=0)] | None = None
+    """When the files are larger than this in all, the oldest are removed."""
+    count: Annotated[int, Field(ge=1)] | None = None
+    """When there are more files than this, the oldest are removed."""
+    free: Size | None = None
+    """While less than this is free on the disk, the oldest are removed; 2 % of it, but not more than 256 MB, when not
+    given."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileNames:
+    """The names that a path template stands for. `placeholders` holds a regular expression for each but `{stream}`."""
+
+    template: str
+    placeholders: Mapping[str, str]
+
+    def found(self, outputs: Outputs) -> Iterator[Path]:
+        """The files there are with such names, and no others; also those numbered because a name was taken."""
+        path = outputs.path(self.template)
+        whole = self._pattern(path)
+        first = next(number for number, part in enumerate(path.parts) if "{" in part)
+        folder = Path(*path.parts[:first])
+        pattern = _as_glob("/".join((*path.parts[first:-1], path.stem))) + "*" + path.suffix
+        candidates = folder.glob(re.sub(r"\*+", "*", pattern))
+        return (one for one in candidates if whole.fullmatch(str(one)) and one.is_file())
+
+    def _pattern(self, path: Path) -> re.Pattern[str]:
+        expressions = {"{stream}": _SAFE_NAME, **self.placeholders}
+        parts, at = [], 0
+        text = str(path.with_suffix(""))
+        for mark in _PLACEHOLDER.finditer(text):
+            parts += [re.escape(text[at : mark.start()]), expressions.get(mark[0], re.escape(mark[0]))]
+            at = mark.end()
+        return re.compile("".join([*parts, re.escape(text[at:]), r"(?:-\d+)?", re.escape(path.suffix)]))
+
+
+def _as_glob(template: str) -> str:
+    """The glob that finds everything a template could mean."""
+    literals = [glob.escape(literal) for literal in _PLACEHOLDER.split(template)]
+    return "*".join(literals)
+
+
+class Retention:
+    """Removes files that pass a limit, the oldest first; used by one thread. It never touches a file that is open, nor
+    one whose name the step would not give.
+    """
+
+    def __init__(
+        self, keep: Keep, *, names: FileNames, outputs: Outputs, clock: Clock, warn: Callable[[str], None]
+    ) -> None:
+        self._keep = keep
+        self._names = names
+        self._outputs = outputs
+        self._clock = clock
+        self._warn: Callable[[str], None] | None = warn
+        self._files: deque[tuple[int, Path, int]] | None = None
+        self._size_bytes = 0
+        self.removed_files = 0
+
+    def add(self, path: Path, *, size_bytes: int) -> None:
+        """A file is finished."""
+        files = self._known()
+        if not any(path == known for _, known, _ in files):
+            files.append((self._clock.epoch_ns(), path, size_bytes))
+            self._size_bytes += size_bytes
+
+    def tidy(self, *, open_bytes: int = 0) -> None:
+        """Remove what is too much; files that are still written to hold `open_bytes`."""
+        while self._passes_a_limit(open_bytes):
+            self._remove_oldest()
+
+    def make_room(self) -> bool:
+        """The disk is full: remove the oldest file; False when there is none."""
+        return bool(self._known()) and self._remove_oldest()
+
+    def _passes_a_limit(self, open_bytes: int) -> bool:
+        files, keep = self._known(), self._keep
+        if not files:
+            return False
+        if keep.age is not None and self._clock.epoch_ns() - files[0][0] > keep.age:
+            return True
+        if keep.size is not None and self._size_bytes + open_bytes > keep.size:
+            return True
+        if keep.count is not None and len(files) > keep.count:
+            return True
+        disk = shutil.disk_usage(next(folder for folder in files[-1][1].parents if folder.exists()))
+        free = min(disk.total // _FREE_SHARE, _FREE_BYTES) if keep.free is None else keep.free
+        return disk.free < free
+
+    def _remove_oldest(self) -> bool:
+        _, path, size_bytes = self._known().popleft()
+        self._size_bytes -= size_bytes
+        if not path.exists():
+            return True
+        try:
+            self._outputs.remove(path)
+        except OutputError as error:
+            if self._warn is not None:
+                self._warn(f"{error}; it is kept")
+                self._warn = None
+            return False
+        self.removed_files += 1
+        return True
+
+    def _known(self) -> deque[tuple[int, Path, int]]:
+        if self._files is None:
+            found = []
+            for path in self._names.found(self._outputs):
+                facts = path.stat()
+                found.append((facts.st_mtime_ns, path, facts.st_size))
+            self._files = deque(sorted(found))
+            self._size_bytes = sum(size for _, _, size in found)
+        return self._files
