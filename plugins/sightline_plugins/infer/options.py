@@ -158,7 +158,7 @@ class ModelElement(Element):
             problems.append(Problem(str(error), ("engine",)))
         if self.on is not None and self.regions is not None:
             problems.append(Problem("regions are parts of the picture: with `on` the objects say where", ("regions",)))
-        if isinstance(self.regions, Mapping):
+        if isinstance(self.regions, Mapping) and not context.streams_may_come:
             problems += [
                 Problem(f"no stream is called {glob!r}; streams: {', '.join(context.streams)}", ("regions", glob))
                 for glob in self.regions

@@ -35,7 +35,7 @@ from sightline_plugins.infer.pixels.placement import (
     region_in_pixels,
 )
 from sightline_plugins.infer.pixels.plane_resize import PlaneResizer, Resize
-from sightline_plugins.infer.pixels.resizing import Resizing, find_resizing, samples_needed
+from sightline_plugins.infer.pixels.resizing import Cut, cut_for
 from sightline_plugins.infer.pixels.sampling import sample_plane
 from sightline_plugins.infer.pixels.surface_colors import (
     ChannelOrder,
@@ -147,30 +147,27 @@ class Preprocessor:
 
     def _fill(self, surface: Surface, placement: Placement, *, out: Picture) -> None:
         order = self.definition.color
-        resizing = find_resizing(surface, placement, averages=not self._samples)
-        part = samples_needed(surface, placement, margin=_MARGIN) if resizing is None else resizing.region
-        inside = placement.relative_to(part[0], part[1])
+        kind = surface.format
+        where = cut_for(placement, size_wh=surface.size_wh, chroma_shift=kind.chroma_shift, averages=not self._samples)
         at_network_size = self.definition.convert == "network" or order == "gray"
-        if surface.format.is_yuv and (at_network_size or surface.format is PixelFormat.GRAY8):
-            cut = cut_planes(surface, part, luma_only=order == "gray")
-            shift = surface.format.chroma_shift
+        if kind.is_yuv and (at_network_size or kind is PixelFormat.GRAY8):
+            cut = cut_planes(surface, where.part, luma_only=order == "gray")
+            shift = kind.chroma_shift
             planes = tuple(
-                self._placed(plane, inside, resizing=resizing, shift=shift if number else (0, 0))
-                for number, plane in enumerate(cut)
+                self._placed(plane, where, shift=shift if number else (0, 0)) for number, plane in enumerate(cut)
             )
             colors_from_planes(planes, surface, order=order, out=out)
             return
-        channels = self._channels(surface, part)
-        resized = [self._placed(channel, inside, resizing=resizing, shift=(0, 0)) for channel in channels]
+        channels = self._channels(surface, where.part)
+        resized = [self._placed(channel, where, shift=(0, 0)) for channel in channels]
         if order == "gray":
             out[..., 0] = cv2.cvtColor(cv2.merge(resized), cv2.COLOR_RGB2GRAY)
         else:
             cv2.merge(resized if order == "rgb" else resized[::-1], dst=out)
 
-    def _placed(
-        self, plane: Picture, placement: Placement, *, resizing: Resizing | None, shift: tuple[int, int]
-    ) -> Picture:
+    def _placed(self, plane: Picture, where: Cut, *, shift: tuple[int, int]) -> Picture:
         """A plane at the size of the inner rectangle: resized when it was cut for that, else sampled."""
+        resizing, placement = where.resizing, where.inside
         if resizing is not None:
             (left, top), (width, height) = resizing.first_xy, placement.inner_xywh[2:]
             return self._resizer.resize(plane, size_wh=resizing.size_wh)[top : top + height, left : left + width]

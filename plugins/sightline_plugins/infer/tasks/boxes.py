@@ -9,15 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.media import Batch, Origin
-from sightline.media.boxes import clip
 from sightline.media.shapes import usual_skeleton
 from sightline_plugins.infer.heads.findings import Array, Candidates
+from sightline_plugins.infer.heads.head import Reading
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.nms import NmsOptions, merge_parts, thin_out
 from sightline_plugins.infer.pixels.placement import Region
 from sightline_plugins.infer.subjects.subject import Subject
 from sightline_plugins.infer.tasks.found import FindingTask, Found, SkeletonOf, all_finite, in_picture, joined
 from sightline_plugins.infer.tasks.masks import cut_masks, united
+
+_SIZES = 256
+"""Sizes of the input, for models that take any, of which the reading is kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,15 +60,14 @@ class BoxTask(FindingTask):
         self._rules = rules
         self._masks = masks
         self._warn = warn
+        self._readings: dict[tuple[int, int], Reading] = {}
         self._limited = bool((rules.limits > np.float32(rules.confidence)).any())
 
     def read(self, outputs: Sequence[Array], subject: Subject, batch: Batch) -> Found | None:
         """See `Task.read`."""
         plan, rules, placement = self._plan, self._rules, subject.placement
         assert plan.head is not None
-        raw: Candidates = plan.head.decode(
-            outputs, plan.reading(size_wh=placement.size_wh, confidence=rules.confidence)
-        )
+        raw: Candidates = plan.head.decode(outputs, self._reading(placement.size_wh))
         on = batch.objects.xyxy[subject.object] if subject.object >= 0 else None
         if not len(raw):
             return Found(raw, on) if all_finite(outputs) else None
@@ -74,16 +76,16 @@ class BoxTask(FindingTask):
         kept = thinned(self._above_limits(self._finite(raw)), rules.nms, least=rules.confidence)
         if rules.nms.method == "soft":
             kept = self._above_limits(kept)
-        size_wh = batch.frames[subject.row].size_wh
-        found = in_picture(kept, subject)
-        found = replace(found, xyxy=clip(found.xyxy, size_wh=size_wh))
+        found = in_picture(kept, subject, size_wh=batch.frames[subject.row].size_wh)
         there: npt.NDArray[np.bool_] = np.all(found.xyxy[:, 2:] > found.xyxy[:, :2], axis=1)
         if rules.wanted is not None:
             there &= rules.wanted[np.clip(found.class_id, -1, len(plan.labels))]
         found = found if there.all() else found.select(there)
         if self._masks:
             found = replace(found, shapes=cut_masks(found, placement))
-        return Found(replace(found, masks=None, prototypes=None), on)
+        if found.masks is not None:
+            found = replace(found, masks=None, prototypes=None)
+        return Found(found, on)
 
     def merged(
         self, tables: Sequence[Candidates], *, regions: Sequence[Region], size_wh: tuple[int, int]
@@ -109,6 +111,15 @@ class BoxTask(FindingTask):
     def totals(self) -> Mapping[str, int]:
         """Boxes left out because they were not finite numbers, when there were any."""
         return {"invalid_boxes": self.invalid_boxes} if self.invalid_boxes else {}
+
+    def _reading(self, size_wh: tuple[int, int]) -> Reading:
+        reading = self._readings.get(size_wh)
+        if reading is None:
+            if len(self._readings) >= _SIZES:
+                self._readings.clear()
+            reading = self._plan.reading(size_wh=size_wh, confidence=self._rules.confidence)
+            self._readings[size_wh] = reading
+        return reading
 
     def _finite(self, raw: Candidates) -> Candidates:
         found = raw.finite()

@@ -150,15 +150,15 @@ def _marked(batch: Batch, answered: Sequence[Answered[Found]]) -> Batch:
     return replace(batch, detected=tuple(old or row in looked for row, old in enumerate(before)))
 
 
-def in_picture(found: Candidates, subject: Subject) -> Candidates:
-    """Candidates in pixels of the network's input -> in pixels of the picture, not clipped."""
+def in_picture(found: Candidates, subject: Subject, *, size_wh: tuple[int, int]) -> Candidates:
+    """Candidates in pixels of the network's input -> in pixels of the picture, their boxes cut to it."""
     placement = subject.placement
     points, corners = found.points, found.corners
     if points is not None:
         points = np.concatenate([placement.points_in_picture(points[..., :2]), points[..., 2:]], axis=-1)
     return replace(
         found,
-        xyxy=placement.boxes_in_picture(found.xyxy),
+        xyxy=clip(placement.boxes_in_picture(found.xyxy), size_wh=size_wh),
         points=points,
         corners=None if corners is None else placement.points_in_picture(corners),
     )
