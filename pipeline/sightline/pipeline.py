@@ -29,6 +29,7 @@ from sightline.graph import (
 )
 from sightline.graph.site import SystemClock
 from sightline.media import Batch, FrameView
+from sightline.media.time import parse_duration_ns
 from sightline.runtime.ending import end, end_because_of
 from sightline.runtime.feed import Feed, LoopFeed
 from sightline.runtime.link import Link
@@ -204,6 +205,27 @@ class Pipeline:
     def view(self) -> RunView | None:
         """The run at this moment, with all that is counted, for monitoring; None before the start."""
         return None if self._runner is None else self._runner.view()
+
+    def record(
+        self,
+        stream: str,
+        *,
+        before: str | float | None = None,
+        after: str | float | None = None,
+        step: str | None = None,
+    ) -> None:
+        """Let the `record` steps (or the one with the id `step`) record a stream, from so long before now to so long
+        after (`10s`, or seconds; else as the step says). From any thread; a message `recording` tells of the file.
+
+        Raises ConfigurationError when the pipeline does not run, or no such step records that stream.
+        """
+        before_ns, after_ns = (None if one is None else parse_duration_ns(one) for one in (before, after))
+        runner = self._runner
+        if runner is None or not runner.record(stream, step=step, before_ns=before_ns, after_ns=after_ns):
+            named = "" if step is None else f" {step!r}"
+            raise ConfigurationError(
+                f"nothing records {stream!r}: start the pipeline, with a step{named} `record` for that stream"
+            )
 
     def __enter__(self) -> Self:
         self.start()

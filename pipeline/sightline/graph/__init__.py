@@ -3,7 +3,7 @@
 from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
 from sightline.graph.fields import InputPath, OutputPath
 from sightline.graph.messages import Message, MessageKind, StreamState
-from sightline.graph.operator import Operator, Pending, Sink
+from sightline.graph.operator import Operator, Pending, RecordsOnRequest, Sink
 from sightline.graph.outputs import Outputs
 from sightline.graph.packets import EncodedFormat, EncodedPacket, PacketRing, Packets, Wanted
 from sightline.graph.registry import Registry
@@ -31,6 +31,7 @@ __all__ = [
     "Pending",
     "PipelineDescription",
     "Problem",
+    "RecordsOnRequest",
     "Registry",
     "Sink",
     "Site",

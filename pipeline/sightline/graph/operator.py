@@ -19,6 +19,18 @@ class Pending(Protocol):
         ...
 
 
+@runtime_checkable
+class RecordsOnRequest(Protocol):
+    """An operator that records streams when it is asked to."""
+
+    def request(self, stream: str, *, before_ns: int | None, after_ns: int | None) -> bool:
+        """Record a stream from so long before now to so long after; None is what the step says. From any thread.
+
+        False when it does not work on that stream.
+        """
+        ...
+
+
 class Operator:
     """Works on batches. Passive: it starts no thread, sleeps for nothing, retries nothing, keeps no global state.
 

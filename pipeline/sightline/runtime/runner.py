@@ -14,6 +14,7 @@ from sightline.graph import (
     Outputs,
     Packets,
     PipelineDescription,
+    RecordsOnRequest,
     Site,
     SourceElement,
     Step,
@@ -70,7 +71,7 @@ class Runner:
         self._post = post
         self._consumer = consumer
         self._watches = watches
-        self._goes_on = description.keep_running and limits == Limits()
+        self._goes_on = description.stays and limits == Limits()
         self._batch = description.batch
         self._error: BaseException | None = None
         self._error_lock = Lock()
@@ -159,6 +160,12 @@ class Runner:
     def view(self) -> RunView:
         """The run at this moment; from any thread."""
         return self._accounts.view()
+
+    def record(self, stream: str, *, step: str | None, before_ns: int | None, after_ns: int | None) -> int:
+        """Ask the steps that can (or one of them) to record a stream; return how many do."""
+        asked = [node.operator for node in self._assembly.nodes if step in (None, node.element_id)]
+        able = [one for one in asked if isinstance(one, RecordsOnRequest)]
+        return sum([one.request(stream, before_ns=before_ns, after_ns=after_ns) for one in able])
 
     def add_source(self, name: str, source: SourceElement) -> Alteration:
         """Let a stream come. Raises ConfigurationError when one of that name is there, or the run is ending."""

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sightline.graph import EncodedPacket, Sink, Site
+from sightline.graph.streams import matching
 from sightline.media import Batch, FrameView, Stream
 from sightline_plugins.record.shelf import Shelf
 from sightline_plugins.record.stream_recorder import StreamRecorder
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _BEHIND_NS = 5_000_000_000
 """How far behind its source a pipeline may be without missing a packet, on top of what is kept anyway."""
 REQUEST = "request"
+_MOST_REQUESTS = 1_000
+"""Those for streams that never come are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +42,25 @@ class Recorder(Sink):
         self._site = site
         self._shelf = Shelf(element.path, keep=element.keep, site=site)
         self._streams: dict[Stream, StreamRecorder] = {}
-        self._requests: deque[_Request] = deque()
+        self._requests: deque[_Request] = deque(maxlen=_MOST_REQUESTS)
         self._warned: set[Stream] = set()
         self._wanted = site.packets.want(
             element.streams, duration_ns=element.before + _BEHIND_NS, limit_bytes=element.memory
         )
 
-    def request(self, stream: str, *, before_ns: int | None = None, after_ns: int | None = None) -> None:
-        """Record a stream from so long before now to so long after; what is not given is as the step says."""
+    def request(self, stream: str, *, before_ns: int | None = None, after_ns: int | None = None) -> bool:
+        """Record a stream from so long before now to so long after; what is not given is as the step says.
+
+        False when the step does not work on that stream.
+        """
+        if not matching(self._element.streams, (stream,)):
+            return False
         known = next((one for one in list(self._streams) if one.name == stream), None)
         newest = None if known is None else self._site.packets.of(known).newest()
         before = self._element.before if before_ns is None else before_ns
-        self._requests.append(_Request(stream, newest, before, self._element.after if after_ns is None else after_ns))
+        after = self._element.after if after_ns is None else after_ns
+        self._requests.append(_Request(stream, newest, before, after))
+        return True
 
     def consume(self, batch: Batch) -> None:
         """Record what is wanted because of what happened on these frames."""
