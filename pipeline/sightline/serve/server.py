@@ -17,7 +17,8 @@ from sightline.serve.messages import Refused, Request, Response, receive_head
 THREADS = 8
 """Requests that are answered at a time; others wait, and more than _WAITING are turned away by the system."""
 _WAITING = 64
-_HEAD_SECONDS = 5.0
+_IDLE_SECONDS = 30
+_HEAD_SECONDS = 2.0
 _SEND_SECONDS = 10.0
 _LEAVE_SECONDS = 0.5
 _PATIENCE_SECONDS = 0.1
@@ -34,6 +35,8 @@ class Server:
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if hasattr(socket, "TCP_DEFER_ACCEPT"):  # connections on which nothing is asked take no thread
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, _IDLE_SECONDS)
             self._socket.bind(place)
             self._socket.listen(_WAITING)
         except OSError as error:
