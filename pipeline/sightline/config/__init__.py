@@ -9,6 +9,7 @@ from sightline.config.load import (
     source_from,
 )
 from sightline.config.problems import InvalidConfiguration, LocatedProblem, Place
+from sightline.config.sources_file import read_streams
 
 __all__ = [
     "InvalidConfiguration",
@@ -19,5 +20,6 @@ __all__ = [
     "load_description",
     "parse_steps",
     "read_document",
+    "read_streams",
     "source_from",
 ]

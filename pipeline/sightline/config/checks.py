@@ -16,6 +16,7 @@ from sightline.config.problems import Key, LocatedProblem, Place, allowed
 from sightline.config.references import unknown_steps
 from sightline.config.rules import unknown_rules
 from sightline.config.steps import UnreadStep
+from sightline.config.stream_names import name_problems
 from sightline.devices import Device, resolve_device
 from sightline.errors import ConfigurationError, SightlineError
 from sightline.graph.element import CheckContext, Element
@@ -45,22 +46,28 @@ def problems_of(
     outputs: Outputs,
     root: Node | None,
     hide: Hide = _shown,
+    streams_may_come: bool = False,
 ) -> Iterator[LocatedProblem]:
-    """Every mistake that the parts do not show by themselves; `root` is the tree that gives the places."""
+    """Every mistake that the parts do not show by themselves; `root` is the tree that gives the places. When streams
+    may still come, what is meant for streams that are not there is no mistake.
+    """
     device, found = _device(description.device)
-    context = CheckContext(device=device, streams=tuple(description.sources), outputs=outputs)
+    streams, may_come = tuple(description.sources), streams_may_come or description.stays
+    context = CheckContext(device=device, streams=streams, outputs=outputs, streams_may_come=may_come)
+    reached = streams or (("any",) if may_come else ())
     elements = list(placed(description.steps))
     found += [
         *_emptiness(description, in_file=root is not None),
         *_doubled_ids(description, elements),
-        *_streams(elements, context.streams),
+        *((("sources", name), message) for name, message in name_problems(streams)),
+        *_streams(elements, () if may_come else streams),
     ]
     found += [*file_problems(description, elements, outputs)]
-    found += [*unmet_needs(description.steps, streams=context.streams, registry=registry)]
-    found += [*unknown_labels(description.steps, streams=context.streams)]
-    found += [*unknown_rules(description.steps, streams=context.streams)]
+    found += [*unmet_needs(description.steps, streams=reached, registry=registry)]
+    found += [*unknown_labels(description.steps, streams=reached)]
+    found += [*unknown_rules(description.steps, streams=reached)]
     found += [*lost_pictures(description.steps)]
-    found += [*unknown_steps(description.steps, streams=context.streams)]
+    found += [*unknown_steps(description.steps, streams=reached)]
     seen = {key for key, _ in found}
     for key, element in elements:
         found += [one for one in _own(element, key, context) if one[0] not in seen]
@@ -100,7 +107,7 @@ def _device(name: str) -> tuple[Device, list[Found]]:
 
 
 def _emptiness(description: PipelineDescription, *, in_file: bool) -> Iterator[Found]:
-    if not description.sources:
+    if not description.sources and not description.stays:
         yield ("sources",), "there are no sources: name at least one stream, as in `sources: {gate: gate.mp4}`"
     if in_file and not description.steps:
         yield ("pipeline",), "there are no steps: list at least one, as in `pipeline: [detect: {model: ...}]`"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sightline.config.checks import problems_of
@@ -12,13 +13,14 @@ from sightline.config.nodes import Node, Plain, Scalar, Table, node_of
 from sightline.config.overrides import TOP_LEVEL, Overrides
 from sightline.config.problems import InvalidConfiguration, LocatedProblem, Place, allowed
 from sightline.config.sources import SourceParser
+from sightline.config.sources_file import StreamsRead, clashes, parse_streams
 from sightline.config.steps import StepParser
 from sightline.config.validation import Validator
 from sightline.config.yaml_tree import parse, read_file
 from sightline.graph.outputs import Outputs
 from sightline.graph.registry import Registry, suggest
 from sightline.graph.source import SourceElement
-from sightline.graph.tree import BatchOptions, PipelineDescription, Step
+from sightline.graph.tree import BatchOptions, PipelineDescription, SourcesFile, Step
 
 
 def load_description(
@@ -93,10 +95,22 @@ def parse_steps(
 
 
 def check_description(
-    description: PipelineDescription, *, outputs: Outputs | None = None, registry: Registry | None = None
+    description: PipelineDescription,
+    *,
+    outputs: Outputs | None = None,
+    registry: Registry | None = None,
+    streams_may_come: bool = False,
 ) -> tuple[LocatedProblem, ...]:
-    """Every mistake of a description made in Python; empty when it can run."""
-    found = problems_of(description, registry=registry or Registry(), outputs=outputs or Outputs(), root=None)
+    """Every mistake of a description made in Python; empty when it can run. In a pipeline that runs, streams may still
+    come: then what is meant for streams that are not there is no mistake.
+    """
+    found = problems_of(
+        description,
+        registry=registry or Registry(),
+        outputs=outputs or Outputs(),
+        root=None,
+        streams_may_come=streams_may_come,
+    )
     return tuple(found)
 
 
@@ -106,6 +120,7 @@ class _Reader:
     def __init__(self, registry: Registry, variables: Environment, *, base_folder: Path | None) -> None:
         self._registry = registry
         self._validator = Validator(variables, base_folder=base_folder)
+        self._variables = variables
         self._base_folder = base_folder
         self._unset = {problem.place for problem in variables.problems}
 
@@ -116,7 +131,10 @@ class _Reader:
             what = "is empty" if isinstance(root, Scalar) and root.value is None else "is no mapping"
             message = f"{what}: a configuration has the keys {', '.join(TOP_LEVEL)}"
             raise InvalidConfiguration([*found, LocatedProblem(Place(file), (), message)])
-        description = self._parts(root)
+        streams = self._streams_of(root)
+        description = self._parts(root, streams)
+        if streams is not None:
+            root = root.with_entry("sources", _joined(root, streams.table))
         checked = problems_of(
             description, registry=self._registry, outputs=outputs, root=root, hide=self._validator.hide
         )
@@ -128,7 +146,28 @@ class _Reader:
             raise InvalidConfiguration(problems)
         return description
 
-    def _parts(self, root: Table) -> PipelineDescription:
+    def _streams_of(self, root: Table) -> StreamsRead | None:
+        """What the sources file holds, when one is named; its mistakes are noted."""
+        entry = root.entries.get("sources_file")
+        if entry is None:
+            return None
+        node = entry.node
+        if not (isinstance(node, Scalar) and isinstance(node.value, str) and node.value):
+            message = "must name a YAML file with streams by name"
+            self._validator.problems.append(LocatedProblem(entry.key_place, ("sources_file",), message))
+            return None
+        path = (self._base_folder or Path()) / Path(node.value).expanduser()
+        try:
+            read = parse_streams(path, registry=self._registry, variables=self._variables)
+        except InvalidConfiguration as error:
+            self._validator.problems += error.problems
+            return StreamsRead(path, Table(node.place), {}, ())
+        self._validator.problems += read.problems
+        if "sources" in root.entries:
+            self._validator.problems += clashes(root.entries["sources"].node, read.table)
+        return read
+
+    def _parts(self, root: Table, streams: StreamsRead | None) -> PipelineDescription:
         for name, entry in root.entries.items():
             if name not in TOP_LEVEL:
                 message = f"there is no such key{suggest(name, TOP_LEVEL) or '.'} Allowed: {allowed(TOP_LEVEL)}"
@@ -136,8 +175,11 @@ class _Reader:
         nodes = {name: entry.node for name, entry in root.entries.items()}
         nothing = Table(root.place)
         sources = SourceParser(self._registry, self._validator, base_folder=self._base_folder)
+        own = sources.sources(nodes.get("sources", nothing), key=("sources",))
+        others = {} if streams is None else {name: one for name, one in streams.sources.items() if name not in own}
         parts: dict[str, object] = {
-            "sources": sources.sources(nodes.get("sources", nothing), key=("sources",)),
+            "sources": {**own, **others},
+            "sources_file": None if streams is None else SourcesFile(path=streams.path, streams=tuple(others)),
             "steps": StepParser(self._registry, self._validator).steps(
                 nodes.get("pipeline", Scalar(root.place, None)), key=("pipeline",)
             ),
@@ -151,9 +193,9 @@ class _Reader:
         return self._validator.model(BatchOptions, node, key=("batch",), place=node.place) or BatchOptions()
 
     def _head(self, nodes: Mapping[str, Node]) -> dict[str, Plain]:
-        """Those of `name` and `device` that are right; the others are noted."""
+        """Those of `name`, `device` and `keep_running` that are right; the others are noted."""
         right: dict[str, Plain] = {}
-        for name in ("name", "device"):
+        for name in ("name", "device", "keep_running"):
             if name in nodes:
                 only = Table(nodes[name].place, {}).with_entry(name, nodes[name])
                 with_sources = only.with_entry("sources", Table(only.place))
@@ -161,3 +203,10 @@ class _Reader:
                 if made is not None:
                     right[name] = getattr(made, name)
         return right
+
+
+def _joined(root: Table, others: Table) -> Table:
+    """The sources of a pipeline with those of its sources file, which stand behind them."""
+    own = root.entries["sources"].node if "sources" in root.entries else None
+    table = own if isinstance(own, Table) else Table(root.place)
+    return replace(table, entries={**others.entries, **table.entries})

@@ -14,7 +14,7 @@ from sightline.errors import ConfigurationError
 from sightline.graph.fields import is_url
 from sightline.graph.registry import Registry, suggest
 
-TOP_LEVEL = ("name", "device", "sources", "batch", "pipeline")
+TOP_LEVEL = ("name", "device", "sources", "sources_file", "keep_running", "batch", "pipeline")
 
 
 class _Wrong(Exception):

@@ -34,7 +34,8 @@ def json_schema(registry: Registry) -> Schema:
         "title": "Sightline pipeline",
         "type": "object",
         "additionalProperties": False,
-        "required": ["sources", "pipeline"],
+        "required": ["pipeline"],
+        "anyOf": [{"required": [name]} for name in ("sources", "sources_file", "keep_running")],
         "properties": {
             "name": head["name"],
             "device": head["device"],
@@ -43,6 +44,12 @@ def json_schema(registry: Registry) -> Schema:
                 "type": "object",
                 "additionalProperties": {"$ref": "#/$defs/Source"},
             },
+            "sources_file": {
+                "type": "string",
+                "minLength": 1,
+                "description": "A YAML file with more streams by name, which come and go as it changes.",
+            },
+            "keep_running": head["keep_running"],
             "batch": of_model[BatchOptions],
             "pipeline": {"$ref": "#/$defs/Steps", "description": "What is done with each batch, in order."},
         },

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 from sightline.config.nodes import Entry, Node, Scalar, Table
 from sightline.config.problems import Key, LocatedProblem, Place, allowed
+from sightline.config.stream_names import name_problems
 from sightline.config.validation import Validator
 from sightline.errors import ConfigurationError
 from sightline.graph.fields import is_url
-from sightline.graph.outputs import safe_name
 from sightline.graph.registry import Registry, suggest
 from sightline.graph.source import SourceElement
-
-_STREAM_NAME = re.compile(r"[^\W_][\w .-]{0,63}")
 
 
 class UnreadSource(SourceElement):
@@ -90,20 +87,8 @@ class SourceParser:
         return f"`uri:`, or one of {allowed([f'`{name}:`' for name in self._registry.source_names])}"
 
     def _check_names(self, node: Table, key: Key) -> None:
-        seen: dict[str, str] = {}
-        for name, entry in node.entries.items():
-            if not _STREAM_NAME.fullmatch(name):
-                message = (
-                    "a stream's name holds letters, digits, blanks, . _ - and starts with a letter or digit; at most 64"
-                )
-                self._problem(entry.key_place, (*key, name), message)
-            file_name = safe_name(name)
-            if file_name in seen:
-                message = (
-                    f"means the same file name {file_name!r} as the stream {seen[file_name]!r}: rename one of them"
-                )
-                self._problem(entry.key_place, (*key, name), message)
-            seen.setdefault(file_name, name)
+        for name, message in name_problems(node.entries):
+            self._problem(node.entries[name].key_place, (*key, name), message)
 
     def _problem(self, place: Place, key: Key, message: str) -> None:
         self._validator.problems.append(LocatedProblem(place, key, message))

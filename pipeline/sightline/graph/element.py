@@ -51,6 +51,8 @@ class CheckContext:
     device: Device
     streams: tuple[str, ...]
     outputs: Outputs
+    streams_may_come: bool = False
+    """Whether others may join while the pipeline runs, so that a name that none has now is no mistake."""
 
 
 class Element(BaseModel):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
@@ -51,6 +52,17 @@ class BatchOptions(BaseModel):
     """A batch leaves when it is full, or when its oldest frame has waited this long."""
 
 
+class SourcesFile(BaseModel):
+    """A YAML file of streams by name that is looked at again and again while the pipeline runs."""
+
+    model_config = _FROZEN
+
+    path: Path
+    """Where it is."""
+    streams: tuple[str, ...] = ()
+    """The streams that it held when it was read; they stand among the sources."""
+
+
 class PipelineDescription(BaseModel):
     """Everything that a pipeline is, as a value: what a YAML file holds and what Python code can make."""
 
@@ -68,6 +80,13 @@ class PipelineDescription(BaseModel):
     """What is done with each batch, in order."""
     keep_running: bool = False
     """Go on when no stream is left, and wait for others; else the pipeline ends with its last stream."""
+    sources_file: SourcesFile | None = None
+    """A file with more streams, which come and go as it changes. It keeps the pipeline running."""
+
+    @property
+    def stays(self) -> bool:
+        """Whether the pipeline goes on when no stream is left."""
+        return self.keep_running or self.sources_file is not None
 
     def elements(self) -> Iterator[tuple[str, Element]]:
         """Every element of the tree with its id, in the order of the description."""
@@ -75,10 +94,16 @@ class PipelineDescription(BaseModel):
 
     def to_plain(self) -> dict[str, Any]:
         """The description as plain data, in the form of the YAML file; loading it gives an equal description."""
+        file = self.sources_file
+        named = {} if file is None else {"sources_file": str(file.path)}
+        kept = {"keep_running": True} if self.keep_running else {}
+        own = [name for name in self.sources if file is None or name not in file.streams]
         return {
             "name": self.name,
             "device": self.device,
-            "sources": {name: _plain(source) for name, source in self.sources.items()},
+            "sources": {name: _plain(self.sources[name]) for name in own},
+            **named,
+            **kept,
             "batch": self.batch.model_dump(mode="json", exclude_none=True),
             "pipeline": _plain_steps(self.steps),
         }

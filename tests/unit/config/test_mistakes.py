@@ -11,10 +11,11 @@ Problems = Callable[..., list[str]]
 GATE = "sources: {gate: gate.mp4}\n"
 STEPS = "pipeline: [jsonl: o.jsonl]\n"
 DETECT = "pipeline:\n- detect: {model: street.onnx}\n"
+KEYS = "name, device, sources, sources_file, keep_running, batch, pipeline"
 LINE = "- track\n- lines: {g: {from: [0, 0.5], to: [1, 0.5]}}\n"
 
 YAML = {
-    "empty file": ("", "p.yaml: is empty: a configuration has the keys name, device, sources, batch, pipeline"),
+    "empty file": ("", f"p.yaml: is empty: a configuration has the keys {KEYS}"),
     "a list at the top": ("- detect\n", "p.yaml: is no mapping: a configuration has the keys"),
     "tab": (f"{GATE}pipeline:\n\t- track\n", "p.yaml:3:1: a tab stands here: YAML is indented with spaces only"),
     "not UTF-8": (b"name: caf\xe9\n", "p.yaml:1:10: is not UTF-8 (byte 0xe9): save it as UTF-8"),
@@ -52,7 +53,7 @@ SHAPE = {
     "merge of a text": (f"{GATE}{STEPS}batch: {{<<: a}}\n", "p.yaml:3:13: `<<` takes a mapping, or a list of mappings"),
     "unknown top key": (
         f"{GATE}{STEPS}nam: a\n",
-        "p.yaml:3:1: nam: there is no such key; did you mean 'name'? Allowed: name, device, sources, batch, pipeline",
+        f"p.yaml:3:1: nam: there is no such key; did you mean 'name'? Allowed: {KEYS}",
     ),
     "bad name": (f"{GATE}{STEPS}name: a b\n", "p.yaml:3:7: name: may hold only letters, digits and . _ -, at most 64"),
     "unknown device": (
