@@ -151,8 +151,11 @@ class ModelRunner(Operator):
             self._preprocessor.recycle(job.prepared)
         job.work = job.prepared = None
         with self._reading:
-            job.is_finite = job.subject.object >= 0 or all_finite(outputs)
-            job.answer = self._task.read(outputs, job.subject, batch)
+            job.is_finite = all_finite(outputs)
+            answer = self._task.read(outputs, job.subject, batch)
+            if not job.is_finite and answer is not None and self._task.is_empty(answer):
+                answer = None
+            job.answer = answer
 
     def _answer(self, job: _Job, batch: Batch, doubtful: set[int]) -> Any:
         """What the model says of a subject; a frame whose outputs are not all finite numbers becomes `doubtful`."""

@@ -70,7 +70,7 @@ class BoxTask(FindingTask):
         raw: Candidates = plan.head.decode(outputs, self._reading(placement.size_wh))
         on = batch.objects.xyxy[subject.object] if subject.object >= 0 else None
         if not len(raw):
-            return Found(raw, on) if all_finite(outputs) else None
+            return Found(raw, on, read_nothing=True)
         if self._masks and raw.prototypes is not None and not all_finite([raw.prototypes]):
             return None
         kept = thinned(self._above_limits(self._finite(raw)), rules.nms, least=rules.confidence)

@@ -30,7 +30,7 @@ class Found:
     """The answer of one subject: candidates in pixels of the picture, and the box of the object they were found on.
 
     Of a tracked object also the number of each candidate (N,), what is remembered to number the next ones by, and
-    whether the candidates were found on an earlier frame.
+    whether the candidates were found on an earlier frame. `read_nothing` says that the outputs held no candidate at all.
     """
 
     candidates: Candidates
@@ -38,6 +38,7 @@ class Found:
     numbers: Numbers | None = None
     siblings: Siblings = NOBODY
     is_remembered: bool = False
+    read_nothing: bool = False
 
 
 class FindingTask(Task[Found]):
@@ -49,6 +50,10 @@ class FindingTask(Task[Found]):
     def __init__(self, origin: Origin, *, skeleton_of: SkeletonOf = usual_skeleton) -> None:
         self._origin = origin
         self._skeleton_of = skeleton_of
+
+    def is_empty(self, answer: Found) -> bool:
+        """Whether the head read nothing at all, not even boxes to be left out."""
+        return answer.read_nothing
 
     def learn(self, slot: Slot[Found], answer: Found, subject: Subject, batch: Batch) -> Found:
         """The newest finds, with the numbers that they have over the object's life."""

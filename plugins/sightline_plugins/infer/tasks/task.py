@@ -27,6 +27,11 @@ class Task(Generic[Answer]):
         """The answer in the model's outputs for a subject; None when the outputs are no numbers to be used."""
         raise NotImplementedError
 
+    def is_empty(self, answer: Answer) -> bool:
+        """Whether an answer holds nothing, so that outputs which are not all numbers may be the reason."""
+        del answer
+        return False
+
     def learn(self, slot: Slot[Answer], answer: Answer, subject: Subject, batch: Batch) -> Answer:
         """Keep an answer for the subject's track; what is known of the track now. The newest answer, unless overridden
         by a task that lets answers vote.
