@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_everything_is_in_one_namespace(listener: Listener) -> None:
 
 
 def test_the_state_of_a_stream_is_one_hot() -> None:
-    sources = {"gate": endless(), "camera": {"uri": "rtsp://127.0.0.1:9/main"}}
+    sources: dict[str, Mapping[str, object]] = {"gate": endless(), "camera": {"uri": "rtsp://127.0.0.1:9/main"}}
     with watched(Pipeline(sources=sources)) as listener:
         lost = 'sightline_stream_state{stream="camera",state="lost"}'
         wait_for(lambda: metrics(listener).get(lost) == 1)
@@ -104,8 +104,9 @@ def test_histograms_add_up() -> None:
     assert buckets == sorted(buckets)
     assert buckets[-1] == found[latency.format("_count", "")] == 40
     assert 0 < found[latency.format("_sum", "")] < 60
-    assert found['sightline_element_latency_seconds_count{element="draw-1"}'] == (
-        found['sightline_element_calls_total{element="draw-1"}']
+    assert (
+        found['sightline_element_latency_seconds_count{element="draw-1"}']
+        == (found['sightline_element_calls_total{element="draw-1"}'])
     )
 
 
@@ -130,7 +131,10 @@ def test_series_do_not_grow_with_time(listener: Listener) -> None:
 
 
 def test_the_runs_of_a_model_are_counted(repository: object) -> None:
-    steps = [{"detect": {"model": f"{repository}/models/street.onnx", "every": 4}}, "track"]
+    steps: list[str | Mapping[str, object]] = [
+        {"detect": {"model": f"{repository}/models/street.onnx", "every": 4}},
+        "track",
+    ]
     pipeline = Pipeline(sources={"gate": {"pattern": "bars", "frames": 12}}, steps=steps)
     with listen(pipeline, "127.0.0.1:0") as listener:
         pipeline.run()

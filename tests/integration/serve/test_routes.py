@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import cv2
 import numpy as np
@@ -37,7 +37,10 @@ def test_a_pipeline_that_does_not_run_is_healthy_and_not_ready() -> None:
 
 
 def test_readiness_names_the_streams_that_are_not_live_and_can_be_asked_of_some() -> None:
-    sources = {"gate": endless(), "camera": {"uri": "rtsp://admin:secret@127.0.0.1:9/main"}}
+    sources: dict[str, Mapping[str, object]] = {
+        "gate": endless(),
+        "camera": {"uri": "rtsp://admin:secret@127.0.0.1:9/main"},
+    }
     with watched(Pipeline(sources=sources)) as listener:
         wait_for(lambda: ask(listener.port, "/readyz?stream=gate").status == 200)
         wait_for(lambda: "camera: lost" in ask(listener.port, "/readyz").text)
@@ -70,7 +73,7 @@ def test_the_status_tells_states_rates_and_positions(listener: Listener) -> None
 def test_a_picture_is_what_passes_the_last_step_that_draws(listener: Listener) -> None:
     answer = ask(listener.port, "/streams/yard%20north/picture.jpg")
 
-    picture = cv2.imdecode(np.frombuffer(answer.body, np.uint8), cv2.IMREAD_COLOR)
+    picture = np.asarray(cv2.imdecode(np.frombuffer(answer.body, np.uint8), cv2.IMREAD_COLOR))
     assert answer.headers["content-type"] == "image/jpeg"
     assert picture.shape == (48, 64, 3)
     assert np.abs(picture[24, 4].astype(int) - (191, 191, 191)).max() < 12

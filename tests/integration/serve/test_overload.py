@@ -1,0 +1,153 @@
+"""More live streams than the machine carries: served fairly, with bounded delay, drops counted, and the overload said."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+from sightline import Element, Operator, Pipeline
+from sightline.graph import Message, MessageKind, Site, SourceElement, SourceReader, Threading
+from sightline.media import Batch, Frame, Stream
+from sightline.runtime.report import Report
+from sightline.serve import listen
+from sightline.testing import assert_accounted, make_frames
+from tests.integration.serve.conftest import ask, wait_for
+
+STREAMS = 16
+FPS = 25
+SLOW_SECONDS = 0.02
+"""Time of the slow step for one frame: 50 frames a second of the 400 that come."""
+
+
+class Camera(SourceElement):
+    """A live stream at 25 frames a second that waits for nobody."""
+
+    name: ClassVar[str] = "camera"
+
+    @property
+    def live(self) -> bool:
+        return True
+
+    def build(self, site: Site, *, stream: Stream) -> SourceReader:
+        del site
+        return _CameraReader(stream)
+
+
+class _CameraReader(SourceReader):
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._over = threading.Event()
+
+    def frames(self) -> Iterator[Frame]:
+        surface = make_frames(1)[0].surface
+        started, index = time.monotonic(), 0
+        while not self._over.wait(max(0.0, started + index / FPS - time.monotonic())):
+            yield Frame(self._stream, index, round(index * 1e9 / FPS), surface)
+            index += 1
+
+    def stop(self) -> None:
+        super().stop()
+        self._over.set()
+
+
+class Slow(Element):
+    """Takes its time for every frame, until it is told to hurry."""
+
+    name: ClassVar[str] = "slow"
+    threading: ClassVar[Threading] = Threading.OWN
+
+    def build(self, site: Site) -> Operator:
+        return _Slow()
+
+
+class _Slow(Operator):
+    hurry: ClassVar[threading.Event] = threading.Event()
+
+    def process(self, batch: Batch) -> Batch:
+        self.hurry.wait(SLOW_SECONDS * len(batch))
+        return batch
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of a run."""
+
+    report: Report
+    messages: list[Message]
+    status: dict[str, Any]
+    metrics: str
+    answer_seconds: float
+
+
+@pytest.fixture(scope="module")
+def seen() -> Seen:
+    """Sixteen cameras and a slow step, until the overload is said and five seconds more; then the step hurries."""
+    _Slow.hurry.clear()
+    messages: list[Message] = []
+    sources = {f"camera-{number:02}": Camera() for number in range(STREAMS)}
+    pipeline = Pipeline(sources=sources, steps=[Slow()])
+    pipeline.on_message(messages.append)
+
+    def said(kind: MessageKind) -> bool:
+        return any(message.kind is kind for message in messages)
+
+    with listen(pipeline, "127.0.0.1:0") as listener:
+        pipeline.start()
+        wait_for(lambda: said(MessageKind.OVERLOADED))
+        first = pipeline.status()[0].processed
+        wait_for(lambda: pipeline.status()[0].processed >= first + 15)
+        status, metrics = ask(listener.port, "/status").json(), ask(listener.port, "/metrics").text
+        asked = time.monotonic()
+        ask(listener.port, "/healthz")
+        answer_seconds = time.monotonic() - asked
+        processed = {one.name: one.processed for one in pipeline.status()}
+        status["processed"] = processed
+        _Slow.hurry.set()
+        wait_for(lambda: said(MessageKind.KEEPS_UP))
+        pipeline.stop()
+        report = pipeline.wait()
+    return Seen(report, messages, status, metrics, answer_seconds)
+
+
+def test_every_frame_is_accounted_for_and_drops_are_counted(seen: Seen) -> None:
+    assert_accounted(seen.report, stopped=True)
+    assert all(stream.dropped["overloaded"] > 0 for stream in seen.report.streams)
+
+
+def test_all_streams_get_the_same_share(seen: Seen) -> None:
+    counts = sorted(seen.status["processed"].values())
+
+    assert counts[-1] <= 1.2 * counts[0]
+
+
+def test_latency_is_bounded(seen: Seen) -> None:
+    assert max(stream["latency_ms"]["p95"] for stream in seen.status["streams"]) <= 2000
+
+
+def test_queues_stay_short(seen: Seen) -> None:
+    assert all(link["oldest_age_seconds"] <= 2 for link in seen.status["links"])
+    assert all(link["depth"] <= link["capacity"] <= 8 for link in seen.status["links"])
+
+
+def test_overload_is_said_once_with_its_cause_and_so_is_its_end(seen: Seen) -> None:
+    said = [one for one in seen.messages if one.kind in (MessageKind.OVERLOADED, MessageKind.KEEPS_UP)]
+
+    assert [one.kind for one in said] == [MessageKind.OVERLOADED, MessageKind.KEEPS_UP]
+    assert said[0].text.startswith("overloaded: ")
+    assert said[0].text.endswith("16 live streams are dropped; the busiest step is slow-1")
+
+
+def test_status_and_metrics_say_it(seen: Seen) -> None:
+    assert seen.status["overloaded"] is True
+    assert all(stream["overloaded"] for stream in seen.status["streams"])
+    assert "\nsightline_overloaded 1\n" in seen.metrics
+    assert '\nsightline_stream_overloaded{stream="camera-00"} 1\n' in seen.metrics
+
+
+def test_questions_are_answered_meanwhile(seen: Seen) -> None:
+    assert seen.answer_seconds <= 0.5
