@@ -1,4 +1,4 @@
-"""More live streams than the machine carries: served fairly, with bounded delay, drops counted, and the overload said."""
+"""More live streams than the machine carries: served fairly, soon enough, drops counted, and the overload said."""
 
 from __future__ import annotations
 
