@@ -30,7 +30,8 @@ class Found:
     """The answer of one subject: candidates in pixels of the picture, and the box of the object they were found on.
 
     Of a tracked object also the number of each candidate (N,), what is remembered to number the next ones by, and
-    whether the candidates were found on an earlier frame. `read_nothing` says that the outputs held no candidate at all.
+    whether the candidates were found on an earlier frame. `read_nothing` says that the outputs held no
+    candidate at all.
     """
 
     candidates: Candidates
