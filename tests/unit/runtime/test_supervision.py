@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from sightline.devices import Device
-from sightline.errors import StreamLost
+from sightline.errors import StreamLost, StreamRefused
 from sightline.graph import Message, MessageKind, Site, SourceElement, SourceReader
 from sightline.graph.site import SystemClock
 from sightline.media import Frame, Stream
@@ -40,6 +40,16 @@ class Attempt(SourceElement):
 
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
         return _AttemptReader(self, stream)
+
+
+class Refused(Attempt):
+    """A camera that does not accept the password, however often it is asked."""
+
+    name: ClassVar[str] = "refused"
+
+    def build(self, site: Site, *, stream: Stream) -> SourceReader:
+        _AttemptReader.made += 1
+        raise StreamRefused("wrong password", credentials=True)
 
 
 class _AttemptReader(SourceReader):
@@ -99,9 +109,16 @@ class ManualEvent:
 class Bench:
     """A source that runs in the test's own thread."""
 
-    def __init__(self, source: Attempt, *, limits: Limits = Limits(), stop_at: int | None = None) -> None:  # noqa: B008
+    def __init__(
+        self,
+        source: Attempt,
+        *,
+        limits: Limits = Limits(),  # noqa: B008
+        stop_at: int | None = None,
+        clock: ManualClock | None = None,
+    ) -> None:
         _AttemptReader.made = _AttemptReader.asked = 0
-        self.clock = ManualClock()
+        self.clock = clock or ManualClock()
         self.event = ManualEvent(self.clock, stop_at=stop_at)
         self.messages: list[Message] = []
         self.link: Link[Arrival] = Link(1000)
@@ -231,3 +248,26 @@ def test_trouble_while_closing_is_told_and_does_not_fail_the_stream() -> None:
 
 def test_trouble_while_closing_does_not_keep_a_camera_from_being_tried_again() -> None:
     assert Bench(Attempt(attempts=(2, 2), camera=True, bad_close=True)).statistics.received == 4
+
+
+def test_a_password_that_is_refused_is_tried_at_most_twice_a_minute_for_ever() -> None:
+    bench = Bench(Refused(camera=True), stop_at=20)
+
+    assert all(wait >= 30 for wait in bench.event.waits_seconds)
+    assert _AttemptReader.made == 20
+    assert bench.kinds.count(MessageKind.STREAM_AUTH_FAILED) == 1
+
+
+class SteppedClock(ManualClock):
+    """Its time of day is set an hour forth and back, again and again."""
+
+    def epoch_ns(self) -> int:
+        return (self.now_ns // SECOND_NS % 2) * 3_600 * SECOND_NS
+
+
+def test_a_host_clock_that_is_set_moves_no_timer() -> None:
+    source = Attempt(attempts=(1, 0, 0, 0, 0, 1, 1), camera=True)
+    steady, stepped = Bench(source), Bench(source, clock=SteppedClock())
+
+    assert stepped.event.waits_seconds == steady.event.waits_seconds
+    assert [one.frame.pts_ns for one in stepped.arrivals] == [one.frame.pts_ns for one in steady.arrivals]

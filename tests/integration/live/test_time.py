@@ -1,0 +1,97 @@
+"""Cameras whose clocks jump, wrap, stand still or lie."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+
+from sightline.testing.camera import Clip, FakeCamera
+from tests.integration.camera.clips import noise_clip
+from tests.integration.live.conftest import Record
+from tests.integration.live.watching import Seen, Watched, until
+
+SETTLING_SECONDS = 2.0
+HOUR = 3600.0
+
+
+def errors_ms(frames: Sequence[Seen], *, before: float, after: float) -> list[float]:
+    """How far the time of each frame after a moment is off its arrival, counted from the frames before the trouble (the
+    middle one of their distances); a constant offset that the trouble left behind counts in full.
+    """
+    off = [(seen.at_seconds - seen.pts_ns / 1e9, seen.at_seconds) for seen in frames]
+    usual = statistics.median(distance for distance, at in off if at < before)
+    return sorted(abs(distance - usual) * 1000 for distance, at in off if at >= after)
+
+
+@pytest.fixture(scope="module")
+def b_frames(tmp_path_factory: pytest.TempPathFactory) -> Clip:
+    return noise_clip(tmp_path_factory.mktemp("clips"), b_frames=2)
+
+
+def test_time_rises_and_keeps_to_the_clock_whatever_cameras_say(clip: Clip, b_frames: Clip, figure: Record) -> None:
+    names = ("ahead", "behind", "wrap", "zero", "doubled", "b_frames")
+    with FakeCamera({name: b_frames if name == "b_frames" else clip for name in names}) as camera:
+        faults = {name: camera.mounts[name].faults for name in names}
+        faults["wrap"].wrap = 2.0
+        with Watched({name: camera.url_of(name) for name in names}) as watched:
+            watched.has_frames(30)
+            faults["ahead"].jump, faults["behind"].jump = HOUR, -HOUR
+            faults["zero"].timestamps, faults["doubled"].timestamps = "zero", "doubled"
+            since = time.monotonic()
+            until(lambda: time.monotonic() > since + SETTLING_SECONDS + 2)
+
+    assert watched.report is not None
+    settled = since + SETTLING_SECONDS
+    errors = {name: errors_ms(watched.frames[name], before=since, after=settled) for name in names}
+    repaired = {stream.stream.name: stream.repaired_timestamps for stream in watched.report.streams}
+    for name, error in errors.items():
+        figure(
+            "A8", f"error to arrival after 2 s, worst frame: {name.replace('_', '-')}", error[-1], limit=100, unit="ms"
+        )
+    middle = {name: statistics.median(error) for name, error in errors.items()}
+    assert all(error <= 100 for error in middle.values()), middle
+    assert all(error[-1] <= 200 for error in errors.values()), errors
+    assert all(repaired[name] > 0 for name in ("ahead", "behind", "zero", "doubled")), repaired
+
+
+def test_a_sender_report_that_lies_is_not_believed(clip: Clip, figure: Record) -> None:
+    names: tuple[Literal["true", "none", "1970", "future"], ...] = ("true", "none", "1970", "future")
+    with FakeCamera({str(name): clip for name in names}) as camera:
+        for name in names:
+            camera.mounts[name].faults.reports = name
+        with Watched({str(name): camera.url_of(name) for name in names}) as watched:
+            watched.has_frames(40)
+
+    sources = {name: {seen.time_source for seen in watched.frames[name][10:]} for name in names}
+    seen_frames = [seen for name in names for seen in watched.frames[name][10:]]
+    assert all(seen.capture_ns is not None for seen in seen_frames)
+    farthest = max(abs((seen.capture_ns or 0) - seen.epoch_ns) / 1e9 for seen in seen_frames)
+    figure("A9", "capture time off the clock as the frame is seen, lying reports, worst", farthest, limit=300, unit="s")
+    assert sources == {"true": {"rtcp"}, "none": {"arrival"}, "1970": {"arrival"}, "future": {"arrival"}}
+    assert farthest < 2
+
+
+def test_capture_times_are_the_camera_s_to_a_few_milliseconds(clip: Clip) -> None:
+    with FakeCamera(clip) as camera, Watched({"cam": camera.url}) as watched:
+        watched.has_frames(40)
+
+    steps = [seen.capture_ns for seen in watched.frames["cam"] if seen.time_source == "rtcp"]
+    first, last = (watched.frames["cam"][number] for number in (10, -1))
+    assert first.capture_ns is not None
+    assert last.capture_ns is not None
+    assert len(steps) > 30
+    assert last.capture_ns - first.capture_ns == pytest.approx(last.pts_ns - first.pts_ns, abs=2_000_000)
+
+
+def test_after_a_jump_arrival_stands_in_until_the_next_report(clip: Clip) -> None:
+    with FakeCamera(clip) as camera, Watched({"cam": camera.url}) as watched:
+        watched.has_frames(30)
+        camera.faults.jump = 100.0
+        watched.has_frames(90)
+
+    off_seconds = [abs((seen.capture_ns or 0) - seen.epoch_ns) / 1e9 for seen in watched.frames["cam"]]
+    assert max(off_seconds[10:]) < 2
