@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from sightline.control import Control
 from sightline.devices import resolve_device
 from sightline.errors import ConfigurationError
 from sightline.graph import (
@@ -30,15 +27,17 @@ from sightline.graph import (
 from sightline.graph.site import SystemClock
 from sightline.media import Batch, FrameView
 from sightline.media.time import parse_duration_ns
+from sightline.runtime.alteration import Alteration
 from sightline.runtime.ending import end, end_because_of
-from sightline.runtime.feed import Feed, LoopFeed
 from sightline.runtime.link import Link
+from sightline.runtime.loops import each_frame, each_frame_in_event_loop
 from sightline.runtime.parcel import Item
 from sightline.runtime.report import Report
 from sightline.runtime.runner import Runner
 from sightline.runtime.status import StreamStatus
 from sightline.runtime.supervise import Limits
 from sightline.runtime.view import RunView
+from sightline.runtime.watch import Watch
 
 if TYPE_CHECKING:
     from typing import Self
@@ -70,6 +69,7 @@ class Pipeline:
         *,
         sources: Mapping[str, Source],
         steps: Sequence[Step | str | Mapping[str, object]] = (),
+        keep_running: bool = False,
         name: str = "pipeline",
         device: str = "auto",
         batch: BatchOptions | Mapping[str, Any] | None = None,
@@ -78,19 +78,19 @@ class Pipeline:
     ) -> None:
         from sightline.config import parse_steps, source_from
 
-        self.description = PipelineDescription(
+        description = PipelineDescription(
             name=name,
             device=device,
             sources={one: source_from(source, name=one) for one, source in sources.items()},
             batch=BatchOptions() if batch is None else BatchOptions.model_validate(batch),
             steps=tuple(step if isinstance(step, Described) else parse_steps([step])[0] for step in steps),
+            keep_running=keep_running,
         )
         self._outputs_root = None if outputs is None else Path(outputs)
         self._clock = clock or SystemClock()
         self._listeners: list[Callable[[Message], None]] = []
         self._probes: dict[str, list[Callable[[Batch], None]]] = {}
-        self._runner: Runner | None = None
-        self._lock = RLock()
+        self._control = Control(description, outputs_root=self._outputs_root, tell=self._tell)
 
     @classmethod
     def from_description(
@@ -101,15 +101,9 @@ class Pipeline:
         clock: Clock | None = None,
     ) -> Self:
         """A pipeline from a description, such as `sightline.config.load_description` gives."""
-        return cls(
-            sources=description.sources,
-            steps=description.steps,
-            name=description.name,
-            device=description.device,
-            batch=description.batch,
-            outputs=outputs,
-            clock=clock,
-        )
+        pipeline = cls(sources={}, outputs=outputs, clock=clock)
+        pipeline._control.description = description
+        return pipeline
 
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str], *, outputs: str | os.PathLike[str] | None = None) -> Self:
@@ -117,6 +111,15 @@ class Pipeline:
         from sightline.config import load_description
 
         return cls.from_description(load_description(Path(path)), outputs=outputs)
+
+    @property
+    def description(self) -> PipelineDescription:
+        """What the pipeline is now, as a value: streams that came are in it, those that went are not."""
+        return self._control.description
+
+    @property
+    def _runner(self) -> Runner | None:
+        return self._control.runner
 
     def on_message(self, listener: Callable[[Message], None]) -> None:
         """Call `listener` with every message; it is called from the pipeline's threads and must be quick. What it
@@ -150,11 +153,7 @@ class Pipeline:
 
     def check(self) -> None:
         """Check everything that can be checked before anything runs. Raises ConfigurationError with every mistake."""
-        from sightline.config import InvalidConfiguration, check_description
-
-        problems = check_description(self.description, outputs=Outputs(self._outputs_root))
-        if problems:
-            raise InvalidConfiguration(problems)
+        self._control.check(self.description)
 
     def run(self, *, frames: int | None = None, duration_ns: int | None = None) -> Report:
         """Run to the end, or until `frames` of each stream or `duration_ns` of its time were read; return the report.
@@ -187,8 +186,7 @@ class Pipeline:
 
     def wait(self) -> Report:
         """Wait for the end of the run and return its report; raises as `run` does. May be called again."""
-        with self._lock:
-            runner = self._runner
+        runner = self._runner
         if runner is None:
             raise ConfigurationError("the pipeline was not started: call start() or run() first")
         return runner.wait()
@@ -227,6 +225,47 @@ class Pipeline:
                 f"nothing records {stream!r}: start the pipeline, with a step{named} `record` for that stream"
             )
 
+    def add_source(self, name: str, source: Source) -> Alteration:
+        """Let a stream come while the pipeline runs; nothing else stops. From any thread, and from an event loop, which
+        it does not block: what is returned can be waited for (`wait`, or `await`), and need not be.
+
+        A name that was there before in the same run goes on: frame numbers, time and counts continue. When nothing
+        runs, the stream is there at the next start. Raises ConfigurationError when the name is taken or not allowed,
+        the source can not be, some step can not do with it, or the run is at its end.
+
+        >>> from sightline import Pipeline
+        >>> pipeline = Pipeline(sources={}, keep_running=True)
+        >>> with pipeline:
+        ...     pipeline.add_source("yard", {"pattern": "counter", "frames": 3}).wait()
+        ...     [status.name for status in pipeline.status()]
+        ['yard']
+        """
+        from sightline.config import source_from
+
+        return self._control.add_source(name, source_from(source, name=name))
+
+    def remove_source(self, name: str) -> Alteration:
+        """Let a stream go while the pipeline runs; nothing else stops. It is done when the last frame that was read has
+        passed all steps, and they have closed the stream's files. From any thread, as `add_source`.
+
+        Its counts stay in the report. Raises ConfigurationError when there is no stream of that name.
+        """
+        return self._control.remove_source(name)
+
+    def reload(self, description: PipelineDescription | str | os.PathLike[str]) -> Alteration:
+        """Become what is described (or what the YAML file says) while the pipeline runs. From any thread.
+
+        Streams come and go, changed sources start again. Steps that are the same, by id and options, go on with all
+        that they know; others are built first, and then take their places between two batches: no frame of a file is
+        lost. What is wrong changes nothing, is told in a message, and raised where the change is waited for. Name,
+        device, `keep_running` and `sources_file` stay what they are.
+        """
+        from sightline.config import load_description
+
+        if isinstance(description, PipelineDescription):
+            return self._control.reload(description)
+        return self._control.reload(load_description(Path(description), outputs=Outputs(self._outputs_root)))
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -244,60 +283,29 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[FrameView]:
         """Run, and yield every frame with what was found on it; raises as `run` does."""
-        return self._frames()
+        return each_frame(lambda link: self._begin(Limits(), consumer=link))
 
-    def _frames(self) -> Generator[FrameView, None, None]:
-        feed = Feed()
-        runner = self._begin(Limits(), consumer=feed.link)
-        try:
-            for batch in feed.batches():
-                yield from batch
-        except BaseException as error:
-            feed.link.close()
-            end_because_of(error, runner)
-            raise
-        end(runner)
-
-    async def __aiter__(self) -> AsyncIterator[FrameView]:
+    def __aiter__(self) -> AsyncIterator[FrameView]:
         """Run, and yield every frame, without blocking the event loop; raises as `run` does. Cancelling the task stops
         the pipeline and waits for its end.
         """
-        loop, feed = asyncio.get_running_loop(), LoopFeed()
-        begun: Future[Runner] = Future()
-        begun.set_running_or_notify_cancel()
-        loop.run_in_executor(None, _fulfil, begun, partial(self._begin, Limits(), consumer=feed.link))
-        try:
-            runner = await asyncio.wrap_future(begun)
-            async for batch in feed.batches():
-                for frame in batch:
-                    yield frame
-            await asyncio.shield(loop.run_in_executor(None, end, runner))
-        except BaseException as error:
-            feed.link.close()
-            await asyncio.shield(loop.run_in_executor(None, _end_begun, error, begun))
-            raise
+        return each_frame_in_event_loop(lambda link: self._begin(Limits(), consumer=link))
 
     def _begin(self, limits: Limits, *, consumer: Link[Item] | None) -> Runner:
-        with self._lock:
-            if self._runner is not None and self._runner.running:
-                raise ConfigurationError("the pipeline is running: stop() it and wait() for its end to run it again")
-            self.check()
-            self._runner = runner = Runner(
-                self.description,
-                device=resolve_device(self.description.device),
+        def make(description: PipelineDescription, watches: tuple[Watch, ...]) -> Runner:
+            return Runner(
+                description,
+                device=resolve_device(description.device),
                 outputs=Outputs(self._outputs_root),
                 clock=self._clock,
                 post=self._tell,
                 probes=self._probes,
                 limits=limits,
                 consumer=consumer,
+                watches=watches,
             )
-            try:
-                runner.start()
-            except BaseException:
-                self._runner = None
-                raise
-            return runner
+
+        return self._control.begin(make)
 
     def _tell(self, message: Message) -> None:
         for listener in self._listeners:
@@ -305,15 +313,3 @@ class Pipeline:
                 listener(message)
             except Exception:  # noqa: BLE001  the boundary to foreign code; logged with its traceback
                 _LOG.exception("a listener failed on the message %r", message.text)
-
-
-def _fulfil(promise: Future[Runner], begin: Callable[[], Runner]) -> None:
-    try:
-        promise.set_result(begin())
-    except BaseException as error:  # noqa: BLE001  raised where the promise is waited for
-        promise.set_exception(error)
-
-
-def _end_begun(error: BaseException, begun: Future[Runner]) -> None:
-    if begun.exception() is None:
-        end_because_of(error, begun.result())

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator
 from concurrent.futures import Future
-from functools import partial
-from threading import Lock
 
 
 class Alteration:
@@ -33,10 +31,6 @@ class Alteration:
     def __await__(self) -> Generator[object, None, None]:
         return asyncio.wrap_future(self._future).__await__()
 
-    def when_done(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when it is over: at once if it is, else in the thread that ends it."""
-        self._future.add_done_callback(lambda _: tell())
-
     def finish(self) -> None:
         """It is done; for who carries it out."""
         self._future.set_result(None)
@@ -51,22 +45,3 @@ def done() -> Alteration:
     alteration = Alteration()
     alteration.finish()
     return alteration
-
-
-def when_all(alterations: Iterable[Alteration]) -> Alteration:
-    """One that is done when all of them are over."""
-    together, lock = Alteration(), Lock()
-    left = set(alterations)
-
-    def one_is_over(one: Alteration) -> None:
-        with lock:
-            left.discard(one)
-            is_last = not left
-        if is_last:
-            together.finish()
-
-    if not left:
-        together.finish()
-    for one in tuple(left):
-        one.when_done(partial(one_is_over, one))
-    return together

@@ -107,6 +107,11 @@ class Assembly:
         running = [thread for thread in layout.threads if thread.ident is not None and not thread.wait(patience)]
         return [", ".join(node.element_id for node in thread.stage.nodes) or thread.stage.name for thread in running]
 
+    def differs(self, steps: tuple[Step, ...]) -> bool:
+        """Whether these steps are others than the present ones, or files that they read have changed."""
+        made, elements = self._made, dict(identify(steps))
+        return self._steps != steps or not all(one in made and made[one].is_still(elements[one]) for one in elements)
+
     def rebuild(self, steps: tuple[Step, ...]) -> Rebuilt:
         """Go on with other steps. Raises SightlineError when one can not be built, or the run ends meanwhile."""
         with self._rebuilding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
@@ -76,7 +76,6 @@ class _Turn(SourceThread):
 class _Entry:
     """A stream that is there. `leaving` when it is to go; then `successor` is the source that takes its place."""
 
-    source: SourceElement
     stream: Stream
     link: Link[Arrival]
     turn: _Turn
@@ -105,15 +104,22 @@ class Roster:
         self._cpu_ns_of_gone = 0
 
     def add(self, name: str, source: SourceElement) -> Alteration:
-        """Let a stream come. Raises ConfigurationError when one of that name is there, or the run is ending."""
+        """Let a stream come; where one of that name is just going, when it has gone. Raises ConfigurationError when one
+        of that name runs, or the run is ending.
+        """
         with self._lock:
             before = self._entries.get(name)
+            self._check_free(name)
             if before is not None and before.leaving is not None:
-                raise ConfigurationError(f"the stream {name!r} is being removed: wait for that first")
-            if before is not None and not before.has_ended:
-                raise ConfigurationError(f"the stream {name!r} is running: remove it first, or take another name")
+                before.successor = source
+                return before.leaving
             self._enter(name, source)
         return done()
+
+    def check_free(self, name: str) -> None:
+        """Raises ConfigurationError when a stream of that name runs."""
+        with self._lock:
+            self._check_free(name)
 
     def remove(self, name: str) -> Alteration:
         """Let a stream go: done when its last frame has passed all steps, and they have closed what was its own."""
@@ -175,12 +181,6 @@ class Roster:
         return len(self._entries)
 
     @property
-    def sources(self) -> Mapping[str, SourceElement]:
-        """The streams that are there, without those that are to go."""
-        with self._lock:
-            return {name: entry.source for name, entry in self._entries.items() if entry.leaving is None}
-
-    @property
     def present(self) -> tuple[StreamStatistics, ...]:
         """What was counted of the streams that are there."""
         with self._lock:
@@ -201,6 +201,11 @@ class Roster:
     def statistics(self, stream: Stream) -> StreamStatistics:
         """What is counted of a stream."""
         return self._statistics[stream.name]
+
+    def _check_free(self, name: str) -> None:
+        entry = self._entries.get(name)
+        if entry is not None and entry.leaving is None and not entry.has_ended:
+            raise ConfigurationError(f"the stream {name!r} is running: remove it first, or take another name")
 
     def _leave(self, name: str, *, successor: SourceElement | None) -> Alteration:
         with self._lock:
@@ -246,7 +251,7 @@ class Roster:
         self._statistics.pop(name, None)
         self._statistics[name], self._last_turns[name] = statistics, turn
         self._entries.pop(name, None)
-        self._entries[name] = _Entry(source, stream, link, turn)
+        self._entries[name] = _Entry(stream, link, turn)
         if self._has_started:
             turn.start()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from threading import Lock
+from threading import Event, Lock
 
 from sightline.devices import Device
 from sightline.errors import StreamError
@@ -76,7 +76,9 @@ class Runner:
         self._error: BaseException | None = None
         self._error_lock = Lock()
         self._packets = Packets()
-        self._stopped = self._aborted = False
+        self._begun = Event()
+        self._could_begin = True
+        self._stopped = self._aborted = self._is_over = False
         self._concluding = Lock()
         self.report: Report | None = None
         self._gather = Gather(size=1, timeout_ns=self._batch.timeout, clock=clock)
@@ -112,8 +114,8 @@ class Runner:
             self._accounts.begin()
             self._assembly.start()
             self._roster.start()
-        except BaseException:
-            self._undo()
+        except BaseException as error:
+            self._undo(error)
             raise
         for watch in self._watches:
             watch.start()
@@ -121,6 +123,7 @@ class Runner:
             self.stop()
         if self._aborted:
             self.abort()
+        self._begun.set()
         self._post(Message(MessageKind.STARTED, f"started on {self._device} with {self._roster.count} streams"))
 
     def stop(self) -> None:
@@ -140,11 +143,14 @@ class Runner:
 
     @property
     def running(self) -> bool:
-        """Whether a stage still runs."""
-        return self._assembly.is_running
+        """Whether it has not ended; also before it has begun."""
+        return not self._is_over
 
     def wait(self) -> Report:
         """Wait for the end and return the report. Raises what went wrong. May be called again, from any thread."""
+        self._begun.wait()
+        if not self._could_begin and self._error is not None:
+            raise self._error
         self._wait_for_stages()
         with self._concluding:
             report = self.report = self.report or self._conclude()
@@ -167,8 +173,12 @@ class Runner:
         able = [one for one in asked if isinstance(one, RecordsOnRequest)]
         return sum([one.request(stream, before_ns=before_ns, after_ns=after_ns) for one in able])
 
+    def check_free(self, name: str) -> None:
+        """Raises ConfigurationError when a stream of that name runs."""
+        self._roster.check_free(name)
+
     def add_source(self, name: str, source: SourceElement) -> Alteration:
-        """Let a stream come. Raises ConfigurationError when one of that name is there, or the run is ending."""
+        """Let a stream come. Raises ConfigurationError when one of that name runs, or the run is ending."""
         alteration = self._roster.add(name, source)
         self._fit()
         return alteration
@@ -183,7 +193,12 @@ class Runner:
 
     def rebuild(self, steps: tuple[Step, ...]) -> Rebuilt:
         """Go on with other steps; waits until they run. Raises SightlineError, and goes on as before."""
+        self._begun.wait()
         return self._assembly.rebuild(steps)
+
+    def differs(self, steps: tuple[Step, ...]) -> bool:
+        """Whether these steps are others than the present ones, or files that they read have changed."""
+        return self._assembly.differs(steps)
 
     def gather_by(self, batch: BatchOptions) -> None:
         """Gather batches in another way from now on."""
@@ -203,12 +218,15 @@ class Runner:
         self._post(Message(MessageKind.STOPPED, f"stopped after {report.frames} frames"))
         return report
 
-    def _undo(self) -> None:
+    def _undo(self, error: BaseException) -> None:
         """Let go of everything although not all of it was begun."""
+        self._error = self._error or error
         self.abort()
         self._assembly.discard()
         if self._assembly.is_running:
             self._wait_for_stages()
+        self._could_begin, self._is_over = False, True
+        self._begun.set()
 
     def _wait_for_stages(self) -> None:
         for steps in self._assembly.wait():
@@ -249,6 +267,7 @@ class Runner:
         self._fit()
 
     def _over(self) -> None:
+        self._is_over = True
         self._roster.run_ended()
 
     def _fail(self, error: BaseException) -> None:

@@ -26,7 +26,10 @@ TOKEN_VARIABLE = "SIGHTLINE_TOKEN"  # noqa: S105  the name of a variable
 class Watched(Protocol):
     """What is watched: a `sightline.Pipeline`."""
 
-    description: PipelineDescription
+    @property
+    def description(self) -> PipelineDescription:
+        """What the pipeline is."""
+        ...
 
     def view(self) -> RunView | None:
         """The run at this moment."""

@@ -1,0 +1,221 @@
+"""The control of a pipeline: its description and its run, which are altered together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock, RLock
+from typing import TYPE_CHECKING
+
+from sightline.errors import ConfigurationError, SightlineError
+from sightline.graph import Message, MessageKind, Outputs, PipelineDescription, SourceElement
+from sightline.redaction import redact
+from sightline.runtime.alteration import Alteration, done
+from sightline.runtime.runner import Runner
+from sightline.runtime.watch import Watch
+from sightline.runtime.worker import Worker
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_Changed = tuple[str, tuple[str, ...]]
+_FIXED = ("name", "device", "keep_running")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChanges:
+    """What has become other between two mappings of sources: names, and the sources wanted now."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+    wanted: Mapping[str, SourceElement]
+
+    @classmethod
+    def between(cls, old: Mapping[str, SourceElement], new: Mapping[str, SourceElement]) -> Self:
+        """The changes that make the new one of the old one."""
+        return cls(
+            added=tuple(name for name in new if name not in old),
+            removed=tuple(name for name in old if name not in new),
+            changed=tuple(name for name in old if name in new and old[name] != new[name]),
+            wanted=new,
+        )
+
+    def carry_out(self, runner: Runner, *, now: Mapping[str, SourceElement]) -> list[Alteration]:
+        """Let the streams of a run come and go; those that came or went by themselves meanwhile are put right."""
+        under_way = [runner.remove_source(name) for name in self.removed if name in now]
+        for name in (*self.changed, *self.added):
+            alter = runner.replace_source if name in now else runner.add_source
+            under_way.append(alter(name, self.wanted[name]))
+        return under_way
+
+    def applied(self, now: Mapping[str, SourceElement]) -> dict[str, SourceElement]:
+        """The sources that there are then."""
+        kept = {name: source for name, source in now.items() if name not in self.removed}
+        return {**kept, **{name: self.wanted[name] for name in (*self.changed, *self.added)}}
+
+
+class Control:
+    """Holds what a pipeline is, and its run when there is one; from any thread.
+
+    Whatever is asked for is checked first, as a whole, and changes nothing when it is wrong.
+    """
+
+    def __init__(
+        self, description: PipelineDescription, *, outputs_root: Path | None, tell: Callable[[Message], None]
+    ) -> None:
+        self.description = description
+        self.runner: Runner | None = None
+        self._outputs_root = outputs_root
+        self._tell = tell
+        self._lock = RLock()
+        self._reloading = Lock()
+
+    def check(self, description: PipelineDescription, *, streams_may_come: bool = False) -> None:
+        """Raises ConfigurationError with every mistake."""
+        from sightline.config import InvalidConfiguration, check_description
+
+        outputs = Outputs(self._outputs_root)
+        problems = check_description(description, outputs=outputs, streams_may_come=streams_may_come)
+        if problems:
+            raise InvalidConfiguration(problems)
+
+    def begin(self, make: Callable[[PipelineDescription, tuple[Watch, ...]], Runner]) -> Runner:
+        """Check, make a run of what is described and start it. Raises ConfigurationError when there is one already."""
+        with self._lock:
+            if self._running() is not None:
+                raise ConfigurationError("the pipeline is running: stop() it and wait() for its end to run it again")
+            self.check(self.description)
+            self.runner = runner = make(self.description, self._watches())
+        try:
+            runner.start()
+        except BaseException:
+            self.runner = None
+            raise
+        return runner
+
+    def add_source(self, name: str, source: SourceElement) -> Alteration:
+        """Let a stream come. Raises ConfigurationError when that is not possible."""
+        with self._lock:
+            runner, now = self._running(), self.description.sources
+            if runner is not None:
+                runner.check_free(name)
+            elif name in now:
+                raise ConfigurationError(f"there is a stream {name!r} already: remove it first, or take another name")
+            description = self._with_sources({**now, name: source})
+            self.check(description, streams_may_come=True)
+            alteration = done() if runner is None else runner.add_source(name, source)
+            self.description = description
+            return alteration
+
+    def remove_source(self, name: str) -> Alteration:
+        """Let a stream go. Raises ConfigurationError when there is none of that name."""
+        with self._lock:
+            runner, now = self._running(), self.description.sources
+            if name not in now:
+                raise ConfigurationError(f"there is no stream {name!r}; streams: {', '.join(now) or 'none'}")
+            alteration = done() if runner is None else runner.remove_source(name)
+            self.description = self._with_sources({one: source for one, source in now.items() if one != name})
+            return alteration
+
+    def reload(self, description: PipelineDescription) -> Alteration:
+        """Become what is described, in a thread of its own; done when all of it is."""
+        reload = _Reload(lambda: self._become(lambda _: description))
+        reload.start()
+        return reload.alteration
+
+    def _become(self, make: Callable[[PipelineDescription], PipelineDescription]) -> None:
+        """Become what `make` makes of the present description; what is wrong with it is told, and raised."""
+        with self._reloading:
+            try:
+                self._change(self.description, make(self.description))
+            except SightlineError as error:
+                text = f"the change is refused, and everything goes on as it was: {redact(error)}"
+                self._tell(Message(MessageKind.WARNING, text))
+                raise
+
+    def _change(self, old: PipelineDescription, new: PipelineDescription) -> None:
+        runner = self._running()
+        self._check_change(old, new, is_running=runner is not None)
+        if runner is None:
+            self.description = new
+            return
+        told: list[_Changed] = []
+        if runner.differs(new.steps):
+            rebuilt = runner.rebuild(new.steps)
+            told += [("rebuilt", rebuilt.built), ("kept", rebuilt.kept), ("gone", rebuilt.gone)]
+        if old.batch != new.batch:
+            runner.gather_by(new.batch)
+            told.append(("changed", ("batch",)))
+        with self._lock:
+            changes = SourceChanges.between(old.sources, new.sources)
+            alterations = changes.carry_out(runner, now=self.description.sources)
+            self.description = new.model_copy(update={"sources": changes.applied(self.description.sources)})
+        for alteration in alterations:
+            alteration.wait()
+        self._tell_of([*told, ("added", changes.added), ("removed", changes.removed), ("restarted", changes.changed)])
+
+    def _check_change(self, old: PipelineDescription, new: PipelineDescription, *, is_running: bool) -> None:
+        self.check(new, streams_may_come=is_running)
+        if not is_running:
+            return
+        fixed = [name for name in _FIXED if getattr(old, name) != getattr(new, name)]
+        paths = [None if one.sources_file is None else one.sources_file.path for one in (old, new)]
+        fixed += ["sources_file"] if paths[0] != paths[1] else []
+        if fixed:
+            raise ConfigurationError(f"{' and '.join(fixed)} can not change while the pipeline runs: start it again")
+
+    def _tell_of(self, changes: Sequence[_Changed]) -> None:
+        parts = [f"{what} {', '.join(names)}" for what, names in changes if names]
+        text = "; ".join(parts) or "nothing has changed"
+        self._tell(Message(MessageKind.STARTED, f"reloaded: {text}"))
+
+    def _with_sources(self, sources: Mapping[str, SourceElement]) -> PipelineDescription:
+        return self.description.model_copy(update={"sources": dict(sources)})
+
+    def _running(self) -> Runner | None:
+        return self.runner if self.runner is not None and self.runner.running else None
+
+    def _watches(self) -> tuple[Watch, ...]:
+        file = self.description.sources_file
+        return () if file is None else (Watch(file.path, on_change=self._follow_sources_file),)
+
+    def _follow_sources_file(self) -> None:
+        """The sources file has changed: let its streams come and go."""
+        with suppress(SightlineError):  # told by who raises it
+            self._become(_with_streams_of_its_file)
+
+
+def _with_streams_of_its_file(description: PipelineDescription) -> PipelineDescription:
+    """The description with what its sources file holds now. Raises ConfigurationError."""
+    from sightline.config import read_streams
+
+    file = description.sources_file
+    assert file is not None
+    read = read_streams(file.path)
+    own = {name: source for name, source in description.sources.items() if name not in file.streams}
+    doubled = [name for name in read if name in own]
+    if doubled:
+        raise ConfigurationError(f"{file.path}: there are streams {', '.join(doubled)} besides it: rename them")
+    new_file = file.model_copy(update={"streams": tuple(read)})
+    return description.model_copy(update={"sources": {**own, **read}, "sources_file": new_file})
+
+
+class _Reload(Worker):
+    """Carries out one reload."""
+
+    def __init__(self, carry_out: Callable[[], None]) -> None:
+        super().__init__("reload")
+        self.alteration = Alteration()
+        self._carry_out = carry_out
+
+    def work(self) -> None:
+        """Carry it out."""
+        try:
+            self._carry_out()
+        except BaseException as error:  # noqa: BLE001  raised where the alteration is waited for
+            self.alteration.fail(error)
+        else:
+            self.alteration.finish()
