@@ -7,6 +7,7 @@ import errno
 import os
 import re
 from pathlib import Path
+from threading import Lock
 from typing import IO
 
 from sightline.errors import OutputError
@@ -27,6 +28,8 @@ class Outputs:
         self.root = Path.cwd() if root is None else root
         self.files: dict[Path, None] = {}
         """What was opened, for the report; the first thousand."""
+        self._claimed: set[Path] = set()
+        self._claiming = Lock()
 
     def path(self, template: str, *, stream: str | None = None) -> Path:
         """The file that a template means for a stream: `{stream}` is replaced; relative paths start at the root.
@@ -42,6 +45,18 @@ class Outputs:
                 f"output {filled!r} leaves the output folder {self.root}: give a path inside it, or an absolute one"
             )
         return path
+
+    def claim(self, path: Path) -> Path:
+        """The path itself, or `name-2`, `name-3` and so on where this run has written that one already: because a
+        stream came again, its picture changed, or a step was built anew. What is no ordinary file keeps its name.
+        """
+        with self._claiming:
+            free, number = path, 1
+            while free in self._claimed and (free.is_file() or not free.exists()):
+                number += 1
+                free = path.with_stem(f"{path.stem}-{number}")
+            self._claimed.add(free)
+            return free
 
     def prepare(self, path: Path) -> Path:
         """Make the folder of an output and see that a plain file can be written there. Raises OutputError."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from sightline.errors import OutputError
 from sightline.graph import Sink, Site
@@ -19,7 +18,6 @@ class VideoWriter(Sink):
         self._settings = settings
         self._site = site
         self._open: dict[Stream, Recording] = {}
-        self._taken: set[Path] = set()
 
     def consume(self, batch: Batch) -> None:
         """Encode the frames of the batch. Raises OutputError."""
@@ -49,27 +47,17 @@ class VideoWriter(Sink):
         current = self._open.get(frame.stream)
         if current is not None and current.layout == layout:
             return current
-        path = self._free_path(frame.stream)
+        path = self._site.outputs.claim(self._site.outputs.path(self._template, stream=frame.stream.name))
         warn = self._warner(frame.stream)
         if current is not None:
             current.finish()
             warn(f"the picture changed from {_describe(current.layout)} to {_describe(layout)}: going on in {path}")
         opened = Recording(path, first=frame.surface, settings=self._settings, outputs=self._site.outputs, warn=warn)
-        self._taken.add(path)
         self._open[frame.stream] = opened
         return opened
 
     def _warner(self, stream: Stream) -> Callable[[str], None]:
         return lambda text: self._site.warn(text, stream=stream.name)
-
-    def _free_path(self, stream: Stream) -> Path:
-        """The stream's file, or `name-2`, `name-3` and so on where this run has written that one already."""
-        first = path = self._site.outputs.path(self._template, stream=stream.name)
-        number = 1
-        while path in self._taken:
-            number += 1
-            path = first.with_stem(f"{first.stem}-{number}")
-        return path
 
 
 def _describe(layout: Layout) -> str:

@@ -89,7 +89,7 @@ class CocoWriter(Sink):
         key = stream if "{stream}" in self._template else None
         document = self._documents.get(key)
         if document is None:
-            path = self._outputs.path(self._template, stream=stream.name)
+            path = self._outputs.claim(self._outputs.path(self._template, stream=stream.name))
             document = self._documents[key] = CocoDocument(path, outputs=self._outputs, layout=self._layout)
         return document
 

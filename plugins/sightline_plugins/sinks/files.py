@@ -55,7 +55,7 @@ class StreamFiles:
     def _open(self, stream: Stream) -> LineFile:
         if self._template == STANDARD_OUTPUT:
             return LineFile(Path("standard output"), sys.stdout.buffer, keep_open=True)
-        return self._outputs.open_lines(self._outputs.path(self._template, stream=stream.name))
+        return self._outputs.open_lines(self._outputs.claim(self._outputs.path(self._template, stream=stream.name)))
 
 
 def write_by_frame(files: StreamFiles, batch: Batch, lines: Sequence[bytes]) -> None:
