@@ -19,7 +19,8 @@ class Jsonl(Element):
     """Write what was found as JSON lines: one line for each frame, with its objects and events.
 
     Keys come in this order, and those that are empty are left out: `stream`, `frame` (from 0), `pts_ns`, `time` (when
-    the time of capture is known), `size`, `objects` (`label`, `class_id`, `confidence`, `box` as left, top, right,
+    the time of capture is known), `time_source` (whose it is: `rtcp`, the camera's, or `arrival`, ours when the frame
+    came), `size`, `objects` (`label`, `class_id`, `confidence`, `box` as left, top, right,
     bottom in pixels, `track_id`, `attributes`, and what some models find besides), `events` (`kind`, `rule` and what
     the kind adds). Boxes have two decimals, confidences three. Results do not depend on batch size or timing.
 

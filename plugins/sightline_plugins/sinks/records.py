@@ -45,6 +45,7 @@ class FrameRecord(msgspec.Struct, omit_defaults=True):
     frame: int
     pts_ns: int = -1
     time: str | None = None
+    time_source: str | None = None
     size: tuple[int, int] = (0, 0)
     objects: list[ObjectRecord] = []
     events: list[dict[str, Scalar]] = []
@@ -80,6 +81,7 @@ def frame_records(batch: Batch, *, embeddings: bool = False) -> list[FrameRecord
             frame.index,
             frame.pts_ns,
             _time(frame),
+            None if frame.capture_ns is None else frame.time_source,
             frame.size_wh,
             found[bounds[row] : bounds[row + 1]],
         )

@@ -71,19 +71,24 @@ class ByteTracker:
     array([1])
     """
 
-    def __init__(self, options: TrackerOptions) -> None:
+    def __init__(self, options: TrackerOptions, *, first_id: int = 1) -> None:
         self._options = options
         self._propagator = Propagator(options.motion)
         self._tracks = no_tracks()
         self._now_ns = 0
         self._interval_ns = 0
         self._last_pts_ns: int | None = None
-        self._next_id = 1
+        self._next_id = first_id
         self._any_started = False
         self._floors = floors(options)
         fair = min(options.new_confidence, options.high_confidence)
         limits = (options.low_confidence, fair, options.high_confidence)
         self._limits = np.array(limits, np.float32)
+
+    @property
+    def next_id(self) -> int:
+        """The id of the next track."""
+        return self._next_id
 
     @property
     def tracks(self) -> TrackColumns:

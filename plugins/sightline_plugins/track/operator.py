@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.graph import Operator
-from sightline.media import Batch, Objects, Origin, Stream
+from sightline.media import Batch, Frame, Objects, Origin, Stream
 from sightline.media.boxes import area, clip
 from sightline_plugins.track.bytetrack import ByteTracker, Predictions
 from sightline_plugins.track.options import TrackerOptions
@@ -19,12 +19,15 @@ CLASSES_OF_ONE_ORIGIN = 1 << 20
 
 
 class TrackOperator(Operator):
-    """One tracker for each stream, fed with its frames in order."""
+    """One tracker for each stream, fed with its frames in order. When the size of the pictures changes, the places of
+    all objects mean something else: tracks end there, and new ones begin with ids that go on.
+    """
 
     def __init__(self, options: TrackerOptions, *, keep_untracked: bool) -> None:
         self._options = options
         self._keep_untracked = keep_untracked
         self._trackers: dict[Stream, ByteTracker] = {}
+        self._sizes_wh: dict[Stream, tuple[int, int]] = {}
         self._latest_id: dict[Stream, int] = {}
         self._tracks: dict[str, Counter[str]] = {}
         self._origins: list[Origin] = []
@@ -39,7 +42,7 @@ class TrackOperator(Operator):
         first = 0
         lasts = np.searchsorted(objects.frame, np.arange(len(batch)), side="right").tolist()
         for row, (frame, last) in enumerate(zip(batch.frames, lasts, strict=True)):
-            tracker = self._tracker(frame.stream)
+            tracker = self._tracker(frame)
             if batch.detected and not batch.detected[row]:
                 expected.append((row, tracker.predict(pts_ns=frame.pts_ns)))
             else:
@@ -56,6 +59,7 @@ class TrackOperator(Operator):
     def end_stream(self, stream: Stream) -> None:
         """Forget the stream's tracks."""
         self._trackers.pop(stream, None)
+        self._sizes_wh.pop(stream, None)
         self._latest_id.pop(stream, None)
 
     def totals(self) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
@@ -65,12 +69,16 @@ class TrackOperator(Operator):
             for stream, counts in self._tracks.items()
         }
 
-    def _tracker(self, stream: Stream) -> ByteTracker:
+    def _tracker(self, frame: Frame) -> ByteTracker:
+        stream = frame.stream
         tracker = self._trackers.get(stream)
         if tracker is None:
             tracker = self._trackers[stream] = ByteTracker(self._options)
             self._latest_id[stream] = 0
             self._tracks.setdefault(stream.name, Counter())
+        elif self._sizes_wh[stream] != frame.size_wh:
+            tracker = self._trackers[stream] = ByteTracker(self._options, first_id=tracker.next_id)
+        self._sizes_wh[stream] = frame.size_wh
         return tracker
 
     def _classes(self, objects: Objects) -> npt.NDArray[np.int64]:

@@ -10,7 +10,7 @@ import pytest
 from sightline.devices import Device
 from sightline.errors import OutputError
 from sightline.graph import CheckContext, Outputs
-from sightline.media import Batch, Event, Frame, Objects, Origin
+from sightline.media import Batch, Event, Frame, Objects, Origin, TimeSource
 from sightline.testing import make_batches, make_frames, run_element
 from sightline_plugins.sinks.jsonl import Jsonl
 
@@ -49,6 +49,15 @@ def test_a_line_reads_to_the_letter_as_documented(tmp_path: Path) -> None:
         '"attributes":{"color":"red"}}],'
         '"events":[{"kind":"line","rule":"gate_in","direction":"in","track_id":5}]}'
     )
+
+
+@pytest.mark.parametrize("whose", list(TimeSource))
+def test_a_time_says_whose_it_is(tmp_path: Path, whose: TimeSource) -> None:
+    frame = dataclasses.replace(with_time(make_frames(1)[0]), time_source=whose)
+
+    line = written(tmp_path, Batch((frame,)))[0]
+
+    assert f'"time":"2026-01-02T03:04:05.678Z","time_source":"{whose}","size":' in line
 
 
 def test_what_is_empty_is_left_out(tmp_path: Path) -> None:

@@ -148,3 +148,13 @@ def test_a_stream_that_ended_leaves_nothing_behind() -> None:
 def test_confidences_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ValidationError, match="low_confidence must not be above high_confidence or new_confidence"):
         Track(low_confidence=0.8)
+
+
+def test_when_the_size_changes_tracks_end_and_new_ones_get_new_ids() -> None:
+    smaller = make_frames(12, size_wh=(100, 60))[6:]
+    frames = [*make_frames(6, size_wh=SIZE_WH), *smaller]
+    results = run_element(Track(), [Batch((frame,), walking([frame], tops=(10,))) for frame in frames])
+
+    before, after = ids(results)[:6], ids(results)[6:]
+    assert {number for row in before for number in row if number >= 0} == {1}
+    assert {number for row in after for number in row if number >= 0} == {2}
