@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import Event, Lock, Thread
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
+from sightline.cli.folding import Folding
 from sightline.graph.messages import Message, MessageKind, StreamState
 from sightline.redaction import redact
 
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 
     from sightline.runtime.status import StreamStatus
 
-_LINE_EVERY_SECONDS = 5.0
+_LINES_EVERY_SECONDS, _LINES_AT_LEAST_EVERY_SECONDS = 5.0, 600.0
+_LONGEST_WAIT_SECONDS = 1.0
 _TABLE_EVERY_SECONDS = 0.25
 _TROUBLE = frozenset(
     {
@@ -29,6 +32,8 @@ _TROUBLE = frozenset(
         MessageKind.STREAM_FAILED,
         MessageKind.STREAM_BACK,
         MessageKind.ELEMENT_STUCK,
+        MessageKind.OVERLOADED,
+        MessageKind.KEEPS_UP,
     }
 )
 
@@ -52,7 +57,7 @@ class _Screen(Protocol):
 class Progress:
     """Shows how a run is doing while its block is open; `tell` takes messages from any thread.
 
-    With `quiet` only trouble is told. A message that comes again and again is told once, and its repeats are counted.
+    With `quiet` only trouble is told. A message that comes again within ten seconds is counted instead of told.
     """
 
     def __init__(self, statuses: Statuses, *, quiet: bool = False) -> None:
@@ -62,20 +67,14 @@ class Progress:
         self._over = Event()
         self._thread = Thread(target=self._watch, name="progress", daemon=True)
         self._lock = Lock()
-        self._last: Message | None = None
-        self._repeats = 0
+        self._folding = Folding()
 
     def tell(self, message: Message) -> None:
-        """Say a message, unless it says the same as the one before."""
+        """Say a message, unless it was said a moment ago."""
         if message.kind is MessageKind.ERROR or (self._quiet and message.kind not in _TROUBLE):
             return
         with self._lock:
-            if message == self._last:
-                self._repeats += 1
-                return
-            self._say_repeats()
-            self._last = message
-            self._screen.say(_sentence(message))
+            self._say(self._folding.take(message, now_seconds=monotonic()))
 
     def say(self, text: str) -> None:
         """Say something of the command itself."""
@@ -84,41 +83,47 @@ class Progress:
     def __enter__(self) -> Progress:
         if not self._quiet:
             self._screen.open()
-            self._thread.start()
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
+        self._thread.join()
         if not self._quiet:
-            self._thread.join()
             self._screen.close(self._statuses())
         with self._lock:
-            self._say_repeats()
+            self._say(self._folding.rest())
 
     def _watch(self) -> None:
-        while not self._over.wait(self._screen.every_seconds):
-            self._screen.show(self._statuses())
+        shown = monotonic()
+        while not self._over.wait(min(self._screen.every_seconds, _LONGEST_WAIT_SECONDS)):
+            if not self._quiet and monotonic() - shown >= self._screen.every_seconds:
+                self._screen.show(self._statuses())
+                shown = monotonic()
             with self._lock:
-                self._say_repeats()
+                self._say(self._folding.due(now_seconds=monotonic()))
 
-    def _say_repeats(self) -> None:
-        if self._repeats and self._last is not None:
-            times = "once more" if self._repeats == 1 else f"{self._repeats} times more"
-            self._screen.say(f"{_sentence(self._last)} ({times})")
-            self._repeats = 0
+    def _say(self, messages: Iterable[tuple[Message, int]]) -> None:
+        for message, repeats in messages:
+            times = "" if not repeats else " (once more)" if repeats == 1 else f" ({repeats} times more)"
+            self._screen.say(f"{_sentence(message)}{times}")
 
 
 class _Lines:
-    """Plain lines, one a stream every few seconds."""
+    """Plain lines, one a stream: after five seconds, and then more and more rarely, so that the log of a long run is
+    about what happened.
+    """
 
-    every_seconds = _LINE_EVERY_SECONDS
+    def __init__(self) -> None:
+        self.every_seconds = _LINES_EVERY_SECONDS
 
     def open(self) -> None:
         """Nothing to prepare."""
 
     def show(self, statuses: Sequence[StreamStatus]) -> None:
+        self.every_seconds = min(2 * self.every_seconds, _LINES_AT_LEAST_EVERY_SECONDS)
         for status in statuses:
             dropped = f", {status.dropped} dropped" if status.dropped else ""
             self.say(
