@@ -38,10 +38,8 @@ class Folding:
             before.repeats += 1
             self._said[key] = before
             return []
-        told = [
-            *self._counted(list(self._said.values()), now_seconds),
-            (message, 0 if before is None else before.repeats),
-        ]
+        times = before.repeats + 1 if before is not None and before.repeats else 0
+        told = [*self._counted(list(self._said.values()), now_seconds), (message, times)]
         self._said[key] = _Said(message, now_seconds)
         return told
 
