@@ -33,12 +33,14 @@ class PacketTap:
         self._format: EncodedFormat | None = None
         self._configuration: bytes | None = None
         self._max_pixels = 0
+        self._interval = 0
+        self._last_pts: int | None = None
         self._last_dts_ns: int | None = None
         self._last_dts = 0
         self._last_at_ns = 0
 
-    def begin(self, video: VideoStream, *, time_base: Fraction, max_pixels: int) -> None:
-        """The input is open, and this is the stream of it that is read."""
+    def begin(self, video: VideoStream, time_base: Fraction, *, interval: int, max_pixels: int) -> None:
+        """The input is open, and this is the stream of it that is read; `interval` is the usual one in ticks."""
         context = video.codec_context
         context.copy_opaque = True
         self._format = EncodedFormat(
@@ -48,15 +50,16 @@ class PacketTap:
             configuration=bytes(context.extradata or b""),
         )
         self._configuration, self._max_pixels = None, max_pixels
-        self._last_dts_ns = None
+        self._interval = interval
+        self._last_pts = self._last_dts_ns = None
 
     def take(self, packet: Packet[VideoStream]) -> None:
         """Put a packet into the ring."""
         known = self._format
-        pts = packet.dts if packet.pts is None else packet.pts
-        if known is None or pts is None or not packet.size or not self._ring.is_wanted:
+        if known is None or not packet.size or not self._ring.is_wanted:
             return
         data = bytes(packet)
+        pts = self._presentation_time(packet)
         dts = self._decoding_time(packet.dts, pts=pts)
         dts_ns = nanoseconds(dts, known.time_base)
         if self._has_jumped(dts_ns):
@@ -73,6 +76,16 @@ class PacketTap:
             is_key=packet.is_keyframe,
             format=known,
         )
+
+    def _presentation_time(self, packet: Packet[VideoStream]) -> int:
+        """The time it is shown, else decoded; where there is neither, as for the first one of some cameras, an interval
+        after the last, from 0.
+        """
+        pts = packet.dts if packet.pts is None else packet.pts
+        if pts is None:
+            pts = 0 if self._last_pts is None else self._last_pts + self._interval
+        self._last_pts = pts
+        return pts
 
     def _decoding_time(self, dts: int | None, *, pts: int) -> int:
         """The decoding time, or where there is none one that fits: after the last, not after the picture is shown."""

@@ -98,7 +98,8 @@ class VideoDecoder:
         context.thread_type = "NONE" if threads == 1 else several
         self._tap = tap
         if tap is not None:
-            tap.begin(self._video, time_base=self.facts.time_base, max_pixels=options.max_pixels)
+            interval = last_ticks(self.facts.interval_ns, self.facts.time_base)
+            tap.begin(self._video, self.facts.time_base, interval=interval, max_pixels=options.max_pixels)
         self._packets = 0
         self._damaged = 0
         self._pictures = 0
@@ -129,10 +130,7 @@ class VideoDecoder:
         """The next packet, an empty one at the end. Raises what PyAV raises, a time limit among it: reading may go on
         after one where the input allows that.
         """
-        packet = next(self._container.demux(self._video))
-        if self._tap is not None:
-            self._tap.take(packet)
-        return packet
+        return next(self._container.demux(self._video))
 
     def packets(self) -> Iterator[Packet[VideoStream]]:
         """The packets of the stream, and an empty one at the end that makes the decoder hand out the rest.

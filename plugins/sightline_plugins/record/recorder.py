@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _BEHIND_NS = 5_000_000_000
 """How far behind its source a pipeline may be without missing a packet, on top of what is kept anyway."""
+_EVERYTHING_NS = 1 << 62
 REQUEST = "request"
 _MOST_REQUESTS = 1_000
 """Those for streams that never come are forgotten."""
@@ -113,7 +114,7 @@ class Recorder(Sink):
             )
             return None
         if is_new and self._element.segment is not None:
-            recorder.want(before_ns=0, after_ns=None, cause="")
+            recorder.want(before_ns=_EVERYTHING_NS, after_ns=None, cause="")
         return recorder
 
     def _take_requests(self, stream: Stream, recorder: StreamRecorder) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import av
+from av.video.frame import VideoFrame
 
 from sightline import Pipeline
 from sightline.graph import Capability, Element, Message, MessageKind, Operator, Site
@@ -53,6 +54,11 @@ class Shown:
     look: str
 
 
+def look_of(picture: VideoFrame) -> str:
+    """The sum of all pixels, without the padding of rows."""
+    return hashlib.md5(picture.to_ndarray().tobytes()).hexdigest()
+
+
 def pictures(path: Path) -> list[Shown]:
     """All pictures of a file in the order in which they are shown."""
     with av.open(path) as container:
@@ -60,7 +66,7 @@ def pictures(path: Path) -> list[Shown]:
             Shown(
                 round(frame.pts * frame.time_base * 1_000_000_000),
                 frame.key_frame,
-                hashlib.md5(frame.to_ndarray().tobytes()).hexdigest(),
+                look_of(frame),
             )
             for frame in container.decode(video=0)
             if frame.pts is not None and frame.time_base is not None
