@@ -120,9 +120,9 @@ class Control:
             self.description = self._with_sources({one: source for one, source in now.items() if one != name})
             return alteration
 
-    def reload(self, description: PipelineDescription) -> Alteration:
-        """Become what is described, in a thread of its own; done when all of it is."""
-        reload = _Reload(lambda: self._become(lambda _: description))
+    def reload(self, read: Callable[[], PipelineDescription]) -> Alteration:
+        """Become what `read` returns, which is called in a thread of its own; done when all of it is."""
+        reload = _Reload(lambda: self._become(lambda _: read()))
         reload.start()
         return reload.alteration
 

@@ -196,6 +196,11 @@ class Pipeline:
         """The report of the last run when `wait` or `run` saw its end, also when they raised; else None."""
         return None if self._runner is None else self._runner.report
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether everything is built and runs, or has run; it takes no lock."""
+        return self._runner is not None and self._runner.has_begun
+
     def status(self) -> tuple[StreamStatus, ...]:
         """How every stream is doing; empty before the start."""
         return () if self._runner is None else self._runner.status()
@@ -252,8 +257,11 @@ class Pipeline:
         """
         return self._control.remove_source(name)
 
-    def reload(self, description: PipelineDescription | str | os.PathLike[str]) -> Alteration:
-        """Become what is described (or what the YAML file says) while the pipeline runs. From any thread.
+    def reload(
+        self, description: PipelineDescription | str | os.PathLike[str] | Callable[[], PipelineDescription]
+    ) -> Alteration:
+        """Become what is described, what the YAML file says, or what a function returns, while the pipeline runs. From
+        any thread.
 
         Streams come and go, changed sources start again. Steps that are the same, by id and options, go on with all
         that they know; others are built first, and then take their places between two batches: no frame of a file is
@@ -263,8 +271,11 @@ class Pipeline:
         from sightline.config import load_description
 
         if isinstance(description, PipelineDescription):
+            return self._control.reload(lambda: description)
+        if callable(description):
             return self._control.reload(description)
-        return self._control.reload(load_description(Path(description), outputs=Outputs(self._outputs_root)))
+        path, outputs = Path(description), Outputs(self._outputs_root)
+        return self._control.reload(lambda: load_description(path, outputs=outputs))
 
     def __enter__(self) -> Self:
         self.start()

@@ -1,7 +1,8 @@
-"""Ctrl-C and SIGTERM: the first asks to finish, the second stops at once, the third is the system's."""
+"""Ctrl-C and SIGTERM: the first asks to finish, the second stops at once, the third is the system's. SIGHUP: reload."""
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from sightline.pipeline import Pipeline
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_HANGUP = 0
 
 
 class Interrupts:
@@ -24,10 +26,14 @@ class Interrupts:
     signal (SimpleQueue is made for that), and a thread of its own acts on it.
     """
 
-    def __init__(self, pipeline: Pipeline, *, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, pipeline: Pipeline, *, say: Callable[[str], None], reload: Callable[[], object] | None = None
+    ) -> None:
         self.count = 0
         self._pipeline = pipeline
         self._say = say
+        self._reload = reload
+        self._has_terminal = _has_terminal()
         self._noted: SimpleQueue[int | None] = SimpleQueue()
         self._thread = Thread(target=self._act, name="interrupts", daemon=True)
 
@@ -48,12 +54,22 @@ class Interrupts:
         if self.count > 1:
             for each in _SIGNALS:
                 signal.signal(each, signal.SIG_DFL)
-            if not self._pipeline.status():
+            if not self._pipeline.has_begun:
                 raise KeyboardInterrupt
+
+    def handle_hangup(self, number: int, frame: FrameType | None) -> None:
+        """The handler of SIGHUP."""
+        del number, frame
+        self._noted.put(_HANGUP)
 
     def _act(self) -> None:
         while (count := self._noted.get()) is not None:
-            if count == 1:
+            if count == _HANGUP and self._has_terminal and not _has_terminal():
+                self.count += 1
+                self._pipeline.stop()
+            elif count == _HANGUP and self._reload is not None:
+                self._reload()
+            elif count == 1:
                 self._say("stopping: finishing what is under way and closing the outputs (again to stop at once)")
                 self._pipeline.stop()
             else:
@@ -62,14 +78,30 @@ class Interrupts:
 
 
 @contextmanager
-def interrupts(pipeline: Pipeline, *, say: Callable[[str], None]) -> Iterator[Interrupts]:
-    """Handle SIGINT and SIGTERM inside the block; only from the main thread."""
-    caught = Interrupts(pipeline, say=say)
+def interrupts(
+    pipeline: Pipeline, *, say: Callable[[str], None], reload: Callable[[], object] | None = None
+) -> Iterator[Interrupts]:
+    """Handle SIGINT and SIGTERM inside the block, and SIGHUP where it is to `reload` (which must be quick); only from
+    the main thread. A hangup of the terminal, which is told in the same way, finishes as Ctrl-C does; under `nohup`
+    SIGHUP stays ignored.
+    """
+    caught = Interrupts(pipeline, say=say, reload=reload)
     caught.start()
     before = {number: signal.signal(number, caught.handle) for number in _SIGNALS}
+    if reload is not None and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, caught.handle_hangup)
     try:
         yield caught
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
         caught.stop()
+
+
+def _has_terminal() -> bool:
+    """Whether there is a controlling terminal, which can hang up."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +32,7 @@ _FAILED, _INTERRUPTED = 1, 130
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder that outputs are written below; the working directory when not given.",
 )
+@click.option("--watch", is_flag=True, help="Take changes of CONFIG over while it runs; SIGHUP does so at any time.")
 @click.option("--listen", "address", metavar="ADDRESS", help="Serve health, metrics and a page there: 127.0.0.1:8080.")
 @click.option(
     "--token",
@@ -48,6 +51,7 @@ def command(
     duration: int | None,
     report_path: str | None,
     output_root: Path | None,
+    watch: bool,
     address: str | None,
     token: str | None,
     pictures: str | None,
@@ -71,15 +75,20 @@ def command(
     from sightline.errors import SightlineError
     from sightline.graph.outputs import Outputs
     from sightline.pipeline import Pipeline
+    from sightline.runtime.watch import watched
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("sightline").setLevel(logging.DEBUG if verbose else logging.INFO)
     root = None if output_root is None else output_root.absolute()
-    description = load_description(config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
-    pipeline = Pipeline.from_description(description, outputs=root)
+    load = partial(load_description, config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
+    pipeline = Pipeline.from_description(load(), outputs=root)
+    reload = partial(pipeline.reload, load)
     try:
-        with _served(pipeline, address, token=token, pictures=pictures, quiet=quiet):
-            report, interrupted = _watched(pipeline, frames=frames, duration_ns=duration, quiet=quiet)
+        with (
+            _served(pipeline, address, token=token, pictures=pictures, quiet=quiet),
+            watched(config if watch else None, on_change=reload),
+        ):
+            report, interrupted = _run(pipeline, reload, frames=frames, duration_ns=duration, quiet=quiet)
     except SightlineError:
         _write(pipeline.report, report_path)
         raise
@@ -105,8 +114,8 @@ def _served(
     return listener
 
 
-def _watched(
-    pipeline: Pipeline, *, frames: int | None, duration_ns: int | None, quiet: bool
+def _run(
+    pipeline: Pipeline, reload: Callable[[], object], *, frames: int | None, duration_ns: int | None, quiet: bool
 ) -> tuple[Report | None, bool]:
     """Run with progress; the report (None when no stream could be read), and whether a signal ended it."""
     from sightline.cli.interrupts import interrupts
@@ -115,7 +124,7 @@ def _watched(
 
     progress = Progress(pipeline.status, quiet=quiet)
     pipeline.on_message(progress.tell)
-    with interrupts(pipeline, say=progress.say) as caught:
+    with interrupts(pipeline, say=progress.say, reload=reload) as caught:
         try:
             with progress:
                 pipeline.start(frames=frames, duration_ns=duration_ns)

@@ -146,6 +146,11 @@ class Runner:
         """Whether it has not ended; also before it has begun."""
         return not self._is_over
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether all is built and has started, or could not; takes no lock."""
+        return self._begun.is_set()
+
     def wait(self) -> Report:
         """Wait for the end and return the report. Raises what went wrong. May be called again, from any thread."""
         self._begun.wait()
@@ -159,7 +164,9 @@ class Runner:
         return report
 
     def status(self) -> tuple[StreamStatus, ...]:
-        """How every stream is doing now."""
+        """How every stream is doing now; empty before the start."""
+        if not self._begun.is_set():
+            return ()
         now = self._clock.monotonic_ns()
         return tuple(StreamStatus.of(stream, now_ns=now) for stream in self._roster.present)
 

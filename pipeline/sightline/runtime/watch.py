@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
@@ -21,7 +22,7 @@ class Watch(Worker):
     written; it is told when it has come to rest.
     """
 
-    def __init__(self, path: Path, *, on_change: Callable[[], None]) -> None:
+    def __init__(self, path: Path, *, on_change: Callable[[], object]) -> None:
         super().__init__(f"watch-{path.name}")
         self._path = path
         self._on_change = on_change
@@ -43,6 +44,20 @@ class Watch(Worker):
                 self._told = now
                 self._on_change()
             before = now
+
+
+@contextmanager
+def watched(path: Path | None, *, on_change: Callable[[], object]) -> Iterator[None]:
+    """Watch a file while the block is open; None: nothing."""
+    if path is None:
+        yield
+        return
+    watch = Watch(path, on_change=on_change)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.stop()
 
 
 def _state(path: Path) -> tuple[int, int, int, int] | None:

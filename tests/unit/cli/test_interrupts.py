@@ -16,10 +16,7 @@ class Recorder:
 
     def __init__(self, *, started: bool = True) -> None:
         self.asked: list[str] = []
-        self._started = started
-
-    def status(self) -> tuple[str, ...]:
-        return ("gate",) if self._started else ()
+        self.has_begun = started
 
     def stop(self) -> None:
         self.asked.append("stop")
@@ -29,7 +26,9 @@ class Recorder:
 
 
 def handled(recorder: Recorder, *numbers: signal.Signals) -> int:
-    with interrupts(cast("Any", recorder), say=lambda text: None) as caught:
+    with interrupts(
+        cast("Any", recorder), say=lambda text: None, reload=lambda: recorder.asked.append("reload")
+    ) as caught:
         for number in numbers:
             os.kill(os.getpid(), number)
     return caught.count
@@ -54,9 +53,37 @@ def test_the_second_signal_ends_a_pipeline_that_is_still_being_built() -> None:
         handled(Recorder(started=False), signal.SIGINT, signal.SIGINT)
 
 
+def test_a_hangup_reloads_as_often_as_it_comes_and_stops_nothing() -> None:
+    recorder = Recorder()
+
+    assert handled(recorder, signal.SIGHUP) == 0
+    assert handled(recorder, signal.SIGHUP) == 0
+    assert recorder.asked == ["reload", "reload"]
+
+
+def test_a_terminal_that_hangs_up_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder, there = Recorder(), iter([True, False])
+    monkeypatch.setattr("sightline.cli.interrupts._has_terminal", lambda: next(there))
+
+    assert handled(recorder, signal.SIGHUP) == 1
+    assert recorder.asked == ["stop"]
+
+
+def test_a_hangup_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    recorder = Recorder()
+    try:
+        handled(recorder, signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+    assert recorder.asked == []
+
+
 def test_handlers_are_put_back() -> None:
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
 
     handled(Recorder(), signal.SIGINT)
 
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert [signal.getsignal(number) for number in numbers] == before
