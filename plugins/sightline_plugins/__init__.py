@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sightline_plugins.infer.recorded.replay import Replay
     from sightline_plugins.infer.segment import Segment
     from sightline_plugins.infer.tensors import Tensors
+    from sightline_plugins.publish.publish import Publish
     from sightline_plugins.record.record import Record
     from sightline_plugins.rules.lines import Lines
     from sightline_plugins.rules.zones import Zones
@@ -54,6 +55,7 @@ _HOMES = {
     "Pattern": "sightline_plugins.sources.pattern",
     "Pose": "sightline_plugins.infer.pose",
     "Privacy": "sightline_plugins.draw.privacy",
+    "Publish": "sightline_plugins.publish.publish",
     "Read": "sightline_plugins.infer.read",
     "Record": "sightline_plugins.record.record",
     "Replay": "sightline_plugins.infer.recorded.replay",
@@ -85,6 +87,7 @@ __all__ = [
     "Pattern",
     "Pose",
     "Privacy",
+    "Publish",
     "Read",
     "Record",
     "Replay",

@@ -41,6 +41,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "mot": {"path": "{stream}.txt"},
     "pose": {"model": "heatmaps.onnx", "on": "car", "refresh": "1s"},
     "privacy": {"on": "car", "detector": "detect-1"},
+    "publish": {"hls": "{stream}/index.m3u8"},
     "read": {"model": "stripes.onnx", "labels": ["a", "b"], "on": "car"},
     "record": {"path": "{stream}-{time}.mp4"},
     "replay": {"path": "det.txt", "label": "car"},

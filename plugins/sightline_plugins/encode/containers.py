@@ -1,4 +1,4 @@
-"""The containers that the `video` element writes, by the suffix of the file."""
+"""The containers that are written: files by their suffix, what is sent to a server by the scheme of its URL."""
 
 from __future__ import annotations
 
@@ -26,3 +26,12 @@ PIECES: Mapping[str, tuple[str, int]] = MappingProxyType(
     {".mp4": ("frag_duration", 1_000_000), ".mkv": ("cluster_time_limit", 1_000)}
 )
 """The option that ends a piece of a file after a time, too, not only before a key picture; its units a second."""
+
+SENDERS: Mapping[str, Container] = MappingProxyType(
+    {
+        "rtsp": Container("rtsp", {"rtsp_transport": "tcp"}),
+        "rtsps": Container("rtsp", {"rtsp_transport": "tcp"}),
+        "rtmp": Container("flv", {"flvflags": "no_duration_filesize"}),
+        "rtmps": Container("flv", {"flvflags": "no_duration_filesize"}),
+    }
+)

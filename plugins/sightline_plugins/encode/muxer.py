@@ -24,10 +24,11 @@ from av.video.stream import VideoStream
 from sightline.errors import OutputError
 from sightline.graph import EncodedFormat
 from sightline.graph.outputs import Outputs, output_error
-from sightline_plugins.encode.containers import CONTAINERS, PIECES
+from sightline_plugins.encode.containers import CONTAINERS, PIECES, SENDERS
 
 if TYPE_CHECKING:
     from av.packet import Packet
+    from av.stream import Stream
 
 
 class OutputFile:
@@ -180,3 +181,15 @@ def _encoded_stream(container: OutputContainer, kind: EncodedFormat) -> VideoStr
         context.codec_tag = "hvc1"
     stream.time_base = kind.time_base
     return stream
+
+
+def open_sender(url: str, *, codec: str, size_wh: tuple[int, int]) -> tuple[OutputContainer, Stream]:
+    """A connection to an RTSP or RTMP server, and the stream to which packets encoded elsewhere belong.
+
+    `codec` is FFmpeg's name. It connects when the first packet is muxed, which has to bring the parameter sets. That
+    lets no other thread of the process run, and has no limit of time: it is for a process of its own.
+    """
+    kind = SENDERS[url.partition("://")[0].lower()]
+    container = av.open(url, "w", format=kind.muxer, options=dict(kind.options))
+    width, height = size_wh
+    return container, container.add_mux_stream(codec, width=width, height=height)

@@ -1,0 +1,1 @@
+"""Publishing: live video for whoever watches, by RTSP, RTMP, HLS and over WebSockets."""

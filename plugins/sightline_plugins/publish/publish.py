@@ -1,0 +1,162 @@
+"""`publish`: live video for whoever watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from sightline.errors import MissingExtra, OutputError
+from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
+from sightline.graph.fields import checked_url
+from sightline.graph.streams import matching
+from sightline.media.time import Duration
+from sightline.rtsp.codec import Codec
+from sightline_plugins.encode.video import Bitrate
+from sightline_plugins.publish.address import check_access, parse_address
+
+if TYPE_CHECKING:
+    from sightline_plugins.publish.hub import Hub
+    from sightline_plugins.publish.services import Server
+
+
+_SCHEMES = ("rtsp", "rtsps", "rtmp", "rtmps")
+
+
+def _checked_address(text: str) -> str:
+    parse_address(text.partition("/")[0])
+    return text
+
+
+def _checked_web(text: str) -> str:
+    parse_address(text)
+    return text
+
+
+def _checked_target(url: str) -> str:
+    if url.partition("://")[0].lower() not in _SCHEMES:
+        raise ValueError(f"streams are pushed to {', '.join(f'{scheme}://' for scheme in _SCHEMES)}")
+    return checked_url(url)
+
+
+class Publish(Element):
+    """Publish live video, as it looks at this place of the pipeline: drawn upon after `draw`, untouched before it.
+
+    - `rtsp`: a server of our own, for players, recorders and other pipelines (TCP and UDP);
+    - `url`: each stream is pushed to an RTSP or RTMP server;
+    - `hls`: a playlist and segments, which any web server can hand out, some six seconds behind;
+    - `web`: a page with all streams for browsers, a fifth of a second behind.
+
+    Any of them together: a stream is encoded once for all. Where no step before changes pictures, nothing is encoded:
+    the packets of the source are passed on as they came, if their codec is one that all of them can carry (H.264; H.265
+    for all but `web` and RTMP; MJPEG for `rtsp` alone). While nobody watches, nothing is made.
+
+    Viewers never slow the pipeline. One that falls two seconds behind loses what waits and goes on with the next key
+    picture; such are counted in the report. A server that is pushed to is tried again when it is lost.
+
+    An address without host is reachable from every network, and needs a `token`: browsers open `/?token=...`, RTSP
+    clients log in as `viewer` with it as password. Neither `rtsp` nor `web` is encrypted.
+
+    ```yaml
+    - publish: {rtsp: "127.0.0.1:8554/{stream}", web: "127.0.0.1:8090", hls: "out/{stream}/index.m3u8"}
+    ```
+    """
+
+    name: ClassVar[str] = "publish"
+    threading: ClassVar[Threading] = Threading.OWN
+    sink: ClassVar[bool] = True
+
+    rtsp: Annotated[str, AfterValidator(_checked_address)] | None = None
+    """Where the RTSP server listens: `HOST:PORT/PATH` with `{stream}` for the stream's name."""
+    url: Annotated[str, AfterValidator(_checked_target)] | None = None
+    """Server that streams are pushed to, `rtsp://` or `rtmp://`; `{stream}` stands for the stream's name."""
+    hls: OutputPath | None = None
+    """The playlist, `.m3u8`; segments lie beside it. `{stream}` stands for the stream's name."""
+    web: Annotated[str, AfterValidator(_checked_web)] | None = None
+    """Where the page for browsers is served: `HOST:PORT`."""
+    token: Annotated[str | None, Field(repr=False)] = None
+    """What viewers must know; needed where other machines can reach `rtsp` or `web`."""
+    quality: Annotated[int, Field(ge=0, le=51)] = 26
+    """Constant rate factor: lower is better and larger, 6 less doubles the size."""
+    bitrate: Bitrate | None = None
+    """Bits a second at most on average, like `2M` or `800k`, in the place of `quality`."""
+    preset: Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium"] = "ultrafast"
+    """How much time the encoder takes to make the video smaller."""
+    key_interval: Annotated[Duration, Field(ge=100_000_000)] = 1_000_000_000
+    """Time from one key picture to the next: how long a slow viewer waits to go on."""
+
+    @model_validator(mode="after")
+    def _has_a_way(self) -> Publish:
+        if not any((self.rtsp, self.url, self.hls, self.web)):
+            raise ValueError("say how to publish: rtsp, url, hls or web")
+        if self.bitrate is not None and "quality" in self.model_fields_set:
+            raise ValueError("give quality or bitrate, not both")
+        for text in (self.rtsp, self.web):
+            if text is not None:
+                check_access(parse_address(text.partition("/")[0]), token=self.token)
+        return self
+
+    def check(self, context: CheckContext) -> Iterator[Problem]:
+        """No two streams may be published at the same place, and files can be written."""
+        streams = matching(self.streams, context.streams)
+        for key, text in (("rtsp", self.rtsp), ("url", self.url), ("hls", self.hls)):
+            if text is not None and len(streams) > 1 and "{stream}" not in text:
+                yield Problem(f"{len(streams)} streams would share {key}: put {{stream}} into it", (key,))
+        if self.hls is not None:
+            yield from self._check_files(self.hls, context, streams)
+
+    def build(self, site: Site) -> Sink:
+        """Make the publisher and start its servers. Raises OutputError when a port is taken, MissingExtra for `web`
+        without its package.
+        """
+        from sightline_plugins.encode.live import LiveSettings
+        from sightline_plugins.publish.hub import Hub
+        from sightline_plugins.publish.operator import Orders, Publisher
+
+        hub = Hub()
+        orders = Orders(
+            settings=LiveSettings(self.preset, self.quality, self.bitrate, self.key_interval),
+            codecs=self._codecs(),
+            streams=self.streams,
+            hls=self.hls,
+            url=self.url,
+        )
+        return Publisher(orders, site=site, hub=hub, servers=self._servers(hub))
+
+    def _check_files(self, hls: str, context: CheckContext, streams: tuple[str, ...]) -> Iterator[Problem]:
+        if not hls.lower().endswith(".m3u8"):
+            yield Problem(f"{hls!r} must end in .m3u8", ("hls",))
+            return
+        for stream in streams:
+            try:
+                path = context.outputs.path(hls, stream=stream)
+            except OutputError as error:
+                yield Problem(str(error), ("hls",))
+                return
+            if obstacle := context.outputs.obstacle(path):
+                yield Problem(obstacle, ("hls",))
+
+    def _codecs(self) -> frozenset[Codec]:
+        """What can be passed on to all who are served."""
+        pushes_rtmp = self.url is not None and self.url.lower().startswith("rtmp")
+        if self.web is not None or pushes_rtmp:
+            return frozenset({Codec.H264})
+        if self.hls is not None or self.url is not None:
+            return frozenset({Codec.H264, Codec.H265})
+        return frozenset(Codec)
+
+    def _servers(self, hub: Hub) -> list[Server]:
+        servers: list[Server] = []
+        if self.rtsp is not None:
+            from sightline_plugins.publish.rtsp.server import RtspServer
+
+            place, _, path = self.rtsp.partition("/")
+            servers.append(RtspServer(parse_address(place), path=path, hub=hub, token=self.token))
+        if self.web is not None:
+            try:
+                from sightline_plugins.publish.web.server import WebServer
+            except ModuleNotFoundError as error:
+                raise MissingExtra("websockets", extra="web", purpose="publish: web") from error
+            servers.append(WebServer(parse_address(self.web), hub=hub, token=self.token))
+        return servers

@@ -1,0 +1,1 @@
+"""Live video by RTSP: a server for players, recorders and other pipelines."""

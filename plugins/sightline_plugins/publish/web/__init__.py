@@ -1,0 +1,1 @@
+"""Live video in browsers: a page, and fragmented MP4 over WebSockets."""

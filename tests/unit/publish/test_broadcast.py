@@ -1,0 +1,87 @@
+"""One stream for many viewers: made once, and only while somebody watches."""
+
+from __future__ import annotations
+
+from sightline_plugins.publish.backlog import Backlog
+from sightline_plugins.publish.broadcast import MOST_VIEWERS, Broadcast
+from sightline_plugins.publish.encoding import Encoding
+from sightline_plugins.publish.picture import Picture
+from tests.unit.publish.pictures import SETTINGS, frames
+
+
+class Encoder(Encoding):
+    encodes = True
+
+
+def viewer() -> Backlog:
+    return Backlog(lambda: None)
+
+
+def all_of(waiting: Backlog) -> list[Picture]:
+    found = []
+    while (picture := waiting.take()) is not None:
+        found.append(picture)
+    return found
+
+
+def test_nothing_is_made_while_nobody_watches() -> None:
+    broadcast = Broadcast("cam", Encoder(SETTINGS))
+    for frame in frames(5):
+        broadcast.publish(frame)
+
+    assert broadcast.pictures == 0
+
+
+def test_a_newcomer_gets_a_key_picture_at_once() -> None:
+    broadcast = Broadcast("cam", Encoder(SETTINGS))
+    first, second = viewer(), viewer()
+    given = frames(10)
+    broadcast.join(first)
+    for frame in given[:6]:
+        broadcast.publish(frame)
+    broadcast.join(second)
+    for frame in given[6:]:
+        broadcast.publish(frame)
+
+    assert [picture.pts_ns for picture in all_of(first)] == [frame.pts_ns for frame in given]
+    assert [picture.pts_ns for picture in all_of(second)] == [frame.pts_ns for frame in given[6:]]
+    assert broadcast.key_pictures == 2
+
+
+def test_pictures_are_shared() -> None:
+    broadcast = Broadcast("cam", Encoder(SETTINGS))
+    first, second = viewer(), viewer()
+    broadcast.join(first)
+    broadcast.join(second)
+    broadcast.publish(frames(1)[0])
+
+    assert all_of(first) == all_of(second)
+
+
+def test_whoever_comes_when_it_is_full_is_turned_away() -> None:
+    broadcast = Broadcast("cam", Encoder(SETTINGS))
+    crowd = [viewer() for _ in range(MOST_VIEWERS)]
+
+    assert all(broadcast.join(one) for one in crowd)
+    assert not broadcast.join(viewer())
+    broadcast.leave(crowd[0])
+    assert broadcast.join(viewer())
+
+
+def test_an_end_is_told_to_all_and_nobody_comes_behind_it() -> None:
+    broadcast = Broadcast("cam", Encoder(SETTINGS))
+    one = viewer()
+    broadcast.join(one)
+    broadcast.end()
+
+    assert one.is_over
+    assert not broadcast.join(viewer())
+
+
+def test_who_only_asks_is_no_viewer() -> None:
+    broadcast = Broadcast("cam", Encoder(SETTINGS))
+    one = viewer()
+    broadcast.join(one, counts=False)
+    broadcast.leave(one, counts=False)
+
+    assert broadcast.counts()["viewers"] == broadcast.counts()["most_viewers"] == 0
