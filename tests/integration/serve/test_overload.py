@@ -19,13 +19,15 @@ from sightline.testing import assert_accounted, make_frames
 from tests.integration.serve.conftest import ask, wait_for
 
 STREAMS = 16
-FPS = 25
-SLOW_SECONDS = 0.02
-"""Time of the slow step for one frame: 50 frames a second of the 400 that come."""
+FPS, CALM_FPS = 25, 5
+SLOW_SECONDS = 0.012
+"""Time of the slow step for one frame: some 80 frames a second of the 400 that come."""
+CALM = threading.Event()
+"""From now on the step takes no time, and cameras send five frames a second."""
 
 
 class Camera(SourceElement):
-    """A live stream at 25 frames a second that waits for nobody."""
+    """A live stream that waits for nobody."""
 
     name: ClassVar[str] = "camera"
 
@@ -45,10 +47,12 @@ class _CameraReader(SourceReader):
 
     def frames(self) -> Iterator[Frame]:
         surface = make_frames(1)[0].surface
-        started, index = time.monotonic(), 0
-        while not self._over.wait(max(0.0, started + index / FPS - time.monotonic())):
-            yield Frame(self._stream, index, round(index * 1e9 / FPS), surface)
+        begun = due = time.monotonic()
+        index = 0
+        while not self._over.wait(max(0.0, due - time.monotonic())):
+            yield Frame(self._stream, index, round((due - begun) * 1e9), surface)
             index += 1
+            due += 1 / (CALM_FPS if CALM.is_set() else FPS)
 
     def stop(self) -> None:
         super().stop()
@@ -56,7 +60,7 @@ class _CameraReader(SourceReader):
 
 
 class Slow(Element):
-    """Takes its time for every frame, until it is told to hurry."""
+    """Takes its time for every frame, until all is calm."""
 
     name: ClassVar[str] = "slow"
     threading: ClassVar[Threading] = Threading.OWN
@@ -66,10 +70,8 @@ class Slow(Element):
 
 
 class _Slow(Operator):
-    hurry: ClassVar[threading.Event] = threading.Event()
-
     def process(self, batch: Batch) -> Batch:
-        self.hurry.wait(SLOW_SECONDS * len(batch))
+        CALM.wait(SLOW_SECONDS * len(batch))
         return batch
 
 
@@ -86,8 +88,8 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def seen() -> Seen:
-    """Sixteen cameras and a slow step, until the overload is said and five seconds more; then the step hurries."""
-    _Slow.hurry.clear()
+    """Sixteen cameras and a slow step, until the overload is said and a little more; then all is calm."""
+    CALM.clear()
     messages: list[Message] = []
     sources = {f"camera-{number:02}": Camera() for number in range(STREAMS)}
     pipeline = Pipeline(sources=sources, steps=[Slow()])
@@ -107,7 +109,7 @@ def seen() -> Seen:
         answer_seconds = time.monotonic() - asked
         processed = {one.name: one.processed for one in pipeline.status()}
         status["processed"] = processed
-        _Slow.hurry.set()
+        CALM.set()
         wait_for(lambda: said(MessageKind.KEEPS_UP))
         pipeline.stop()
         report = pipeline.wait()

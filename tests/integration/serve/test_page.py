@@ -93,7 +93,7 @@ def test_streams_are_shown_with_their_states(shown: Listener, page: Page) -> Non
     until(page, "document.querySelectorAll('.badge.live').length === 1")
     until(page, "document.querySelectorAll('.badge.lost').length === 1")
     until(page, "document.getElementById('summary').textContent === '1 of 2 streams live'")
-    until(page, "parseFloat(document.querySelector('[data-of=rate]').textContent) > 15")
+    until(page, "parseFloat(document.querySelector('[data-of=rate]').textContent) > 5")
     assert page.locator("h3").all_inner_texts() == ["gate", "camera"]
     assert "refused" in page.locator(".cause").nth(1).inner_text()
     assert "hunter2" not in page.content()
