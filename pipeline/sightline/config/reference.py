@@ -23,7 +23,7 @@ Schema: TypeAlias = Mapping[str, Any]
 
 _FENCE = re.compile(r"```ya?ml\n(?P<example>.*?)```\n?", re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s")
-_LAST = ("id", "streams", "realtime")
+_LAST = ("id", "streams", "on_error", "realtime")
 _DEEPEST = 3
 _ROLES = {PathRole.INPUT: "file", PathRole.INPUT_URI: "file or URL", PathRole.OUTPUT: "output file"}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sightline.devices import Device
 from sightline.graph.operator import Operator
@@ -85,6 +85,16 @@ class Element(BaseModel):
     """Name of this step in reports, messages and `from:`; `detect-1` and so on when not given."""
     streams: tuple[str, ...] | None = None
     """Streams this step works on, as names or globs (`gate*`); all when not given. Frames of others pass it by."""
+    on_error: Literal["stop", "skip"] = "stop"
+    """What happens when this step fails: `stop` ends the pipeline with its outputs closed; `skip` lets the frames go on
+    without this step, counted and told, and gives a stream up after 50 failures in a row. With `skip` the step gets the
+    frames of each stream apart, and its results are waited for."""
+
+    @model_validator(mode="after")
+    def _what_hides_is_not_skipped(self) -> Element:
+        if self.on_error == "skip" and self.changes_pictures:
+            raise ValueError("a step that changes pictures can not be skipped: what it is to hide would be seen")
+        return self
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Every mistake that can be told before anything runs: files, models, values that contradict each other."""

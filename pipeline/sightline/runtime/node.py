@@ -5,19 +5,27 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from threading import Lock
+from threading import Lock, get_ident
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
-import numpy as np
-
 from sightline.errors import OperatorError, SightlineError
 from sightline.graph import Element, Operator, Pending
-from sightline.media import Batch, Frame, Objects, Stream
+from sightline.media import Batch, Frame, Stream
 from sightline.redaction import redact
+from sightline.runtime.merging import merge_rows
 from sightline.runtime.statistics import ElementStatistics
+from sightline.runtime.tolerance import Tolerance
 
 Probe = Callable[[Batch], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an operator that goes on: in which thread, and since when (`perf_counter_ns`)."""
+
+    thread_id: int
+    since_ns: int
 
 
 class Node:
@@ -27,7 +35,17 @@ class Node:
     go closes the operator, so that no result is asked for after that.
     """
 
-    def __init__(self, element: Element, operator: Operator, *, element_id: str, probes: list[Probe]) -> None:
+    def __init__(
+        self,
+        element: Element,
+        operator: Operator,
+        *,
+        element_id: str,
+        probes: list[Probe],
+        tolerance: Tolerance | None = None,
+    ) -> None:
+        self.call: Call | None = None
+        self._tolerance = tolerance
         self.element_id = element_id
         self.element = element
         self.statistics = ElementStatistics(element_id, element.name)
@@ -52,11 +70,16 @@ class Node:
         given = batch if len(own) == len(batch) else batch.select_frames(own)
         for frame in given.frames:
             self._joined[frame.stream] = None
+        if self._tolerance is not None:
+            return self._shown(batch, self._by_stream(batch, own, self._tolerance))
         started, cpu_started = perf_counter_ns(), thread_time_ns()
+        self.call = Call(get_ident(), started)
         try:
             result = self.operator.process(given)
         except BaseException as error:
             raise self._failed(given, _describe(error)) from error
+        finally:
+            self.call = None
         self._count(given, started_ns=started, cpu_started_ns=cpu_started)
         if isinstance(result, Batch):
             self.statistics.latency.add(perf_counter_ns() - started)
@@ -70,6 +93,8 @@ class Node:
         self._streams.pop(stream, None)
         if stream in self._joined:
             del self._joined[stream]
+            if self._tolerance is not None:
+                self._tolerance.forget(stream)
             self._guarded(lambda: self.operator.end_stream(stream), doing="ending", stream=stream.name)
 
     def drain(self) -> None:
@@ -93,6 +118,42 @@ class Node:
         totals: dict[str, Any] = {}
         self._guarded(lambda: totals.update(self.operator.totals()), doing="reporting")
         return totals
+
+    def _by_stream(self, batch: Batch, own: Sequence[int], tolerance: Tolerance) -> Batch:
+        """The batch with what the operator makes of the frames of each stream, where it does not fail."""
+        rows: dict[Stream, list[int]] = {}
+        for row in own:
+            rows.setdefault(batch.frames[row].stream, []).append(row)
+        for stream, mine in rows.items():
+            part = batch.select_frames(mine)
+            try:
+                made = self._made_of(part)
+            except OperatorError as error:
+                if not isinstance(error.__cause__ or error, Exception):
+                    raise
+                tolerance.failed(stream, error, counted=self.statistics.failures)
+            else:
+                tolerance.worked(stream)
+                batch = made if len(mine) == len(batch) else merge_rows(batch, mine, made)
+        return batch
+
+    def _made_of(self, given: Batch) -> Batch:
+        """What the operator makes of a batch, waited for and not shown to probes."""
+        started, cpu_started = perf_counter_ns(), thread_time_ns()
+        self.call = Call(get_ident(), started)
+        try:
+            made = self.operator.process(given)
+            made = made if isinstance(made, Batch) else made.result()
+        except BaseException as error:
+            raise self._failed(given, _describe(error)) from error
+        finally:
+            self.call = None
+            self._count(given, started_ns=started, cpu_started_ns=cpu_started)
+        if not isinstance(made, Batch):
+            raise self._failed(given, f"its pending result is {_kind(made)}, not a Batch")
+        self.statistics.latency.add(perf_counter_ns() - started)
+        self._check(given, made)
+        return made
 
     def _own_rows(self, batch: Batch) -> Sequence[int]:
         if self._patterns is None:
@@ -158,10 +219,13 @@ class Node:
 
     def _collect(self, batch: Batch, given: Batch, own: Sequence[int], pending: Pending, given_at_ns: int) -> Batch:
         started, cpu_started = perf_counter_ns(), thread_time_ns()
+        self.call = Call(get_ident(), started)
         try:
             result = pending.result()
         except BaseException as error:
             raise self._failed(given, _describe(error)) from error
+        finally:
+            self.call = None
         if not isinstance(result, Batch):
             raise self._failed(given, f"its pending result is {_kind(result)}, not a Batch")
         self.statistics.result_wait_ns += perf_counter_ns() - started
@@ -209,40 +273,6 @@ class _PassedBy:
 
     def result(self) -> Batch:
         return self.node._shown(self.batch, self.batch)  # noqa: SLF001  two halves of one thing
-
-
-def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:
-    """The batch with what an operator made of some of its rows (`part`, in the order of `rows`) in their place."""
-    mine = np.zeros(len(batch), np.bool_)
-    mine[rows] = True
-    place = np.array(rows, np.int32)
-    others = batch.objects.select(~mine[batch.objects.frame])
-    objects = part.objects.with_columns(frame=place[part.objects.frame])
-    frames, overlays, detected = list(batch.frames), list(batch.overlays), list(batch.detected)
-    overlays = overlays or ([()] * len(batch) if part.overlays else [])
-    detected = detected or ([True] * len(batch) if part.detected else [])
-    searched = list(batch.searched_by) or ([frozenset()] * len(batch) if part.searched_by else [])
-    for index, row in enumerate(rows):
-        frames[row] = part.frames[index]
-        if part.overlays:
-            overlays[row] = part.overlays[index]
-        if part.detected:
-            detected[row] = part.detected[index]
-        if part.searched_by:
-            searched[row] = part.searched_by[index]
-    kept = [event for event in batch.events if not mine[event.frame]]
-    moved = [dataclasses.replace(event, frame=rows[event.frame]) for event in part.events]
-    kept_tensors = [tensor for tensor in batch.tensors if not mine[tensor.frame]]
-    moved_tensors = [dataclasses.replace(tensor, frame=rows[tensor.frame]) for tensor in part.tensors]
-    return Batch(
-        frames=tuple(frames),
-        objects=Objects.concat([others, objects]),
-        events=tuple(sorted([*kept, *moved], key=lambda event: event.frame)),
-        overlays=tuple(overlays),
-        detected=tuple(detected),
-        tensors=tuple(sorted([*kept_tensors, *moved_tensors], key=lambda tensor: tensor.frame)),
-        searched_by=tuple(searched),
-    )
 
 
 def _place(frame: Frame) -> str:

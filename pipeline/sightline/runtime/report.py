@@ -78,6 +78,7 @@ class Report:
             "cpu_seconds": round(element.cpu_ns / _NS, 6),
             "cpu_ms_per_frame": round(element.cpu_ns / _MS / frames, 4),
             "result_wait_seconds": round(element.result_wait_ns / _NS, 6),
+            "failures": dict(element.failures),
         }
 
 

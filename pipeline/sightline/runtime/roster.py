@@ -167,6 +167,13 @@ class Roster:
         for one in leaving:
             one.finish()
 
+    def give_up(self, stream: Stream, error: BaseException, details: str) -> None:
+        """End a stream as failed, because a step does nothing but fail on it."""
+        with self._lock:
+            entry = self._entries.get(stream.name)
+        if entry is not None and entry.stream == stream:
+            entry.turn.give_up(error, details=details)
+
     def part(self) -> tuple[str, ...]:
         """Wait a little for the threads; return the names of those whose input does not answer."""
         deadline = time.monotonic() + _PATIENCE_WITH_SOURCES_SECONDS

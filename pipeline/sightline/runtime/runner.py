@@ -36,6 +36,7 @@ from sightline.runtime.status import StreamStatus
 from sightline.runtime.supervise import Limits
 from sightline.runtime.view import RunView
 from sightline.runtime.watch import Watch
+from sightline.runtime.watchdog import Watchdog
 from sightline.runtime.workshop import Workshop
 
 _LARGEST_DEFAULT_BATCH = 16
@@ -86,8 +87,9 @@ class Runner:
         exits = Exits(
             self._done, self._lost, self._fail, on_stream_end=self._stream_ended, on_over=self._over, consumer=consumer
         )
-        workshop = Workshop(site=self._site, probes=probes, on_error=self._fail)
+        workshop = Workshop(site=self._site, probes=probes, on_error=self._fail, hopeless=self._roster.give_up)
         self._assembly = Assembly(self._gather, workshop=workshop, exits=exits, clock=clock)
+        self._watchdog = Watchdog(lambda: self._assembly.nodes, post=self._post)
         self._load = Load(
             streams=lambda: self._roster.present, elements=lambda: self._assembly.elements, post=self._post
         )
@@ -117,6 +119,7 @@ class Runner:
         except BaseException as error:
             self._undo(error)
             raise
+        self._watchdog.start()
         for watch in self._watches:
             watch.start()
         if self._stopped:
@@ -214,6 +217,7 @@ class Runner:
         self._fit()
 
     def _conclude(self) -> Report:
+        self._watchdog.stop()
         for watch in self._watches:
             watch.stop()
         for name in self._roster.part():

@@ -164,6 +164,8 @@ class ElementStatistics:
     cpu_ns: int = 0
     result_wait_ns: int = 0
     latency: Histogram = field(default_factory=Histogram)
+    failures: Counter[str] = field(default_factory=Counter)
+    """How often it failed and was skipped, by the type of the error."""
 
 
 def count_objects(batch: Batch, statistics: list[StreamStatistics]) -> None:

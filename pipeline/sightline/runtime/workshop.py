@@ -11,6 +11,7 @@ from sightline.graph import Element, Operator, Site
 from sightline.graph.fields import PathRole, paths_of
 from sightline.redaction import redact
 from sightline.runtime.node import Node, Probe
+from sightline.runtime.tolerance import Hopeless, Tolerance
 
 _Files = tuple[tuple[str, int, int] | None, ...]
 
@@ -28,7 +29,9 @@ class Made:
 
 
 class Workshop:
-    """Builds the nodes of elements. What goes wrong when something is let go of goes to `on_error`."""
+    """Builds the nodes of elements. What goes wrong when something is let go of goes to `on_error`, a stream on which a
+    step fails again and again to `hopeless`.
+    """
 
     def __init__(
         self,
@@ -36,7 +39,9 @@ class Workshop:
         site: Callable[[str], Site],
         probes: Mapping[str, list[Probe]],
         on_error: Callable[[BaseException], None],
+        hopeless: Hopeless,
     ) -> None:
+        self._hopeless = hopeless
         self._site = site
         self._probes = probes
         self._on_error = on_error
@@ -48,8 +53,14 @@ class Workshop:
             for element_id, element in elements:
                 files = _files_of(element)
                 operator = self._operator(element_id, element)
-                probes = self._probes.get(element_id, [])
-                built[element_id] = Made(Node(element, operator, element_id=element_id, probes=probes), files)
+                node = Node(
+                    element,
+                    operator,
+                    element_id=element_id,
+                    probes=self._probes.get(element_id, []),
+                    tolerance=self._tolerance(element_id, element),
+                )
+                built[element_id] = Made(node, files)
         except BaseException:
             self.discard(built)
             raise
@@ -62,6 +73,11 @@ class Workshop:
                 one.node.release()
             except OperatorError as error:
                 self._on_error(error)
+
+    def _tolerance(self, element_id: str, element: Element) -> Tolerance | None:
+        if element.on_error == "stop":
+            return None
+        return Tolerance(site=self._site(element_id), hopeless=self._hopeless)
 
     def _operator(self, element_id: str, element: Element) -> Operator:
         try:

@@ -34,6 +34,7 @@ def test_types_are_a_few_words_with_their_limits() -> None:
         "mean": "[number, number, number]",
         "id": "string",
         "streams": "list of string",
+        "on_error": "stop | skip",
     }
 
 
@@ -60,7 +61,7 @@ def test_a_required_option_is_marked() -> None:
 
 
 def test_options_of_all_elements_come_last() -> None:
-    assert [option.key for option in page_of(Track).options] == ["max_lost", "draw_trail", "id", "streams"]
+    assert [option.key for option in page_of(Track).options] == ["max_lost", "draw_trail", "id", "streams", "on_error"]
 
 
 def test_the_schema_names_every_element_with_its_options() -> None:

@@ -9,7 +9,7 @@ from sightline.errors import EndOfLink
 from sightline.media import Batch, Event, Objects, Origin, Overlay, Stream
 from sightline.runtime.join import Join, mark_inherited, merge_branches
 from sightline.runtime.link import Link
-from sightline.runtime.node import merge_rows
+from sightline.runtime.merging import merge_rows
 from sightline.runtime.parcel import Item, Parcel, StreamEnd
 from sightline.testing import make_frames
 
