@@ -100,7 +100,7 @@ class Shelf:
         clip.pictures += 1
         clip.size_bytes += len(packet.data)
         self._untidied_bytes += len(packet.data)
-        if self._is_degraded and clip.file.whole_bytes:
+        if clip.file.whole_bytes:
             self._note_recovery(clip.stream)
         if self._untidied_bytes >= _TIDY_BYTES:
             self._tidy()
@@ -112,6 +112,8 @@ class Shelf:
             clip.size_bytes = clip.file.finish()
         except OutputError as error:
             self._note_trouble(error, clip.stream)
+        else:
+            self._note_recovery(clip.stream)
         self._put_away(clip)
         if clip.file.path.exists():
             self._tell(clip, causes)
@@ -175,8 +177,9 @@ class Shelf:
             self._post(MessageKind.SINK_DEGRADED, f"{error}; recording is tried again every 2 s", stream, {})
 
     def _note_recovery(self, stream: Stream) -> None:
-        self._is_degraded = False
-        self._post(MessageKind.SINK_RECOVERED, "recording goes on", stream, {})
+        if self._is_degraded:
+            self._is_degraded = False
+            self._post(MessageKind.SINK_RECOVERED, "recording goes on", stream, {})
 
     def _post(self, kind: MessageKind, text: str, stream: Stream, data: dict[str, Scalar]) -> None:
         self._site.post(Message(kind, text, stream=stream.name, element=self._site.element_id, data=data))

@@ -1,0 +1,269 @@
+"""Recording through kills and full disks."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import av
+import pytest
+
+from sightline import Pipeline
+from sightline.devices import Device
+from sightline.graph import MessageKind, Outputs, Packets, Site
+from sightline.media import Batch, Stream
+from sightline_plugins import Media, Record
+from tests.integration.camera.clips import write_noise
+from tests.integration.record.scenes import INTERVAL_NS, Shown, Told, pictures
+
+SECOND_NS = 1_000_000_000
+KILLS = 25
+"""Of each container: fifty in all."""
+PATIENCE_SECONDS = 60.0
+
+VICTIMS = """
+import os, random, signal, sys
+from pathlib import Path
+from sightline.devices import Device
+from sightline.graph import Outputs, Packets, Site
+from sightline.media import Batch, Stream
+from sightline_plugins import Media, Record
+import sightline_plugins.decode.media_reader, sightline_plugins.record.recorder
+
+source, suffix, folder, seed = sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
+
+def record(number, progress):
+    site = Site(device=Device(), outputs=Outputs(folder / str(number)), packets=Packets())
+    element = Record.model_validate({"path": "{time}." + suffix, "segment": "4s"})
+    recorder = element.build(site)
+    reader = Media(uri=source, loop=True).build(site, stream=Stream("cam"))
+    for frame in reader.frames():
+        recorder.consume(Batch((frame,)))
+        os.write(progress, b"%d\\n" % frame.pts_ns)
+
+chance = random.Random(seed)
+for number in range(int(sys.argv[5])):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        record(number, writing)
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        for _ in range(chance.randrange(60, 500)):
+            last = next(lines)
+        os.kill(child, signal.SIGKILL)
+        for last in lines:
+            pass
+    os.waitpid(child, 0)
+    print(int(last), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Key pictures five seconds apart: what a kill costs must not depend on them."""
+    return write_noise(
+        tmp_path_factory.mktemp("source") / "source.mp4", count=250, key_every=125, b_frames=2, size_wh=(64, 48)
+    )
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv"])
+def test_a_kill_at_any_moment_costs_less_than_two_seconds(source: Path, suffix: str, tmp_path: Path) -> None:
+    arguments = [str(source), suffix, str(tmp_path), str(random.Random(suffix).randrange(1000)), str(KILLS)]
+    done = subprocess.run([sys.executable, "-c", VICTIMS, *arguments], capture_output=True, text=True, check=True)
+
+    ended_ns = [int(line) for line in done.stdout.split()]
+    assert len(ended_ns) == KILLS
+    for number, last_ns in enumerate(ended_ns):
+        *finished, last = sorted((tmp_path / str(number)).iterdir())
+        shown = [*(pictures(file) for file in finished), _begun(last)]
+        assert all(one[0].is_key for one in shown if one)
+        readable_ns = sum(one[-1].pts_ns + INTERVAL_NS for one in shown if one)
+        assert last_ns - readable_ns <= 2 * SECOND_NS, f"kill {number}: {readable_ns} of {last_ns} ns are readable"
+
+
+def _begun(file: Path) -> list[Shown]:
+    """What is in a file that may just have been begun, and then holds nothing that can be opened."""
+    try:
+        return pictures(file)
+    except av.error.FFmpegError:
+        return []
+
+
+class SmallDisk(Outputs):
+    """An output folder on a disk of so many bytes."""
+
+    def __init__(self, root: Path, *, capacity: int) -> None:
+        super().__init__(root)
+        self.capacity = capacity
+
+    @property
+    def free(self) -> int:
+        return self.capacity - sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())
+
+    def open_binary(self, path: Path) -> IO[bytes]:
+        self.prepare(path)
+        disk = self
+
+        class File(io.FileIO):
+            def write(self, data: Any, /) -> int:
+                if len(data) > disk.free:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                return super().write(data)
+
+        return File(path, "wb")
+
+
+class StreamClock:
+    """A clock that goes on by what the stream goes on."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def epoch_ns(self) -> int:
+        return self.now_ns
+
+
+def record_on(
+    disk: SmallDisk, source: Path, *, seconds: int, each: Callable[[int], None] = lambda _: None, **options: Any
+) -> Told:
+    """Record so many seconds; `each` is called before each frame with its number."""
+    told, clock = Told(), StreamClock()
+    site = Site(device=Device(), outputs=disk, packets=Packets(), clock=clock, post=told)
+    recorder = Record.model_validate({"path": "{time}.mp4", "segment": "2s", **options}).build(site)
+    reader = Media(uri=str(source), loop=True).build(site, stream=Stream("cam"))
+    for frame in reader.frames():
+        if frame.index >= seconds * 25:
+            break
+        each(frame.index)
+        clock.now_ns = frame.pts_ns
+        recorder.consume(Batch((frame,)))
+    reader.close()
+    recorder.close()
+    return told
+
+
+@pytest.fixture(scope="module")
+def short_groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_noise(tmp_path_factory.mktemp("short") / "short.mp4", count=100, key_every=25, size_wh=(64, 48))
+
+
+def test_a_full_disk_is_told_once_and_what_was_written_stays_readable(short_groups: Path, tmp_path: Path) -> None:
+    disk = SmallDisk(tmp_path, capacity=200_000)
+
+    told = record_on(disk, short_groups, seconds=30)
+
+    (text,) = told.texts(MessageKind.SINK_DEGRADED)
+    assert "the disk is full" in text
+    assert MessageKind.SINK_RECOVERED not in told.kinds()
+    files = sorted(tmp_path.iterdir())
+    assert files
+    assert all(pictures(file)[0].is_key for file in files)
+
+
+def test_recording_goes_on_when_there_is_room_again(short_groups: Path, tmp_path: Path) -> None:
+    disk = SmallDisk(tmp_path, capacity=200_000)
+    freed_at = 20 * 25
+
+    def free(number: int) -> None:
+        if number == freed_at:
+            disk.capacity = 10_000_000
+
+    told = record_on(disk, short_groups, seconds=40, each=free)
+
+    kinds = told.kinds()
+    assert kinds.count(MessageKind.SINK_DEGRADED) == kinds.count(MessageKind.SINK_RECOVERED) == 1
+    after = told.recorded()[-1]
+    resumed = next(file for file in told.recorded() if file.last_pts_ns > freed_at * INTERVAL_NS)
+    assert resumed.first_pts_ns <= (freed_at * INTERVAL_NS) + 3 * SECOND_NS
+    assert after.last_pts_ns == (40 * 25 - 1) * INTERVAL_NS
+    assert all(len(file.shown) == file.count for file in told.recorded())
+
+
+def test_the_oldest_recordings_make_room_where_they_may(short_groups: Path, tmp_path: Path) -> None:
+    disk = SmallDisk(tmp_path, capacity=200_000)
+
+    told = record_on(disk, short_groups, seconds=40, keep={"age": "7d", "free": "0B"})
+
+    files = [file for file in told.recorded() if file.path.exists()]
+    assert files[-1].last_pts_ns == (40 * 25 - 1) * INTERVAL_NS
+    assert all(pictures(file.path)[0].is_key for file in files)
+    lost_ns = 40 * SECOND_NS - sum(file.last_pts_ns - file.first_pts_ns + INTERVAL_NS for file in told.recorded())
+    assert lost_ns <= 40 * SECOND_NS // 2
+
+
+def test_a_limit_of_size_keeps_the_disk_from_ever_being_full(short_groups: Path, tmp_path: Path) -> None:
+    disk = SmallDisk(tmp_path, capacity=200_000)
+
+    told = record_on(disk, short_groups, seconds=40, keep={"size": "100kB", "free": "0B"})
+
+    assert MessageKind.SINK_DEGRADED not in told.kinds()
+    assert told.recorded()[-1].last_pts_ns == (40 * 25 - 1) * INTERVAL_NS
+
+
+@pytest.fixture
+def tmpfs(tmp_path: Path) -> Iterator[Path]:
+    """A real file system of one megabyte."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True).returncode:
+        pytest.skip("a small file system can not be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        time.sleep(0.02)
+
+
+def test_on_a_real_full_disk_nothing_else_stops(short_groups: Path, tmpfs: Path, tmp_path: Path) -> None:
+    told = Told()
+    pipeline = Pipeline(
+        sources={"cam": {"uri": str(short_groups), "loop": True, "realtime": True}},
+        steps=[
+            {"record": {"path": f"{tmpfs}/{{time}}.mp4", "segment": "1s"}},
+            {"jsonl": {"path": "cam.jsonl"}},
+        ],
+        outputs=tmp_path,
+    )
+    pipeline.on_message(told)
+    filler = tmpfs / "filler"
+    with pipeline:
+        until(lambda: bool(told.recorded()), "a segment is finished")
+        _fill(filler)
+        until(lambda: MessageKind.SINK_DEGRADED in told.kinds(), "the disk is full")
+        filler.unlink()
+        freed = time.monotonic()
+        until(lambda: MessageKind.SINK_RECOVERED in told.kinds(), "recording goes on")
+        recovered_seconds = time.monotonic() - freed
+
+    report = pipeline.report
+    assert report is not None
+    lines = [json.loads(line)["frame"] for line in (tmp_path / "cam.jsonl").read_text().splitlines()]
+    assert recovered_seconds <= 10
+    assert lines == list(range(report.frames))
+    assert all(pictures(file)[0].is_key for file in tmpfs.iterdir())
+
+
+def _fill(path: Path) -> None:
+    """Take all the room there is."""
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
