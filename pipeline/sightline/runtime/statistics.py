@@ -51,6 +51,23 @@ class Histogram:
                 return min(self.maximum_ns, round(2 ** ((bucket + 1) / _STEPS_PER_OCTAVE)))
         return self.maximum_ns
 
+    def copy(self) -> Histogram:
+        """What is counted now, which does not change any more."""
+        return self.since(Histogram())
+
+    def since(self, earlier: Histogram) -> Histogram:
+        """What was counted after `earlier` was copied from this one; its maximum is that of its largest bucket."""
+        new = Histogram()
+        buckets = Counter(dict(self._buckets))
+        buckets.subtract(earlier._buckets)
+        new._buckets = +buckets
+        new._between = [now - then for now, then in zip(list(self._between), earlier._between, strict=True)]
+        new.count = sum(new._buckets.values())
+        new.total_ns = self.total_ns - earlier.total_ns
+        largest = max(new._buckets, default=None)
+        new.maximum_ns = 0 if largest is None else min(self.maximum_ns, round(2 ** ((largest + 1) / _STEPS_PER_OCTAVE)))
+        return new
+
     def cumulative(self) -> list[int]:
         """How many were not longer than each of LIMITS_NS, and how many there are."""
         return list(accumulate(list(self._between)))
