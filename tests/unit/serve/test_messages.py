@@ -5,9 +5,13 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from contextlib import suppress
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from sightline.serve.access import Access
 from sightline.serve.messages import MOST_HEAD_BYTES, Refused, Request, Response, receive_head
 
 
@@ -88,3 +92,20 @@ def test_a_client_that_leaves_sent_nothing() -> None:
     theirs.close()
     with ours:
         assert receive_head(ours, timeout_seconds=5) == b""
+
+
+@given(st.binary(max_size=300))
+@example(b"GET //[ HTTP/1.1")
+@example(b"GET /?\xff=%zz HTTP/1.1\r\n\x00: \r\n")
+@example(b"GET /x HTTP/1.1\r\n folded")
+def test_whatever_comes_is_read_or_refused(head: bytes) -> None:
+    with suppress(Refused):
+        Request.parse(head + b"\r\n\r\n")
+
+
+@given(st.text(max_size=50), st.text(max_size=50))
+def test_whatever_is_shown_as_token_is_checked(shown: str, host: str) -> None:
+    headers = {"authorization": f"Bearer {shown}", "cookie": f"sightline-80={shown}", "host": host}
+    for access in (Access(token="0123456789abcdef", port=80), Access(token=None, port=80)):
+        with suppress(Refused):
+            access.check(Request("GET", "/", {"token": [shown]}, headers))
