@@ -11,11 +11,11 @@ from sightline.graph import EncodedPacket, Message, MessageKind, Site
 from sightline.media import Stream
 from sightline.media.events import Scalar
 from sightline_plugins.encode.packet_file import PacketFile
+from sightline_plugins.sinks.degradation import Degradation
 from sightline_plugins.sinks.retention import FileNames, Keep, Retention
 
 TIME = "{time}"
 _TIMES = r"(?:\d{8}T\d{6}\.\d{3}Z|\d{2,}h\d{2}m\d{2}\.\d{3}s)"
-_RETRY_NS = 2_000_000_000
 _TIDY_BYTES = 1_000_000
 
 
@@ -60,15 +60,14 @@ class Shelf:
                 keep, names=names, outputs=site.outputs, clock=site.clock, warn=lambda text: site.warn(text)
             )
         self._open: dict[Path, Clip] = {}
-        self._is_degraded = False
-        self._retry_at_ns = 0
+        self._degradation = Degradation(site)
         self._untidied_bytes = 0
         self.totals: dict[str, Totals] = {}
 
     @property
     def is_waiting(self) -> bool:
         """Whether there was trouble so lately that nothing is tried yet."""
-        return self._is_degraded and self._site.clock.monotonic_ns() < self._retry_at_ns
+        return self._degradation.is_waiting
 
     def begin(
         self, first: EncodedPacket, *, stream: Stream, first_pts_ns: int, first_capture_ns: int | None
@@ -101,7 +100,7 @@ class Shelf:
         clip.size_bytes += len(packet.data)
         self._untidied_bytes += len(packet.data)
         if clip.file.whole_bytes:
-            self._note_recovery(clip.stream)
+            self._degradation.succeeded(stream=clip.stream.name)
         if self._untidied_bytes >= _TIDY_BYTES:
             self._tidy()
         return True
@@ -113,7 +112,7 @@ class Shelf:
         except OutputError as error:
             self._note_trouble(error, clip.stream)
         else:
-            self._note_recovery(clip.stream)
+            self._degradation.succeeded(stream=clip.stream.name)
         self._put_away(clip)
         if clip.file.path.exists():
             self._tell(clip, causes)
@@ -166,23 +165,13 @@ class Shelf:
         text = (
             f"recorded {clip.pictures} pictures, {seconds:.1f} s, to {clip.file.path}{f' ({causes})' if causes else ''}"
         )
-        self._post(MessageKind.RECORDING, text, clip.stream, data)
+        self._site.post(
+            Message(MessageKind.RECORDING, text, stream=clip.stream.name, element=self._site.element_id, data=data)
+        )
 
     def _note_trouble(self, error: OutputError, stream: Stream) -> None:
-        self._retry_at_ns = self._site.clock.monotonic_ns() + _RETRY_NS
-        if self._retention is not None and self._retention.make_room():
-            self._retry_at_ns = 0
-        if not self._is_degraded:
-            self._is_degraded = True
-            self._post(MessageKind.SINK_DEGRADED, f"{error}; recording is tried again every 2 s", stream, {})
-
-    def _note_recovery(self, stream: Stream) -> None:
-        if self._is_degraded:
-            self._is_degraded = False
-            self._post(MessageKind.SINK_RECOVERED, "recording goes on", stream, {})
-
-    def _post(self, kind: MessageKind, text: str, stream: Stream, data: dict[str, Scalar]) -> None:
-        self._site.post(Message(kind, text, stream=stream.name, element=self._site.element_id, data=data))
+        made_room = self._retention is not None and self._retention.make_room()
+        self._degradation.failed(error, stream=stream.name, at_once=made_room)
 
 
 def _time_text(*, pts_ns: int, capture_ns: int | None) -> str:

@@ -1,0 +1,159 @@
+"""The operator of `snapshots`: chooses frames and objects, and saves their pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import OutputError
+from sightline.graph import Sink, Site
+from sightline.media import Batch, Frame, FrameView, Objects, Stream
+from sightline_plugins.sinks.degradation import Degradation
+from sightline_plugins.sinks.retention import FileNames, Retention
+from sightline_plugins.sinks.sightings import Sightings
+
+if TYPE_CHECKING:
+    from sightline_plugins.sinks.snapshots import Snapshots
+
+Picture = npt.NDArray[np.uint8]
+FRAME, TRACK = "{frame}", "{track}"
+NO_TRACK = -1
+_LIMIT = 1000
+
+
+class SnapshotWriter(Sink):
+    """Keeps, for each stream, what is due and which tracks are known."""
+
+    def __init__(self, element: Snapshots, site: Site) -> None:
+        self._element = element
+        self._site = site
+        self._limit = _LIMIT if element.limit is None and element.keep is None else element.limit
+        self._saved: dict[Stream, int] = {}
+        self._due_ns: dict[Stream, int] = {}
+        self._sightings: dict[Stream, Sightings] = {}
+        self._degradation = Degradation(site)
+        self._retention: Retention | None = None
+        if element.keep is not None:
+            names = FileNames(element.path, {FRAME: r"\d{6,}", TRACK: r"\d+"})
+            self._retention = Retention(
+                element.keep, names=names, outputs=site.outputs, clock=site.clock, warn=lambda text: site.warn(text)
+            )
+
+    def consume(self, batch: Batch) -> None:
+        """Save what is worth it on each frame."""
+        for view in batch:
+            tracks = self._chosen(view)
+            if not tracks:
+                continue
+            if self._element.crop:
+                self._save_objects(view, tracks)
+            else:
+                rgb = view.rgb()
+                for track in tracks if TRACK in self._element.path else tracks[:1]:
+                    self._save(view.frame, rgb, track)
+
+    def end_stream(self, stream: Stream) -> None:
+        """Forget the stream."""
+        for state in (self._saved, self._due_ns, self._sightings):
+            state.pop(stream, None)
+
+    def _chosen(self, view: FrameView) -> list[int]:
+        """The tracks that a frame is to be saved for, -1 for none in particular; empty when it is not to be saved."""
+        if self._element.every is not None:
+            return [NO_TRACK] if self._is_due(view, self._element.every) else []
+        if self._element.on == "track":
+            return list(self._worth(view, (track for track in view.objects.track_id.tolist() if track >= 0)))
+        events = [event for event in view.events if self._element.rules is None or event.rule in self._element.rules]
+        tracks = dict.fromkeys(int(event.data.get("track_id", NO_TRACK)) for event in events)
+        has_rules_for_tracks = self._element.again is not None or self._element.better is not None
+        return list(self._worth(view, tracks) if has_rules_for_tracks else tracks)
+
+    def _is_due(self, view: FrameView, every_ns: int) -> bool:
+        if view.pts_ns < self._due_ns.get(view.stream, view.pts_ns):
+            return False
+        self._due_ns[view.stream] = view.pts_ns + every_ns
+        return True
+
+    def _worth(self, view: FrameView, tracks: Iterable[int]) -> Iterator[int]:
+        """Those of the tracks that are new, due again, or seen better."""
+        sightings = self._sightings.get(view.stream)
+        if sightings is None:
+            sightings = Sightings(again_ns=self._element.again, better=self._element.better)
+            self._sightings[view.stream] = sightings
+        objects = view.objects
+        for track in tracks:
+            if track < 0 or sightings.is_worth(track, now_ns=view.pts_ns, score=_score(objects, track)):
+                yield track
+
+    def _save_objects(self, view: FrameView, tracks: Iterable[int]) -> None:
+        objects, rgb = view.objects, None
+        for track in tracks:
+            rows = _rows(objects, track)
+            if len(rows):
+                rgb = view.rgb() if rgb is None else rgb
+                picture = self._cut(rgb, objects.xyxy[rows[0]])
+                if picture.size:
+                    self._save(view.frame, picture, track)
+
+    def _cut(self, rgb: Picture, xyxy: npt.NDArray[np.float32]) -> Picture:
+        """The part of a picture under a box and the margin around it."""
+        around = (xyxy[2:] - xyxy[:2]) * np.float32(self._element.margin)
+        height, width = rgb.shape[:2]
+        left, top = np.clip(np.floor(xyxy[:2] - around), 0, (width, height)).astype(int)
+        right, bottom = np.clip(np.ceil(xyxy[2:] + around), 0, (width, height)).astype(int)
+        return rgb[top:bottom, left:right]
+
+    def _save(self, frame: Frame, rgb: Picture, track: int) -> None:
+        saved, limit = self._saved.get(frame.stream, 0), self._limit
+        if self._degradation.is_waiting or (limit is not None and saved > limit):
+            return
+        if saved == limit:
+            self._saved[frame.stream] = saved + 1
+            self._site.warn(f"{saved} pictures are saved, which is the limit", stream=frame.stream.name)
+            return
+        template = self._element.path.replace(FRAME, f"{frame.index:06d}").replace(TRACK, str(track))
+        path = self._site.outputs.path(template, stream=frame.stream.name)
+        if self._write(path, self._encoded(rgb, path.suffix), stream=frame.stream):
+            self._saved[frame.stream] = saved + 1
+
+    def _write(self, path: Path, data: bytes, *, stream: Stream) -> bool:
+        """Write a picture; False when that failed, which is told."""
+        try:
+            file = self._site.outputs.open_lines(path)
+            file.write(data)
+            file.close()
+        except OutputError as error:
+            made_room = self._retention is not None and self._retention.make_room()
+            self._degradation.failed(error, stream=stream.name, at_once=made_room)
+            return False
+        self._degradation.succeeded(stream=stream.name)
+        if self._retention is not None:
+            self._retention.add(path, size_bytes=len(data))
+            self._retention.tidy()
+        return True
+
+    def _encoded(self, rgb: Picture, suffix: str) -> bytes:
+        bgr = np.ascontiguousarray(rgb[..., ::-1])
+        options = [] if suffix.lower() == ".png" else [cv2.IMWRITE_JPEG_QUALITY, self._element.quality]
+        done, data = cv2.imencode(suffix, bgr, options)
+        if not done:
+            raise OutputError(f"a picture of {rgb.shape[1]} x {rgb.shape[0]} pixels can not be saved as {suffix}")
+        return bytes(data)
+
+
+def _rows(objects: Objects, track: int) -> npt.NDArray[np.intp]:
+    return np.flatnonzero(objects.track_id == track) if track >= 0 else np.empty(0, np.intp)
+
+
+def _score(objects: Objects, track: int) -> float:
+    """How well an object is seen: its area in pixels times how sure the detector is; 0 when it is not there."""
+    rows = _rows(objects, track)
+    if not len(rows):
+        return 0.0
+    left, top, right, bottom = objects.xyxy[rows[0]].tolist()
+    return float((right - left) * (bottom - top) * objects.confidence[rows[0]])
