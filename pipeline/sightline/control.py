@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from threading import Lock, RLock
 from typing import TYPE_CHECKING
 
 from sightline.errors import ConfigurationError, SightlineError
 from sightline.graph import Message, MessageKind, Outputs, PipelineDescription, SourceElement
+from sightline.graph.registry import Registry
 from sightline.redaction import redact
 from sightline.runtime.alteration import Alteration, done
 from sightline.runtime.runner import Runner
@@ -20,6 +22,8 @@ from sightline.runtime.worker import Worker
 if TYPE_CHECKING:
     from typing import Self
 
+Source = str | Path | Mapping[str, object] | SourceElement
+"""A source as Python code gives it: a URI or path, a mapping as in YAML, or a source element."""
 _Changed = tuple[str, tuple[str, ...]]
 _FIXED = ("name", "device", "keep_running")
 
@@ -73,12 +77,18 @@ class Control:
         self._lock = RLock()
         self._reloading = Lock()
 
+    @cached_property
+    def _registry(self) -> Registry:
+        return Registry()
+
     def check(self, description: PipelineDescription, *, streams_may_come: bool = False) -> None:
         """Raises ConfigurationError with every mistake."""
         from sightline.config import InvalidConfiguration, check_description
 
         outputs = Outputs(self._outputs_root)
-        problems = check_description(description, outputs=outputs, streams_may_come=streams_may_come)
+        problems = check_description(
+            description, outputs=outputs, registry=self._registry, streams_may_come=streams_may_come
+        )
         if problems:
             raise InvalidConfiguration(problems)
 
@@ -96,18 +106,22 @@ class Control:
             raise
         return runner
 
-    def add_source(self, name: str, source: SourceElement) -> Alteration:
+    def add_source(self, name: str, described: Source) -> Alteration:
         """Let a stream come. Raises ConfigurationError when that is not possible."""
+        from sightline.config import name_problems, source_from
+
+        source = source_from(described, name=name, registry=self._registry)
+        self._check_free(name)
+        self._check_joining(name, source)
         with self._lock:
-            runner, now = self._running(), self.description.sources
-            if runner is not None:
-                runner.check_free(name)
-            elif name in now:
-                raise ConfigurationError(f"there is a stream {name!r} already: remove it first, or take another name")
-            description = self._with_sources({**now, name: source})
-            self.check(description, streams_may_come=True)
+            self._check_free(name)
+            now = self.description.sources
+            clashing = [message for wrong, message in name_problems({**now, name: source}) if wrong == name]
+            if clashing:  # with one that came meanwhile
+                raise ConfigurationError(f"the stream {name!r} {clashing[0]}")
+            runner = self._running()
             alteration = done() if runner is None else runner.add_source(name, source)
-            self.description = description
+            self.description = self._with_sources({**now, name: source})
             return alteration
 
     def remove_source(self, name: str) -> Alteration:
@@ -171,6 +185,22 @@ class Control:
         parts = [f"{what} {', '.join(names)}" for what, names in changes if names]
         text = "; ".join(parts) or "nothing has changed"
         self._tell(Message(MessageKind.STARTED, f"reloaded: {text}"))
+
+    def _check_free(self, name: str) -> None:
+        runner = self._running()
+        if runner is not None:
+            runner.check_free(name)
+        elif name in self.description.sources:
+            raise ConfigurationError(f"there is a stream {name!r} already: remove it first, or take another name")
+
+    def _check_joining(self, name: str, source: SourceElement) -> None:
+        from sightline.config import InvalidConfiguration, check_joining
+
+        description = self._with_sources({**self.description.sources, name: source})
+        outputs = Outputs(self._outputs_root)
+        problems = check_joining(description, name, outputs=outputs, registry=self._registry)
+        if problems:
+            raise InvalidConfiguration(problems)
 
     def _with_sources(self, sources: Mapping[str, SourceElement]) -> PipelineDescription:
         return self.description.model_copy(update={"sources": dict(sources)})

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from sightline.control import Control
+from sightline.control import Control, Source
 from sightline.devices import resolve_device
 from sightline.errors import ConfigurationError
 from sightline.graph import (
@@ -20,7 +20,6 @@ from sightline.graph import (
     Outputs,
     Parallel,
     PipelineDescription,
-    SourceElement,
     Step,
     Tee,
 )
@@ -42,7 +41,6 @@ from sightline.runtime.watch import Watch
 if TYPE_CHECKING:
     from typing import Self
 
-Source = str | Path | Mapping[str, object] | SourceElement
 Described = Element | Tee | Parallel
 _LOG = logging.getLogger(__name__)
 
@@ -245,9 +243,7 @@ class Pipeline:
         ...     [status.name for status in pipeline.status()]
         ['yard']
         """
-        from sightline.config import source_from
-
-        return self._control.add_source(name, source_from(source, name=name))
+        return self._control.add_source(name, source)
 
     def remove_source(self, name: str) -> Alteration:
         """Let a stream go while the pipeline runs; nothing else stops. It is done when the last frame that was read has

@@ -70,7 +70,7 @@ def problems_of(
     found += [*unknown_steps(description.steps, streams=reached)]
     seen = {key for key, _ in found}
     for key, element in elements:
-        found += [one for one in _own(element, key, context) if one[0] not in seen]
+        found += [one for one in own_problems(element, key, context) if one[0] not in seen]
     for key, message in found:
         yield LocatedProblem(place_of(root, key), key, hide(message, certain=_variables(root, key)))
 
@@ -133,7 +133,8 @@ def _streams(elements: list[tuple[Key, Element]], streams: tuple[str, ...]) -> I
             yield (*key, "streams"), "is empty, so that the step works on no stream: leave it out for all streams"
 
 
-def _own(element: Element, key: Key, context: CheckContext) -> Iterator[Found]:
+def own_problems(element: Element, key: Key, context: CheckContext) -> Iterator[Found]:
+    """What an element finds wrong with itself."""
     if isinstance(element, UnreadStep):
         return
     own = replace(context, streams=matching(element.streams, context.streams))
