@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from pydantic import ValidationError
 from tests.unit.sinks.pictures import batches
 
 from sightline.devices import Device
-from sightline.graph import CheckContext, Message, Outputs
+from sightline.graph import CheckContext, Message, MessageKind, Outputs
+from sightline.graph.outputs import output_error
 from sightline.media import Batch, Event
 from sightline.testing import run_element
 from sightline_plugins.sinks.snapshots import Snapshots
@@ -58,6 +60,74 @@ def test_each_track_is_saved_once(tmp_path: Path) -> None:
     assert saved(tmp_path, given, path="{track}.jpg", on="track") == ["5.jpg", "6.jpg"]
 
 
+def seen(*scales: float, confidence: float = 0.8) -> list[Batch]:
+    """One track, on each frame of a box so many times as large as ten pixels."""
+    given = batches(len(scales))
+    return [
+        batch.with_objects(
+            batch.objects.with_columns(
+                xyxy=np.array([[2, 2, 2 + 10 * scale, 12]], np.float32),
+                confidence=np.array([confidence], np.float32),
+            )
+        )
+        for batch, scale in zip(given, scales, strict=True)
+    ]
+
+
+def test_a_track_is_saved_again_after_a_time(tmp_path: Path) -> None:
+    names = saved(tmp_path, batches(7), path="{frame}-{track}.jpg", on="track", again="120ms")
+    assert names == ["000000-5.jpg", "000003-5.jpg", "000006-5.jpg"]
+
+
+def test_a_track_is_saved_again_when_it_is_seen_better(tmp_path: Path) -> None:
+    given = seen(1, 1.2, 1.6, 1.7, 1, 2.5)
+    names = saved(tmp_path, given, path="{frame}-{track}.jpg", on="track", better=1.5)
+    assert names == ["000000-5.jpg", "000002-5.jpg", "000005-5.jpg"]
+
+
+def test_more_surely_is_better_too(tmp_path: Path) -> None:
+    given = seen(1, confidence=0.4) + seen(1, 1, confidence=0.8)[1:]
+    assert saved(tmp_path, given, path="{frame}-{track}.jpg", on="track", better=1.5) == [
+        "000000-5.jpg",
+        "000001-5.jpg",
+    ]
+
+
+def test_the_better_picture_takes_the_place_of_the_other(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"path": "{track}.png", "on": "track", "crop": True, "margin": 0, "better": 1.5}
+    assert saved(tmp_path, seen(1, 3, 1), **options) == ["5.png"]
+    assert picture(tmp_path / "5.png").shape[:2] == (10, 30)
+
+
+def test_events_of_a_track_are_not_saved_again_within_a_time(tmp_path: Path) -> None:
+    given = [batch.with_events([crossing()]) for batch in batches(7)]
+    assert saved(tmp_path, given, path="{frame}.jpg", again="120ms") == ["000000.jpg", "000003.jpg", "000006.jpg"]
+
+
+def test_the_newest_pictures_are_kept(tmp_path: Path) -> None:
+    names = saved(tmp_path, batches(6), path="{frame}.jpg", every="1ms", keep={"count": 2})
+    assert names == ["000004.jpg", "000005.jpg"]
+
+
+def test_pictures_take_no_more_room_than_they_may(tmp_path: Path) -> None:
+    saved(tmp_path, batches(20), path="{frame}.png", every="1ms", keep={"size": "40kB"})
+    sizes = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert 0 < sum(sizes) <= 40_000
+    assert len(sizes) < 20
+
+
+def test_a_full_disk_stops_nothing_and_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Outputs, path: Path) -> None:
+        raise output_error(path, OSError(errno.ENOSPC, "full"), doing="write")
+
+    monkeypatch.setattr(Outputs, "open_lines", full)
+    messages: list[Message] = []
+    assert saved(tmp_path, batches(6), messages, path="{frame}.jpg", every="1ms") == []
+    (message,) = messages
+    assert message.kind is MessageKind.SINK_DEGRADED
+    assert "the disk is full" in message.text
+
+
 def test_frames_are_saved_at_regular_times(tmp_path: Path) -> None:
     assert saved(tmp_path, batches(6), path="{frame}.jpg", every="80ms") == [
         "000000.jpg",
@@ -101,6 +171,7 @@ def test_a_path_that_can_not_work_is_a_problem(tmp_path: Path, options: dict[str
         ({"on": "event", "every": "5s"}, "give on or every, not both"),
         ({"every": "5s", "crop": True}, "crop needs an object"),
         ({"on": "track", "rules": ["gate"]}, "rules have a meaning with on: event only"),
+        ({"every": "5s", "better": 2}, "again and better are about tracks"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options: dict[str, Any], expected: str) -> None:
