@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 
 from sightline.errors import ConfigurationError, OutputError
 from sightline.serve.access import check_token
 from sightline.serve.address import Address, is_loopback
+
+_UNSENT_BYTES = 256 << 10
+"""What the system holds of a connection: little, so that a viewer who takes nothing is soon noticed."""
 
 
 def parse_address(text: str) -> Address:
@@ -45,3 +49,8 @@ def listening_error(address: Address, error: OSError) -> OutputError:
     """The error to raise when nobody can be served at an address."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     return OutputError(f"can not listen at {address}: {reason}; name another port, or end the program that uses it")
+
+
+def bound_unsent(connection: socket.socket) -> None:
+    """Have the system take no more than a moment of video for a viewer who takes none."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNSENT_BYTES)

@@ -77,7 +77,8 @@ class Broadcast:
     def join(self, viewer: Backlog, *, counts: bool = True) -> bool:
         """Begin to watch, with the next key picture where one can be made, else with the last one there was.
 
-        One that only asks what the pictures are like does not count. False when the stream is over, or has as many viewers as there may be.
+        One that only asks what the pictures are like does not count. False when the stream is over, or has as many
+        viewers as there may be.
         """
         with self._lock:
             if self._is_over or len(self._viewers) >= MOST_VIEWERS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import socket
 import threading
@@ -113,6 +114,12 @@ def number_in(luma: npt.NDArray[np.uint8]) -> int:
     return sum(1 << (CELLS - 1 - place) for place, bit in enumerate(bits) if bit)
 
 
+def lumas(file: Path | io.BytesIO) -> list[npt.NDArray[np.uint8]]:
+    """The luma planes of a file's pictures."""
+    with av.open(file, "r") as container:
+        return [np.asarray(frame.to_ndarray()[: frame.height], np.uint8) for frame in container.decode(video=0)]
+
+
 def read_back(url: str, *, count: int, **options: object) -> list[Frame]:
     """The first frames that one of our own pipelines receives of what is published."""
     source = cast("Any", {"uri": url, **options})
@@ -126,10 +133,16 @@ def numbers(frames: Sequence[Frame]) -> list[int]:
 
 
 def write_counter(
-    path: Path, *, encoder: str = "libx264", count: int = 200, key_every: int = 25, b_frames: int = 0
+    path: Path,
+    *,
+    encoder: str = "libx264",
+    count: int = 200,
+    key_every: int = 25,
+    b_frames: int = 0,
+    size_wh: tuple[int, int] = SIZE_WH,
 ) -> Path:
     """A clip of the counter."""
-    painter = CardPainter("counter", size_wh=SIZE_WH, color=(0, 0, 0), seed=0)
+    painter = CardPainter("counter", size_wh=size_wh, color=(0, 0, 0), seed=0)
     chosen = {"g": str(key_every), "bf": str(b_frames)}
     if encoder == "libx265":
         chosen["x265-params"] = "log-level=none:scenecut=0"
@@ -137,12 +150,12 @@ def write_counter(
         chosen = {"huffman": "default"}
     with av.open(path, "w") as container:
         stream = cast("VideoStream", container.add_stream(encoder, rate=FPS, options=chosen))
-        stream.width, stream.height = SIZE_WH
+        stream.width, stream.height = size_wh
         stream.pix_fmt = "yuvj420p" if encoder == "mjpeg" else "yuv420p"
         for number in range(count):
             surface = painter.surface(number)
             rows = np.concatenate([plane.reshape(-1) for plane in surface.planes])
-            frame = VideoFrame.from_ndarray(rows.reshape(SIZE_WH[1] * 3 // 2, SIZE_WH[0]), stream.pix_fmt)
+            frame = VideoFrame.from_ndarray(rows.reshape(size_wh[1] * 3 // 2, size_wh[0]), stream.pix_fmt)
             frame.pts = number
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))

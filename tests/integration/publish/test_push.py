@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import av
-import numpy as np
 import pytest
 
 from tests.conftest import missing
-from tests.integration.publish.publishing import FPS, free_port, number_in, publishing
+from tests.integration.publish.publishing import FPS, free_port, lumas, number_in, publishing
 
 SECRET = "hunter2"
 
@@ -34,8 +32,7 @@ def ffmpeg(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def shown(path: Path) -> list[int]:
-    with av.open(str(path)) as container:
-        return [number_in(np.asarray(frame.to_ndarray()[: frame.height], np.uint8)) for frame in container.decode(video=0)]
+    return [number_in(luma) for luma in lumas(path)]
 
 
 def receiving(scheme: str, port: int, target: Path) -> list[str]:

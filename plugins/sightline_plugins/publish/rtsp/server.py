@@ -7,7 +7,7 @@ import socket
 
 from sightline.rtsp.channels import Connection
 from sightline.serve.address import Address
-from sightline_plugins.publish.address import listening_error
+from sightline_plugins.publish.address import bound_unsent, listening_error
 from sightline_plugins.publish.hub import Hub
 from sightline_plugins.publish.rtsp.dialog import Dialog, House
 
@@ -48,7 +48,7 @@ class RtspServer:
         if len(self._dialogs) >= _MOST_CONNECTIONS:
             writer.transport.abort()
             return
-        _notice_when_gone(writer)
+        _prepare(writer)
         connection = Connection(writer)
         task = asyncio.get_running_loop().create_task(Dialog(self._house, connection).run(reader))
         self._dialogs[task] = connection
@@ -60,9 +60,10 @@ class RtspServer:
             raise error  # a mistake of ours: the loop reports it
 
 
-def _notice_when_gone(writer: asyncio.StreamWriter) -> None:
+def _prepare(writer: asyncio.StreamWriter) -> None:
     """Have the system find out when a client that gets datagrams, and says nothing, is no longer there."""
     client = writer.get_extra_info("socket")
+    bound_unsent(client)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _QUIET_SECONDS)
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_SECONDS)

@@ -20,7 +20,7 @@ from sightline.serve.address import Address
 from sightline.serve.messages import Refused
 from sightline.serve.messages import Request as PlainRequest
 from sightline.serve.messages import Response as PlainResponse
-from sightline_plugins.publish.address import listening_error
+from sightline_plugins.publish.address import bound_unsent, listening_error
 from sightline_plugins.publish.boxes import codec_string, fragment, start_of_file
 from sightline_plugins.publish.hub import Hub
 from sightline_plugins.publish.picture import Format
@@ -33,7 +33,10 @@ _FILES = MappingProxyType(
         "/page.css": ("page.css", "text/css; charset=utf-8"),
     }
 )
-_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; media-src blob:"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; media-src blob:; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 _LIVE = "/live/"
 _OPEN_TO_ALL = ("/player.js", "/page.css")
 _SILENT = logging.getLogger("sightline.publish.web")
@@ -87,10 +90,9 @@ class WebServer:
         try:
             asked = _plain(request)
             if asked.path not in _OPEN_TO_ALL:
-                if (welcome := self._access.welcome(asked)) is not None:
-                    self._access.check(asked)
-                    return _response(welcome)
                 self._access.check(asked)
+            if asked.path == "/" and (welcome := self._access.welcome(asked)) is not None:
+                return _response(welcome)
         except Refused as refused:
             return _response(refused.response)
         if path.startswith(_LIVE):
@@ -104,6 +106,7 @@ class WebServer:
         return _response(PlainResponse.text("nothing here", status=HTTPStatus.NOT_FOUND))
 
     async def _watch(self, connection: ServerConnection) -> None:
+        bound_unsent(connection.transport.get_extra_info("socket"))
         request = connection.request
         path = urlsplit(request.path).path if request is not None else ""
         broadcast = self._hub.get(unquote(path.removeprefix(_LIVE)))

@@ -1,0 +1,145 @@
+"""The page, in a real browser."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import missing
+from tests.integration.publish.publishing import COUNTER, SIZE_WH, free_port, publishing, write_counter
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+PATIENCE_SECONDS = 60.0
+OWN = ("http://127.0.0.1:", "ws://127.0.0.1:", "blob:", "data:")
+TOKEN = "correct-horse-battery"
+NUMBER = """() => {
+  const video = document.querySelector('[data-stream=gate] video');
+  if (!video || video.readyState < 2) return null;
+  const [width, height] = [video.videoWidth, video.videoHeight];
+  const canvas = Object.assign(document.createElement('canvas'), {width, height});
+  const context = canvas.getContext('2d');
+  context.drawImage(video, 0, 0);
+  let number = 0;
+  for (let cell = 0; cell < 16; cell++) {
+    const [red] = context.getImageData((cell + 0.5) * width / 16, height / 2, 1, 1).data;
+    number = 2 * number + (red > 128 ? 1 : 0);
+  }
+  return {number, at: video.currentTime, width, height};
+}"""
+"""What the player of the stream `gate` shows: the counter's number, read from the canvas, and its time."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("playwright is not installed (pip install playwright)")
+    program = shutil.which("chromium")
+    if program is None:
+        missing("chromium is not installed (Debian: chromium)")
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=program, args=arguments)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """An empty page; what goes wrong in it, and what it asks of other servers, fails the test."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_SECONDS * 1000)
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda line: faults.append(line.text) if "Security Policy" in line.text else None)
+    page.on(
+        "request",
+        lambda asked: (
+            None if "127.0.0.1" in asked.url or asked.url[:5] in ("blob:", "data:") else faults.append(asked.url)
+        ),
+    )
+    yield page
+    context.close()
+    assert faults == []
+
+
+def until(page: Page, condition: str) -> None:
+    """Wait until something is so on the page."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, f"it did not become so in time: {condition}"
+        page.wait_for_timeout(50)
+
+
+def shown(page: Page, *, after: float = 0.0) -> dict[str, int | float]:
+    """What is shown once playback has passed a time."""
+    until(page, f"() => {{ const now = ({NUMBER})(); return now && now.number > 0 && now.at > {after}; }}")
+    found: dict[str, int | float] = page.evaluate(NUMBER)
+    return found
+
+
+@pytest.mark.parametrize("steps", [[], ["draw"]], ids=["untouched", "drawn"])
+def test_pictures_move_and_are_those_that_were_published(page: Page, steps: list[str], tmp_path: Path) -> None:
+    port = free_port()
+    source = {"uri": str(write_counter(tmp_path / "clip.mp4", count=1_000)), "realtime": True}
+    with publishing({"web": f"127.0.0.1:{port}"}, sources={"gate": source}, before=steps):
+        page.goto(f"http://127.0.0.1:{port}/")
+        first = shown(page)
+        later = shown(page, after=first["at"] + 1.0)
+
+    assert (first["width"], first["height"]) == SIZE_WH
+    assert later["number"] - first["number"] >= 20
+    assert later["number"] == pytest.approx(later["at"] * 25, abs=3)
+
+
+def test_playback_stays_close_to_the_newest_picture(page: Page) -> None:
+    port = free_port()
+    with publishing({"web": f"127.0.0.1:{port}"}) as published:
+        page.goto(f"http://127.0.0.1:{port}/")
+        begun = shown(page)
+        shown(page, after=begun["at"] + 2.0)
+        behind = sorted(published.frames - shown(page)["number"] for _ in range(5))
+
+    assert behind[2] < 25
+
+
+def test_every_stream_has_its_place_and_those_that_end_go(page: Page) -> None:
+    port = free_port()
+    short = {"pattern": {"pattern": "bars", "size": list(SIZE_WH), "frames": 75}, "realtime": True}
+    with publishing({"web": f"127.0.0.1:{port}"}, sources={"gate": COUNTER, "yard": short}):
+        page.goto(f"http://127.0.0.1:{port}/")
+        until(page, "() => document.querySelectorAll('figure').length === 2")
+        names = page.locator("figcaption > b").all_text_contents()
+        until(page, "() => document.querySelectorAll('figure').length === 1")
+
+    assert names == ["gate", "yard"]
+
+
+def test_a_page_goes_on_when_the_pipeline_comes_back(page: Page) -> None:
+    port = free_port()
+    with publishing({"web": f"127.0.0.1:{port}"}):
+        page.goto(f"http://127.0.0.1:{port}/")
+        shown(page, after=0.5)
+    until(page, "() => document.querySelector('#note').textContent === 'No connection.'")
+    with publishing({"web": f"127.0.0.1:{port}"}):
+        until(page, "() => document.querySelector('#note').textContent === ''")
+        assert shown(page)["number"] > 0
+
+
+def test_the_token_opens_the_page_and_leaves_the_address(page: Page) -> None:
+    port = free_port()
+    with publishing({"web": f"127.0.0.1:{port}", "token": TOKEN}):
+        page.goto(f"http://127.0.0.1:{port}/?token={TOKEN}")
+        shown(page)
+
+    assert page.url == f"http://127.0.0.1:{port}/"

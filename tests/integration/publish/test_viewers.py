@@ -1,0 +1,99 @@
+"""Viewers who do not take what they asked for: the pipeline goes on, and so do the others."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from websockets.sync.client import connect
+
+from tests.integration.publish.publishing import FPS, Published, free_port, publishing, read_back
+
+NOISE = {"pattern": {"pattern": "noise", "size": [320, 176], "fps": FPS, "frames": None}, "realtime": True}
+SECONDS = 5
+
+
+@contextmanager
+def stalled_rtsp(port: int) -> Iterator[None]:
+    """A client that asks for the stream and never reads it."""
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        url = f"rtsp://127.0.0.1:{port}/gate"
+        transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n"
+        for number, (method, header) in enumerate((("DESCRIBE", ""), ("SETUP", transport), ("PLAY", "")), start=1):
+            where = f"{url}/video" if method == "SETUP" else url
+            client.sendall(f"{method} {where} RTSP/1.0\r\nCSeq: {number}\r\n{header}\r\n".encode())
+            assert client.recv(4096).startswith(b"RTSP/1.0 200")
+        yield
+
+
+@contextmanager
+def stalled_browser(port: int) -> Iterator[None]:
+    """A player whose connection takes nothing."""
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        head = f"GET /live/gate HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        head += "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        client.sendall(head.encode())
+        assert client.recv(64).startswith(b"HTTP/1.1 101")
+        yield
+
+
+def seconds_for(published: Published, frames: int) -> float:
+    """How long the pipeline takes for so many frames."""
+    goal, begun = published.frames + frames, time.monotonic()
+    published.wait_for(lambda: published.frames >= goal)
+    return time.monotonic() - begun
+
+
+@pytest.mark.parametrize("kind", ["rtsp", "web"])
+def test_a_viewer_that_takes_nothing_changes_no_rate_and_is_counted(kind: str) -> None:
+    port = free_port()
+    options = {"rtsp": f"127.0.0.1:{port}/{{stream}}"} if kind == "rtsp" else {"web": f"127.0.0.1:{port}"}
+    stalled = stalled_rtsp if kind == "rtsp" else stalled_browser
+    with publishing({**options, "quality": 18}, sources={"gate": NOISE}) as published, stalled(port), stalled(port):
+        seconds = seconds_for(published, SECONDS * FPS)
+
+    totals = published.totals()
+    assert seconds == pytest.approx(SECONDS, abs=1.0)
+    assert totals["slow_viewers"] == 2
+    assert totals["skipped_pictures"] > FPS
+
+
+def test_a_viewer_that_takes_everything_loses_nothing_beside_one_that_takes_nothing() -> None:
+    port = free_port()
+    with (
+        publishing({"web": f"127.0.0.1:{port}", "quality": 18}, sources={"gate": NOISE}) as published,
+        stalled_browser(port),
+        connect(f"ws://127.0.0.1:{port}/live/gate") as client,
+    ):
+        got = [len(client.recv(timeout=30)) for _ in range(4 * FPS)]
+
+    assert len(got) == 4 * FPS
+    assert published.totals()["slow_viewers"] == 1
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    def files() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    def once() -> None:
+        port, other = free_port(), free_port()
+        options = {"rtsp": f"127.0.0.1:{port}/{{stream}}", "web": f"127.0.0.1:{other}", "hls": "{stream}.m3u8"}
+        with publishing(options, outputs=tmp_path):
+            read_back(f"rtsp://127.0.0.1:{port}/gate", count=3)
+            with connect(f"ws://127.0.0.1:{other}/live/gate") as client:
+                client.recv(timeout=30)
+
+    once()
+    before = files(), threading.active_count()
+    for _ in itertools.repeat(None, 3):
+        once()
+
+    assert (files(), threading.active_count()) == before
