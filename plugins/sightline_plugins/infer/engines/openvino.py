@@ -19,8 +19,10 @@ from sightline_plugins.infer.engines.requests import QUEUED, Underway, Work, che
 
 if TYPE_CHECKING:
     import openvino as ov
+
+    def core() -> ov.Core: ...
 else:
-    from sightline_plugins.infer.engines.openvino_library import ov
+    from sightline_plugins.infer.engines.openvino_library import core, ov
 
 NOISE = (
     "Exception from",
@@ -59,8 +61,7 @@ class OpenVino:
     def compile(self, content: bytes, *, label: str) -> ov.CompiledModel:
         """See `Library.compile`."""
         try:
-            core = ov.Core()
-            return core.compile_model(core.read_model(content), "CPU", self._options)
+            return core().compile_model(core().read_model(content), "CPU", self._options)
         except RuntimeError as error:
             raise ModelError(f"{label}: OpenVINO can not use it: {_reason(error)}") from error
 
@@ -74,7 +75,7 @@ class OpenVino:
     def load(self, dumped: bytes, *, label: str) -> ov.CompiledModel:
         """See `Library.load`."""
         try:
-            return ov.Core().import_model(dumped, "CPU", self._options)
+            return core().import_model(dumped, "CPU", self._options)
         except RuntimeError as error:
             raise ModelError(f"{label}: OpenVINO can not load it: {_reason(error)}") from error
 

@@ -8,7 +8,9 @@ then takes its own stand-in.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from types import ModuleType
+from typing import Any
 
 REPORTER = "openvino_telemetry"
 
@@ -26,4 +28,15 @@ def _import_silently() -> ModuleType:
     return library
 
 
-ov = _import_silently()
+ov: Any = _import_silently()
+
+
+@cache
+def core() -> Any:
+    """The one OpenVINO core of the process; it is never let go of.
+
+    A core gives the thread that makes it a stack for signals, and frees that when it is destroyed, in whatever thread
+    that happens. If it is another one (a pipeline is built in one thread and closed in another), the first is left with
+    a stack that is gone, and the next Ctrl-C kills the process.
+    """
+    return ov.Core()
