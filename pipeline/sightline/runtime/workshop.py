@@ -29,15 +29,15 @@ class Made:
 
 
 class Workshop:
-    """Builds the nodes of elements. What goes wrong when something is let go of goes to `on_error`, a stream on which a
-    step fails again and again to `hopeless`.
+    """Builds the nodes of elements; `probes` may get more while they run. What goes wrong when something is let go of
+    goes to `on_error`, a stream on which a step fails again and again to `hopeless`.
     """
 
     def __init__(
         self,
         *,
         site: Callable[[str], Site],
-        probes: Mapping[str, list[Probe]],
+        probes: dict[str, list[Probe]],
         on_error: Callable[[BaseException], None],
         hopeless: Hopeless,
     ) -> None:
@@ -57,7 +57,7 @@ class Workshop:
                     element,
                     operator,
                     element_id=element_id,
-                    probes=self._probes.get(element_id, []),
+                    probes=self._probes.setdefault(element_id, []),
                     tolerance=self._tolerance(element_id, element),
                 )
                 built[element_id] = Made(node, files)
