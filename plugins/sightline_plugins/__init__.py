@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sightline_plugins.sources.media import Media
     from sightline_plugins.sources.pattern import Pattern
     from sightline_plugins.sources.rtsp import Rtsp
+    from sightline_plugins.sources.v4l2 import V4l2
     from sightline_plugins.track.track import Track
 
 _HOMES = {
@@ -64,6 +65,7 @@ _HOMES = {
     "Snapshots": "sightline_plugins.sinks.snapshots",
     "Tensors": "sightline_plugins.infer.tensors",
     "Track": "sightline_plugins.track.track",
+    "V4l2": "sightline_plugins.sources.v4l2",
     "Video": "sightline_plugins.encode.video",
     "Zones": "sightline_plugins.rules.zones",
 }
@@ -96,6 +98,7 @@ __all__ = [
     "Snapshots",
     "Tensors",
     "Track",
+    "V4l2",
     "Video",
     "Zones",
 ]

@@ -20,7 +20,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 _Error = Mapping[str, Any]
 
 _WANTS_TEXT = frozenset({"string_type", "path_type"})
-_OPTIONS_OF_ALL = ("id", "streams", "realtime")
+_OPTIONS_OF_ALL = ("id", "streams", "on_error", "realtime")
 
 
 class Validator:

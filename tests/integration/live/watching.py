@@ -11,7 +11,6 @@ from typing import Any, Self
 from sightline import Pipeline
 from sightline.graph import Message, MessageKind, StreamState
 from sightline.media import Batch, Frame
-from sightline.pipeline import Source
 from sightline.runtime.report import Report
 from sightline.testing import FrameOrder, assert_accounted
 from sightline_plugins import Callback
@@ -62,7 +61,7 @@ class Told:
 class Watched:
     """Runs a pipeline in the background while its block is open; afterwards `report` is there, and accounted for."""
 
-    sources: Mapping[str, Source]
+    sources: Mapping[str, str | Mapping[str, object]]
     steps: Sequence[Any] = ()
     frames: dict[str, list[Seen]] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
