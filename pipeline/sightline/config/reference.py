@@ -15,6 +15,7 @@ from pydantic_core import core_schema
 
 from sightline.graph.element import Element
 from sightline.graph.fields import PathRole, role_of
+from sightline.graph.sizes import format_size
 from sightline.graph.source import SourceElement
 from sightline.media.time import format_duration
 
@@ -24,6 +25,7 @@ Schema: TypeAlias = Mapping[str, Any]
 _FENCE = re.compile(r"```ya?ml\n(?P<example>.*?)```\n?", re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s")
 _LAST = ("id", "streams", "on_error", "realtime")
+_UNITS = {"duration": format_duration, "size": format_size}
 _DEEPEST = 3
 _ROLES = {PathRole.INPUT: "file", PathRole.INPUT_URI: "file or URL", PathRole.OUTPUT: "output file"}
 
@@ -120,8 +122,9 @@ def _rows_below(schema: Schema, definitions: Schema, prefix: str, depth: int) ->
 
 def _row(key: str, schema: Schema, definitions: Schema, *, required: bool) -> OptionPage:
     default = schema.get("default")
-    if schema.get("unit") == "duration" and isinstance(default, int):
-        default = format_duration(default)
+    written = _UNITS.get(str(schema.get("unit")))
+    if written is not None and isinstance(default, int):
+        default = written(default)
     shown = "" if default is None else default if isinstance(default, str) else json.dumps(default)
     meaning = " ".join(str(schema.get("description", "")).split())
     return OptionPage(key, type_text(schema, definitions), shown, required, meaning)

@@ -33,6 +33,6 @@ Size = Annotated[
     int,
     BeforeValidator(parse_size),
     PlainSerializer(format_size, return_type=str),
-    WithJsonSchema({"type": ["string", "integer"], "examples": ["500MB", "20GB"]}),
+    WithJsonSchema({"type": ["string", "integer"], "unit": "size", "examples": ["500MB", "20GB"]}),
 ]
 """A field that holds bytes and is written as a size in YAML ("20GB", or a number of bytes)."""
