@@ -45,6 +45,7 @@ PERMANENT: Mapping[str, Mapping[str, object]] = {
 THREADS = 4
 NAMES_EACH = 5
 ROUNDS = 10
+PATIENCE_SECONDS = 10
 BOTH_WAYS_LINE = {"from": [0.2, 0.6], "to": [0.8, 0.6]}
 
 
@@ -136,6 +137,7 @@ def churn(pipeline: Pipeline, changes: int, *, seed: int) -> Iterator[list[float
             yield [one for job in jobs for one in job.result()]
             for hand in hands:
                 hand.remove_all()
+            wait_for_inputs()
             say(round=number + 1, **held())
 
 
@@ -195,6 +197,14 @@ def timed(took: list[float]) -> Iterator[None]:
     begun = time.perf_counter()
     yield
     took.append(time.perf_counter() - begun)
+
+
+def wait_for_inputs() -> None:
+    """Wait for inputs that were just being opened when their stream was removed: they are closed when they answer."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    for thread in threading.enumerate():
+        if thread.name.startswith(tuple(f"sightline-{number}-" for number in range(THREADS + 1))):
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def held() -> dict[str, float]:

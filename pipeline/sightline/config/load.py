@@ -140,7 +140,8 @@ class _Reader:
         )
         read = [problem for problem in self._validator.problems if problem.place not in self._unset]
         reported = {problem.key for problem in (*found, *read)}
-        late = [problem for problem in checked if problem.key not in reported and problem.place not in self._unset]
+        unset = {problem.place for problem in self._variables.problems}
+        late = [problem for problem in checked if problem.key not in reported and problem.place not in unset]
         problems = sorted((*found, *read, *late), key=lambda problem: problem.place)
         if problems:
             raise InvalidConfiguration(problems)

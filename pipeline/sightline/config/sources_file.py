@@ -46,7 +46,7 @@ def parse_streams(path: Path, *, registry: Registry, variables: Environment) -> 
     name = str(path)
     document = parse(read_file(path, name=name), name=name)
     told = len(variables.problems)
-    root = variables.fill(document.root or Table(Place(name, 1, 1)))
+    root = variables.fill(document.root or Table(Place(name, 1, 1)), key=_KEY)
     if isinstance(root, Scalar) and root.value is None:
         root = Table(root.place)
     validator = Validator(variables, base_folder=path.absolute().parent)
