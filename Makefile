@@ -6,7 +6,7 @@ BIN := .venv/bin
 REQUIRE_ALL ?= 0
 PATHS := pipeline plugins tests benchmarks tools examples
 
-.PHONY: demo test check lint types tests docs examples bench install dev clean
+.PHONY: demo test check lint types tests docs examples bench fuzz install dev clean
 
 demo: install
 	$(BIN)/sightline run configs/demo.yaml
@@ -34,6 +34,12 @@ bench: dev
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python -m pip install --quiet --no-deps 'trackers>=2.6' 'supervision>=0.31'
 	$(BIN)/python -m benchmarks.pipelines --write
+
+# Wrong input made at random; what fails is kept below out/fuzz, and `make fuzz FUZZ=--replay` tries that again.
+MINUTES ?= 10
+FUZZ ?=
+fuzz: dev
+	$(BIN)/python -m tools.fuzz --minutes $(MINUTES) $(FUZZ)
 
 install: .venv/.installed
 dev: .venv/.dev

@@ -16,7 +16,7 @@ def nal_units(annex_b: bytes) -> Iterator[bytes]:
     """The NAL units of a byte stream, without start codes and trailing zeros (H.264 Annex B)."""
     marks = [mark.span() for mark in _START_CODE.finditer(annex_b)]
     ends = [begin for begin, _ in marks[1:]] + [len(annex_b)]
-    for (_, begin), end in zip(marks, ends, strict=True):
+    for (_, begin), end in zip(marks, ends, strict=False):  # without a mark there is an end all the same
         if unit := annex_b[begin:end].rstrip(b"\x00"):
             yield unit
 
@@ -45,28 +45,34 @@ def length_prefixed_units(data: bytes, *, length_size: int) -> Iterator[bytes]:
 
 
 def avcc_parts(configuration: bytes) -> tuple[int, tuple[bytes, ...]]:
-    """The size of length fields, and the parameter sets, of an `avcC` box (ISO/IEC 14496-15, H.264)."""
+    """The size of length fields, and the parameter sets, of an `avcC` box (ISO/IEC 14496-15, H.264).
+
+    Raises ValueError when it is cut off.
+    """
     at, sets = _AVCC_SETS_AT, list[bytes]()
     for mask in (0x1F, 0xFF):
-        count, at = configuration[at] & mask, at + 1
+        count, at = _byte(configuration, at) & mask, at + 1
         for _ in range(count):
             unit, at = _sized(configuration, at)
             sets.append(unit)
-    return (configuration[4] & 3) + 1, tuple(sets)
+    return (_byte(configuration, 4) & 3) + 1, tuple(sets)
 
 
 def hvcc_parts(configuration: bytes) -> tuple[int, tuple[bytes, ...]]:
-    """The size of length fields, and the parameter sets, of an `hvcC` box (ISO/IEC 14496-15, H.265)."""
+    """The size of length fields, and the parameter sets, of an `hvcC` box (ISO/IEC 14496-15, H.265).
+
+    Raises ValueError when it is cut off.
+    """
     at, sets = _HVCC_SETS_AT, list[bytes]()
-    arrays, at = configuration[at], at + 1
+    arrays, at = _byte(configuration, at), at + 1
     for _ in range(arrays):
-        kind, count = configuration[at] & 0x3F, int.from_bytes(configuration[at + 1 : at + 3], "big")
+        kind, count = _byte(configuration, at) & 0x3F, int.from_bytes(configuration[at + 1 : at + 3], "big")
         at += 3
         for _ in range(count):
             unit, at = _sized(configuration, at)
             if kind in _H265_PARAMETER_SETS:
                 sets.append(unit)
-    return (configuration[21] & 3) + 1, tuple(sets)
+    return (_byte(configuration, 21) & 3) + 1, tuple(sets)
 
 
 def is_h264_parameter_set(unit: bytes) -> bool:
@@ -77,6 +83,12 @@ def is_h264_parameter_set(unit: bytes) -> bool:
 def is_h265_parameter_set(unit: bytes) -> bool:
     """VPS, SPS or PPS."""
     return unit[0] >> 1 & 0x3F in _H265_PARAMETER_SETS
+
+
+def _byte(data: bytes, at: int) -> int:
+    if at >= len(data):
+        raise ValueError(f"the codec's configuration is cut off after {len(data)} bytes")
+    return data[at]
 
 
 def _sized(data: bytes, at: int) -> tuple[bytes, int]:

@@ -12,6 +12,7 @@ _TYPES = {(2, 1): 0, (2, 2): 1}
 _LARGEST_SIDE = 2_040
 _TABLES_IN_BAND = 255
 _RESTART_FLAG = 64
+_MOST_SCAN_BYTES = (1 << 24) - 1
 _STANDARD_HUFFMAN = frozenset(
     {
         "9fb04cb1a8076318f33f273ffef967a9ea7291ecf3adeca79f643dfd300de425",
@@ -37,9 +38,14 @@ class _Header:
 
 def jpeg_payloads(picture: bytes, *, max_payload: int) -> Iterator[bytes]:
     """The payloads of one picture. Raises ValueError when RFC 2435 has no way to send such a JPEG."""
-    header = _header_of(picture)
-    kind = _kind(header)
+    try:
+        header = _header_of(picture)
+        kind = _kind(header)
+    except IndexError as error:
+        raise ValueError("the picture is no whole JPEG") from error
     scan = picture[header.scan_at : picture.rfind(b"\xff\xd9")]
+    if len(scan) > _MOST_SCAN_BYTES:
+        raise ValueError("JPEG over RTP carries pictures of up to 16 MB")
     width, height = ((side + 7) // 8 for side in header.size_wh)
     quantisation = b"".join(header.tables[number] for number in header.quantisation[:2])
     first = b"\x00\x00" + len(quantisation).to_bytes(2, "big") + quantisation

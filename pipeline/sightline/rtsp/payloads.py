@@ -19,7 +19,7 @@ _START, _END = 0x80, 0x40
 def payloads(units: Sequence[bytes], *, codec: Codec, max_payload: int = MAX_PAYLOAD) -> tuple[bytes, ...]:
     """The RTP payloads of one picture: its NAL units without start codes, parameter sets first, or one whole JPEG.
 
-    Raises ValueError when RTP has no way to send such a JPEG.
+    Units that are nothing but a header are left out. Raises ValueError when RTP has no way to send such a JPEG.
     """
     if codec is Codec.MJPEG:
         return tuple(jpeg_payloads(units[0], max_payload=max_payload))
@@ -62,7 +62,7 @@ _H265 = _Scheme(2, _H265_AGGREGATION, _H265_FRAGMENT)
 
 def _packed(units: Sequence[bytes], *, scheme: _Scheme, max_payload: int) -> Iterator[bytes]:
     waiting: list[bytes] = []
-    for unit in units:
+    for unit in (unit for unit in units if len(unit) > scheme.header_size):
         if waiting and _aggregated_size(scheme, [*waiting, unit]) > max_payload:
             yield _together(waiting, scheme)
             waiting = []

@@ -42,7 +42,9 @@ def describe(
 
 def _parameters(codec: Codec, sets: Sequence[bytes]) -> str:
     if codec is Codec.H264:
-        profile = next(unit[1:4].hex() for unit in sets if unit[0] & 0x1F == 7)
+        profile = next((unit[1:4].hex() for unit in sets if unit[0] & 0x1F == 7), None)
+        if profile is None:
+            return "packetization-mode=1"
         return f"packetization-mode=1;profile-level-id={profile};sprop-parameter-sets={_sets(sets)}"
     if codec is Codec.H265:
         named = (("sprop-vps", _VPS), ("sprop-sps", _SPS), ("sprop-pps", _PPS))

@@ -40,7 +40,7 @@ def load_clip(path: str, *, stream_number: int = 0) -> Clip:
         return _clip(container, video, path=path)
     except (av.error.FFmpegError, OSError) as error:
         raise failure(error, stream=path, uri=path) from None
-    except (ValueError, IndexError) as error:
+    except ValueError as error:
         raise unreadable(str(error), stream=path, uri=path) from error
     finally:
         container.close()

@@ -86,6 +86,10 @@ MODELS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "cut off": (bytes_of(lambda folder: content(folder)[:-300]), (MODEL, "only a part of one")),
     "pickle": (bytes_of(lambda folder: pickle.dumps({"a": 1})), (MODEL, "a Python pickle: export the model to ONNX")),
     "PyTorch": (bytes_of(lambda folder: b"PK\x03\x04" + bytes(99)), (MODEL, "PyTorch", "torch.onnx.export")),
+    "no text": (
+        bytes_of(lambda folder: content(folder).replace(b"AveragePool", b"Average\xa8ool")),
+        (MODEL, "is damaged: a name in it is no UTF-8 text"),
+    ),
     "folder": (lambda folder: (folder / "m.onnx").mkdir(), (MODEL, "is a folder; give an ONNX file")),
     "sound": (shapes({"audio": [1, 16000]}), (MODEL, "one picture of 3 channels", "audio float32 (1, 16000)")),
     "five channels": (shapes({"x": [1, 5, 32, 32]}), (MODEL, "one picture of 3 channels", "(1, 5, 32, 32)")),

@@ -1,0 +1,58 @@
+"""A fixed budget of mutants, from fixed seeds: no crash, no hang over its limit, memory within its bound.
+
+`make fuzz` looks further, with other seeds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tools.fuzz.hunt import hunt, replay
+from tools.fuzz.targets.names import TARGETS
+
+SEED = 20_260_000
+BUDGETS = {"media": (600, 7.0), "rtsp": (30, 8.0), "config": (90, 7.0), "card": (60, 4.0), "model": (60, 4.0)}
+"""Mutants at most, and seconds at most: a machine that is busy tries fewer."""
+
+
+def test_every_target_has_a_budget() -> None:
+    assert BUDGETS.keys() == TARGETS.keys()
+
+
+@pytest.mark.parametrize("target", BUDGETS)
+def test_wrong_input_is_answered_in_our_words_and_within_limits(target: str, tmp_path: Path) -> None:
+    mutants, seconds = BUDGETS[target]
+    tally = hunt(
+        target, seed=SEED, work=tmp_path, kept=tmp_path / "kept", shared=None, seconds=seconds, mutants=mutants
+    )
+    assert not tally.findings, "\n".join(finding.text() for finding in tally.findings)
+    assert tally.mutants >= 5, tally.text()
+    assert len(tally.outcomes) >= 2 or tally.mutants < 20, f"all ended alike: {tally.text()}"
+
+
+def test_the_same_seed_makes_the_same_mutants(tmp_path: Path) -> None:
+    outcomes = [
+        hunt("card", seed=7, work=tmp_path, kept=tmp_path / "kept", shared=None, seconds=60, mutants=6).outcomes
+        for _ in range(2)
+    ]
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0] != Counter()
+
+
+@pytest.mark.parametrize(
+    ("what", "told"), [("dies", "SIGSEGV"), ("hangs", "no answer within"), ("swells", "MiB"), ("raises", "KeyError")]
+)
+def test_what_a_mutant_does_to_the_process_is_seen(what: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / f"mutant.{what}"
+    path.write_bytes(b"")
+    assert told in replay("trap", path, work=tmp_path, shared=None, wall_seconds=3)
+
+
+def test_the_mutant_that_a_child_dies_of_is_named_and_kept(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    tally = hunt("trap", seed=0, work=tmp_path, kept=kept, shared=None, seconds=60, mutants=4)
+    assert [finding.seed for finding in tally.findings] == ["2"]
+    assert tally.findings[0].path.read_bytes() == b"2"
+    assert "SIGSEGV" in (kept / "trap-2.dies.txt").read_text()
