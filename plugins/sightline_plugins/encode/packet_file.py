@@ -48,7 +48,6 @@ class PacketFile:
         made.is_keyframe = packet.is_key
         self._muxer.mux([made])
 
-    def finish(self) -> int:
-        """Write the index and close the file; return its size in bytes. Raises OutputError."""
+    def finish(self) -> None:
+        """Write the index and close the file. Raises OutputError."""
         self._muxer.finish()
-        return self.path.stat().st_size

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _BEHIND_NS = 5_000_000_000
 """How far behind its source a pipeline may be without missing a packet, on top of what is kept anyway."""
 _EVERYTHING_NS = 1 << 62
+_LONG_MISSING_NS = 20_000_000_000
 REQUEST = "request"
 _MOST_REQUESTS = 1_000
 """Those for streams that never come are forgotten."""
@@ -35,6 +36,15 @@ class _Request:
     after_ns: int
 
 
+@dataclass(slots=True)
+class _Missing:
+    """Frames have come without packets, since that time of the stream."""
+
+    since_ns: int
+    text: str
+    is_told: bool = False
+
+
 class Recorder(Sink):
     """Keeps a recorder for each stream. `request` may be called from any thread."""
 
@@ -44,7 +54,7 @@ class Recorder(Sink):
         self._shelf = Shelf(element.path, keep=element.keep, site=site)
         self._streams: dict[Stream, StreamRecorder] = {}
         self._requests: deque[_Request] = deque(maxlen=_MOST_REQUESTS)
-        self._warned: set[Stream] = set()
+        self._missing: dict[Stream, _Missing] = {}
         self._wanted = site.packets.want(
             element.streams, duration_ns=element.before + _BEHIND_NS, limit_bytes=element.memory
         )
@@ -77,7 +87,9 @@ class Recorder(Sink):
     def end_stream(self, stream: Stream) -> None:
         """Write what is left, and close the stream's file."""
         recorder = self._streams.pop(stream, None)
-        self._warned.discard(stream)
+        missing = self._missing.pop(stream, None)
+        if missing is not None and recorder is None:
+            self._warn(stream, missing)
         if recorder is not None:
             self._take_requests(stream, recorder)
             recorder.end()
@@ -96,26 +108,23 @@ class Recorder(Sink):
         """The recorder of a frame's stream; None when the frame does not belong to any packet that is kept."""
         stream = view.stream
         if view.frame.packet is None:
-            self._warn(
-                stream, "its source has no encoded pictures, or does not hand them on: use `video`, which encodes"
-            )
+            self._miss(view, "its source hands on no encoded pictures: use `video`, which encodes")
             return None
-        recorder = self._streams.get(stream)
-        is_new = recorder is None
-        if recorder is None:
-            longest_ns = self._element.longest if self._element.segment is None else self._element.segment
-            ring = self._site.packets.of(stream)
-            recorder = self._streams[stream] = StreamRecorder(
-                stream, ring=ring, shelf=self._shelf, longest_ns=longest_ns
-            )
+        recorder = self._streams.get(stream) or self._make(stream)
         if not recorder.see(view.frame):
-            self._warn(
-                stream, "the pipeline is so far behind that packets are gone before they are recorded: raise `memory`"
-            )
+            self._miss(view, "packets are gone before they can be recorded, so late are frames: raise `memory`")
             return None
-        if is_new and self._element.segment is not None:
-            recorder.want(before_ns=_EVERYTHING_NS, after_ns=None, cause="")
+        self._missing.pop(stream, None)
+        if stream not in self._streams:
+            self._streams[stream] = recorder
+            if self._element.segment is not None:
+                recorder.want(before_ns=_EVERYTHING_NS, after_ns=None, cause="")
         return recorder
+
+    def _make(self, stream: Stream) -> StreamRecorder:
+        segment_ns, ring = self._element.segment, self._site.packets.of(stream)
+        longest_ns = self._element.longest if segment_ns is None else segment_ns
+        return StreamRecorder(stream, ring=ring, shelf=self._shelf, longest_ns=longest_ns)
 
     def _take_requests(self, stream: Stream, recorder: StreamRecorder) -> None:
         for _ in range(len(self._requests)):
@@ -125,7 +134,13 @@ class Recorder(Sink):
             else:
                 self._requests.append(wanted)
 
-    def _warn(self, stream: Stream, text: str) -> None:
-        if stream not in self._warned:
-            self._warned.add(stream)
-            self._site.warn(text, stream=stream.name)
+    def _miss(self, view: FrameView, text: str) -> None:
+        """A frame has no packet. So it is at first where packets were not wanted before; it is told when it lasts."""
+        missing = self._missing.setdefault(view.stream, _Missing(view.pts_ns, text))
+        if view.pts_ns - missing.since_ns >= _LONG_MISSING_NS:
+            self._warn(view.stream, missing)
+
+    def _warn(self, stream: Stream, missing: _Missing) -> None:
+        if not missing.is_told:
+            missing.is_told = True
+            self._site.warn(missing.text, stream=stream.name)

@@ -12,7 +12,7 @@ from sightline.media import Stream
 from sightline.media.events import Scalar
 from sightline_plugins.encode.packet_file import PacketFile
 from sightline_plugins.sinks.degradation import Degradation
-from sightline_plugins.sinks.retention import FileNames, Keep, Retention
+from sightline_plugins.sinks.retention import FileNames, Keep, Retention, facts_of
 
 TIME = "{time}"
 _TIMES = r"(?:\d{8}T\d{6}\.\d{3}Z|\d{2,}h\d{2}m\d{2}\.\d{3}s)"
@@ -108,13 +108,12 @@ class Shelf:
     def finish(self, clip: Clip, *, causes: str) -> None:
         """Close a file and tell of it."""
         try:
-            clip.size_bytes = clip.file.finish()
+            clip.file.finish()
         except OutputError as error:
             self._note_trouble(error, clip.stream)
         else:
             self._degradation.succeeded(stream=clip.stream.name)
-        self._put_away(clip)
-        if clip.file.path.exists():
+        if self._put_away(clip):
             self._tell(clip, causes)
         self._tidy()
 
@@ -122,18 +121,21 @@ class Shelf:
         """Packets were missed."""
         self.totals.setdefault(stream.name, Totals()).gaps += 1
 
-    def _put_away(self, clip: Clip) -> None:
+    def _put_away(self, clip: Clip) -> bool:
+        """Count a file that is closed; False when nothing is left of it."""
         path = clip.file.path
         self._open.pop(path, None)
-        if not path.exists():
-            return
-        size_bytes = path.stat().st_size
+        facts = facts_of(path)
+        if facts is None:
+            return False
+        clip.size_bytes = facts.st_size
         totals = self.totals.setdefault(clip.stream.name, Totals())
         totals.files += 1
         totals.pictures += clip.pictures
-        totals.size_bytes += size_bytes
+        totals.size_bytes += facts.st_size
         if self._retention is not None:
-            self._retention.add(path, size_bytes=size_bytes)
+            self._retention.add(path, size_bytes=facts.st_size)
+        return True
 
     def _tidy(self) -> None:
         self._untidied_bytes = 0

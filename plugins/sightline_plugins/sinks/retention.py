@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 import shutil
 from collections import deque
@@ -73,6 +74,14 @@ def _as_glob(template: str) -> str:
     return "*".join(literals)
 
 
+def facts_of(path: Path) -> os.stat_result | None:
+    """Size and times of a file; None when somebody has removed it."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
 class Retention:
     """Removes files that pass a limit, the oldest first; used by one thread. It never touches a file that is open, nor
     one whose name the step would not give.
@@ -139,8 +148,9 @@ class Retention:
         if self._files is None:
             found = []
             for path in self._names.found(self._outputs):
-                facts = path.stat()
-                found.append((facts.st_mtime_ns, path, facts.st_size))
+                facts = facts_of(path)
+                if facts is not None:
+                    found.append((facts.st_mtime_ns, path, facts.st_size))
             self._files = deque(sorted(found))
             self._size_bytes = sum(size for _, _, size in found)
         return self._files

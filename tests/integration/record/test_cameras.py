@@ -114,9 +114,11 @@ def test_each_connection_begins_a_new_file(clip: Clip, tmp_path: Path) -> None:
     assert files[0].last_pts_ns < files[1].first_pts_ns
 
 
-def test_another_size_begins_a_new_file_of_that_size(clip: Clip, tmp_path: Path) -> None:
-    larger = noise_clip(tmp_path, count=COUNT, key_every=KEY_EVERY, size_wh=(320, 192))
-    with FakeCamera(clip, options=FOR_EVER) as camera, recording(camera, outputs=tmp_path) as (pipeline, told):
+@pytest.mark.parametrize("codec", list(Codec))
+def test_another_size_begins_a_new_file_of_that_size(codec: Codec, tmp_path: Path) -> None:
+    smaller = noise_clip(tmp_path, codec=codec, count=COUNT, key_every=KEY_EVERY)
+    larger = noise_clip(tmp_path, codec=codec, count=COUNT, key_every=KEY_EVERY, size_wh=(320, 192))
+    with FakeCamera(smaller, options=FOR_EVER) as camera, recording(camera, outputs=tmp_path) as (pipeline, told):
         until(lambda: received(pipeline) >= KEY_EVERY, "pictures have come")
         camera.swap(larger)
         seen = received(pipeline)

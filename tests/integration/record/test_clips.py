@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from sightline import Pipeline
+from sightline.devices import Device
 from sightline.errors import ConfigurationError
-from sightline.graph import MessageKind
+from sightline.graph import MessageKind, Outputs, Packets, Site
+from sightline.media import Batch, Stream
 from sightline.testing.camera import Codec
+from sightline_plugins import Media, Record
 from tests.integration.camera.clips import write_noise
 from tests.integration.record.scenes import INTERVAL_NS, Told, packets, pictures, record
 
@@ -199,7 +202,7 @@ def test_a_source_without_encoded_pictures_is_told_of(tmp_path: Path) -> None:
     clips, told, _ = record({"pattern": "bars", "frames": 20}, outputs=tmp_path, segment="1s")
 
     assert clips == []
-    assert any("has no encoded pictures" in text for text in told.texts(MessageKind.WARNING))
+    assert any("hands on no encoded pictures" in text for text in told.texts(MessageKind.WARNING))
 
 
 def test_a_file_shown_several_times_begins_a_new_recording_each_time(plain: Path, tmp_path: Path) -> None:
@@ -213,3 +216,23 @@ def test_a_step_that_records_nothing_yet_keeps_no_more_than_it_may(plain: Path, 
 
     assert 0 < clip.first_pts_ns < 190 * INTERVAL_NS
     assert clip.path.stat().st_size <= 1_100_000
+
+
+def test_a_step_that_comes_while_the_source_is_read_records_from_the_next_key_picture_on(
+    plain: Path, tmp_path: Path
+) -> None:
+    told = Told()
+    site = Site(device=Device(), outputs=Outputs(tmp_path), packets=Packets(), post=told)
+    reader = Media(uri=str(plain)).build(site, stream=Stream("cam"))
+    frames = reader.frames()
+    for _ in range(15):
+        next(frames)
+
+    recorder = Record.model_validate({"path": "{time}.mp4", "segment": "1h"}).build(site)
+    for frame in frames:
+        recorder.consume(Batch((frame,)))
+    recorder.close()
+
+    (file,) = told.recorded()
+    assert (file.first_pts_ns, file.last_pts_ns) == (20 * INTERVAL_NS, (COUNT - 1) * INTERVAL_NS)
+    assert told.kinds() == [MessageKind.RECORDING]
