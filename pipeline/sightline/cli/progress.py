@@ -32,6 +32,8 @@ _TROUBLE = frozenset(
         MessageKind.STREAM_FAILED,
         MessageKind.STREAM_BACK,
         MessageKind.ELEMENT_STUCK,
+        MessageKind.SINK_DEGRADED,
+        MessageKind.SINK_RECOVERED,
         MessageKind.OVERLOADED,
         MessageKind.KEEPS_UP,
     }

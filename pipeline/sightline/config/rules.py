@@ -35,10 +35,8 @@ def unknown_rules(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[
         for below, name in element.wanted_rules():
             if known and not any(_means(name, one) for one in known):
                 near = suggest(name, known)
-                yield (
-                    (*key, *below),
-                    f"no step before it has the rule {name!r}{near or ''}; rules are: {allowed(known)}",
-                )
+                listed = f"{near} Rules" if near else "; rules"
+                yield (*key, *below), f"no step before it has the rule {name!r}{listed} are: {allowed(known)}"
 
 
 def _means(name: str, known: str) -> bool:
