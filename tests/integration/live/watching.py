@@ -63,6 +63,7 @@ class Watched:
 
     sources: Mapping[str, str | Mapping[str, object]]
     steps: Sequence[Any] = ()
+    batch: Mapping[str, Any] | None = None
     frames: dict[str, list[Seen]] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
     report: Report | None = None
@@ -73,7 +74,7 @@ class Watched:
     def __enter__(self) -> Self:
         self.frames.update({name: [] for name in self.sources})
         pipeline = self._pipeline = Pipeline(
-            sources=self.sources, steps=[*self.steps, Callback(id="watched", function=_pass)]
+            sources=self.sources, steps=[*self.steps, Callback(id="watched", function=_pass)], batch=self.batch
         )
         pipeline.probe("watched", self._look)
         pipeline.probe("watched", self._order)
