@@ -15,6 +15,7 @@ from sightline.graph import Message, MessageKind, Outputs, PipelineDescription, 
 from sightline.graph.registry import Registry
 from sightline.redaction import redact
 from sightline.runtime.alteration import Alteration, done
+from sightline.runtime.ending import end_because_of
 from sightline.runtime.runner import Runner
 from sightline.runtime.watch import Watch
 from sightline.runtime.worker import Worker
@@ -101,8 +102,11 @@ class Control:
             self.runner = runner = make(self.description, self._watches())
         try:
             runner.start()
-        except BaseException:
-            self.runner = None
+        except BaseException as error:
+            if runner.has_streams:
+                end_because_of(error, runner)
+            else:
+                self.runner = None
             raise
         return runner
 

@@ -159,11 +159,11 @@ class Pipeline:
         Raises ConfigurationError before anything runs; OperatorError when a step failed; StreamError when no stream
         could be read (when some could not, the report and messages say so).
         """
-        runner = self._begin(Limits(frames, duration_ns), consumer=None)
         try:
-            return runner.wait()
+            return self._begin(Limits(frames, duration_ns), consumer=None).wait()
         except KeyboardInterrupt as interrupt:
-            end_because_of(interrupt, runner)
+            if self._runner is not None:
+                end_because_of(interrupt, self._runner)
             raise
 
     def start(self, *, frames: int | None = None, duration_ns: int | None = None) -> None:

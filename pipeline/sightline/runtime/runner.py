@@ -78,6 +78,7 @@ class Runner:
         self._error_lock = Lock()
         self._packets = Packets()
         self._begun = Event()
+        self.has_streams = False
         self._could_begin = True
         self._stopped = self._aborted = self._is_over = False
         self._concluding = Lock()
@@ -108,25 +109,31 @@ class Runner:
         self._fit()
 
     def start(self) -> None:
-        """Build operators and start all threads. Raises a SightlineError, with nothing left running."""
+        """Build operators and start all threads. Raises a SightlineError, with nothing left running.
+
+        A KeyboardInterrupt that comes when frames may flow already (`has_streams`) leaves a run that has to be ended.
+        """
         try:
             self._assembly.build(self._description.steps)
             if not self._goes_on:
                 self._gather.seal()
             self._accounts.begin()
             self._assembly.start()
-            self._roster.start()
         except BaseException as error:
             self._undo(error)
             raise
-        self._watchdog.start()
-        for watch in self._watches:
-            watch.start()
+        self.has_streams = True
+        try:
+            self._roster.start()
+            self._watchdog.start()
+            for watch in self._watches:
+                watch.start()
+        finally:
+            self._begun.set()
         if self._stopped:
             self.stop()
         if self._aborted:
             self.abort()
-        self._begun.set()
         self._post(Message(MessageKind.STARTED, f"started on {self._device} with {self._roster.count} streams"))
 
     def stop(self) -> None:
