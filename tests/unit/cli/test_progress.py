@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sightline.cli.progress import Progress, clock_text, position_text
-from sightline.graph.messages import Message, MessageKind
+from sightline.graph.messages import Message, MessageKind, StreamState
 from sightline.runtime.status import StreamStatus
 
 
 def status(*, processed: int = 412, total: int | None = 480, position_ns: int = 67_000_000_000) -> StreamStatus:
     return StreamStatus(
         name="gate",
-        state="live",
+        state=StreamState.LIVE,
         frames=processed,
         processed=processed,
         total=total,
