@@ -10,7 +10,7 @@ from pathlib import Path
 from sightline.config.problems import Key, dotted
 from sightline.errors import OutputError
 from sightline.graph.element import Element
-from sightline.graph.fields import PathRole, is_url, paths_of
+from sightline.graph.fields import PathRole, is_folder, is_there, is_url, paths_of
 from sightline.graph.outputs import Outputs
 from sightline.graph.registry import suggest
 from sightline.graph.streams import matching
@@ -43,23 +43,26 @@ def _missing(key: Key, role: PathRole, path: str) -> Iterator[Found]:
     if role is PathRole.OUTPUT or (role is PathRole.INPUT_URI and (is_url(path) or _NUMBERED.search(path))):
         return
     if role is PathRole.INPUT_URI and glob.has_magic(path):
-        if not Path(path).exists() and not _matches(Path(path)):
+        if not is_there(Path(path)) and not _matches(Path(path)):
             yield key, f"no file matches {path}"
         return
-    if not Path(path).expanduser().exists():
+    if not is_there(Path(path).expanduser()):
         yield key, f"there is no file {path}{_near(Path(path))}"
 
 
 def _matches(pattern: Path) -> bool:
     absolute = pattern.expanduser().absolute()
-    return any(Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor))))
+    try:
+        return any(Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor))))
+    except OSError:  # a name that no file can have
+        return False
 
 
 def _near(path: Path) -> str:
     try:
         return suggest(path.name, [other.name for other in path.parent.iterdir()])
     except OSError:
-        return f"; the folder {path.parent} does not exist either" if not path.parent.is_dir() else ""
+        return f"; the folder {path.parent} does not exist either" if not is_folder(path.parent) else ""
 
 
 def _read_by_sources(description: PipelineDescription) -> dict[Path, str]:

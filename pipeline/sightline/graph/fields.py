@@ -23,6 +23,20 @@ class PathRole(Enum):
     OUTPUT = "a file that is written"
 
 
+def is_there(path: Path) -> bool:
+    """Whether something lies at a path; nothing does where no file can have that name (too long)."""
+    try:
+        path.stat()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder lies at a path, as carefully."""
+    return is_there(path) and path.is_dir()
+
+
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sightline.graph.fields import is_url
+from sightline.graph.fields import is_folder, is_url
 from sightline_plugins.sources.protocols import PROTOCOLS
 
 PICTURE_SUFFIXES = frozenset(
@@ -35,7 +35,7 @@ def names_pictures(uri: str) -> bool:
     if is_url(uri):
         return False
     path = Path(uri)
-    return path.suffix.lower() in PICTURE_SUFFIXES or path.is_dir() or (is_glob(uri) and not path.suffix)
+    return path.suffix.lower() in PICTURE_SUFFIXES or is_folder(path) or (is_glob(uri) and not path.suffix)
 
 
 def is_glob(uri: str) -> bool:

@@ -84,6 +84,9 @@ INPUTS: dict[str, tuple[str, Callable[[Path], object], tuple[str, ...], int]] = 
         ("one stream is one video",),
         1,
     ),
+    "too long": ("a" * 400 + ".mp4", nothing, ("there is no file",), 2),
+    "folder too long": ("a" * 400, nothing, ("there is no file",), 2),
+    "glob too long": ("'" + "a" * 400 + "/*.jpg'", nothing, ("no file matches",), 2),
     "concat": ("'concat:a.mp4|b.mp4'", nothing, ("there is no file", "concat:a.mp4|b.mp4"), 2),
     "subfile": ("'subfile,,start,0,end,9,,:a.mp4'", nothing, ("there is no file",), 2),
     "concat script": (

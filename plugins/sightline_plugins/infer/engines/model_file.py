@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, external_data_helper
 
 from sightline.errors import ModelError
+from sightline.graph.fields import is_folder
 
 LARGEST_BYTES = 2**31 - 1
 
@@ -61,7 +62,7 @@ def foreign_operators(parsed: onnx.ModelProto) -> list[str]:
 
 
 def _read(path: Path, *, label: str) -> bytes:
-    if path.is_dir():
+    if is_folder(path):
         raise ModelError(f"{label}: is a folder; give an ONNX file")
     try:
         return path.read_bytes()

@@ -41,7 +41,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sightline.config import InvalidConfiguration, read_document
 from sightline.errors import ModelError
-from sightline.graph.fields import Fraction
+from sightline.graph.fields import Fraction, is_there
 from sightline_plugins.infer.model.suppression import Suppression
 from sightline_plugins.infer.model.values import (
     AttributeName,
@@ -126,7 +126,7 @@ def read_card(model: Path | str) -> ModelCard:
     if isinstance(model, str):
         return ModelCard()
     path = card_path(model)
-    if not path.exists():
+    if not is_there(path):
         return ModelCard()
     try:
         card = read_document(ModelCard, path)

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from sightline.errors import ConfigurationError
 from sightline.graph import Capability, CheckContext, Element, InputPath, Operator, Problem, Site
-from sightline.graph.fields import Fraction
+from sightline.graph.fields import Fraction, is_there
 from sightline.graph.outputs import safe_name
 from sightline.graph.streams import matching
 from sightline.media import Batch, Objects, Stream
@@ -82,7 +82,7 @@ class Replay(Element):
         checked: set[Path] = set()
         for stream in matching(self.streams, context.streams):
             path = self.path_for(stream)
-            if path in checked or not (path.exists() or "{stream}" in str(self.path)):
+            if path in checked or not (is_there(path) or "{stream}" in str(self.path)):
                 continue
             checked.add(path)
             try:
