@@ -100,7 +100,7 @@ class Roster:
         self._statistics: dict[str, StreamStatistics] = {}
         self._last_turns: dict[str, _Turn] = {}
         self._is_open = True
-        self._has_started = False
+        self._has_started = self._is_over = False
         self._cpu_ns_of_gone = 0
 
     def add(self, name: str, source: SourceElement) -> Alteration:
@@ -160,7 +160,7 @@ class Roster:
     def run_ended(self) -> None:
         """All steps have ended: whatever was to go is gone."""
         with self._lock:
-            self._is_open = False
+            self._is_open, self._is_over = False, True
             leaving = [entry.leaving for entry in self._entries.values() if entry.leaving is not None]
             for name in [name for name, entry in self._entries.items() if entry.leaving is not None]:
                 del self._entries[name]
@@ -226,7 +226,7 @@ class Roster:
             leaving = entry.leaving = Alteration()
             entry.turn.stop()
             entry.link.end()
-            is_gone = entry.has_ended or not self._has_started
+            is_gone = entry.has_ended or not self._has_started or self._is_over
             if is_gone:
                 self._let_go(name, entry)
         if is_gone:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 import pytest
 
 from sightline import Pipeline
 from sightline.errors import ConfigurationError
-from sightline.graph import Message, SourceElement, Step
-from sightline.media import Batch
+from sightline.graph import Message, Site, SourceElement, SourceReader, Step
+from sightline.media import Batch, Stream
 from sightline.runtime import roster
 from sightline.testing import FrameOrder, assert_accounted
 from tests.unit.runtime.elements import Find, Held, Hold, Remark, Synthetic, Tallied, Tally
@@ -62,6 +64,18 @@ class Gate:
     def __call__(self, batch: Batch) -> None:
         self.reached.set()
         assert self.opened.wait(LIMIT_SECONDS)
+
+
+class Stuck(Synthetic):
+    """Its input does not answer before `answer` is set."""
+
+    answer: ClassVar[threading.Event] = threading.Event()
+    asked: ClassVar[threading.Event] = threading.Event()
+
+    def build(self, site: Site, *, stream: Stream) -> SourceReader:
+        self.asked.set()
+        assert self.answer.wait(LIMIT_SECONDS)
+        return super().build(site, stream=stream)
 
 
 def names(pipeline: Pipeline) -> list[str]:
@@ -181,6 +195,36 @@ def test_a_wrong_name_is_refused_and_changes_nothing(name: str, message: str) ->
         assert pipeline.description == before
 
 
+def test_a_removal_does_not_wait_for_an_input_that_hangs_and_what_comes_after_it_does(running: Pipeline) -> None:
+    Stuck.answer.clear()
+    running.add_source("yard", Stuck(camera=True, frames=None))
+    assert Stuck.asked.wait(LIMIT_SECONDS)
+    begun = time.monotonic()
+    running.remove_source("yard").wait(LIMIT_SECONDS)
+    took_seconds = time.monotonic() - begun
+
+    running.add_source("yard", Synthetic(frames=3)).wait(LIMIT_SECONDS)
+    running.add_source("gate", Synthetic(frames=3)).wait(LIMIT_SECONDS)
+    wait_until(lambda: Tallied.built["tally"].ended == ["gate"])
+    Stuck.answer.set()
+
+    wait_until(lambda: Tallied.built["tally"].ended == ["gate", "yard"])
+    assert [one for one in Tallied.built["tally"].frames if one[0] == "yard"] == [("yard", 0), ("yard", 1), ("yard", 2)]
+    assert took_seconds < 2
+
+
+def test_streams_that_wait_for_a_hanging_input_can_go_too(running: Pipeline) -> None:
+    Stuck.answer.clear()
+    running.add_source("yard", Stuck(camera=True, frames=None))
+    for _ in range(3):
+        running.remove_source("yard").wait(LIMIT_SECONDS)
+        running.add_source("yard", Synthetic(frames=3)).wait(LIMIT_SECONDS)
+    Stuck.answer.set()
+
+    wait_until(lambda: Tallied.built["tally"].ended == ["yard"])
+    assert len(Tallied.built["tally"].frames) == 3
+
+
 def test_a_stream_that_is_not_there_can_not_be_removed(running: Pipeline) -> None:
     running.add_source("yard", Synthetic())
 
@@ -238,6 +282,17 @@ def test_who_waits_for_a_removal_is_let_go_when_the_run_is_aborted() -> None:
 
     going.wait(LIMIT_SECONDS)
     pipeline.wait()
+
+
+def test_a_removal_that_is_asked_for_when_the_run_is_over_is_done() -> None:
+    pipeline = Pipeline(sources={"yard": endless()}, steps=[Tally(id="tally")])
+    pipeline.start()
+    runner = pipeline._runner
+    assert runner is not None
+    pipeline.abort()
+    pipeline.wait()
+
+    runner.remove_source("yard").wait(LIMIT_SECONDS)
 
 
 def test_a_file_without_end_can_be_limited_and_does_not_keep_a_waiting_pipeline_alive() -> None:

@@ -39,9 +39,12 @@ def described(*steps: Step, **sources: SourceElement) -> PipelineDescription:
     return PipelineDescription(sources=sources or {"yard": endless(), "gate": endless()}, steps=steps)
 
 
-def started(description: PipelineDescription) -> tuple[Pipeline, list[Message]]:
+def started(description: PipelineDescription, *, order: FrameOrder | None = None) -> tuple[Pipeline, list[Message]]:
+    """A pipeline that runs, and what it tells; `order` looks at what leaves the step `t`."""
     pipeline, told = Pipeline.from_description(description), list[Message]()
     pipeline.on_message(told.append)
+    if order is not None:
+        pipeline.probe("t", order)
     pipeline.start()
     return pipeline, told
 
@@ -117,9 +120,8 @@ def test_steps_may_be_moved_added_and_taken_away_and_no_frame_is_lost(after: tup
 
 def test_a_file_is_read_to_its_end_whatever_is_changed_meanwhile() -> None:
     sources = {"yard": Synthetic(frames=3000), "gate": Synthetic(frames=3000)}
-    pipeline, _ = started(described(Find(), Tally(id="t"), **sources))
     order = FrameOrder()
-    pipeline.probe("t", order)
+    pipeline, _ = started(described(Find(), Tally(id="t"), **sources), order=order)
     labels = iter(range(1000))
     changes = 0
     while Tallied.built["t"].drained == 0 and changes < 30:
@@ -253,9 +255,8 @@ def test_a_file_that_a_step_reads_counts_as_part_of_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_random_changes_lose_nothing_however_the_run_ends(seed: int) -> None:
     chance = random.Random(seed)
-    pipeline, _ = started(described(*random_steps(chance)))
     order = FrameOrder()
-    pipeline.probe("t", order)
+    pipeline, _ = started(described(*random_steps(chance)), order=order)
     changes = []
     for _ in range(8):
         sources = {name: endless() for name in ("yard", "gate", "door") if chance.random() < 0.6} or {"yard": endless()}
