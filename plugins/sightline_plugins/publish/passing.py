@@ -54,8 +54,9 @@ class _Reading:
 class Passing:
     """Takes what belongs to one stream's frames out of its ring; used by one thread.
 
-    It begins with a key picture that is not before the first frame it was given, or with the group of the very first
-    frame. From then on every picture up to the present frame comes, those too of frames that were dropped on the way.
+    It begins with the group of pictures that a frame belongs to; behind frames that were stopped, with the next frame
+    that is a key picture itself. From then on every picture up to the present frame comes, those too of frames that
+    were dropped on the way.
     Times are moved as those of the frames were.
     """
 
@@ -107,12 +108,11 @@ class Passing:
         self._last = None
 
     def _key_for(self, packet: EncodedPacket) -> EncodedPacket | None:
-        keys = (
-            key
-            for key in reversed(self._ring.key_pictures())
-            if self._not_before <= key.number <= packet.number and key.format is packet.format
-        )
-        return next(keys, None)
+        """Where to begin for a packet: after pictures that are not to be shown, only with itself."""
+        if self._not_before >= 0:
+            return packet if packet.is_key and packet.number >= self._not_before else None
+        keys = reversed(self._ring.key_pictures())
+        return next((key for key in keys if key.number <= packet.number and key.format is packet.format), None)
 
     @staticmethod
     def _capture_ns(frame: Frame, packet: EncodedPacket, one: EncodedPacket) -> int | None:

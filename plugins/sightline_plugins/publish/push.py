@@ -6,8 +6,9 @@ import asyncio
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 from sightline.redaction import redact
 from sightline.rtsp.bitstream import annex_b
@@ -20,7 +21,7 @@ from sightline_plugins.publish.sender import SILENCE_SECONDS, Sending, picture_b
 from sightline_plugins.publish.viewer import Viewer
 
 _NAMES = {Codec.H264: "h264", Codec.H265: "hevc", Codec.MJPEG: "mjpeg"}
-_FAREWELL_SECONDS = 1.0
+_FAREWELL_SECONDS = 0.7
 _STEADY_SECONDS = 10.0
 _MOST_WORDS = 2_000
 
@@ -65,7 +66,7 @@ class Push:
                 await self._feed(process, viewer, first)
             return await _verdict(process, words)
         finally:
-            await _end(process, words)
+            await _to_its_end(_end(process, words))
 
     async def _feed(self, process: Process, viewer: Viewer, first: Picture) -> None:
         assert process.stdin is not None
@@ -79,6 +80,16 @@ class Push:
             picture = await viewer.next()
         process.stdin.close()
         await process.stdin.wait_closed()
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do it all, also when the task that waits for it is cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
 
 
 async def _last_words(process: Process) -> str:

@@ -12,7 +12,7 @@ from sightline.runtime.loop_thread import LoopThread
 from sightline_plugins.publish.broadcast import Broadcast
 from sightline_plugins.publish.push import Push
 
-_PATIENCE_SECONDS = 1.5
+_PATIENCE_SECONDS = 1.0
 
 
 class Server(Protocol):

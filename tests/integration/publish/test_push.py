@@ -35,6 +35,13 @@ def shown(path: Path) -> list[int]:
     return [number_in(luma) for luma in lumas(path)]
 
 
+def senders() -> list[str]:
+    """Processes of ours that push."""
+    tasks = Path("/proc/self/task").glob("*/children")
+    found = [Path("/proc", pid, "cmdline").read_text() for children in tasks for pid in children.read_text().split()]
+    return [line for line in found if "publish.sender" in line]
+
+
 def receiving(scheme: str, port: int, target: Path) -> list[str]:
     how = {"rtmp": ["-listen", "1"], "rtsp": ["-rtsp_flags", "listen"]}[scheme]
     take = ["-frames:v", "30", "-c", "copy", "-f", "matroska", "-y", str(target)]
@@ -95,3 +102,14 @@ def test_a_server_that_says_nothing_does_not_slow_the_pipeline_and_is_left_at_on
 
     assert 1.5 < seconds < 4.0
     assert closing < 5.0
+    assert senders() == []
+
+
+@pytest.mark.parametrize("frames", [1, 3, 12])
+def test_no_process_is_left_however_early_the_pipeline_ends(frames: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with publishing({"url": f"rtmp://127.0.0.1:{port}/live/{{stream}}"}) as published:
+            published.wait_for(lambda: published.frames >= frames)
+
+    assert senders() == []
