@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -76,6 +77,22 @@ def read_facts(path: Path | str) -> ModelFacts:
     address = address_of(path)
     if address is not None:
         return _served_facts(address)
+    return _file_facts(Path(path), _stamp(Path(path)))
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What changes when a file is written anew."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@lru_cache(maxsize=16)
+def _file_facts(path: Path, stamp: tuple[int, ...]) -> ModelFacts:
+    """The facts of a file, read once for all steps that use it."""
+    del stamp
     model, label = read_model(path)
     foreign = foreign_operators(model)
     if foreign:
