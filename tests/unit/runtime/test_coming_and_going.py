@@ -259,6 +259,7 @@ def test_a_run_that_is_ending_takes_no_more_streams() -> None:
     pipeline = Pipeline(sources={"yard": endless()}, steps=[Tally(id="tally")])
     pipeline.probe("tally", gate)
     pipeline.start()
+    assert gate.reached.wait(LIMIT_SECONDS)
     pipeline.stop()
 
     with pytest.raises(ConfigurationError, match="the pipeline is at its end"):
