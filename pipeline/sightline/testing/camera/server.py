@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from sightline.rtsp.authentication import Guard
 from sightline.rtsp.channels import Connection
-from sightline.runtime.worker import Worker
+from sightline.runtime.loop_thread import LoopThread
 from sightline.testing.camera.clip import Clip
 from sightline.testing.camera.dialog import Dialog, House
 from sightline.testing.camera.faults import Faults, Sent
@@ -20,28 +20,7 @@ from sightline.testing.camera.options import CameraOptions
 from sightline.testing.camera.performance import perform
 from sightline.testing.camera.script import Script, Step
 
-Result = TypeVar("Result")
-
-_ANSWER_SECONDS = 30.0
 _DEFAULT_OPTIONS = CameraOptions()
-
-
-class _Loop(Worker):
-    """The thread in which the server lives."""
-
-    def __init__(self) -> None:
-        super().__init__("camera")
-        self.loop = asyncio.new_event_loop()
-
-    def work(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        try:
-            self.loop.run_forever()
-        finally:
-            self.loop.close()
-
-    def call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(_ANSWER_SECONDS)
 
 
 class FakeCamera:
@@ -84,7 +63,7 @@ class FakeCamera:
         self._house = House(
             self.mounts, options, credentials, Guard(options.authentication, realm="fake camera"), on_event or _nobody
         )
-        self._worker: _Loop | None = None
+        self._worker: LoopThread | None = None
         self._server: asyncio.Server | None = None
         self._dialogs: dict[asyncio.Task[None], Connection] = {}
         self._performance: asyncio.Task[None] | None = None
@@ -129,7 +108,7 @@ class FakeCamera:
 
     def start(self) -> None:
         """Listen. Raises OSError when the port is taken."""
-        self._worker = _Loop()
+        self._worker = LoopThread("camera")
         self._worker.start()
         try:
             self._worker.call(self._begin())
@@ -143,8 +122,7 @@ class FakeCamera:
         if worker is None:
             return
         worker.call(self._finish())
-        worker.loop.call_soon_threadsafe(worker.loop.stop)
-        worker.wait(_ANSWER_SECONDS)
+        worker.stop()
 
     def kill(self) -> None:
         """Close all sockets at once, without a word, as a process that is killed does; then connections are refused."""
@@ -183,7 +161,7 @@ class FakeCamera:
             await asyncio.wait(dialogs)
 
     @property
-    def _running(self) -> _Loop:
+    def _running(self) -> LoopThread:
         if self._worker is None:
             raise RuntimeError("the camera is not started")
         return self._worker
