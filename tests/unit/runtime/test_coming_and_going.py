@@ -168,7 +168,7 @@ def test_a_file_that_has_ended_can_be_added_again_without_being_removed(running:
 
 
 def test_a_name_can_be_taken_again_before_its_stream_has_gone() -> None:
-    pipeline = Pipeline(sources={"yard": endless()}, steps=[Tally(id="tally")])
+    pipeline = Pipeline(sources={"yard": endless()}, steps=[Tally(id="tally")], keep_running=True)
     with pipeline:
         pipeline.remove_source("yard")
         pipeline.add_source("yard", endless(camera=True)).wait(LIMIT_SECONDS)
