@@ -20,10 +20,13 @@ def missing(reason: str) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _interrupts_are_heard() -> None:
-    """Programs that a shell starts in the background ignore Ctrl-C, and so would whatever the tests start."""
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+def _signals_are_heard() -> None:
+    """Programs that a shell or `nohup` starts in the background ignore Ctrl-C and hangups, and so would whatever the
+    tests start.
+    """
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 @pytest.fixture(scope="session", autouse=True)
