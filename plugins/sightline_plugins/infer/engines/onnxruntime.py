@@ -20,7 +20,7 @@ import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as native
 
 from sightline.errors import DeviceUnavailable, ModelError
-from sightline_plugins.infer.engines.library import About
+from sightline_plugins.infer.engines.libraries import About
 from sightline_plugins.infer.engines.pooled import PooledEngine
 from sightline_plugins.infer.engines.protocol import Array, Engine, TensorSpec
 from sightline_plugins.infer.engines.requests import numpy_type

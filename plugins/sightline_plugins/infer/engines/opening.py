@@ -17,7 +17,7 @@ from sightline.errors import ConfigurationError, DeviceUnavailable, MissingExtra
 from sightline_plugins.infer.engines.address import Address, address_of
 from sightline_plugins.infer.engines.cache import Entry, ModelCache, models_folder
 from sightline_plugins.infer.engines.fixed_batch import FixedBatchEngine
-from sightline_plugins.infer.engines.library import About, Library
+from sightline_plugins.infer.engines.libraries import About, Library
 from sightline_plugins.infer.engines.model_file import read_model
 from sightline_plugins.infer.engines.protocol import Engine, EngineName, ImageForm
 from sightline_plugins.infer.engines.rebatching import make_single

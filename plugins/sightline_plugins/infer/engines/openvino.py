@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 
 from sightline.errors import ModelError
-from sightline_plugins.infer.engines.library import About
+from sightline_plugins.infer.engines.libraries import About
 from sightline_plugins.infer.engines.protocol import Array, Engine, Pending, TensorSpec
 from sightline_plugins.infer.engines.requests import QUEUED, Underway, Work, check_inputs, numpy_type
 

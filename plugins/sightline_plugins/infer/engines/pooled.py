@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from sightline.errors import ModelError
-from sightline_plugins.infer.engines.library import About
+from sightline_plugins.infer.engines.libraries import About
 from sightline_plugins.infer.engines.protocol import Array, Pending, TensorSpec
 from sightline_plugins.infer.engines.requests import QUEUED, Underway, Work, check_inputs
 

@@ -20,7 +20,7 @@ from sightline.errors import ModelError
 from sightline_plugins.infer.engines.address import Address
 from sightline_plugins.infer.engines.fixed_batch import FixedBatchEngine
 from sightline_plugins.infer.engines.host_form import host_form
-from sightline_plugins.infer.engines.library import About
+from sightline_plugins.infer.engines.libraries import About
 from sightline_plugins.infer.engines.pooled import PooledEngine
 from sightline_plugins.infer.engines.protocol import Array, Engine, ImageForm, TensorSpec
 
