@@ -66,6 +66,7 @@ class FrameSurfaces:
     def __init__(self, *, orientation: Orientation | None = None) -> None:
         self._automatic = orientation is None
         self._orientation = orientation or UPRIGHT
+        self._rotation = 0
         self._reformatter = VideoReformatter()
         self._key: tuple[str, int, int, int, int] | None = None
         self._layout: _Layout | None = None
@@ -73,7 +74,7 @@ class FrameSurfaces:
     def surface(self, frame: VideoFrame) -> Surface:
         """The picture of a frame. Native formats are viewed, not copied: the surface keeps the frame alive."""
         if self._automatic and (frame.key_frame or self._layout is None):
-            self._orientation = orientation_of(frame)
+            self._follow(frame)
         key = (frame.format.name, frame.width, frame.height, frame.colorspace, frame.color_range)
         if key != self._key or self._layout is None:
             self._key, self._layout = key, _layout(frame)
@@ -86,6 +87,14 @@ class FrameSurfaces:
         else:
             surface = _view(self._convert(frame, layout.pixel_format, layout.range), layout, exclusive=True)
         return turn(surface, self._orientation) if self._orientation != UPRIGHT else surface
+
+    def _follow(self, frame: VideoFrame) -> None:
+        """Take up how the frame is turned. Its metadata is read only when its angle is another one: a frame whose metadata
+        was read holds itself alive until the garbage collector comes, with all its pixels.
+        """
+        if self._layout is None or frame.rotation != self._rotation:
+            self._rotation = frame.rotation
+            self._orientation = orientation_of(frame)
 
     def _convert(self, frame: VideoFrame, pixel_format: PixelFormat, color_range: ColorRange) -> VideoFrame:
         same_range = SwsRange.JPEG if color_range is ColorRange.FULL else SwsRange.MPEG

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import gc
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -7,6 +10,8 @@ from av.video.frame import VideoFrame
 
 from sightline.media import ColorMatrix, ColorRange, PixelFormat
 from sightline.media.convert import rgb_from_surface
+from sightline.testing import run_source
+from sightline_plugins import Media
 from sightline_plugins.decode.orientation import orientation_from_degrees
 from sightline_plugins.decode.surfaces import FrameSurfaces
 
@@ -144,3 +149,17 @@ def test_a_change_of_size_is_followed() -> None:
     surfaces = FrameSurfaces()
     sizes = [surfaces.surface(VideoFrame(width, 48, "yuv420p")).size_wh for width in (64, 32, 64)]
     assert sizes == [(64, 48), (32, 48), (64, 48)]
+
+
+def test_frames_are_let_go_of_without_the_garbage_collector(repository: Path) -> None:
+    source = Media(uri=str(repository / "sample_videos" / "street.mp4"), duration=6_000_000_000)
+    gc.collect()
+    gc.disable()
+    try:
+        frames = len(run_source(source))
+        alive = sum(isinstance(thing, VideoFrame) for thing in gc.get_objects())
+    finally:
+        gc.enable()
+
+    assert frames > 100
+    assert alive <= 1  # the first one, whose metadata was read
