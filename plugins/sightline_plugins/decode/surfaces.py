@@ -89,8 +89,9 @@ class FrameSurfaces:
         return turn(surface, self._orientation) if self._orientation != UPRIGHT else surface
 
     def _follow(self, frame: VideoFrame) -> None:
-        """Take up how the frame is turned. Its metadata is read only when its angle is another one: a frame whose metadata
-        was read holds itself alive until the garbage collector comes, with all its pixels.
+        """Take up how the frame is turned. Its metadata is read only when its angle is another one.
+
+        A frame whose metadata was read keeps itself alive, with its pixels, until the garbage collector comes.
         """
         if self._layout is None or frame.rotation != self._rotation:
             self._rotation = frame.rotation
