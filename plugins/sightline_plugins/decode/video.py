@@ -143,6 +143,9 @@ class VideoDecoder:
             if scheme_of(self._uri) != "file":
                 raise failure(error, stream=self._name, uri=self._uri) from None
             self._cut_off = True
+        except IndexError:
+            # PyAV, after the empty packet, when streams came that were not there at the start (a fault of its own).
+            return
 
     def decode(self, packet: Packet[VideoStream]) -> list[VideoFrame]:
         """The pictures that come out when this packet goes in; none when it is damaged."""

@@ -29,8 +29,9 @@ class Jsonl(Element):
     (of an oriented box, clockwise from its first), `mask` (run lengths of the whole picture as COCO compresses them,
     {"size": [height, width], "counts": "..."}), and `embedding` when it is asked for.
 
-    Lines are in the file as soon as their batch is done, and only whole ones; that costs one system call for each
-    batch and stream. A path without `{stream}` gathers all streams in one file.
+    Lines are in the file as soon as their batch is done; that costs one system call for each batch and stream. Only a
+    process that is killed while it writes can leave its last line cut, which `replay` and `eval` pass over. A path
+    without `{stream}` gathers all streams in one file.
 
     ```yaml
     - jsonl: {path: "out/{stream}.jsonl"}

@@ -68,6 +68,17 @@ def write_sound(path: Path) -> Path:
     return path
 
 
+def write_sounds(path: Path, *, count: int) -> Path:
+    """A transport stream of so many sounds, whose numbers in it are not those that other files of ours use."""
+    with av.open(path, "w", options={"mpegts_start_pid": "600"}) as container:
+        for stream in [container.add_stream("mp2", rate=16000, layout="mono") for _ in range(count)]:
+            frame = av.AudioFrame.from_ndarray(np.zeros((1, 576), np.int16), format="s16", layout="mono")
+            frame.sample_rate = 16000
+            for packet in [*stream.encode(frame), *stream.encode(None)]:
+                container.mux(packet)
+    return path
+
+
 def number_of(luma: int) -> int:
     """The number of the frame with that luma."""
     return luma - LUMA_BLACK

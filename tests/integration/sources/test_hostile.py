@@ -9,7 +9,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from tests.integration.sources.clips import write_bomb, write_clip, write_sound
+from tests.integration.sources.clips import write_bomb, write_clip, write_sound, write_sounds
 
 from sightline.devices import Device
 from sightline.errors import StreamError, StreamLost, StreamUnreadable
@@ -19,6 +19,9 @@ from sightline.media import Frame, Stream
 from sightline.testing import run_source
 from sightline_plugins.sources.images import Images
 from sightline_plugins.sources.media import Media
+
+NULL_PACKET = b"\x47\x1f\xff\x10" + b"\xff" * 184
+"""What fills a transport stream."""
 
 
 def read(uri: str, messages: list[Message] | None = None) -> tuple[list[Frame], SourceReader]:
@@ -168,3 +171,12 @@ def test_a_film_of_too_many_pixels_is_refused(tmp_path: Path) -> None:
     uri = str(write_clip(tmp_path / "large.mp4", count=2))
     with pytest.raises(StreamError, match="raise max_pixels"):
         run_source(Media(uri=uri, max_pixels=1000))
+
+
+def test_streams_that_appear_in_the_middle_of_a_file_do_not_end_it(tmp_path: Path) -> None:
+    film = write_clip(tmp_path / "film.ts", count=100, b_frames=0).read_bytes()
+    sounds = write_sounds(tmp_path / "sounds.ts", count=40).read_bytes()
+    # FFmpeg looks for streams in the first 5 MB and at the end.
+    (tmp_path / "later.ts").write_bytes(film + 30_000 * NULL_PACKET + sounds + 10_000 * NULL_PACKET + film)
+    frames, _ = read(str(tmp_path / "later.ts"))
+    assert len(frames) == 200

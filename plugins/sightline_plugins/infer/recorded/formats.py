@@ -32,12 +32,13 @@ def read_recording(path: Path, *, file_format: RecordedFormat | None, stream: st
     try:
         if path.is_dir():
             return _read_kitti_folder(path)
-        lines = path.read_text("utf-8").splitlines()
+        data = path.read_bytes()
+        kind = file_format or _guess(path, data)
+        if kind == "jsonl":
+            return read_json_lines(path, data, stream=stream)
+        lines = data.decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"the recording {path} can not be read: {_reason(error)}") from error
-    kind = file_format or _guess(path, lines)
-    if kind == "jsonl":
-        return read_json_lines(path, lines, stream=stream)
     return list(_each(path, lines, _mot_object if kind == "mot" else _kitti_object))
 
 
@@ -45,11 +46,11 @@ def _reason(error: OSError | UnicodeDecodeError) -> str:
     return "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else (error.strerror or str(error))
 
 
-def _guess(path: Path, lines: Sequence[str]) -> RecordedFormat:
-    first = next((line for line in lines if line.strip()), "")
-    if path.suffix.lower() in JSON_SUFFIXES or first.startswith("{"):
+def _guess(path: Path, data: bytes) -> RecordedFormat:
+    first = data.lstrip().partition(b"\n")[0]
+    if path.suffix.lower() in JSON_SUFFIXES or first.startswith(b"{"):
         return "jsonl"
-    return "mot" if "," in first or not first else "kitti"
+    return "mot" if b"," in first or not first else "kitti"
 
 
 def _each(path: Path, lines: Sequence[str], parse: Callable[[str], RecordedObject | None]) -> Iterator[RecordedObject]:

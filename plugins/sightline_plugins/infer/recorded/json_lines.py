@@ -19,11 +19,15 @@ from sightline_plugins.sinks.rle import decode_mask
 _decode_frame = msgspec.json.Decoder(FrameRecord).decode
 
 
-def read_json_lines(path: Path, lines: Sequence[str], *, stream: str) -> list[RecordedObject]:
+def read_json_lines(path: Path, data: bytes, *, stream: str) -> list[RecordedObject]:
     """The objects of a stream, or of all lines where they are those of one stream, whatever its name.
 
-    Raises ConfigurationError that names the file and the line.
+    A last line that was cut, as a killed writer leaves it, is passed over. Raises ConfigurationError that names the
+    file and the line.
     """
+    *lines, rest = data.split(b"\n")
+    if not _is_cut(rest):
+        lines.append(rest)
     frames: dict[str, list[RecordedObject]] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -35,6 +39,14 @@ def read_json_lines(path: Path, lines: Sequence[str], *, stream: str) -> list[Re
     if stream not in frames and len(frames) == 1:
         return next(iter(frames.values()))
     return frames.get(stream, [])
+
+
+def _is_cut(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return line.startswith(b"{")
+    return False
 
 
 def _objects(record: FrameRecord) -> list[RecordedObject]:

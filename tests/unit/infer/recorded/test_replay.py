@@ -116,6 +116,13 @@ def test_a_stream_gets_its_own_lines_of_a_common_file(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("cut", [b'{"stream":"a","fra', '{"stream":"gef\u00e4'.encode()[:-1]])
+def test_a_last_line_that_was_cut_is_passed_over(tmp_path: Path, cut: bytes) -> None:
+    line = b'{"stream":"cam","frame":3,"objects":[{"label":"car","class_id":0,"confidence":1,"box":[0,0,1,1]}]}\n'
+    (tmp_path / "det.jsonl").write_bytes(line + cut)
+    assert [len(objects) for objects in replayed(Replay(path=tmp_path / "det.jsonl"))] == [0, 0, 0, 1]
+
+
 def test_a_path_can_name_the_stream(tmp_path: Path) -> None:
     file(tmp_path, MOT, name="gate.txt")
     assert len(replayed(Replay(path=tmp_path / "{stream}.txt"), stream="gate")[0]) == 1
@@ -158,7 +165,7 @@ def test_public_detections_are_all_read(shared_data: Path) -> None:
         ("det.txt", "1,1,0,0,-5,5,1\n", "has a negative width or height"),
         ("det.txt", "1,1,0,nan,5,5,1\n", "a number is infinite or not a number"),
         ("det.txt", "0 1 Car 0 0\n", "line 1: 5 fields: KITTI tracking labels have 17"),
-        ("det.jsonl", '{"stream":"a","frame":0}\n{"stream":"a"', "line 2: Input data was truncated"),
+        ("det.jsonl", '{"stream":"a","frame":0}\n{"stream":"a"\n', "line 2: Input data was truncated"),
         ("det.jsonl", '{"stream":"a"}\n', "line 1: Object missing required field `frame`"),
         (
             "det.jsonl",
