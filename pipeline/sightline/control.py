@@ -188,7 +188,7 @@ class Control:
     def _tell_of(self, changes: Sequence[_Changed]) -> None:
         parts = [f"{what} {', '.join(names)}" for what, names in changes if names]
         text = "; ".join(parts) or "nothing has changed"
-        self._tell(Message(MessageKind.STARTED, f"reloaded: {text}"))
+        self._tell(Message(MessageKind.RELOADED, f"reloaded: {text}"))
 
     def _check_free(self, name: str) -> None:
         runner = self._running()

@@ -36,6 +36,7 @@ class MessageKind(StrEnum):
     """What a message says."""
 
     STARTED = "started"
+    RELOADED = "reloaded"
     STREAM_CONNECTING = "stream_connecting"
     STREAM_STARTED = "stream_started"
     STREAM_STALLED = "stream_stalled"

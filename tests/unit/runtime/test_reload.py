@@ -149,7 +149,8 @@ def test_sources_come_go_and_start_again_as_is_described() -> None:
     assert sorted(Tallied.built["t"].ended) == ["b", "c"]
     assert sorted(status.name for status in pipeline.status()) == ["a", "b", "d"]
     assert pipeline.description == after
-    assert told[-1].text.startswith("reloaded: added d; removed c; restarted b") or "reloaded" in str(told)
+    texts = [message.text for message in told if message.kind is MessageKind.RELOADED]
+    assert texts == ["reloaded: added d; removed c; restarted b"]
     ended(pipeline)
 
 
