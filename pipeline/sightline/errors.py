@@ -6,6 +6,7 @@ SightlineError
 │   ├── DeviceUnavailable   the device asked for is not there, with the reason
 │   └── MissingExtra        an optional package is needed, with the install command
 ├── ModelError              a model file or its tensors are not what is needed     (exit code 2, or 1 when run)
+├── KernelError             a kernel's source can not be compiled, or its launch failed
 ├── StreamError             one stream's trouble; the others go on
 │   ├── StreamUnreadable    it can not be opened or holds no video: trying again at once is of no use
 │   │   └── StreamRefused   its server says no: wrong credentials, or nothing there
@@ -49,6 +50,10 @@ class MissingExtra(ConfigurationError):
 
 class ModelError(SightlineError):
     """A model file can not be used: missing, damaged, unsupported, or with other tensors than needed."""
+
+
+class KernelError(SightlineError):
+    """A kernel for a GPU can not be compiled, or went wrong in the build that tests run; the message says where."""
 
 
 class StreamError(SightlineError):
