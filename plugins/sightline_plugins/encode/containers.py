@@ -17,15 +17,14 @@ class Container:
 
 CONTAINERS: Mapping[str, Container] = MappingProxyType(
     {
-        ".mp4": Container("mp4", {"movflags": "hybrid_fragmented+delay_moov", "flush_packets": "1"}),
-        ".mkv": Container("matroska", {"flush_packets": "1"}),
+        ".mp4": Container(
+            "mp4",
+            {"movflags": "hybrid_fragmented+frag_keyframe+delay_moov", "frag_duration": "1000000", "flush_packets": "1"},
+        ),
+        ".mkv": Container("matroska", {"cluster_time_limit": "1000", "flush_packets": "1"}),
     }
 )
-
-PIECES: Mapping[str, tuple[str, int]] = MappingProxyType(
-    {".mp4": ("frag_duration", 1_000_000), ".mkv": ("cluster_time_limit", 1_000)}
-)
-"""The option that ends a piece of a file after a time, too, not only before a key picture; its units a second."""
+"""A piece of a file (fragment, cluster) ends before a key picture, and after a second: in us and in ms."""
 
 SENDERS: Mapping[str, Container] = MappingProxyType(
     {

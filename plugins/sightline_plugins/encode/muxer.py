@@ -1,10 +1,9 @@
 """The one place that opens a container for writing: files that stay readable whatever ends the program.
 
-MP4 is written as hybrid fragmented MP4: one fragment a group of pictures, each on the disk as soon as it is complete,
-and the ordinary index at the end when the file is closed. `delay_moov` makes the header carry the edit list, without
-which a stream that starts late, or one with B-frames, comes back with other timestamps. Matroska starts a cluster at
-every key frame. Both lose at most the last group of pictures when the process is killed; where groups are long, pieces
-can be made shorter.
+MP4 is written as hybrid fragmented MP4: a fragment for each second and each group of pictures, on the disk as soon as it
+is complete, and the ordinary index at the end when the file is closed. `delay_moov` makes the header carry the edit
+list, without which a stream that starts late, or one with B-frames, comes back with other timestamps. Matroska's
+clusters end as often. Both lose at most the last second, and what the encoder holds back, when the process is killed.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from av.video.stream import VideoStream
 from sightline.errors import OutputError
 from sightline.graph import EncodedFormat
 from sightline.graph.outputs import Outputs, output_error
-from sightline_plugins.encode.containers import CONTAINERS, PIECES, SENDERS
+from sightline_plugins.encode.containers import CONTAINERS, SENDERS
 
 if TYPE_CHECKING:
     from av.packet import Packet
@@ -99,7 +98,7 @@ class Muxer:
             return _encoded_stream(self.container, kind)
 
     def mux(self, packets: Iterable[Packet[VideoStream]]) -> None:
-        """Write packets; each complete group of pictures is in the file when this returns. Raises OutputError."""
+        """Write packets; each complete piece is in the file when this returns. Raises OutputError."""
         with self.guard("write"):
             if not self._header:
                 self.container.start_encoding()
@@ -120,7 +119,7 @@ class Muxer:
             self._release()
 
     def abandon(self) -> None:
-        """Close the file as it stands after the last complete group of pictures; remove it when it holds nothing."""
+        """Close the file as it stands after the last complete piece; remove it when it holds nothing."""
         if self.file.closed:
             return
         with suppress(OSError):
@@ -148,19 +147,12 @@ class Muxer:
             raise OutputError(f"can not {doing} {self.path}: {cause}") from error
 
 
-def open_muxer(path: Path, *, outputs: Outputs, piece_ns: int | None = None) -> Muxer:
-    """Open a file for encoded video, in the container that its suffix names (see `CONTAINERS`). Raises OutputError.
-
-    A group of pictures that is complete stays readable whatever comes; with `piece_ns`, what is so old, too.
-    """
+def open_muxer(path: Path, *, outputs: Outputs) -> Muxer:
+    """Open a file for encoded video, in the container that its suffix names (see `CONTAINERS`). Raises OutputError."""
     kind = CONTAINERS[path.suffix.lower()]
-    options = dict(kind.options)
-    if piece_ns is not None:
-        option, units = PIECES[path.suffix.lower()]
-        options[option] = str(piece_ns * units // 1_000_000_000)
     file = OutputFile(path, outputs=outputs)
     target: Any = file
-    container = av.open(target, "w", format=kind.muxer, options=options)
+    container = av.open(target, "w", format=kind.muxer, options=dict(kind.options))
     return Muxer(path, container, file)
 
 

@@ -11,8 +11,6 @@ from av.video.stream import VideoStream
 from sightline.graph import EncodedPacket, Outputs
 from sightline_plugins.encode.muxer import open_muxer
 
-_PIECE_NS = 1_000_000_000
-
 
 class PacketFile:
     """A file of packets of one format that begins with a key picture, at time 0; opened at once.
@@ -26,7 +24,7 @@ class PacketFile:
         self.format = first.format
         self._origin = first.pts
         self._last_dts: int | None = None
-        self._muxer = open_muxer(path, outputs=outputs, piece_ns=_PIECE_NS)
+        self._muxer = open_muxer(path, outputs=outputs)
         self._stream: VideoStream = self._muxer.add_encoded_stream(first.format)
 
     @property

@@ -45,8 +45,8 @@ class Video(Element):
     4:2:0; 4:2:2, 4:4:4 and RGB are converted. Odd widths and heights grow by one pixel, which repeats the last one.
     When the size of the picture changes, a second file `name-2.mp4` begins.
 
-    A file is playable at every moment: after a crash, a kill or on a full disk it holds everything up to the last
-    complete `gop`. A shorter `gop` loses less and seeks faster, and costs bits.
+    A file is playable at every moment: after a crash, a kill or on a full disk it lacks the last second and the few
+    frames that the encoder holds back. A shorter `gop` seeks faster, and costs bits.
 
     Encoding is the most expensive step on a CPU, and `preset` trades time for size. On a street scene of 640x360,
     one frame costs 0.8 ms of one core with `ultrafast`, 1.7 ms with `superfast` and 2.4 ms with `veryfast`, which
@@ -74,7 +74,7 @@ class Video(Element):
     preset: Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow"] = "superfast"
     """How much time the encoder takes to make the file smaller."""
     gop: Annotated[Duration, Field(gt=0)] = 2_000_000_000
-    """Time from one key frame to the next: what a crash can cost at most, and how exactly players seek."""
+    """Time from one key frame to the next: how exactly players seek."""
 
     @model_validator(mode="after")
     def _one_target(self) -> Video:
