@@ -19,7 +19,11 @@ CONTAINERS: Mapping[str, Container] = MappingProxyType(
     {
         ".mp4": Container(
             "mp4",
-            {"movflags": "hybrid_fragmented+frag_keyframe+delay_moov", "frag_duration": "1000000", "flush_packets": "1"},
+            {
+                "movflags": "hybrid_fragmented+frag_keyframe+delay_moov",
+                "frag_duration": "1000000",
+                "flush_packets": "1",
+            },
         ),
         ".mkv": Container("matroska", {"cluster_time_limit": "1000", "flush_packets": "1"}),
     }

@@ -1,7 +1,7 @@
 """The one place that opens a container for writing: files that stay readable whatever ends the program.
 
-MP4 is written as hybrid fragmented MP4: a fragment for each second and each group of pictures, on the disk as soon as it
-is complete, and the ordinary index at the end when the file is closed. `delay_moov` makes the header carry the edit
+MP4 is written as hybrid fragmented MP4: a fragment for each second and each group of pictures, on the disk as soon as
+it is complete, and the ordinary index at the end when the file is closed. `delay_moov` makes the header carry the edit
 list, without which a stream that starts late, or one with B-frames, comes back with other timestamps. Matroska's
 clusters end as often. Both lose at most the last second, and what the encoder holds back, when the process is killed.
 """
