@@ -52,6 +52,9 @@ class KernelSource:
                     waiting.append((header, headers[header]))
         return cls(path.name, text, headers)
 
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     @cached_property
     def digest(self) -> str:
         """What the text and its headers come to: equal for equal content only."""

@@ -1,0 +1,106 @@
+"""Kernels compiled for this machine's processor, by g++: what a GPU would compute, where there is none.
+
+The very text that NVRTC compiles, with `host_cuda.h` in front of it. It finds wrong arithmetic, wrong indices, missing
+barriers, and with the sanitizers every access outside of an allocation or not aligned to its type. It does not find
+races that no order of running whole threads shows, nor what only hardware does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+from sightline.devices.gpu.kept_builds import build_name, builds_folder, keep_build
+from sightline.devices.gpu.kernel_source import KernelSource
+from sightline.errors import KernelError
+
+SANITIZE_VARIABLE = "SIGHTLINE_SANITIZE_KERNELS"
+"""Set to 1, it makes every build of this process a sanitized one; `run_sanitized` sets it for its child."""
+_HEADERS = ("host_fibres.h", "host_waiting.h", "host_cuda.h", "host_launch.h")
+_FLAGS = (
+    "-std=gnu++17",
+    "-O1",
+    "-g1",
+    "-shared",
+    "-fPIC",
+    "-ffp-contract=off",
+    "-fvisibility=hidden",
+    "-fno-gnu-unique",
+)
+_WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused", "-Wno-unused-parameter")
+_SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer")
+_DYNAMIC_SHARED = re.compile(r"extern\s+__shared__\s+(?P<type>[\w ]+?)\s*\b(?P<name>\w+)\s*\[\s*\]\s*;")
+
+
+def sanitizing() -> bool:
+    """Whether this process runs under the sanitizers (`run_sanitized`), so that builds for them can be loaded."""
+    return os.environ.get(SANITIZE_VARIABLE) == "1"
+
+
+@lru_cache(maxsize=256)
+def load_host_build(source: KernelSource, *, sanitize: bool = False) -> ctypes.CDLL:
+    """The source as a library in this process, built at most once. Raises KernelError with the compiler's words."""
+    return ctypes.CDLL(str(_built(source, sanitize=sanitize)))
+
+
+def _built(source: KernelSource, *, sanitize: bool) -> Path:
+    flags = (*_FLAGS, *_WARNINGS, *(_SANITIZED if sanitize else ()))
+    name = build_name(source.digest, _support(), _compiler_version(), *flags, suffix=".so")
+    folder = builds_folder()
+    if folder is not None and (folder / name).is_file():
+        return folder / name
+    place = Path(_scratch_folder().name) / name
+    _compile(source, flags=flags, library=place)
+    keep_build(name, place.read_bytes())
+    return place
+
+
+def _compile(source: KernelSource, *, flags: tuple[str, ...], library: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="sightline-kernels-") as folder:
+        for name, text in ((source.name, source.text), *source.headers.items()):
+            written = Path(folder) / name
+            written.parent.mkdir(parents=True, exist_ok=True)
+            written.write_text(_for_host(text), encoding="utf-8")
+        wrappers = "".join(f"HOST_KERNEL({name})\n" for name in source.kernels)
+        main = f'#include "host_cuda.h"\n#include "{source.name}"\n#include "host_launch.h"\n{wrappers}'
+        (Path(folder) / "main.cpp").write_text(main, encoding="utf-8")
+        support = str(Path(__file__).parent)
+        command = [_compiler(), *flags, f"-I{support}", f"-ffile-prefix-map={folder}/=", "-o", str(library), "main.cpp"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise KernelError(f"{source.name} does not compile for this machine's processor:\n{done.stderr.strip()}")
+
+
+def _for_host(text: str) -> str:
+    """`extern __shared__ float values[];` as a pointer to the launch's dynamic shared memory, in the same line."""
+    return _DYNAMIC_SHARED.sub(r"\g<type> *\g<name> = static_cast<\g<type> *>(host_cuda::shared_memory());", text)
+
+
+def _compiler() -> str:
+    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    if compiler is None:
+        raise KernelError("kernels can be tested without a GPU only where there is a C++ compiler: install g++")
+    return compiler
+
+
+@lru_cache(maxsize=1)
+def _compiler_version() -> str:
+    return subprocess.run([_compiler(), "--version"], capture_output=True, text=True, check=True).stdout
+
+
+@lru_cache(maxsize=1)
+def _support() -> str:
+    """The text of what is compiled with every source."""
+    return "\0".join((Path(__file__).parent / header).read_text(encoding="utf-8") for header in _HEADERS)
+
+
+@lru_cache(maxsize=1)
+def _scratch_folder() -> tempfile.TemporaryDirectory[str]:
+    """Where libraries lie that are kept nowhere else; it goes when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="sightline-kernels-")

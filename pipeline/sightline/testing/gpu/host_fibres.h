@@ -1,0 +1,312 @@
+// The threads of a block, one fibre each where they must wait for one another, on one thread of the host.
+//
+// Threads run one after another, each until it ends or waits; so a kernel that never waits needs one fibre only. What a
+// missing barrier shows depends on the order in which they run, so the order is the caller's choice.
+#pragma once
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <ucontext.h>
+#include <utility>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace host_cuda {
+
+constexpr unsigned warp_threads = 32;
+constexpr std::size_t stack_bytes = 256 * 1024;
+
+struct Index {
+    unsigned x = 0, y = 0, z = 0;
+};
+
+class Fibre {
+public:
+    ucontext_t context{};
+    std::unique_ptr<char[]> stack{new char[stack_bytes]};
+    void *saved_by_sanitizer = nullptr;
+};
+
+enum class State { fresh, running, at_barrier, in_warp, done };
+
+struct Thread {
+    Index index;
+    unsigned number = 0;
+    State state = State::fresh;
+    bool may_go_on = false;
+    Fibre *fibre = nullptr;
+};
+
+// Lanes of a warp that exchange values under one mask. Two buffers, because a fast lane may bring its next value while
+// a slow one still reads the last.
+struct Exchange {
+    unsigned arrived = 0;
+    unsigned long long round = 0;
+    int line = 0;
+    unsigned present[2] = {};
+    unsigned long long values[2][warp_threads] = {};
+};
+
+class Block {
+public:
+    Block(Index extent, int order) : extent_(extent) {
+        const unsigned count = extent.x * extent.y * extent.z;
+        threads_.resize(count);
+        order_.resize(count);
+        std::iota(order_.begin(), order_.end(), 0u);
+        if (order == 1) std::reverse(order_.begin(), order_.end());
+        if (order == 2) shuffle();
+    }
+
+    // Runs one block. False when threads wait for what never comes, or did what no kernel may: `error` says what.
+    bool run(const std::function<void()> &kernel) {
+        reset(kernel);
+        for (;;) {
+            bool went_on = false;
+            while (next_ < threads_.size() && error.empty()) {
+                switch_to(idle_fibre());
+                went_on = true;
+            }
+            for (unsigned number : order_) {
+                Thread &thread = threads_[number];
+                if (!thread.may_go_on || !error.empty()) continue;
+                thread.may_go_on = false;
+                thread.state = State::running;
+                enter(thread);
+                switch_to(thread.fibre);
+                went_on = true;
+            }
+            if (!error.empty()) break;
+            if (done_ == threads_.size()) return true;
+            if (!went_on) {
+                error = "threads wait for one another and none can go on: " + describe_waiting();
+                break;
+            }
+        }
+        fibres_.clear();
+        idle_.clear();
+        return false;
+    }
+
+    // Waits for all threads of the block that have not ended; how much they counted together.
+    int barrier(int line, int counted) {
+        if (waiting_ == 0) barrier_line_ = line;
+        if (barrier_line_ != line) {
+            fail("threads of one block wait at different barriers, in lines " + std::to_string(barrier_line_) +
+                 " and " + std::to_string(line));
+        }
+        ++waiting_;
+        counting_ += counted;
+        current_->state = State::at_barrier;
+        release_barrier();
+        leave();
+        return counted_;
+    }
+
+    // Brings a value and waits for those of all lanes in the mask that have not ended; the values by lane, and in
+    // `present` which lanes brought one.
+    const unsigned long long *exchange(unsigned mask, unsigned long long value, unsigned *present, int line) {
+        const unsigned lane = current_->number % warp_threads, warp = current_->number / warp_threads;
+        if (!(mask >> lane & 1u)) {
+            fail("lane " + std::to_string(lane) + " is not in its own mask, line " + std::to_string(line));
+        }
+        Exchange &shared = exchanges_[{warp, mask}];
+        if (shared.arrived == 0) shared.line = line;
+        if (shared.line != line) {
+            fail("lanes of one warp exchange values in different lines, " + std::to_string(shared.line) + " and " +
+                 std::to_string(line));
+        }
+        const unsigned long long round = shared.round;
+        shared.values[round & 1][lane] = value;
+        shared.arrived |= 1u << lane;
+        current_->state = State::in_warp;
+        release_warp(warp);
+        leave();
+        *present = shared.present[round & 1];
+        return shared.values[round & 1];
+    }
+
+    [[noreturn]] void fail(const std::string &what) {
+        error = what;
+        leave();
+        std::abort();
+    }
+
+    static void start() {
+        running->finish_switch_to_fibre();
+        running->work();
+    }
+
+    const Thread &current() const { return *current_; }
+
+    std::string error;
+    std::function<void(const Index &)> on_enter;
+    static inline Block *running = nullptr;
+
+private:
+    void shuffle() {
+        unsigned state = 12345u;
+        for (std::size_t i = order_.size(); i > 1; --i) {
+            state = state * 1664525u + 1013904223u;
+            std::swap(order_[i - 1], order_[(state >> 8) % i]);
+        }
+    }
+
+    void reset(const std::function<void()> &kernel) {
+        kernel_ = &kernel;
+        running = this;
+        next_ = done_ = waiting_ = 0;
+        counting_ = 0;
+        exchanges_.clear();
+        for (unsigned number = 0; number < threads_.size(); ++number) {
+            Thread &thread = threads_[number];
+            thread = Thread{};
+            thread.number = number;
+            thread.index = {number % extent_.x, number / extent_.x % extent_.y, number / (extent_.x * extent_.y)};
+        }
+    }
+
+    // What a fibre does: threads one after another, until one waits. That one goes on here later.
+    void work() {
+        for (;;) {
+            while (next_ < threads_.size()) {
+                Thread &thread = threads_[order_[next_++]];
+                thread.fibre = current_fibre_;
+                thread.state = State::running;
+                enter(thread);
+                (*kernel_)();
+                end_thread();
+            }
+            idle_.push_back(current_fibre_);
+            leave();
+        }
+    }
+
+    void end_thread() {
+        current_->state = State::done;
+        ++done_;
+        release_barrier();
+        release_warp(current_->number / warp_threads);
+    }
+
+    void release_barrier() {
+        if (waiting_ == 0 || waiting_ + done_ < threads_.size()) return;
+        waiting_ = 0;
+        counted_ = counting_;
+        counting_ = 0;
+        for (Thread &thread : threads_) {
+            if (thread.state == State::at_barrier) thread.may_go_on = true;
+        }
+    }
+
+    void release_warp(unsigned warp) {
+        const unsigned first = warp * warp_threads;
+        const unsigned end = std::min<unsigned>(first + warp_threads, threads_.size());
+        unsigned alive = 0;
+        for (unsigned number = first; number < end; ++number) {
+            if (threads_[number].state != State::done) alive |= 1u << (number - first);
+        }
+        for (auto &[key, shared] : exchanges_) {
+            if (key.first != warp || shared.arrived == 0 || shared.arrived != (key.second & alive)) continue;
+            shared.present[shared.round & 1] = shared.arrived;
+            ++shared.round;
+            for (unsigned lane = 0; lane < warp_threads; ++lane) {
+                if (shared.arrived >> lane & 1u) threads_[first + lane].may_go_on = true;
+            }
+            shared.arrived = 0;
+        }
+    }
+
+    std::string describe_waiting() const {
+        std::string text;
+        if (waiting_) text = std::to_string(waiting_) + " at the barrier in line " + std::to_string(barrier_line_);
+        for (const auto &[key, shared] : exchanges_) {
+            if (!shared.arrived) continue;
+            char lanes[16];
+            std::snprintf(lanes, sizeof lanes, "%08x", shared.arrived);
+            text += (text.empty() ? "" : "; ") + std::string("lanes ") + lanes + " of warp " +
+                    std::to_string(key.first) + " in line " + std::to_string(shared.line);
+        }
+        return text;
+    }
+
+    void enter(Thread &thread) {
+        current_ = &thread;
+        on_enter(thread.index);
+    }
+
+    Fibre *idle_fibre() {
+        if (idle_.empty()) {
+            fibres_.push_back(std::make_unique<Fibre>());
+            prepare(*fibres_.back());
+            return fibres_.back().get();
+        }
+        Fibre *fibre = idle_.back();
+        idle_.pop_back();
+        return fibre;
+    }
+
+    static void prepare(Fibre &fibre) {
+        getcontext(&fibre.context);
+        fibre.context.uc_stack.ss_sp = fibre.stack.get();
+        fibre.context.uc_stack.ss_size = stack_bytes;
+        fibre.context.uc_link = nullptr;
+        makecontext(&fibre.context, &Block::start, 0);
+    }
+
+    void switch_to(Fibre *fibre) {
+        current_fibre_ = fibre;
+#if defined(__SANITIZE_ADDRESS__)
+        void *saved = nullptr;
+        __sanitizer_start_switch_fiber(&saved, fibre->stack.get(), stack_bytes);
+        swapcontext(&scheduler_, &fibre->context);
+        __sanitizer_finish_switch_fiber(saved, nullptr, nullptr);
+#else
+        swapcontext(&scheduler_, &fibre->context);
+#endif
+    }
+
+    void leave() {
+        Fibre *fibre = current_fibre_;
+#if defined(__SANITIZE_ADDRESS__)
+        __sanitizer_start_switch_fiber(&fibre->saved_by_sanitizer, scheduler_stack_, scheduler_stack_bytes_);
+        swapcontext(&fibre->context, &scheduler_);
+        __sanitizer_finish_switch_fiber(fibre->saved_by_sanitizer, &scheduler_stack_, &scheduler_stack_bytes_);
+#else
+        swapcontext(&fibre->context, &scheduler_);
+#endif
+    }
+
+    void finish_switch_to_fibre() {
+#if defined(__SANITIZE_ADDRESS__)
+        __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack_, &scheduler_stack_bytes_);
+#endif
+    }
+
+    Index extent_;
+    std::vector<Thread> threads_;
+    std::vector<unsigned> order_;
+    std::map<std::pair<unsigned, unsigned>, Exchange> exchanges_;
+    std::vector<std::unique_ptr<Fibre>> fibres_;
+    std::vector<Fibre *> idle_;
+    const std::function<void()> *kernel_ = nullptr;
+    Thread *current_ = nullptr;
+    Fibre *current_fibre_ = nullptr;
+    ucontext_t scheduler_{};
+    const void *scheduler_stack_ = nullptr;
+    std::size_t scheduler_stack_bytes_ = 0;
+    std::size_t next_ = 0, done_ = 0, waiting_ = 0;
+    int barrier_line_ = 0, counting_ = 0, counted_ = 0;
+};
+
+}  // namespace host_cuda
