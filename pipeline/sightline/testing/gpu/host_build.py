@@ -13,8 +13,10 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from threading import get_ident
 
 from sightline.devices.gpu.kept_builds import build_name, builds_folder, keep_build
 from sightline.devices.gpu.kernel_source import KernelSource
@@ -22,7 +24,7 @@ from sightline.errors import KernelError
 
 SANITIZE_VARIABLE = "SIGHTLINE_SANITIZE_KERNELS"
 """Set to 1, it makes every build of this process a sanitized one; `run_sanitized` sets it for its child."""
-_HEADERS = ("host_fibres.h", "host_waiting.h", "host_cuda.h", "host_launch.h")
+_SUPPORT = Path(__file__).parent
 _FLAGS = (
     "-std=gnu++17",
     "-O1",
@@ -46,22 +48,33 @@ def sanitizing() -> bool:
 @lru_cache(maxsize=256)
 def load_host_build(source: KernelSource, *, sanitize: bool = False) -> ctypes.CDLL:
     """The source as a library in this process, built at most once. Raises KernelError with the compiler's words."""
-    return ctypes.CDLL(str(_built(source, sanitize=sanitize)))
-
-
-def _built(source: KernelSource, *, sanitize: bool) -> Path:
     flags = (*_FLAGS, *_WARNINGS, *(_SANITIZED if sanitize else ()))
-    name = build_name(source.digest, _support(), _compiler_version(), *flags, suffix=".so")
+    name = build_name(source.digest, *_surroundings(), *flags, suffix=".so")
+    library = _kept(name, lambda place: _compile_source(source, flags=flags, library=place))
+    return ctypes.CDLL(str(library))
+
+
+def _kept(name: str, make: Callable[[Path], None]) -> Path:
+    """The file of that name, kept between runs where there is a cache folder, else until this process ends."""
     folder = builds_folder()
     if folder is not None and (folder / name).is_file():
         return folder / name
     place = Path(_scratch_folder().name) / name
-    _compile(source, flags=flags, library=place)
-    keep_build(name, place.read_bytes())
+    if not place.exists():
+        aside = place.with_name(f"{get_ident()}-{name}")
+        make(aside)
+        aside.replace(place)
+        keep_build(name, place.read_bytes())
     return place
 
 
-def _compile(source: KernelSource, *, flags: tuple[str, ...], library: Path) -> None:
+def _compile_source(source: KernelSource, *, flags: tuple[str, ...], library: Path) -> None:
+    fibres = _kept(
+        build_name("fibres", *_surroundings(), *flags, suffix=".o"),
+        lambda place: _run_compiler(
+            [*flags, "-c", str(_SUPPORT / "host_fibres.cpp")], output=place, what="host_fibres"
+        ),
+    )
     with tempfile.TemporaryDirectory(prefix="sightline-kernels-") as folder:
         for name, text in ((source.name, source.text), *source.headers.items()):
             written = Path(folder) / name
@@ -70,11 +83,15 @@ def _compile(source: KernelSource, *, flags: tuple[str, ...], library: Path) -> 
         wrappers = "".join(f"HOST_KERNEL({name})\n" for name in source.kernels)
         main = f'#include "host_cuda.h"\n#include "{source.name}"\n#include "host_launch.h"\n{wrappers}'
         (Path(folder) / "main.cpp").write_text(main, encoding="utf-8")
-        support = str(Path(__file__).parent)
-        command = [_compiler(), *flags, f"-I{support}", f"-ffile-prefix-map={folder}/=", "-o", str(library), "main.cpp"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise KernelError(f"{source.name} does not compile for this machine's processor:\n{done.stderr.strip()}")
+        arguments = [*flags, "-shared", f"-I{_SUPPORT}", f"-ffile-prefix-map={folder}/=", "main.cpp", str(fibres)]
+        _run_compiler(arguments, output=library, what=source.name, folder=folder)
+
+
+def _run_compiler(arguments: Sequence[str], *, output: Path, what: str, folder: str | None = None) -> None:
+    command = [compiler(), *arguments, "-o", str(output)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode != 0:
+        raise KernelError(f"{what} does not compile for this machine's processor:\n{done.stderr.strip()}")
 
 
 def _for_host(text: str) -> str:
@@ -82,7 +99,8 @@ def _for_host(text: str) -> str:
     return _DYNAMIC_SHARED.sub(r"\g<type> *\g<name> = static_cast<\g<type> *>(host_cuda::shared_memory());", text)
 
 
-def _compiler() -> str:
+def compiler() -> str:
+    """The path of the C++ compiler: `$CXX`, else g++. Raises KernelError where there is none."""
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if compiler is None:
         raise KernelError("kernels can be tested without a GPU only where there is a C++ compiler: install g++")
@@ -90,14 +108,11 @@ def _compiler() -> str:
 
 
 @lru_cache(maxsize=1)
-def _compiler_version() -> str:
-    return subprocess.run([_compiler(), "--version"], capture_output=True, text=True, check=True).stdout
-
-
-@lru_cache(maxsize=1)
-def _support() -> str:
-    """The text of what is compiled with every source."""
-    return "\0".join((Path(__file__).parent / header).read_text(encoding="utf-8") for header in _HEADERS)
+def _surroundings() -> tuple[str, ...]:
+    """What else a build depends on: the compiler, and the files that are compiled with every source."""
+    asked = [compiler(), "--version"]
+    version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout  # noqa: S603
+    return version, *(file.read_text(encoding="utf-8") for file in sorted(_SUPPORT.glob("host_*.[ch]*")))
 
 
 @lru_cache(maxsize=1)

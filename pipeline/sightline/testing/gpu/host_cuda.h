@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
 #include <type_traits>
+#include <utility>
 
-#include "host_fibres.h"
+#include "host_block.h"
 
 #define __global__
 #define __device__
@@ -27,18 +27,9 @@
 #define __shared__ static __attribute__((section("host_shared")))
 #endif
 
-struct dim3 {
-    unsigned x = 1, y = 1, z = 1;
-};
+using dim3 = host_cuda::Extent;
 using uint3 = host_cuda::Index;
 
-namespace host_cuda {
-static unsigned char *dynamic_shared = nullptr;
-inline void *shared_memory() { return dynamic_shared; }
-}
-
-static uint3 threadIdx, blockIdx;
-static dim3 blockDim, gridDim;
 constexpr int warpSize = 32;
 
 #define HOST_VECTOR(type, name, bytes)                                                                \

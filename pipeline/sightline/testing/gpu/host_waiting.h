@@ -2,7 +2,9 @@
 // in the same one.
 #pragma once
 
-#include "host_fibres.h"
+#include <cstring>
+
+#include "host_block.h"
 
 #define __syncthreads() host_cuda::barrier(__LINE__, 0)
 #define __syncthreads_count(condition) host_cuda::barrier(__LINE__, (condition) ? 1 : 0)
@@ -16,20 +18,18 @@
 #define __shfl_up_sync(...) host_cuda::shuffle_up(__LINE__, __VA_ARGS__)
 #define __shfl_down_sync(...) host_cuda::shuffle_down(__LINE__, __VA_ARGS__)
 #define __shfl_xor_sync(...) host_cuda::shuffle_xor(__LINE__, __VA_ARGS__)
-#define __trap() host_cuda::Block::running->fail("__trap() in line " + std::to_string(__LINE__))
+#define __trap() host_cuda::fail("__trap() in line %d", __LINE__)
 
 namespace host_cuda {
 
-inline int barrier(int line, int counted) { return Block::running->barrier(line, counted); }
-
 inline void sync_warp(int line, unsigned mask = 0xffffffffu) {
     unsigned present;
-    Block::running->exchange(mask, 0, &present, line);
+    exchange(mask, 0, &present, line);
 }
 
 inline unsigned ballot(int line, unsigned mask, bool condition) {
     unsigned present, result = 0;
-    const unsigned long long *values = Block::running->exchange(mask, condition, &present, line);
+    const unsigned long long *values = exchange(mask, condition, &present, line);
     for (unsigned lane = 0; lane < warp_threads; ++lane) {
         if ((present >> lane & 1u) && values[lane]) result |= 1u << lane;
     }
@@ -42,17 +42,16 @@ template <typename T> inline T shuffle(int line, unsigned mask, T value, bool in
     unsigned long long bits = 0;
     std::memcpy(&bits, &value, sizeof value);
     unsigned present;
-    const unsigned long long *values = Block::running->exchange(mask, bits, &present, line);
+    const unsigned long long *values = exchange(mask, bits, &present, line);
     if (!inside) return value;
     if (!(present >> from & 1u)) {
-        Block::running->fail("a lane reads from lane " + std::to_string(from) + ", which brings no value, line " +
-                             std::to_string(line));
+        fail("a lane reads from lane %u, which brings no value, line %d", from, line);
     }
     std::memcpy(&value, &values[from], sizeof value);
     return value;
 }
 
-inline unsigned own_lane() { return Block::running->current().number % warp_threads; }
+inline unsigned own_lane() { return thread_number() % warp_threads; }
 
 template <typename T> inline T shuffle_from(int line, unsigned mask, T value, int from, int width = 32) {
     const unsigned base = own_lane() / width * width;

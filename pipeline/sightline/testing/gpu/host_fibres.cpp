@@ -1,37 +1,44 @@
 // The threads of a block, one fibre each where they must wait for one another, on one thread of the host.
 //
 // Threads run one after another, each until it ends or waits; so a kernel that never waits needs one fibre only. What a
-// missing barrier shows depends on the order in which they run, so the order is the caller's choice.
-#pragma once
-
+// missing barrier shows depends on the order in which they run, so the order is the caller's choice. Compiled once and
+// linked into the library of every source.
 #include <algorithm>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <string>
 #include <ucontext.h>
 #include <utility>
 #include <vector>
 
+#include "host_block.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
 #endif
 
+host_cuda::Index threadIdx, blockIdx;
+host_cuda::Extent blockDim, gridDim;
+
+extern "C" {
+extern char __start_host_shared[] __attribute__((weak, visibility("hidden")));
+extern char __stop_host_shared[] __attribute__((weak, visibility("hidden")));
+}
+
 namespace host_cuda {
 
-constexpr unsigned warp_threads = 32;
+namespace {
+
 constexpr std::size_t stack_bytes = 256 * 1024;
+constexpr int unset_byte = 0xA5;
 
-struct Index {
-    unsigned x = 0, y = 0, z = 0;
-};
-
-class Fibre {
-public:
+struct Fibre {
     ucontext_t context{};
     std::unique_ptr<char[]> stack{new char[stack_bytes]};
     void *saved_by_sanitizer = nullptr;
@@ -40,7 +47,7 @@ public:
 enum class State { fresh, running, at_barrier, in_warp, done };
 
 struct Thread {
-    Index index;
+    Index index{};
     unsigned number = 0;
     State state = State::fresh;
     bool may_go_on = false;
@@ -59,7 +66,7 @@ struct Exchange {
 
 class Block {
 public:
-    Block(Index extent, int order) : extent_(extent) {
+    Block(Extent extent, int order) : extent_(extent) {
         const unsigned count = extent.x * extent.y * extent.z;
         threads_.resize(count);
         order_.resize(count);
@@ -69,8 +76,8 @@ public:
     }
 
     // Runs one block. False when threads wait for what never comes, or did what no kernel may: `error` says what.
-    bool run(const std::function<void()> &kernel) {
-        reset(kernel);
+    bool run(const Work &work) {
+        reset(work);
         for (;;) {
             bool went_on = false;
             while (next_ < threads_.size() && error.empty()) {
@@ -144,14 +151,13 @@ public:
 
     static void start() {
         running->finish_switch_to_fibre();
-        running->work();
+        running->run_threads();
     }
 
     const Thread &current() const { return *current_; }
 
     std::string error;
-    std::function<void(const Index &)> on_enter;
-    static inline Block *running = nullptr;
+    static Block *running;
 
 private:
     void shuffle() {
@@ -162,8 +168,8 @@ private:
         }
     }
 
-    void reset(const std::function<void()> &kernel) {
-        kernel_ = &kernel;
+    void reset(const Work &work) {
+        work_ = &work;
         running = this;
         next_ = done_ = waiting_ = 0;
         counting_ = 0;
@@ -177,14 +183,14 @@ private:
     }
 
     // What a fibre does: threads one after another, until one waits. That one goes on here later.
-    void work() {
+    void run_threads() {
         for (;;) {
             while (next_ < threads_.size()) {
                 Thread &thread = threads_[order_[next_++]];
                 thread.fibre = current_fibre_;
                 thread.state = State::running;
                 enter(thread);
-                (*kernel_)();
+                work_->call(work_->arguments);
                 end_thread();
             }
             idle_.push_back(current_fibre_);
@@ -242,7 +248,7 @@ private:
 
     void enter(Thread &thread) {
         current_ = &thread;
-        on_enter(thread.index);
+        threadIdx = thread.index;
     }
 
     Fibre *idle_fibre() {
@@ -293,13 +299,13 @@ private:
 #endif
     }
 
-    Index extent_;
+    Extent extent_;
     std::vector<Thread> threads_;
     std::vector<unsigned> order_;
     std::map<std::pair<unsigned, unsigned>, Exchange> exchanges_;
     std::vector<std::unique_ptr<Fibre>> fibres_;
     std::vector<Fibre *> idle_;
-    const std::function<void()> *kernel_ = nullptr;
+    const Work *work_ = nullptr;
     Thread *current_ = nullptr;
     Fibre *current_fibre_ = nullptr;
     ucontext_t scheduler_{};
@@ -308,5 +314,57 @@ private:
     std::size_t next_ = 0, done_ = 0, waiting_ = 0;
     int barrier_line_ = 0, counting_ = 0, counted_ = 0;
 };
+
+Block *Block::running = nullptr;
+
+std::mutex launching;
+unsigned char *dynamic_shared = nullptr;
+
+void forget_shared(std::size_t dynamic_bytes) {
+    if (__start_host_shared) std::memset(__start_host_shared, unset_byte, __stop_host_shared - __start_host_shared);
+    std::memset(dynamic_shared, unset_byte, dynamic_bytes);
+}
+
+}  // namespace
+
+void fail(const char *format, ...) {
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    Block::running->fail(text);
+}
+
+int barrier(int line, int counted) { return Block::running->barrier(line, counted); }
+
+const unsigned long long *exchange(unsigned mask, unsigned long long value, unsigned *present, int line) {
+    return Block::running->exchange(mask, value, present, line);
+}
+
+unsigned thread_number() { return Block::running->current().number; }
+
+void *shared_memory() { return dynamic_shared; }
+
+int run_grid(const Work &work, const HostLaunch &launch, char *error, std::size_t error_bytes) {
+    const std::lock_guard<std::mutex> one_at_a_time(launching);
+    const std::unique_ptr<unsigned char[]> dynamic(new unsigned char[launch.shared_bytes]);
+    dynamic_shared = dynamic.get();
+    gridDim = {launch.grid[0], launch.grid[1], launch.grid[2]};
+    blockDim = {launch.block[0], launch.block[1], launch.block[2]};
+    Block block(blockDim, launch.order);
+    const std::size_t blocks = std::size_t(gridDim.x) * gridDim.y * gridDim.z;
+    for (std::size_t count = 0; count < blocks; ++count) {
+        const std::size_t number = launch.order == 0 ? count : blocks - 1 - count;
+        blockIdx = {unsigned(number % gridDim.x), unsigned(number / gridDim.x % gridDim.y),
+                    unsigned(number / gridDim.x / gridDim.y)};
+        forget_shared(launch.shared_bytes);
+        if (block.run(work)) continue;
+        std::snprintf(error, error_bytes, "block (%u, %u, %u): %s", blockIdx.x, blockIdx.y, blockIdx.z,
+                      block.error.c_str());
+        return 1;
+    }
+    return 0;
+}
 
 }  // namespace host_cuda
