@@ -28,14 +28,15 @@ _LONG_WITHOUT_KEY_NS = 10_000_000_000
 class LiveInput:
     """One open session of a reader; opened, used and closed by the reader's thread.
 
-    Raises what `open_media` raises when it is made.
+    What it holds refers to the reader, never to itself: a session that is let go of is gone at once, with its decoder,
+    and not when the garbage collector comes. Raises what `open_media` raises when it is made.
     """
 
     def __init__(self, reading: LiveReading, *, reader: LiveReader, stream: Stream, site: Site) -> None:
         ffmpeg_log.listen()
         self._reading, self._reader = reading, reader
         self._stream, self._site = stream, site
-        self._waits = Waits(site.clock, limit_ns=self._limit_ns, resumable=reading.resumable)
+        self._waits = Waits(site.clock, limit_ns=reader.limit_ns, resumable=reading.resumable)
         self.has_missed = False
         self.decoder = VideoDecoder(
             reading.uri,
@@ -49,7 +50,7 @@ class LiveInput:
             ),
             number=reading.stream_number,
             threads=reading.threads,
-            warn=self._warn,
+            warn=reader.warn,
             on_damage=reader.count_damage,
             tap=tap_for(stream, site=site),
         )
@@ -65,7 +66,7 @@ class LiveInput:
                 yield packet
                 break
             if since_ns is not None and self._site.clock.monotonic_ns() - since_ns >= _LONG_WITHOUT_KEY_NS:
-                self._warn(
+                self._reader.warn(
                     "packets come, but no key frame for 10 s, and nothing can be shown before one: shorten the "
                     "camera's key frame (I-frame, GOP) interval"
                 )
@@ -99,13 +100,6 @@ class LiveInput:
         self.has_missed = missed > 0
         return packet
 
-    def _limit_ns(self) -> int:
-        limit_ns = self._reader.silence_limit_ns
-        return self._reading.stall_ns if limit_ns is None else limit_ns
-
     def _stalled(self) -> Exception:
-        cause = f"nothing came for {self._limit_ns() / 1e9:.3g} s, within the time limit (stall)"
+        cause = f"nothing came for {self._reader.limit_ns() / 1e9:.3g} s, within the time limit (stall)"
         return stalled(cause, stream=self._stream.name, uri=self._reading.uri)
-
-    def _warn(self, text: str) -> None:
-        self._site.warn(text, stream=self._stream.name)

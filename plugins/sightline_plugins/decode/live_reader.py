@@ -94,6 +94,14 @@ class LiveReader(SourceReader):
             self._input.decoder.close()
             self._input = None
 
+    def limit_ns(self) -> int:
+        """How long nothing may come."""
+        return self._reading.stall_ns if self.silence_limit_ns is None else self.silence_limit_ns
+
+    def warn(self, text: str) -> None:
+        """Say what is wrong with the stream."""
+        self._site.warn(text, stream=self._stream.name)
+
     def count_damage(self) -> None:
         """A packet did not decode."""
         self.damaged_packets += 1

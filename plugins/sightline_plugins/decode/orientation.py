@@ -36,6 +36,7 @@ _CLOCKWISE = {
     180: Orientation(flip_x=True, flip_y=True),
     270: Orientation(transposed=True, flip_y=True),
 }
+_COPY_WH = (16, 16)
 _FLIP_CODE = {(True, False): 1, (False, True): 0, (True, True): -1}
 
 
@@ -57,9 +58,14 @@ def orientation_from_matrix(matrix: tuple[int, ...]) -> Orientation:
 
 
 def orientation_of(frame: VideoFrame) -> Orientation:
-    """The orientation that a decoded frame's metadata asks for."""
+    """The orientation that a decoded frame's metadata asks for.
+
+    A small copy is read, which has the same metadata: a frame whose metadata is read refers to itself from then on,
+    and stays, with its pixels, until the garbage collector comes.
+    """
+    copy = frame.reformat(*_COPY_WH, format="gray", threads=1)
     try:
-        side_data = cast("list[SideData]", list(frame.side_data))
+        side_data = cast("list[SideData]", list(copy.side_data))
     except ValueError:  # PyAV knows fewer kinds of side data than FFmpeg and then lists none
         return orientation_from_degrees(-frame.rotation)
     for data in side_data:
@@ -73,7 +79,7 @@ def turn(surface: Surface, orientation: Orientation) -> Surface:
     width, height = surface.size_wh
     planes = tuple(_turn_plane(plane, orientation) for plane in surface.planes)
     size_wh = (height, width) if orientation.transposed else (width, height)
-    return dataclasses.replace(surface, planes=planes, size_wh=size_wh, owner=None, exclusive=True)
+    return dataclasses.replace(surface, pixels=planes, size_wh=size_wh, owner=None, exclusive=True)
 
 
 def _turn_plane(plane: Plane, orientation: Orientation) -> Plane:

@@ -89,10 +89,7 @@ class FrameSurfaces:
         return turn(surface, self._orientation) if self._orientation != UPRIGHT else surface
 
     def _follow(self, frame: VideoFrame) -> None:
-        """Take up how the frame is turned. Its metadata is read only when its angle is another one.
-
-        A frame whose metadata was read keeps itself alive, with its pixels, until the garbage collector comes.
-        """
+        """Take up how the frame is turned; its metadata is read only when its angle is another one."""
         if self._layout is None or frame.rotation != self._rotation:
             self._rotation = frame.rotation
             self._orientation = orientation_of(frame)

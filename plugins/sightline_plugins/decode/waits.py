@@ -37,11 +37,19 @@ class Waits:
         self._clock = clock
         self._limit_ns = limit_ns
         self.resumable = resumable
-        self.opening = Seconds(self._opening_seconds)
-        self.reading = Seconds(self._reading_seconds)
         self._phases = 0
         self._waiting_since_ns = self._heard_ns = clock.monotonic_ns()
         self._wait_seconds = 0.0
+
+    @property
+    def opening(self) -> Seconds:
+        """How long a step of opening may take."""
+        return Seconds(self._opening_seconds)
+
+    @property
+    def reading(self) -> Seconds:
+        """How long a read may take."""
+        return Seconds(self._reading_seconds)
 
     @property
     def is_connected(self) -> bool:

@@ -157,9 +157,9 @@ def test_frames_are_let_go_of_without_the_garbage_collector(repository: Path) ->
     gc.disable()
     try:
         frames = len(run_source(source))
-        alive = sum(isinstance(thing, VideoFrame) for thing in gc.get_objects())
+        alive = sum(isinstance(thing, VideoFrame) and thing.width > 16 for thing in gc.get_objects())
     finally:
         gc.enable()
 
     assert frames > 100
-    assert alive <= 1  # the first one, whose metadata was read
+    assert alive == 0  # but small copies
