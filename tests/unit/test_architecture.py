@@ -12,7 +12,7 @@ import pytest
 FOUNDATION = {"cache", "errors", "redaction"}
 ALLOWED = {
     "media": FOUNDATION,
-    "devices": FOUNDATION,
+    "devices": {"media", *FOUNDATION},
     "graph": {"media", "devices", *FOUNDATION},
     "config": {"graph", "media", "devices", *FOUNDATION},
     "rtsp": FOUNDATION,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from threading import Lock
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.media.color import ColorMatrix, ColorRange
+from sightline.media.device_array import DeviceArray
+from sightline.media.device_memory import DeviceEvent, DeviceStream, PixelDevice
+from sightline.media.twin import Twin
 
 Plane = npt.NDArray[np.uint8]
 
@@ -56,30 +61,35 @@ class PixelFormat(StrEnum):
         return ((height, width), chroma, chroma)
 
 
+_ATTACHING = Lock()
 _CHROMA_SHIFT = {PixelFormat.I420: (1, 1), PixelFormat.NV12: (1, 1), PixelFormat.I422: (1, 0)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Surface:
-    """The pixels of one picture.
+    """The pixels of one picture, in host memory or in a GPU's.
 
-    `planes` are views of shape `format.plane_shapes(size_wh)`; rows may be padded (strided), samples of a row are
-    contiguous. `owner` is whatever must stay alive while the planes are used: a decoder's frame, a lease of a pool.
-    A surface is shared unless `exclusive`; nobody writes to a shared one, because a decoder may still predict
-    from it and other branches may still read it.
+    `pixels` are views of shape `format.plane_shapes(size_wh)`: NumPy arrays, or `DeviceArray`s; rows may be padded
+    (strided), samples of a row are contiguous. Who needs them in a certain memory says which: `planes` or `arrays`.
+    `owner` is whatever must stay alive while planes are used: a decoder's frame, a lease of pinned memory (arrays
+    have owners of their own). A surface is shared unless `exclusive`; nobody writes to a shared one, because a decoder
+    may still predict from it and other branches may still read it.
+
+    No copy between memories is hidden: `to_host` and `to_device` make them, once however often they are asked, and
+    they are counted.
     """
 
     format: PixelFormat
     size_wh: tuple[int, int]
-    planes: tuple[Plane, ...]
+    pixels: tuple[Plane, ...] | tuple[DeviceArray, ...]
     matrix: ColorMatrix = ColorMatrix.BT601
     range: ColorRange = ColorRange.LIMITED
-    memory: Memory = Memory.HOST
     owner: object = None
     exclusive: bool = False
+    _twin: Twin[Surface] | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        shapes = tuple(plane.shape for plane in self.planes)
+        shapes = tuple(plane.shape for plane in self.pixels)
         expected = self.format.plane_shapes(self.size_wh)
         if shapes != expected:
             raise ValueError(f"{self.format} of {self.size_wh} needs planes of {expected}, not {shapes}")
@@ -97,13 +107,118 @@ class Surface:
         planes = tuple(np.empty(shape, np.uint8) for shape in pixel_format.plane_shapes(size_wh))
         return cls(pixel_format, size_wh, planes, matrix, color_range, exclusive=True)
 
-    def writable(self) -> Surface:
-        """This surface if it is exclusive, else an exclusive copy of it in the same memory."""
+    @property
+    def memory(self) -> Memory:
+        """Where the pixels lie."""
+        return Memory.CUDA if type(self.pixels[0]) is DeviceArray else Memory.HOST
+
+    @property
+    def planes(self) -> tuple[Plane, ...]:
+        """The pixels in host memory. Raises TypeError when they lie in a GPU's."""
+        pixels = self.pixels
+        if type(pixels[0]) is DeviceArray:
+            raise TypeError("the pixels of this surface lie in a GPU's memory: to_host() gives a copy in host memory")
+        return pixels  # type: ignore[return-value]
+
+    @property
+    def arrays(self) -> tuple[DeviceArray, ...]:
+        """The pixels in a GPU's memory. Raises TypeError when they lie in host memory."""
+        if type(self.pixels[0]) is not DeviceArray:
+            raise TypeError("the pixels of this surface lie in host memory: to_device(gpu) gives a copy on the GPU")
+        return self.pixels
+
+    def arrays_on(self, stream: DeviceStream) -> tuple[DeviceArray, ...]:
+        """The pixels for work on that stream, which waits until they are there; see `DeviceArray.on`."""
+        return tuple(array.on(stream) for array in self.arrays)
+
+    def writable(self, *, stream: DeviceStream | None = None) -> Surface:
+        """This surface if it is exclusive, else an exclusive copy of it in the same memory.
+
+        On a GPU the copy is made in the order of `stream` (the GPU's own when None). Whoever writes there says so with
+        `written` when the work is queued.
+        """
         if self.exclusive:
-            return self
-        planes = tuple(plane.copy() for plane in self.planes)
-        return dataclasses.replace(self, planes=planes, owner=None, exclusive=True)
+            return self if self._twin is None else dataclasses.replace(self, _twin=None)
+        if self.memory is Memory.CUDA:
+            pixels = self._gpu.duplicate(self.arrays, stream=stream)
+            return self._with_pixels(tuple(pixels), exclusive=True)
+        return self._with_pixels(tuple(plane.copy() for plane in self.planes), exclusive=True)
+
+    def written(self, event: DeviceEvent) -> Surface:
+        """This surface, in GPU memory, with what was drawn on it up to that point in the work of a stream."""
+        arrays = tuple(array.written(event) for array in self.arrays)
+        return dataclasses.replace(self, pixels=arrays, _twin=None)
 
     def shared(self) -> Surface:
         """The same pixels, no longer exclusive: what several holders get."""
         return dataclasses.replace(self, exclusive=False) if self.exclusive else self
+
+    def to_host(self) -> Surface:
+        """This picture in host memory: the surface itself when it is there, else a copy in pinned memory, read-only.
+
+        The copy waits for the pixels, without the GIL; it is counted, and kept with the surface, so that several
+        takers pay once.
+        """
+        if self.memory is Memory.HOST:
+            return self
+        return self._own_twin().at(None, self._download)
+
+    def to_device(self, gpu: PixelDevice, *, stream: DeviceStream | None = None) -> Surface:
+        """This picture in that GPU's memory: the surface itself when it is there, else a copy, ready in the order of
+        `stream` (the GPU's own when None); counted, and kept with the surface, so that several takers pay once.
+        """
+        if self.memory is Memory.CUDA and self._gpu is gpu:
+            return self
+        return self._own_twin().at(gpu, lambda: self._upload(gpu, stream))
+
+    @property
+    def whole(self) -> DeviceArray:
+        """All pixels in GPU memory as one array: of NV12 (height * 3/2, width), the rows of chroma below those of luma.
+
+        Raises TypeError for pixels in host memory, ValueError where the planes do not lie one behind the other with
+        rows of the same length (odd widths).
+        """
+        first, *rest = self.arrays
+        rows = first.shape[0]
+        for plane in rest:
+            behind = first.base_address + rows * first.pitch_bytes
+            if (plane.base_address, plane.row_bytes, plane.pitch_bytes) != (behind, first.row_bytes, first.pitch_bytes):
+                raise ValueError(f"the planes of this {self.format} surface of {self.size_wh} are not one array")
+            rows += plane.shape[0]
+        shape = (rows, *first.shape[1:])
+        return dataclasses.replace(first, shape=shape)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.whole.__cuda_array_interface__
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.whole.__dlpack_device__()
+
+    def __dlpack__(self, **options: Any) -> object:
+        """A DLPack capsule of the `whole` picture in GPU memory, see `DeviceArray`."""
+        return self.whole.__dlpack__(**options)
+
+    @property
+    def _gpu(self) -> PixelDevice:
+        return self.arrays[0].owner.gpu
+
+    def _with_pixels(
+        self, pixels: tuple[Plane, ...] | tuple[DeviceArray, ...], *, owner: object = None, exclusive: bool
+    ) -> Surface:
+        return dataclasses.replace(self, pixels=pixels, owner=owner, exclusive=exclusive, _twin=None)
+
+    def _own_twin(self) -> Twin[Surface]:
+        with _ATTACHING:
+            if self._twin is None:
+                object.__setattr__(self, "_twin", Twin())
+            assert self._twin is not None
+            return self._twin
+
+    def _download(self) -> Surface:
+        planes = self._gpu.download(self.arrays).wait()
+        return self._with_pixels(tuple(planes), exclusive=False)
+
+    def _upload(self, gpu: PixelDevice, stream: DeviceStream | None) -> Surface:
+        planes = self.to_host().planes
+        return self._with_pixels(tuple(gpu.upload(planes, stream=stream)), exclusive=False)

@@ -69,7 +69,7 @@ class CardPainter:
         return self._with_luma(np.tile(row, (height, 1)))
 
     def _with_luma(self, luma: Plane) -> Surface:
-        return dataclasses.replace(self._still, planes=(luma, *self._still.planes[1:]))
+        return dataclasses.replace(self._still, pixels=(luma, *self._still.planes[1:]))
 
     def _noise(self, index: int) -> Surface:
         random = np.random.default_rng((self._seed, index))

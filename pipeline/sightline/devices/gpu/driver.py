@@ -46,8 +46,8 @@ class Span:
 
 
 class Driver(Protocol):
-    """One GPU, by its driver. Streams, events, modules and functions are opaque numbers: CUDA's own handles, which other
-    libraries take, too. From any thread; calls hold the GIL only where they do not wait. All raise DriverError.
+    """One GPU, by its driver. Streams, events, modules and functions are opaque numbers: CUDA's own handles, which
+    other libraries take, too. From any thread; calls hold the GIL only where they do not wait. All raise DriverError.
     """
 
     @property

@@ -39,6 +39,11 @@ class Handles:
             self._all_events.append(handle)
         return handle
 
+    def synchronize(self, driver: Driver) -> None:
+        """Wait for everything that is queued on any of them."""
+        for stream in self._all_streams:
+            driver.synchronize(stream)
+
     def destroy(self, driver: Driver) -> None:
         """Let go of all of them."""
         for event in self._all_events:

@@ -1,0 +1,209 @@
+"""One GPU as a run uses it: its driver, streams, pools, kernels, counters, and whether it still works."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.devices.gpu import transfers
+from sightline.devices.gpu.driver import Driver, DriverError, Span
+from sightline.devices.gpu.guard import Guard
+from sightline.devices.gpu.kernel_source import KernelSource
+from sightline.devices.gpu.kernels import DeviceKernels
+from sightline.devices.gpu.pools import DevicePool, PinnedPool
+from sightline.devices.gpu.streams import GpuStream, Handles
+from sightline.devices.gpu.transfers import HostCopies, TransferCounter
+from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
+from sightline.media.device_array import DeviceArray
+from sightline.media.device_memory import DeviceStream
+
+_LOG = logging.getLogger(__name__)
+_MOST_OF_THE_MEMORY = 0.8
+_MOST_PINNED_BYTES = 4 * 2**30
+
+
+class Gpu:
+    """One GPU, for one run; another run, or another library, shares its primary context. From any thread.
+
+    Everything that it makes (streams, arrays, surfaces, kernels) needs it open. After `close`, what is still held goes
+    on to work, and the GPU is let go of with the last of it. Every call may raise GpuError; when the GPU is broken,
+    GpuFailed with the first cause.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._lock = RLock()
+        self._held = 1
+        self._is_closing = False
+        self.guard = Guard(driver)
+        self.transfers = TransferCounter()
+        self._handles = Handles(self.guard)
+        self._kernels: dict[str, DeviceKernels] = {}
+        with self.guard("asking for its memory") as current:
+            _, total = current.free_memory_bytes()
+        self._pools: weakref.WeakSet[DevicePool | PinnedPool] = weakref.WeakSet()
+        self.memory = self.pool(f"memory of {self}", limit_bytes=int(total * _MOST_OF_THE_MEMORY))
+        """Where arrays come from that belong to no pool of their own."""
+        self.pinned = PinnedPool(self, name=f"pinned memory for {self}", limit_bytes=_MOST_PINNED_BYTES, on_host=True)
+        """Host memory for copies to and from the GPU."""
+        self._pools.add(self.pinned)
+
+    def __str__(self) -> str:
+        return f"cuda:{self.index}"
+
+    @property
+    def index(self) -> int:
+        """The number N of `cuda:N`."""
+        return self._driver.index
+
+    @property
+    def name(self) -> str:
+        """What the GPU is called."""
+        return self._driver.name
+
+    @cached_property
+    def main_stream(self) -> GpuStream:
+        """The stream for work that names none."""
+        return self.stream("main")
+
+    def stream(self, name: str) -> GpuStream:
+        """A stream of its own for some work; `name` says in messages what for."""
+        return self._handles.stream(name)
+
+    def stream_of(self, handle: int) -> GpuStream:
+        """Another library's stream, by CUDA's handle; whoever made it keeps it alive."""
+        return GpuStream(self._handles, handle, name=f"{handle:#x} of another library", is_ours=False)
+
+    def pool(self, name: str, *, limit_bytes: int, limit_count: int | None = None) -> DevicePool:
+        """A bounded store of this GPU's memory, such as the pictures of one decoder."""
+        pool = DevicePool(self, name=name, limit_bytes=limit_bytes, limit_count=limit_count)
+        self._pools.add(pool)
+        return pool
+
+    def kernels(self, source: Path | KernelSource) -> DeviceKernels:
+        """The kernels of a `.cu` file, compiled and loaded at the first call for that content.
+
+        Raises KernelError when the source is wrong, MissingExtra where there is no compiler.
+        """
+        read = KernelSource.read(source) if isinstance(source, Path) else source
+        with self._lock:
+            if read.digest not in self._kernels:
+                self._kernels[read.digest] = DeviceKernels(self, read)
+            return self._kernels[read.digest]
+
+    def empty(
+        self, shape: tuple[int, ...], dtype: npt.DTypeLike, *, stream: DeviceStream, pool: DevicePool | None = None
+    ) -> DeviceArray:
+        """A new dense array for use on that stream first; its content is not initialised."""
+        element = np.dtype(dtype)
+        size = int(np.prod(shape, dtype=np.int64)) * element.itemsize
+        buffer = (pool or self.memory).lease(size, stream=stream)
+        return DeviceArray(buffer.address, tuple(shape), element, buffer)
+
+    def new_surface(
+        self,
+        pixel_format: PixelFormat,
+        *,
+        size_wh: tuple[int, int],
+        stream: DeviceStream,
+        matrix: ColorMatrix = ColorMatrix.BT601,
+        color_range: ColorRange = ColorRange.LIMITED,
+        pool: DevicePool | None = None,
+    ) -> Surface:
+        """A new surface in this GPU's memory, exclusive, for use on that stream first; pixels are not initialised.
+
+        Its planes lie one behind the other, with rows at multiples of 256 bytes. When what fills it is queued, say so
+        with `surface.written(stream.record())`.
+        """
+        shapes = pixel_format.plane_shapes(size_wh)
+        arrays = transfers.place_arrays(pool or self.memory, shapes, dtype=np.uint8, stream=stream)
+        return Surface(pixel_format, size_wh, tuple(arrays), matrix, color_range, exclusive=True)
+
+    def upload(self, arrays: Sequence[npt.NDArray[Any]], *, stream: DeviceStream | None = None) -> list[DeviceArray]:
+        """Copies of arrays of the host, counted, ready in the order of the stream. The host may change its own at once.
+
+        Arrays of the same type with two or more axes lie as the planes of a surface do.
+        """
+        where = stream or self.stream("to the GPU")
+        targets = self._like([array.shape for array in arrays], [array.dtype for array in arrays], stream=where)
+        return transfers.upload(self, arrays, targets, stream=where)
+
+    def download(self, arrays: Sequence[DeviceArray]) -> HostCopies:
+        """Begin to copy arrays to the host, counted; `wait()` of what is returned gives them."""
+        return transfers.download(self, arrays, stream=self.stream("to the host"))
+
+    def duplicate(self, arrays: Sequence[DeviceArray], *, stream: DeviceStream | None = None) -> list[DeviceArray]:
+        """Copies within this GPU's memory, ready in the order of the stream."""
+        where = stream or self.stream("copies")
+        targets = self._like([array.shape for array in arrays], [array.dtype for array in arrays], stream=where)
+        return self.copy(arrays, targets, stream=where)
+
+    def copy(
+        self, arrays: Sequence[DeviceArray], targets: Sequence[DeviceArray], *, stream: DeviceStream
+    ) -> list[DeviceArray]:
+        """Copy arrays into others of the same shapes; returns the targets with their new content."""
+        return transfers.copy_arrays(self, arrays, targets, stream=stream)
+
+    def fill(self, array: DeviceArray, value: int, *, stream: DeviceStream) -> DeviceArray:
+        """Set every byte of an array; returns it with its new content."""
+        array.on(stream)
+        with self.guard("filling memory") as driver:
+            span = Span(array.address, array.pitch_bytes)
+            rows = array.shape[0] if array.shape else 1
+            driver.fill(span, value, width_bytes=array.row_bytes, rows=rows, stream=stream.handle)
+        return array.written(stream.record())
+
+    def hold(self) -> None:
+        """Somebody holds memory of this GPU."""
+        with self._lock:
+            self._held += 1
+
+    def let_go(self) -> None:
+        """Somebody holds it no more."""
+        with self._lock:
+            self._held -= 1
+            is_last = self._held == 0
+        if is_last:
+            self._shut()
+
+    def close(self) -> None:
+        """The run is over. Waits for what is queued; what is still held goes on to work. Harmless when called again."""
+        with self._lock:
+            if self._is_closing:
+                return
+            self._is_closing = True
+        self.let_go()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed and nobody holds anything of it any more."""
+        return self.guard.is_closed
+
+    def _like(
+        self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]], *, stream: DeviceStream
+    ) -> list[DeviceArray]:
+        if len(set(dtypes)) == 1 and all(len(shape) >= 2 for shape in shapes):
+            return transfers.place_arrays(self.memory, shapes, dtype=dtypes[0], stream=stream)
+        return [self.empty(shape, dtype, stream=stream) for shape, dtype in zip(shapes, dtypes, strict=True)]
+
+    def _shut(self) -> None:
+        try:
+            if self.guard.cause is None:
+                with self._driver.current():
+                    self._handles.synchronize(self._driver)
+                    for pool in list(self._pools):
+                        pool.close()
+                    self._handles.destroy(self._driver)
+            self._driver.close()
+        except DriverError as error:
+            _LOG.warning("%s", self.guard.failed("letting go of it", error))
+        finally:
+            self.guard.is_closed = True

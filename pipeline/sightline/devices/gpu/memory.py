@@ -1,0 +1,137 @@
+"""Leases: memory that somebody holds. It goes back when the last holder lets go, and is not lent again before the GPU
+has done what was queued with it; using it after an explicit release raises.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import GpuError, SurfaceReleased
+from sightline.media.device_memory import DeviceEvent, DeviceStream
+
+if TYPE_CHECKING:
+    from sightline.devices.gpu.gpu import Gpu
+    from sightline.devices.gpu.pools import Pool
+
+
+class _Held:
+    """Memory with the streams on which it is used."""
+
+    __slots__ = ("_address", "_gpu", "_is_released", "_streams", "size_bytes", "what")
+
+    def __init__(self, gpu: Gpu, address: int, *, size_bytes: int, what: str) -> None:
+        self.size_bytes = size_bytes
+        self.what = what
+        self._gpu = gpu
+        self._address = address
+        self._is_released = False
+        self._streams: dict[int, DeviceStream] = {}
+
+    def __repr__(self) -> str:
+        state = "released" if self._is_released else f"{self._address:#x}"
+        return f"{type(self).__name__}({self.what}, {self.size_bytes} bytes, {state})"
+
+    @property
+    def gpu(self) -> Gpu:
+        """The GPU whose memory it is, or that copies to and from it."""
+        return self._gpu
+
+    @property
+    def address(self) -> int:
+        """Where it lies. Raises SurfaceReleased after its release."""
+        self.check()
+        return self._address
+
+    def check(self) -> None:
+        """Raise SurfaceReleased after its release."""
+        if self._is_released:
+            raise SurfaceReleased(f"{self.what}: memory was used after it was given back")
+
+    def used_on(self, stream: DeviceStream) -> None:
+        """Work that uses it was, or is about to be, queued on that stream."""
+        self.check()
+        self._streams[stream.handle] = stream
+
+    def _last_uses(self) -> list[DeviceEvent]:
+        """The points at which everybody is done with it."""
+        streams, self._streams = self._streams, {}
+        return [stream.record() for stream in streams.values()]
+
+
+class Lease(_Held):
+    """Memory of a pool."""
+
+    __slots__ = ("__weakref__", "_pool")
+
+    def __init__(self, pool: Pool, address: int, *, size_bytes: int) -> None:
+        super().__init__(pool.gpu, address, size_bytes=size_bytes, what=pool.name)
+        self._pool = pool
+
+    def __del__(self) -> None:
+        self._give_back()
+
+    def _give_back(self) -> None:
+        if self._is_released:
+            return
+        self._is_released = True
+        uses: list[DeviceEvent] | None = None
+        try:
+            uses = self._last_uses()
+        except GpuError:
+            pass  # the guard keeps the cause, and names it to whoever uses the GPU next
+        finally:
+            self._pool.take_back(self._address, size_bytes=self.size_bytes, uses=uses)
+
+
+class DeviceBuffer(Lease):
+    """Memory of a GPU."""
+
+    __slots__ = ()
+
+    def release(self) -> None:
+        """Give it back now, though others may still hold it: whoever uses it from now on gets SurfaceReleased. Harmless
+        when it was given back before.
+        """
+        self._give_back()
+
+
+class PinnedBuffer(Lease):
+    """Host memory that the GPU copies to and from by itself. It goes back when no view of it is left."""
+
+    __slots__ = ()
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return {"shape": (self.size_bytes,), "typestr": "|u1", "data": (self.address, False), "version": 3}
+
+    def array(
+        self, shape: tuple[int, ...], *, dtype: npt.DTypeLike = np.uint8, offset_bytes: int = 0
+    ) -> npt.NDArray[Any]:
+        """A dense view of a part; it keeps the memory."""
+        bytes_ = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        return np.asarray(self)[offset_bytes : offset_bytes + bytes_].view(dtype).reshape(shape)
+
+
+class BorrowedMemory(_Held):
+    """Memory of a GPU that another library owns and may take back: a decoder's picture, another library's tensor.
+
+    `keep` is held as long as this is. The lender is told nothing: whoever borrowed calls `release` before the memory
+    is the lender's again, and lets the lender's stream wait for the points that it returns.
+    """
+
+    __slots__ = ("_keep",)
+
+    def __init__(self, gpu: Gpu, address: int, *, size_bytes: int, what: str, keep: object = None) -> None:
+        super().__init__(gpu, address, size_bytes=size_bytes, what=what)
+        self._keep = keep
+
+    def release(self) -> list[DeviceEvent]:
+        """Arrays of this memory raise SurfaceReleased from now on. Returns the points at which its users are done."""
+        if self._is_released:
+            return []
+        self._is_released = True
+        self._keep = None
+        return self._last_uses()

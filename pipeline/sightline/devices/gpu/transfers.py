@@ -1,0 +1,175 @@
+"""Copies between host and GPU, and within the GPU. Those between the two are counted, and there are no others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.devices.gpu.driver import Span
+from sightline.devices.gpu.memory import DeviceBuffer, PinnedBuffer
+from sightline.devices.gpu.pools import ALIGNMENT_BYTES, DevicePool
+from sightline.media.device_array import DeviceArray
+from sightline.media.device_memory import DeviceEvent, DeviceStream, dense_strides, row_bytes
+
+if TYPE_CHECKING:
+    from sightline.devices.gpu.gpu import Gpu
+
+_STAGED_AT_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TransferCounts:
+    """How much crossed between host and GPU, in bytes and copies."""
+
+    host_to_device_bytes: int = 0
+    device_to_host_bytes: int = 0
+    host_to_device_copies: int = 0
+    device_to_host_copies: int = 0
+
+
+class TransferCounter:
+    """Counts copies between host and GPU; from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counts = TransferCounts()
+
+    @property
+    def counts(self) -> TransferCounts:
+        """What was counted so far."""
+        return self._counts
+
+    def to_device(self, size_bytes: int) -> None:
+        """A copy to the GPU."""
+        with self._lock:
+            now = self._counts
+            self._counts = TransferCounts(
+                now.host_to_device_bytes + size_bytes,
+                now.device_to_host_bytes,
+                now.host_to_device_copies + 1,
+                now.device_to_host_copies,
+            )
+
+    def to_host(self, size_bytes: int) -> None:
+        """A copy to the host."""
+        with self._lock:
+            now = self._counts
+            self._counts = TransferCounts(
+                now.host_to_device_bytes,
+                now.device_to_host_bytes + size_bytes,
+                now.host_to_device_copies,
+                now.device_to_host_copies + 1,
+            )
+
+
+class HostCopies:
+    """Copies to the host that are under way."""
+
+    def __init__(self, arrays: list[npt.NDArray[Any]], event: DeviceEvent) -> None:
+        self._arrays = arrays
+        self._event = event
+
+    def wait(self) -> list[npt.NDArray[Any]]:
+        """Wait for them, without the GIL. The arrays are read-only and lie in pinned memory, which they keep."""
+        self._event.wait()
+        return self._arrays
+
+
+def place_arrays(
+    pool: DevicePool, shapes: Sequence[tuple[int, ...]], *, dtype: npt.DTypeLike, stream: DeviceStream
+) -> list[DeviceArray]:
+    """New arrays of these shapes, one behind the other in one buffer, all rows of them equally far apart.
+
+    Rows start at multiples of 256 bytes. The content is not initialised.
+    """
+    element = np.dtype(dtype)
+    longest = max(row_bytes(shape, dtype=element) for shape in shapes)
+    pitch = -(-longest // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    buffer = pool.lease(pitch * sum(shape[0] for shape in shapes), stream=stream)
+    return _arrays_in(buffer, shapes, element=element, pitch_bytes=pitch)
+
+
+def _arrays_in(
+    buffer: DeviceBuffer, shapes: Sequence[tuple[int, ...]], *, element: np.dtype[Any], pitch_bytes: int
+) -> list[DeviceArray]:
+    arrays, address = [], buffer.address
+    for shape in shapes:
+        strides = dense_strides(shape, item_bytes=element.itemsize, pitch_bytes=pitch_bytes)
+        arrays.append(DeviceArray(address, shape, element, buffer, strides))
+        address += pitch_bytes * shape[0]
+    return arrays
+
+
+def upload(
+    gpu: Gpu, arrays: Sequence[npt.NDArray[Any]], targets: Sequence[DeviceArray], *, stream: DeviceStream
+) -> list[DeviceArray]:
+    """Copy arrays of the host into arrays of the GPU, of the same shapes; the host may change its own at once."""
+    staging = gpu.pinned.lease(sum(_aligned(array.nbytes) for array in arrays))
+    offset = 0
+    with gpu.guard("copying to the GPU") as driver:
+        for array, target in zip(arrays, targets, strict=True):
+            staged = staging.array(array.shape, dtype=array.dtype, offset_bytes=offset)
+            np.copyto(staged, array)
+            source = Span(staging.address + offset, target.row_bytes, on_host=True)
+            target.owner.used_on(stream)
+            driver.copy(_span(target), source, stream=stream.handle, **_extent(target))
+            gpu.transfers.to_device(array.nbytes)
+            offset += _aligned(array.nbytes)
+    staging.used_on(stream)
+    return _ready(targets, stream)
+
+
+def download(gpu: Gpu, arrays: Sequence[DeviceArray], *, stream: DeviceStream) -> HostCopies:
+    """Begin to copy arrays of the GPU to the host, behind what makes their content."""
+    staging = gpu.pinned.lease(sum(_aligned(array.nbytes) for array in arrays), stream=stream)
+    staging.used_on(stream)
+    copies, offset = [], 0
+    with gpu.guard("copying to the host") as driver:
+        for array in arrays:
+            target = Span(staging.address + offset, array.row_bytes, on_host=True)
+            driver.copy(target, _span(array.on(stream)), stream=stream.handle, **_extent(array))
+            gpu.transfers.to_host(array.nbytes)
+            copies.append(_view(staging, array, offset))
+            offset += _aligned(array.nbytes)
+    return HostCopies(copies, stream.record())
+
+
+def copy_arrays(
+    gpu: Gpu, arrays: Sequence[DeviceArray], targets: Sequence[DeviceArray], *, stream: DeviceStream
+) -> list[DeviceArray]:
+    """Copy arrays of the GPU into others of the same shapes, behind what makes their content."""
+    with gpu.guard("copying on the GPU") as driver:
+        for array, target in zip(arrays, targets, strict=True):
+            target.owner.used_on(stream)
+            driver.copy(_span(target), _span(array.on(stream)), stream=stream.handle, **_extent(array))
+    return _ready(targets, stream)
+
+
+def _ready(targets: Sequence[DeviceArray], stream: DeviceStream) -> list[DeviceArray]:
+    event = stream.record()
+    return [target.written(event) for target in targets]
+
+
+def _view(staging: PinnedBuffer, array: DeviceArray, offset_bytes: int) -> npt.NDArray[Any]:
+    view = staging.array(array.shape, dtype=array.dtype, offset_bytes=offset_bytes)
+    view.setflags(write=False)
+    return view
+
+
+def _aligned(size_bytes: int) -> int:
+    return -(-size_bytes // _STAGED_AT_BYTES) * _STAGED_AT_BYTES
+
+
+def _span(array: DeviceArray) -> Span:
+    return Span(array.address, array.pitch_bytes)
+
+
+def _extent(array: DeviceArray) -> dict[str, int]:
+    if array.is_dense:
+        return {"width_bytes": array.nbytes, "rows": 1}
+    return {"width_bytes": array.row_bytes, "rows": array.shape[0]}
