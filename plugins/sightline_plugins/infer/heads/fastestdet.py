@@ -17,7 +17,7 @@ from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature
 from sightline_plugins.infer.nms import NmsOptions
 
-_OBJECT_POWER = 0.6
+OBJECT_POWER = 0.6
 _CLASS_POWER = 0.4
 _SMALLEST_MAP = 16
 
@@ -27,10 +27,10 @@ def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:
     confidence = reading.confidence
     _, channels, rows, columns = outputs[0].shape
     cells = outputs[0].reshape(channels, rows * columns)
-    likely = np.flatnonzero(cells[0] >= confidence ** (1 / _OBJECT_POWER))
-    found = cells[:, likely]
+    likely = np.flatnonzero(cells[0] >= confidence ** (1 / OBJECT_POWER))
+    found = cells[:, likely].astype(np.float64)
     class_id = found[5:].argmax(axis=0)
-    score = found[0] ** _OBJECT_POWER * found[5:].max(axis=0, initial=0) ** _CLASS_POWER
+    score = (found[0] ** OBJECT_POWER * found[5:].max(axis=0, initial=0) ** _CLASS_POWER).astype(np.float32)
     sure = score >= confidence
     found, place = found[:, sure], likely[sure]
     grid = np.array([[columns], [rows]], np.float32)

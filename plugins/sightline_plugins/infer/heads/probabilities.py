@@ -18,9 +18,15 @@ _READY = frozenset({"Softmax", "Sigmoid", "HardSigmoid"})
 _RAW = frozenset({"Add", "Conv", "Gemm", "MatMul"})
 
 
+def told_ready(made_by: str) -> bool | None:
+    """Whether values are probabilities already, by the operator that made them; None when that does not tell it."""
+    return True if made_by in _READY else False if made_by in _RAW else None
+
+
 def is_ready(values: Array, *, made_by: str, looks_ready: Callable[[Array], bool]) -> bool:
     """Whether values are probabilities already: told by the operator that made them, else by how they look."""
-    return made_by in _READY or (made_by not in _RAW and looks_ready(values))
+    told = told_ready(made_by)
+    return looks_ready(values) if told is None else told
 
 
 def softmax(logits: Array) -> Floats:
@@ -34,6 +40,12 @@ def sigmoid(logits: Array) -> Floats:
     """The logistic function, without overflow."""
     shares: Floats = (0.5 + 0.5 * np.tanh(logits.astype(np.float64) / 2)).astype(np.float32)
     return shares
+
+
+def exponential(values: Array) -> Floats:
+    """The exponential function, rounded once, so that every machine gives the same."""
+    powers: Floats = np.exp(values.astype(np.float64)).astype(np.float32)
+    return powers
 
 
 def are_shares(values: Array) -> bool:

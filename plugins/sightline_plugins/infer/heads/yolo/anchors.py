@@ -18,7 +18,7 @@ from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature
-from sightline_plugins.infer.heads.probabilities import are_fractions, is_ready, sigmoid
+from sightline_plugins.infer.heads.probabilities import are_fractions, exponential, is_ready, sigmoid
 from sightline_plugins.infer.heads.sure import logit
 from sightline_plugins.infer.heads.tables import ending_of
 from sightline_plugins.infer.heads.told import HeadOptions, ScoreForm, options_of
@@ -53,12 +53,20 @@ class AnchorOptions(HeadOptions):
         return self
 
 
-_USUAL_OPTIONS = AnchorOptions(version="yolov5")
+USUAL_OPTIONS = AnchorOptions(version="yolov5")
 
 
 def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:
     """Candidates of one picture: every box whose best class times objectness is at least `reading.confidence`."""
-    options = options_of(reading, _USUAL_OPTIONS)
+    options = options_of(reading, USUAL_OPTIONS)
+    levels = [_level(*level, options, reading) for level in levels_of(outputs, reading)]
+    boxes, scores, classes = (np.concatenate(column) for column in zip(*levels, strict=True))
+    return Candidates.from_arrays(boxes, scores, classes)
+
+
+def levels_of(outputs: Sequence[Array], reading: Reading) -> list[tuple[Map, Floats, float]]:
+    """The maps, the finest first, each with its anchors (n, 2) and with how far centres may leave their cells."""
+    options = options_of(reading, USUAL_OPTIONS)
     assert options.version is not None
     published = PUBLISHED[options.version]
     anchors, scales = options.anchors or published.anchors, options.scale_xy or published.scale_xy
@@ -68,12 +76,10 @@ def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:
             f"head yolo_anchors: the model gives {len(maps)} maps, version {options.version} has anchors for "
             f"{len(anchors)} strides and scale_xy for {len(scales)}: set version, anchors and scale_xy as the model's"
         )
-    levels = [
-        _level(entry, np.array(sizes, np.float32).reshape(-1, 2), scale, options, reading)
+    return [
+        (entry, np.array(sizes, np.float32).reshape(-1, 2), scale)
         for entry, sizes, scale in zip(maps, anchors, scales, strict=True)
     ]
-    boxes, scores, classes = (np.concatenate(column) for column in zip(*levels, strict=True))
-    return Candidates.from_arrays(boxes, scores, classes)
 
 
 def _level(
@@ -82,7 +88,7 @@ def _level(
     """Boxes, scores and classes of one map."""
     assert options.version is not None
     squared = PUBLISHED[options.version].squared
-    values = _by_anchor(entry, len(anchors))
+    values = by_anchor(entry, len(anchors))
     made_by = ending_of(reading, entry.place)
     ready = _is_ready(values[:, 4], options.scores, made_by)
     limit = reading.confidence if ready else logit(reading.confidence)
@@ -98,7 +104,7 @@ def _level(
         found[:, :logistic] = sigmoid(found[:, :logistic])
     centre = (found[:, :2] * scale - (scale - 1) / 2 + cell) * entry.stride
     with np.errstate(over="ignore"):
-        size = (np.square(2 * found[:, 2:4]) if squared else np.exp(found[:, 2:4])) * anchors[anchor[sure]]
+        size = (np.square(2 * found[:, 2:4]) if squared else exponential(found[:, 2:4])) * anchors[anchor[sure]]
     boxes = xyxy_from_cxcywh(np.concatenate([centre, size], axis=1).astype(np.float32))
     return boxes, score[sure], class_id[sure]
 
@@ -107,7 +113,7 @@ def _is_ready(values: Array, form: ScoreForm, made_by: str) -> bool:
     return is_ready(values, made_by=made_by, looks_ready=are_fractions) if form == "auto" else form == "probabilities"
 
 
-def _by_anchor(entry: Map, anchors: int) -> Array:
+def by_anchor(entry: Map, anchors: int) -> Array:
     """The map as (anchors, values, rows, columns)."""
     values = entry.values
     if values.ndim == 3 and values.shape[0] % anchors == 0:

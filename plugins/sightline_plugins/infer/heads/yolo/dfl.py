@@ -54,7 +54,7 @@ def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:
 
 def _level(maps: list[Map], stride: int, options: DflOptions, reading: Reading) -> tuple[Floats, Floats, Array]:
     """Boxes, scores and classes of the maps of one stride."""
-    sides, scores, place = _sides_and_scores(maps, options, len(reading.labels))
+    sides, scores, place = sides_and_scores(maps, options, len(reading.labels))
     ready = options.scores == "probabilities"
     if options.scores == "auto":
         ready = is_ready(scores[:1], made_by=ending_of(reading, place), looks_ready=are_fractions)
@@ -76,7 +76,7 @@ def _distances(values: Array) -> Floats:
     return np.asarray(softmax(spread) @ np.arange(bins), np.float32)
 
 
-def _sides_and_scores(maps: list[Map], options: DflOptions, labels: int) -> tuple[Array, Array, int]:
+def sides_and_scores(maps: list[Map], options: DflOptions, labels: int) -> tuple[Array, Array, int]:
     """Distances (4 * bins, rows, columns), scores (classes, rows, columns) and the place of these among the outputs."""
     if any(entry.values.ndim != 3 for entry in maps):
         raise ModelError("head yolo_dfl: maps (1, channels, rows, columns) are needed")

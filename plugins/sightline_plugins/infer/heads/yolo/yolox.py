@@ -17,6 +17,7 @@ from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature, SizeWh
+from sightline_plugins.infer.heads.probabilities import exponential
 from sightline_plugins.infer.heads.yolo.layout import PYRAMIDS, count_cells
 from sightline_plugins.infer.nms import NmsOptions
 
@@ -34,24 +35,27 @@ def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:
     stride = strides[place]
     centre = (found[:, :2] + corners[place]) * stride
     with np.errstate(over="ignore"):
-        size = np.exp(found[:, 2:4]) * stride
+        size = exponential(found[:, 2:4]) * stride
     boxes = xyxy_from_cxcywh(np.concatenate([centre, size], axis=1))
     return Candidates.from_arrays(boxes, score[sure], class_id[sure])
 
 
-@lru_cache(maxsize=16)
-def _grid(size_wh: SizeWh, cells: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def strides_of(size_wh: SizeWh, cells: int) -> tuple[int, ...]:
+    """The strides whose grids have that many cells together. Raises ModelError when there are none."""
     for strides in PYRAMIDS:
         if count_cells(size_wh, strides) == cells:
-            break
-    else:
-        counts = " or ".join(str(count_cells(size_wh, strides)) for strides in PYRAMIDS)
-        raise ModelError(
-            f"head yolox: an input of {size_wh[0]}x{size_wh[1]} has {counts} cells, the model's output has {cells}: "
-            "another input size or another head is needed"
-        )
+            return strides
+    counts = " or ".join(str(count_cells(size_wh, strides)) for strides in PYRAMIDS)
+    raise ModelError(
+        f"head yolox: an input of {size_wh[0]}x{size_wh[1]} has {counts} cells, the model's output has {cells}: "
+        "another input size or another head is needed"
+    )
+
+
+@lru_cache(maxsize=16)
+def _grid(size_wh: SizeWh, cells: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     corners, sizes = [], []
-    for stride in strides:
+    for stride in strides_of(size_wh, cells):
         columns, rows = size_wh[0] // stride, size_wh[1] // stride
         x, y = np.meshgrid(np.arange(columns), np.arange(rows))
         corners.append(np.stack([x.ravel(), y.ravel()], axis=1))
