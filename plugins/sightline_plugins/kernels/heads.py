@@ -1,0 +1,117 @@
+"""Dense heads on the device: the raw outputs of a batch become candidates, without a copy to the host.
+
+What is read from where is told by the heads themselves (`infer/heads`): `plan_decoding` lets them look at empty outputs
+of the model's shapes, once, and `Decoding.launch` is then a few launches for each batch. No GPU has run this yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.devices.gpu.launching import Kernels, blocks_for
+from sightline_plugins.kernels.detections import COUNTS, Finds
+from sightline_plugins.kernels.device_data import DeviceData
+
+SOURCE = Path(__file__).with_suffix(".cu")
+MOST_ANCHORS = 8
+_THREADS = 256
+_OUTPUT = np.dtype(
+    [("start", "<u8"), ("picture_step", "<i8"), ("box_step", "<i8"), ("value_step", "<i8"), ("is_half", "<i4")],
+    align=True,
+)
+GRID = np.dtype([("columns", "<i4"), ("rows", "<i4"), ("stride", "<i4"), ("first", "<i4")])
+ANCHORS = np.dtype(
+    [
+        ("sizes", "<f4", (2 * MOST_ANCHORS,)),
+        ("scale", "<f4"),
+        ("excess", "<f4"),
+        ("count", "<i4"),
+        ("is_squared", "<i4"),
+        ("are_scores_logits", "<i4"),
+        ("are_boxes_logits", "<i4"),
+        ("step", "<i8"),
+    ],
+    align=True,
+)
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
+
+
+@dataclass(frozen=True, slots=True)
+class OutputView:
+    """Where boxes lie in an output, counted in elements of one picture: `place` is that of the output among all."""
+
+    place: int
+    first: int
+    box_step: int
+    value_step: int
+
+    def record(self, output: DeviceData) -> Any:
+        """What kernels are given: `struct Output`."""
+        item = output.dtype.itemsize
+        return np.array(
+            (
+                output.address + self.first * item,
+                output.strides[0] // item,
+                self.box_step,
+                self.value_step,
+                item == 2,
+            ),
+            _OUTPUT,
+        )[()]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One launch: the kernel, for how many boxes, what it reads, and what else it is told."""
+
+    kernel: str
+    boxes: int
+    views: tuple[OutputView, ...]
+    told: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decoding:
+    """How the outputs of one model are decoded; made once by `plan_decoding`.
+
+    `shapes` are those of its outputs for one picture, without the batch; `boxes` is how many boxes they hold, which is
+    the capacity of `Finds` that loses none.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    boxes: int
+    steps: tuple[Step, ...]
+
+    def launch(self, kernels: Kernels, outputs: Sequence[DeviceData], *, finds: Finds, stream: object = None) -> None:
+        """Decode the outputs (pictures, ...) of a batch, float32 or float16, dense; what `finds` held is forgotten."""
+        self._check(outputs, finds)
+        counts = finds.pictures * COUNTS
+        grid = blocks_for(counts, block=_THREADS)
+        kernels["forget"](finds.counts, counts, grid=grid, block=_THREADS, stream=stream)
+        pictures = outputs[0].shape[0]
+        record = finds.record()
+        for step in self.steps:
+            views = (view.record(outputs[view.place]) for view in step.views)
+            grid_xy = blocks_for(step.boxes, block=_THREADS), pictures
+            kernels[step.kernel](*views, *step.told, record, grid=grid_xy, block=_THREADS, stream=stream)
+
+    def _check(self, outputs: Sequence[DeviceData], finds: Finds) -> None:
+        shapes = tuple(output.shape[1:] for output in outputs)
+        pictures = {output.shape[0] for output in outputs}
+        if shapes != self.shapes or len(pictures) != 1 or min(pictures) > finds.pictures:
+            raise ValueError(
+                f"outputs of {self.shapes} for each picture, of {finds.pictures} pictures at most, are decoded; "
+                f"these are {tuple(output.shape for output in outputs)}"
+            )
+        for output in outputs:
+            dense: npt.NDArray[Any] = np.empty((1, *output.shape[1:]), output.dtype)
+            if output.dtype not in _FLOATS or output.strides[1:] != dense.strides[1:]:
+                raise ValueError(
+                    f"outputs are dense float32 or float16, not {output.dtype} of strides {output.strides}"
+                )
