@@ -63,6 +63,10 @@ class DeviceMemory(Protocol):
         """Work that uses the memory was queued on that stream: nobody else gets it before that work is done."""
         ...
 
+    def last_uses(self) -> Sequence[DeviceEvent]:
+        """The points at which all work is done that was queued so far and uses the memory."""
+        ...
+
 
 class PixelDevice(Protocol):
     """What surfaces and arrays need of a GPU. Every copy between host and GPU is counted."""
@@ -82,6 +86,10 @@ class PixelDevice(Protocol):
 
     def duplicate(self, arrays: Sequence[DeviceArray], *, stream: DeviceStream | None = None) -> list[DeviceArray]:
         """Copies in the same GPU's memory, ready in the order of the stream."""
+        ...
+
+    def settle(self, arrays: Sequence[DeviceArray], *, stream: DeviceStream | None = None) -> list[DeviceArray]:
+        """The same arrays, to be written to: ready when all work is done that was queued so far and uses them."""
         ...
 
     def stream_of(self, handle: int) -> DeviceStream:

@@ -134,14 +134,15 @@ class Surface:
     def writable(self, *, stream: DeviceStream | None = None) -> Surface:
         """This surface if it is exclusive, else an exclusive copy of it in the same memory.
 
-        On a GPU the copy is made in the order of `stream` (the GPU's own when None). Whoever writes there says so with
-        `written` when the work is queued.
+        In a GPU's memory it is there in the order of `stream` (one of the GPU's own when None), behind everything that
+        is queued so far and reads it. Work that writes takes its arrays with `arrays_on`, and when that is queued,
+        `written` gives the surface with the new content.
         """
+        if self.memory is Memory.CUDA:
+            make = self._gpu.settle if self.exclusive else self._gpu.duplicate
+            return self._with_pixels(tuple(make(self.arrays, stream=stream)), exclusive=True)
         if self.exclusive:
             return self if self._twin is None else dataclasses.replace(self, _twin=None)
-        if self.memory is Memory.CUDA:
-            pixels = self._gpu.duplicate(self.arrays, stream=stream)
-            return self._with_pixels(tuple(pixels), exclusive=True)
         return self._with_pixels(tuple(plane.copy() for plane in self.planes), exclusive=True)
 
     def written(self, event: DeviceEvent) -> Surface:

@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.devices.gpu import transfers
-from sightline.devices.gpu.driver import Driver, DriverError, Span
+from sightline.devices.gpu.driver import Driver, Span
 from sightline.devices.gpu.guard import Guard
 from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.devices.gpu.kernels import DeviceKernels
 from sightline.devices.gpu.pools import DevicePool, PinnedPool
 from sightline.devices.gpu.streams import GpuStream, Handles
 from sightline.devices.gpu.transfers import HostCopies, TransferCounter
+from sightline.errors import GpuError
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.device_array import DeviceArray
 from sightline.media.device_memory import DeviceStream
@@ -50,11 +51,13 @@ class Gpu:
         with self.guard("asking for its memory") as current:
             _, total = current.free_memory_bytes()
         self._pools: weakref.WeakSet[DevicePool | PinnedPool] = weakref.WeakSet()
-        self.memory = self.pool(f"memory of {self}", limit_bytes=int(total * _MOST_OF_THE_MEMORY))
+        self._most_bytes = int(total * _MOST_OF_THE_MEMORY)
+        self.memory = self.pool(f"memory of {self}")
         """Where arrays come from that belong to no pool of their own."""
         self.pinned = PinnedPool(self, name=f"pinned memory for {self}", limit_bytes=_MOST_PINNED_BYTES, on_host=True)
         """Host memory for copies to and from the GPU."""
         self._pools.add(self.pinned)
+        weakref.finalize(self, _forget, self.guard)
 
     def __str__(self) -> str:
         return f"cuda:{self.index}"
@@ -82,9 +85,10 @@ class Gpu:
         """Another library's stream, by CUDA's handle; whoever made it keeps it alive."""
         return GpuStream(self._handles, handle, name=f"{handle:#x} of another library", is_ours=False)
 
-    def pool(self, name: str, *, limit_bytes: int, limit_count: int | None = None) -> DevicePool:
-        """A bounded store of this GPU's memory, such as the pictures of one decoder."""
-        pool = DevicePool(self, name=name, limit_bytes=limit_bytes, limit_count=limit_count)
+    def pool(self, name: str, *, limit_count: int | None = None, limit_bytes: int | None = None) -> DevicePool:
+        """A bounded store of this GPU's memory, such as the pictures of one decoder; `limit_count` leases at most."""
+        most = self._most_bytes if limit_bytes is None else limit_bytes
+        pool = DevicePool(self, name=name, limit_bytes=most, limit_count=limit_count)
         self._pools.add(pool)
         return pool
 
@@ -152,6 +156,17 @@ class Gpu:
         """Copy arrays into others of the same shapes; returns the targets with their new content."""
         return transfers.copy_arrays(self, arrays, targets, stream=stream)
 
+    def settle(self, arrays: Sequence[DeviceArray], *, stream: DeviceStream | None = None) -> list[DeviceArray]:
+        """The same arrays, to be written to: ready when all work is done that was queued so far and uses them."""
+        where = stream or self.main_stream
+        for owner in {id(array.owner): array.owner for array in arrays}.values():
+            for event in owner.last_uses():
+                where.wait(event)
+        for array in arrays:
+            array.on(where)
+        event = where.record()
+        return [array.written(event) for array in arrays]
+
     def fill(self, array: DeviceArray, value: int, *, stream: DeviceStream) -> DeviceArray:
         """Set every byte of an array; returns it with its new content."""
         array.on(stream)
@@ -187,6 +202,11 @@ class Gpu:
         """Whether it was closed and nobody holds anything of it any more."""
         return self.guard.is_closed
 
+    @property
+    def handle_counts(self) -> tuple[int, int]:
+        """How many streams and events were made, whether they are used now or idle."""
+        return self._handles.counts
+
     def _like(
         self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]], *, stream: DeviceStream
     ) -> list[DeviceArray]:
@@ -195,15 +215,22 @@ class Gpu:
         return [self.empty(shape, dtype, stream=stream) for shape, dtype in zip(shapes, dtypes, strict=True)]
 
     def _shut(self) -> None:
+        """Let go of everything; after a failure, of the driver alone."""
+        if self.guard.is_closed:
+            return
         try:
-            if self.guard.cause is None:
-                with self._driver.current():
-                    self._handles.synchronize(self._driver)
-                    for pool in list(self._pools):
-                        pool.close()
-                    self._handles.destroy(self._driver)
-            self._driver.close()
-        except DriverError as error:
-            _LOG.warning("%s", self.guard.failed("letting go of it", error))
+            with self.guard("finishing its work") as driver:
+                self._handles.synchronize(driver)
+                for pool in list(self._pools):
+                    pool.close()
+                self._handles.destroy(driver)
+        except GpuError as error:
+            _LOG.warning("%s", error)
         finally:
             self.guard.is_closed = True
+            self._driver.close()
+
+
+def _forget(guard: Guard) -> None:
+    """The interpreter ends, and with it the driver: nothing may be asked of it any more."""
+    guard.is_closed = True

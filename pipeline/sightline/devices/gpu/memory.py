@@ -4,6 +4,7 @@ has done what was queued with it; using it after an explicit release raises.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,10 +56,9 @@ class _Held:
         self.check()
         self._streams[stream.handle] = stream
 
-    def _last_uses(self) -> list[DeviceEvent]:
-        """The points at which everybody is done with it."""
-        streams, self._streams = self._streams, {}
-        return [stream.record() for stream in streams.values()]
+    def last_uses(self) -> list[DeviceEvent]:
+        """The points at which everybody is done with it to whom work on it was given so far."""
+        return [stream.record() for stream in list(self._streams.values())]
 
 
 class Lease(_Held):
@@ -78,12 +78,9 @@ class Lease(_Held):
             return
         self._is_released = True
         uses: list[DeviceEvent] | None = None
-        try:
-            uses = self._last_uses()
-        except GpuError:
-            pass  # the guard keeps the cause, and names it to whoever uses the GPU next
-        finally:
-            self._pool.take_back(self._address, size_bytes=self.size_bytes, uses=uses)
+        with suppress(GpuError):  # the guard keeps the cause, and names it to whoever uses the GPU next
+            uses = self.last_uses()
+        self._pool.take_back(self._address, size_bytes=self.size_bytes, uses=uses)
 
 
 class DeviceBuffer(Lease):
@@ -134,4 +131,4 @@ class BorrowedMemory(_Held):
             return []
         self._is_released = True
         self._keep = None
-        return self._last_uses()
+        return self.last_uses()

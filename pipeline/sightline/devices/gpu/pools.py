@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Condition, RLock
 from time import monotonic
@@ -36,7 +37,9 @@ class _Block:
 class Pool:
     """Lends memory, at most `limit_bytes` and `limit_count` leases; who asks for more waits until some comes back.
 
-    What was given back is lent again when somebody asks for the same size, the longest idle first. From any thread.
+    What was given back is lent again when somebody asks for the same size: what the GPU is done with, else new memory
+    while the limit allows, else what the GPU will be done with first. Idle memory is freed when nobody holds the pool
+    or anything of it. From any thread.
     """
 
     def __init__(
@@ -49,8 +52,12 @@ class Pool:
         self._on_host = on_host
         self._changed = Condition(RLock())
         self._idle: dict[int, deque[_Block]] = {}
-        self._lent = self._lent_bytes = self._idle_bytes = 0
+        self._lent = self._made = self._lent_bytes = self._idle_bytes = 0
         self._is_closed = False
+
+    def __del__(self) -> None:
+        with suppress(GpuError):  # the guard keeps the cause
+            self.close()
 
     @property
     def lent(self) -> int:
@@ -65,15 +72,15 @@ class Pool:
     def take_back(self, address: int, *, size_bytes: int, uses: Sequence[DeviceEvent] | None) -> None:
         """A lease ends, and its users are done after `uses`; None when the GPU failed, and the memory is lost."""
         block = None
-        try:
+        with suppress(GpuError):  # the guard keeps the cause
             if uses is not None:
                 with self.gpu.guard(f"taking back memory of {self.name}") as driver:
                     after = driver.retire(address, size_bytes, after=[use.handle for use in uses])
-                    block = _Block(address, size_bytes, after, uses)
-        except GpuError:
-            pass  # the guard keeps the cause
+                block = _Block(address, size_bytes, after, uses)
+        try:
+            with suppress(GpuError):
+                self._enter(block, size_bytes)
         finally:
-            self._enter(block, size_bytes)
             self.gpu.let_go()
 
     def close(self) -> None:
@@ -94,7 +101,7 @@ class Pool:
         try:
             while True:
                 self.gpu.guard.check()
-                if (block := self._idle_of(size, for_host=stream is None)) is not None:
+                if (block := self._idle_of(size)) is not None:
                     return self._awaited(block, stream), size
                 if self._reserve(size):
                     return self._allocated(size), size
@@ -108,19 +115,20 @@ class Pool:
             self.gpu.let_go()
             raise
 
-    def _idle_of(self, size: int, *, for_host: bool) -> _Block | None:
-        """An idle block, taken out. The host gets one that is free at once, or none when one more may be made."""
+    def _idle_of(self, size: int) -> _Block | None:
+        """The block that is idle for longest, taken out; none when it is still in use and one more may be made."""
         with self._changed:
             blocks = self._idle.get(size)
             if not blocks:
                 return None
             block = blocks.popleft()
             self._idle_bytes -= size
-            self._count(size)
-        if for_host and block.after and not self._is_free(block):
+            self._lent += 1
+            self._lent_bytes += size
+        if block.after and not self._is_free(block):
             with self._changed:
                 if self._may_grow(size):
-                    self._enter(block, size)
+                    self._enter(block, size, at_front=True)
                     return None
         return block
 
@@ -134,23 +142,22 @@ class Pool:
                 if blocks:
                     block = blocks.popleft()
                     self._idle_bytes -= block.size_bytes
+                    self._made -= 1
                     return block
         return None
 
     def _may_grow(self, size: int) -> bool:
-        by_count = self._limit_count is None or self._lent < self._limit_count
+        by_count = self._limit_count is None or self._made < self._limit_count
         return by_count and self.allocated_bytes + size <= self._limit_bytes
 
     def _reserve(self, size: int) -> bool:
         with self._changed:
             if not self._may_grow(size):
                 return False
-            self._count(size)
+            self._made += 1
+            self._lent += 1
+            self._lent_bytes += size
             return True
-
-    def _count(self, size: int) -> None:
-        self._lent += 1
-        self._lent_bytes += size
 
     def _allocated(self, size: int) -> int:
         try:
@@ -173,15 +180,18 @@ class Pool:
             raise
         return block.address
 
-    def _enter(self, block: _Block | None, size: int) -> None:
+    def _enter(self, block: _Block | None, size: int, *, at_front: bool = False) -> None:
         """One lease less; its memory is idle now, or lost."""
         keep = block is not None and not self._is_closed
         with self._changed:
             self._lent -= 1
             self._lent_bytes -= size
             if block is not None and keep:
-                self._idle.setdefault(size, deque()).append(block)
+                blocks = self._idle.setdefault(size, deque())
+                blocks.insert(0 if at_front else len(blocks), block)
                 self._idle_bytes += size
+            else:
+                self._made -= 1
             self._changed.notify_all()
         if block is not None and not keep:
             self._free(block)

@@ -21,11 +21,10 @@ from sightline.devices.gpu.kernel_arguments import PackedArguments
 from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.devices.gpu.launching import Extent3
 from sightline.testing.gpu.double_memory import Arena, Block, GpuMisuse
-from sightline.testing.gpu.double_streams import Later, Point, Queue, reach, step_towards
+from sightline.testing.gpu.double_streams import Streams
 from sightline.testing.gpu.host_kernels import HostKernel, HostKernels, Order
 
 Verb = Literal["allocate", "allocate_pinned", "copy", "fill", "launch", "load", "synchronize", "work"]
-_STREAMS_OF_CUDA = (1, 2)
 
 
 class DoubleDriver:
@@ -54,16 +53,14 @@ class DoubleDriver:
             True: Arena("pinned memory", size_bytes=pinned_bytes),
         }
         self._order = order
-        self._numbers = count(1000)
-        self._queues: dict[int, Queue] = {number: Queue() for number in _STREAMS_OF_CUDA}
-        self._events: dict[int, Point | None] = {}
+        self._streams = Streams()
+        self._numbers = count(1)
         self._modules: dict[int, HostKernels] = {}
         self._functions: dict[int, tuple[str, HostKernel]] = {}
-        self._later = Later()
         self._lock = threading.RLock()
         self._local = threading.local()
-        self._faults: dict[str, DriverError] = {}
-        self._broken: DriverError | None = None
+        self._faults: dict[str, tuple[str, Harm]] = {}
+        self._broken: str | None = None
         self.is_closed = False
 
     @contextmanager
@@ -77,7 +74,7 @@ class DoubleDriver:
 
     def fail_next(self, verb: Verb, message: str, *, harm: Harm = Harm.DEVICE) -> None:
         """Let the next call of that verb fail."""
-        self._faults[verb] = DriverError(message, harm=harm)
+        self._faults[verb] = (message, harm)
 
     def check(self) -> None:
         """Raise the first misuse, if there was any."""
@@ -92,7 +89,7 @@ class DoubleDriver:
     @property
     def undone(self) -> int:
         """How many pieces of work are queued and not done."""
-        return sum(len(queue.work) for queue in self._queues.values())
+        return self._streams.undone
 
     def close(self) -> None:
         """Let go of the context."""
@@ -130,73 +127,60 @@ class DoubleDriver:
         with self._verb():
             arena = self._arena_of(address)
             block = arena.block(address, size_bytes=size_bytes)
-            points = [point for event in after if (point := self._point(event)) is not None]
             block.promised += 1
 
             def pass_on() -> None:
                 block.reached += 1
                 arena.poison(block)
 
-            block.event = block.event or next(self._numbers)
-            self._events[block.event] = self._later.add(points, pass_on)
+            block.event = block.event or self._streams.create_event()
+            self._streams.when_reached(after, pass_on, event=block.event)
             return [block.event]
 
     def create_stream(self) -> int:
         """A stream."""
         with self._verb():
-            number = next(self._numbers)
-            self._queues[number] = Queue()
-            return number
+            return self._streams.create_stream()
 
     def destroy_stream(self, stream: int) -> None:
         """Let go of a stream."""
         with self._verb():
-            self._queue(stream)
-            del self._queues[stream]
+            self._streams.destroy_stream(stream)
 
     def synchronize(self, stream: int) -> None:
         """Do everything queued on a stream."""
         with self._verb("synchronize"):
-            reach(self._queue(stream).point(), later=self._later)
+            self._streams.finish(stream)
 
     def create_event(self) -> int:
         """An event."""
         with self._verb():
-            number = next(self._numbers)
-            self._events[number] = None
-            return number
+            return self._streams.create_event()
 
     def destroy_event(self, event: int) -> None:
         """Let go of an event."""
         with self._verb():
-            self._point(event)
-            del self._events[event]
+            self._streams.destroy_event(event)
 
     def record(self, event: int, *, stream: int) -> None:
         """The event is the point behind everything queued on that stream so far."""
         with self._verb():
-            self._point(event)
-            self._events[event] = self._queue(stream).point()
+            self._streams.record(event, stream=stream)
 
     def wait(self, stream: int, *, event: int) -> None:
         """Let a stream wait for the point of an event."""
         with self._verb():
-            queue, point = self._queue(stream), self._point(event)
-            if point is not None:
-                queue.add(point)
+            self._streams.wait(stream, event=event)
 
     def synchronize_event(self, event: int) -> None:
         """Do what is queued before the point of an event."""
         with self._verb("synchronize"):
-            point = self._point(event)
-            if point is not None:
-                reach(point, later=self._later)
+            self._streams.reach(event)
 
     def is_done(self, event: int) -> bool:
-        """Whether it is reached; every question lets one piece of work be done on the way."""
+        """Whether it is reached; asking does not help, unless somebody asks very often."""
         with self._verb():
-            point = self._point(event)
-            return point is None or step_towards(point, later=self._later)
+            return self._streams.is_reached(event)
 
     def copy(self, target: Span, source: Span, *, width_bytes: int, rows: int, stream: int) -> None:
         """Queue a copy."""
@@ -259,24 +243,12 @@ class DoubleDriver:
         promised = [block.promised for _, block in held]
 
         def checked() -> None:
-            fault = self._faults.pop("work", None)
-            if fault is not None:
-                raise self._failed(fault)
+            self._fail_if_asked_to("work")
             for (arena, block), number in zip(held, promised, strict=True):
                 _check_holder(arena, block, number)
             work()
 
-        self._queue(stream).add(checked)
-
-    def _queue(self, stream: int) -> Queue:
-        if stream not in self._queues:
-            raise GpuMisuse(f"there is no stream {stream}")
-        return self._queues[stream]
-
-    def _point(self, event: int) -> Point | None:
-        if event not in self._events:
-            raise GpuMisuse(f"there is no event {event}")
-        return self._events[event]
+        self._streams.add(stream, checked)
 
     def _arena_of(self, address: int) -> Arena:
         return next((arena for arena in self._arenas.values() if arena.holds(address)), self._arenas[False])
@@ -295,18 +267,18 @@ class DoubleDriver:
                 if not self._depth:
                     raise GpuMisuse("no context is current in this thread")
                 if self._broken is not None:
-                    raise self._broken
-                fault = self._faults.pop(name, None)
-                if fault is not None:
-                    raise self._failed(fault)
+                    raise DriverError(self._broken, harm=Harm.DEVICE)
+                self._fail_if_asked_to(name)
                 yield
             except GpuMisuse as misuse:
                 raise self._noted(misuse) from None
 
-    def _failed(self, fault: DriverError) -> DriverError:
-        if fault.harm is Harm.DEVICE:
-            self._broken = fault
-        return fault
+    def _fail_if_asked_to(self, verb: str) -> None:
+        if verb in self._faults:
+            message, harm = self._faults.pop(verb)
+            if harm is Harm.DEVICE:
+                self._broken = message
+            raise DriverError(message, harm=harm)
 
     def _noted(self, misuse: GpuMisuse) -> GpuMisuse:
         self.misuses.append(misuse)

@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
+
+from sightline.testing.gpu.double_memory import GpuMisuse
+
+_QUESTIONS_IN_VAIN = 1000
+_STREAMS_OF_CUDA = (1, 2)
+"""CUDA's legacy default stream, and that of each thread."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,28 +71,14 @@ class Later:
                 self._waiting.append((points, queue))
 
 
-def reach(point: Point, *, later: Later) -> None:
+def _run(point: Point, *, after_each: Callable[[], None] | None = None) -> None:
     """Do what must be done to reach a point: its stream up to there, others as far as that waits for them."""
-    _run(point, after_each=later.look)
-
-
-def step_towards(point: Point, *, later: Later) -> bool:
-    """Do one piece of work on the way to a point; whether it is reached."""
-    if not point.is_reached:
-        _run(point, most=1, after_each=later.look)
-    return point.is_reached
-
-
-def _run(point: Point, *, most: int | None = None, after_each: Callable[[], None] | None = None) -> None:
     ahead = [point]
-    count = 0
     while ahead:
         queue = ahead[-1].queue
         if ahead[-1].is_reached:
             ahead.pop()
             continue
-        if count == most:
-            return
         work = queue.work[0]
         if isinstance(work, Point) and not work.is_reached:
             ahead.append(work)
@@ -93,7 +86,93 @@ def _run(point: Point, *, most: int | None = None, after_each: Callable[[], None
         queue.work.popleft()
         queue.done += 1
         if not isinstance(work, Point):
-            count += 1
             work()
             if after_each is not None:
                 after_each()
+
+
+class Streams:
+    """The streams and events of the double, by their handles. Not for several threads at once."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1000)
+        self._queues: dict[int, Queue] = {number: Queue() for number in _STREAMS_OF_CUDA}
+        self._events: dict[int, Point | None] = {}
+        self._later = Later()
+        self._questions = 0
+
+    @property
+    def undone(self) -> int:
+        """How many pieces of work are queued and not done."""
+        return sum(len(queue.work) for queue in self._queues.values())
+
+    def create_stream(self) -> int:
+        """A stream."""
+        number = next(self._numbers)
+        self._queues[number] = Queue()
+        return number
+
+    def destroy_stream(self, stream: int) -> None:
+        """Forget a stream; what others wait for is still done."""
+        self._queue(stream)
+        del self._queues[stream]
+
+    def create_event(self) -> int:
+        """An event that is not recorded."""
+        number = next(self._numbers)
+        self._events[number] = None
+        return number
+
+    def destroy_event(self, event: int) -> None:
+        """Forget an event."""
+        self._point(event)
+        del self._events[event]
+
+    def add(self, stream: int, work: Callable[[], None]) -> None:
+        """Queue a piece of work."""
+        self._queue(stream).add(work)
+
+    def record(self, event: int, *, stream: int) -> None:
+        """The event is the point behind everything queued on that stream so far."""
+        self._point(event)
+        self._events[event] = self._queue(stream).point()
+
+    def wait(self, stream: int, *, event: int) -> None:
+        """Let a stream wait for the point of an event as it is now."""
+        queue, point = self._queue(stream), self._point(event)
+        if point is not None:
+            queue.add(point)
+
+    def when_reached(self, events: Sequence[int], work: Callable[[], None], *, event: int) -> None:
+        """Do it as soon as all events are reached; then `event` is reached, too."""
+        points = [point for one in events if (point := self._point(one)) is not None]
+        self._events[event] = self._later.add(points, work)
+
+    def finish(self, stream: int) -> None:
+        """Do everything queued on a stream, and on others as far as it waits for them."""
+        _run(self._queue(stream).point(), after_each=self._later.look)
+
+    def reach(self, event: int) -> None:
+        """Do what is queued before the point of an event."""
+        if (point := self._point(event)) is not None:
+            _run(point, after_each=self._later.look)
+
+    def is_reached(self, event: int) -> bool:
+        """Whether an event is reached; who asks for it very often in vain sees it reached at last."""
+        point = self._point(event)
+        if point is None or point.is_reached:
+            return True
+        self._questions += 1
+        if self._questions % _QUESTIONS_IN_VAIN == 0:
+            _run(point, after_each=self._later.look)
+        return point.is_reached
+
+    def _queue(self, stream: int) -> Queue:
+        if stream not in self._queues:
+            raise GpuMisuse(f"there is no stream {stream}")
+        return self._queues[stream]
+
+    def _point(self, event: int) -> Point | None:
+        if event not in self._events:
+            raise GpuMisuse(f"there is no event {event}")
+        return self._events[event]

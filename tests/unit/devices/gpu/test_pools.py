@@ -1,0 +1,106 @@
+"""Pools: bounded, shared by threads, and never lending what is still held."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from sightline.devices.gpu.driver import Harm
+from sightline.devices.gpu.gpu import Gpu
+from sightline.errors import GpuOutOfMemory
+from sightline.testing.gpu.double import DoubleDriver
+
+
+def test_a_pool_lends_no_more_than_its_limit(gpu: Gpu) -> None:
+    pool = gpu.pool("pictures of gate", limit_count=2)
+    held = [pool.lease(100, stream=gpu.main_stream) for _ in range(2)]
+
+    with pytest.raises(GpuOutOfMemory, match=r"pictures of gate: no memory .* 2 buffers are held, the limit is 2"):
+        pool.lease(100, stream=gpu.main_stream, patience_seconds=0)
+
+    assert len(held) == pool.lent == 2
+
+
+def test_who_waits_gets_what_comes_back(gpu: Gpu) -> None:
+    pool = gpu.pool("pictures", limit_count=1)
+    held = pool.lease(100, stream=gpu.main_stream)
+    address, got = held.address, threading.Event()
+    addresses: list[int] = []
+
+    def wait() -> None:
+        addresses.append(pool.lease(100, stream=gpu.main_stream, patience_seconds=60).address)
+        got.set()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    held.release()
+
+    assert got.wait(60)
+    waiting.join()
+    assert addresses == [address]
+
+
+def test_idle_memory_of_another_size_makes_room(gpu: Gpu, driver: DoubleDriver) -> None:
+    pool = gpu.pool("arrays", limit_bytes=1024)
+    pool.lease(1024, stream=gpu.main_stream).release()
+
+    small = pool.lease(256, stream=gpu.main_stream)
+
+    assert small.size_bytes == 256
+    assert driver.live_bytes[0] == 256
+
+
+def test_a_pool_that_nobody_holds_frees_its_memory(gpu: Gpu, driver: DoubleDriver) -> None:
+    pool = gpu.pool("pictures", limit_count=4)
+    held = [pool.lease(512, stream=gpu.main_stream) for _ in range(4)]
+    del held
+    assert driver.live_bytes[0] == 4 * 512
+
+    del pool
+
+    assert driver.live_bytes[0] == 0
+
+
+def test_memory_that_comes_back_to_a_closed_pool_is_freed(gpu: Gpu, driver: DoubleDriver) -> None:
+    pool = gpu.pool("pictures", limit_count=4)
+    array = gpu.fill(gpu.empty((512,), np.uint8, stream=gpu.main_stream, pool=pool), 1, stream=gpu.main_stream)
+
+    pool.close()
+    assert driver.live_bytes[0] == 512
+    del array
+
+    assert driver.live_bytes[0] == 0
+
+
+def test_a_gpu_without_memory_says_what_to_do(gpu: Gpu, driver: DoubleDriver) -> None:
+    driver.fail_next("allocate", "CUDA_ERROR_OUT_OF_MEMORY", harm=Harm.MEMORY)
+
+    with pytest.raises(GpuOutOfMemory, match="CUDA_ERROR_OUT_OF_MEMORY; use fewer streams or smaller batches"):
+        gpu.empty((16,), np.uint8, stream=gpu.main_stream)
+
+    assert gpu.memory.lent == 0
+    assert gpu.empty((16,), np.uint8, stream=gpu.main_stream).nbytes == 16
+
+
+def test_threads_share_a_pool(gpu: Gpu) -> None:
+    pool = gpu.pool("pictures", limit_count=3)
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        stream = gpu.stream(str(number))
+        for turn in range(20):
+            value = (number * 20 + turn) % 200
+            array = gpu.fill(gpu.empty((64,), np.uint8, stream=stream, pool=pool), value, stream=stream)
+            if set(array.to_host().tolist()) != {value}:
+                wrong.append(value)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
+    assert pool.lent == 0

@@ -1,0 +1,60 @@
+"""The life of arrays, leases, events and pools: whatever the program, nobody sees what is not his."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightline.devices.gpu import memory, pools, streams
+from sightline.devices.gpu.gpu import Gpu
+from sightline.media.device_array import DeviceArray
+from sightline.testing.gpu.double import DoubleDriver
+from sightline.testing.gpu.double_memory import GpuMisuse
+from tests.unit.devices.gpu.programs import Program
+
+
+def run(numbers: list[int]) -> None:
+    driver = DoubleDriver(memory_bytes=2**18, pinned_bytes=2**18)
+    gpu = Gpu(driver)
+    Program(gpu).run(numbers)
+    gpu.close()
+    driver.check()
+    assert driver.live_bytes == (0, 0)
+    assert driver.is_closed
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(0, 255), max_size=80))
+def test_every_program_computes_what_the_model_computes(numbers: list[int]) -> None:
+    run(numbers)
+
+
+def does_nothing(*_: object, **__: object) -> None:
+    """What a mutant does instead."""
+
+
+MUTANTS: dict[str, tuple[type, str, Callable[..., object]]] = {
+    "a stream does not wait for events": (streams.GpuStream, "wait", does_nothing),
+    "arrays do not wait for their content": (DeviceArray, "on", lambda array, _: array),
+    "who gives back memory forgets who uses it": (memory.Lease, "last_uses", lambda _: []),
+    "memory is lent before its users are done": (pools.Pool, "_awaited", lambda _, block, __: block.address),
+    "changes do not wait for readers": (Gpu, "settle", lambda _, arrays, stream: arrays),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_missing_wait_is_caught(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name, instead = MUTANTS[mutant]
+    monkeypatch.setattr(owner, name, instead)
+
+    for seed in range(200):
+        rolls = random.Random(seed)
+        try:
+            run([rolls.randrange(256) for _ in range(200)])
+        except (AssertionError, GpuMisuse):
+            return
+    pytest.fail("no program found it")
