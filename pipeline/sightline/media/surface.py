@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from threading import Lock
 from typing import Any
 
@@ -49,16 +50,21 @@ class PixelFormat(StrEnum):
 
     def plane_shapes(self, size_wh: tuple[int, int]) -> tuple[tuple[int, ...], ...]:
         """The shape of each plane for a picture of that size."""
-        width, height = size_wh
-        if not self.is_yuv:
-            return ((height, width, 3),)
-        if self is PixelFormat.GRAY8:
-            return ((height, width),)
-        right, down = self.chroma_shift
-        chroma = (-(-height >> down), -(-width >> right))
-        if self is PixelFormat.NV12:
-            return ((height, width), (*chroma, 2))
-        return ((height, width), chroma, chroma)
+        return _plane_shapes(self, size_wh)
+
+
+@lru_cache(maxsize=256)
+def _plane_shapes(pixel_format: PixelFormat, size_wh: tuple[int, int]) -> tuple[tuple[int, ...], ...]:
+    width, height = size_wh
+    if not pixel_format.is_yuv:
+        return ((height, width, 3),)
+    if pixel_format is PixelFormat.GRAY8:
+        return ((height, width),)
+    right, down = pixel_format.chroma_shift
+    chroma = (-(-height >> down), -(-width >> right))
+    if pixel_format is PixelFormat.NV12:
+        return ((height, width), (*chroma, 2))
+    return ((height, width), chroma, chroma)
 
 
 _ATTACHING = Lock()
@@ -72,7 +78,8 @@ class Surface:
     `pixels` are views of shape `format.plane_shapes(size_wh)`: NumPy arrays, or `DeviceArray`s; rows may be padded
     (strided), samples of a row are contiguous. Who needs them in a certain memory says which: `planes` or `arrays`.
     `owner` is whatever must stay alive while planes are used: a decoder's frame, a lease of pinned memory (arrays
-    have owners of their own). A surface is shared unless `exclusive`; nobody writes to a shared one, because a decoder
+    have owners of their own). On a GPU, samples may have 16 bits of which the upper ones count (NVIDIA's P016); in host
+    memory they have 8. A surface is shared unless `exclusive`; nobody writes to a shared one, because a decoder
     may still predict from it and other branches may still read it.
 
     No copy between memories is hidden: `to_host` and `to_device` make them, once however often they are asked, and
@@ -89,10 +96,12 @@ class Surface:
     _twin: Twin[Surface] | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        shapes = tuple(plane.shape for plane in self.pixels)
-        expected = self.format.plane_shapes(self.size_wh)
+        shapes = tuple([plane.shape for plane in self.pixels])
+        expected = _plane_shapes(self.format, self.size_wh)
         if shapes != expected:
             raise ValueError(f"{self.format} of {self.size_wh} needs planes of {expected}, not {shapes}")
+        if type(self.pixels[0]) is DeviceArray and self._twin is None:
+            object.__setattr__(self, "_twin", Twin())
 
     @classmethod
     def allocate(
@@ -111,6 +120,11 @@ class Surface:
     def memory(self) -> Memory:
         """Where the pixels lie."""
         return Memory.CUDA if type(self.pixels[0]) is DeviceArray else Memory.HOST
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether samples have 16 bits; only on a GPU."""
+        return self.pixels[0].dtype.itemsize == 2
 
     @property
     def planes(self) -> tuple[Plane, ...]:
@@ -138,7 +152,7 @@ class Surface:
         is queued so far and reads it. Work that writes takes its arrays with `arrays_on`, and when that is queued,
         `written` gives the surface with the new content.
         """
-        if self.memory is Memory.CUDA:
+        if type(self.pixels[0]) is DeviceArray:
             make = self._gpu.settle if self.exclusive else self._gpu.duplicate
             return self._with_pixels(tuple(make(self.arrays, stream=stream)), exclusive=True)
         if self.exclusive:
@@ -155,7 +169,8 @@ class Surface:
         return dataclasses.replace(self, exclusive=False) if self.exclusive else self
 
     def to_host(self) -> Surface:
-        """This picture in host memory: the surface itself when it is there, else a copy in pinned memory, read-only.
+        """This picture in host memory: the surface itself when it is there, else a copy in pinned memory, read-only;
+        samples of 16 bits become 8, rounded as kernels do.
 
         The copy waits for the pixels, without the GIL; it is counted, and kept with the surface, so that several
         takers pay once.
@@ -218,8 +233,17 @@ class Surface:
 
     def _download(self) -> Surface:
         planes = self._gpu.download(self.arrays).wait()
+        if self.is_wide:
+            planes = [_levels(plane) for plane in planes]
         return self._with_pixels(tuple(planes), exclusive=False)
 
     def _upload(self, gpu: PixelDevice, stream: DeviceStream | None) -> Surface:
         planes = self.to_host().planes
         return self._with_pixels(tuple(gpu.upload(planes, stream=stream)), exclusive=False)
+
+
+def _levels(samples: npt.NDArray[np.uint16]) -> Plane:
+    """Samples of 16 bits as levels of 8, rounded to the nearest."""
+    levels: Plane = (np.minimum(samples, 0xFF7F) + np.uint16(128) >> 8).astype(np.uint8)
+    levels.setflags(write=False)
+    return levels

@@ -121,14 +121,16 @@ class Gpu:
         matrix: ColorMatrix = ColorMatrix.BT601,
         color_range: ColorRange = ColorRange.LIMITED,
         pool: DevicePool | None = None,
+        is_wide: bool = False,
     ) -> Surface:
         """A new surface in this GPU's memory, exclusive, for use on that stream first; pixels are not initialised.
 
+        With `is_wide`, samples have 16 bits of which the upper ones count: what decoders give for 10 and 12 bits.
         Its planes lie one behind the other, with rows at multiples of 256 bytes. When what fills it is queued, say so
         with `surface.written(stream.record())`.
         """
-        shapes = pixel_format.plane_shapes(size_wh)
-        arrays = transfers.place_arrays(pool or self.memory, shapes, dtype=np.uint8, stream=stream)
+        shapes, sample = pixel_format.plane_shapes(size_wh), np.uint16 if is_wide else np.uint8
+        arrays = transfers.place_arrays(pool or self.memory, shapes, dtype=sample, stream=stream)
         return Surface(pixel_format, size_wh, tuple(arrays), matrix, color_range, exclusive=True)
 
     def upload(self, arrays: Sequence[npt.NDArray[Any]], *, stream: DeviceStream | None = None) -> list[DeviceArray]:

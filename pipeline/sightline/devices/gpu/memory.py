@@ -74,7 +74,7 @@ class Lease(_Held):
         self._give_back()
 
     def _give_back(self) -> None:
-        if self._is_released:
+        if self._is_released or self._gpu.guard.is_closed:
             return
         self._is_released = True
         uses: list[DeviceEvent] | None = None

@@ -56,8 +56,9 @@ class Pool:
         self._is_closed = False
 
     def __del__(self) -> None:
-        with suppress(GpuError):  # the guard keeps the cause
-            self.close()
+        if not self.gpu.guard.is_closed:
+            with suppress(GpuError):  # the guard keeps the cause
+                self.close()
 
     @property
     def lent(self) -> int:
