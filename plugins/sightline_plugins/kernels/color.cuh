@@ -1,5 +1,5 @@
 // From luma and chroma to red, green and blue, in the integer arithmetic of what converts on the CPU, so that the levels
-// are the same; `color.py` has the same record for NumPy and says where the numbers come from.
+// are the same; `colors.py` has the same record for NumPy and says where the numbers come from.
 #pragma once
 
 #include "surface.cuh"

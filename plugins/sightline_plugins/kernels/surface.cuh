@@ -1,4 +1,4 @@
-// Surfaces as kernels see them, and their samples as levels of 8 bits; `surface.py` has the same record for NumPy.
+// Surfaces as kernels see them, and their samples as levels of 8 bits; `surfaces.py` has the same record for NumPy.
 #pragma once
 
 enum Format { NV12, P016, PLANAR_YUV, GRAY, RGB, BGR };

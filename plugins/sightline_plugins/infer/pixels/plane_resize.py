@@ -43,7 +43,7 @@ class PlaneResizer:
         height, width = plane.shape
         if (width, height) == size_wh:
             return plane
-        if self.method in _SWSCALE and width >= max(size_wh[0], _NARROW) and height >= size_wh[1]:
+        if self.method in _SWSCALE and is_averaged((width, height), target_wh=size_wh):
             return self._average(plane, size_wh)
         resized: Plane = cv2.resize(plane, size_wh, interpolation=_OPENCV[self.method])
         return resized
@@ -65,6 +65,11 @@ class PlaneResizer:
             ),
             0,
         )
+
+
+def is_averaged(size_wh: tuple[int, int], *, target_wh: tuple[int, int]) -> bool:
+    """Whether a plane of that size is averaged when a filter that does so makes it as large as `target_wh`."""
+    return size_wh[0] >= max(target_wh[0], _NARROW) and size_wh[1] >= target_wh[1]
 
 
 def plane_view(frame: av.VideoFrame, index: int) -> Plane:
