@@ -1,9 +1,11 @@
-"""What live streams survive, measured on the fake camera: the rows of the fault table with a figure each.
+"""What live streams and their outputs survive: the rows of the fault table, each with its figures.
 
-    python -m benchmarks.live [--json FILE] [-k EXPRESSION]
+    python -m benchmarks.live [--rows A1,C5] [--long] [--write] [--json FILE]
 
-Runs the tests of `tests/integration/live` and prints what they measured beside what is allowed. Exits with the code of
-the tests; a figure beyond its limit is marked even where a test leaves a margin for busy machines.
+Runs the tests that are marked with a row (`tests/integration`) and prints the table of what they measured beside what
+is allowed; `--write` puts it into docs/reliability.md, with date and machine. `--long` runs the longer forms, of those
+that have one, which takes hours for all rows together. Exits with the code of the tests. A figure beyond its limit is
+marked even where a test leaves a margin for busy machines, and a row that was not measured says so.
 """
 
 from __future__ import annotations
@@ -15,51 +17,79 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+
+from benchmarks.fault_table import ROWS, Taken, block, lines_of, merged, table, write_block
+from benchmarks.pipelines.document import machine
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = "tests/integration/live"
-FIGURES_VARIABLE = "SIGHTLINE_FIGURES"
+PAGE = ROOT / "docs" / "reliability.md"
+TESTS = "tests/integration"
 
 
-def measure(expression: str | None) -> tuple[int, list[dict[str, Any]]]:
-    """The exit code of the tests, and the figures that they took down."""
+def measure(rows: Sequence[str], *, long: bool) -> tuple[int, Taken]:
+    """The exit code of the tests of these rows, and what they took down."""
+    wanted = " or ".join(f'row(id="{row}", long=True)' if long else f'row(id="{row}")' for row in rows)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "figures.jsonl"
-        selection = [] if expression is None else ["-k", expression]
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", TESTS, "-q", *selection],
+            [sys.executable, "-m", "pytest", TESTS, "-m", wanted],
             cwd=ROOT,
-            env={**os.environ, FIGURES_VARIABLE: str(path)},
+            env={**os.environ, "SIGHTLINE_FIGURES": str(path), "SIGHTLINE_LONG": "1" if long else "0"},
             stdout=sys.stderr,
             check=False,
         )
         lines = path.read_text().splitlines() if path.exists() else []
-    return done.returncode, sorted(map(json.loads, lines), key=lambda one: int(one["row"][1:]))
+    return done.returncode, Taken.of(lines)
 
 
-def table(figures: Sequence[dict[str, Any]]) -> str:
-    """The figures as a table in Markdown."""
-    rows = ["| row | what | measured | allowed |", "|---|---|---|---|"]
-    for one in figures:
-        mark, unit = " **beyond**" if one["measured"] > one["limit"] else "", one["unit"]
-        rows.append(f"| {one['row']} | {one['what']} | {one['measured']:g} {unit}{mark} | {one['limit']:g} {unit} |")
-    return "\n".join(rows)
+def write_short(lines: Sequence[str], *, minutes: float) -> None:
+    """The table of all rows into the page."""
+    when = f"Measured on {datetime.now(tz=UTC):%Y-%m-%d} in {minutes:.0f} minutes, on {machine()}."
+    write_block(PAGE, "short forms", [when, "", *lines])
 
 
-def main() -> int:
-    """Measure and print."""
+def write_long(lines: Sequence[str]) -> None:
+    """The rows that were measured in their long form into the page; those of earlier runs stay."""
+    write_block(PAGE, "long forms", merged(block(PAGE.read_text(), "long forms"), lines))
+
+
+def write_json(path: Path, taken: Taken) -> None:
+    """All figures, for programs."""
+    facts = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+    path.write_text(json.dumps({"machine": facts, "figures": taken.figures, "tests": taken.outcomes}, indent=2) + "\n")
+
+
+def _rows(text: str) -> list[str]:
+    rows = text.split(",")
+    if unknown := [row for row in rows if row not in ROWS]:
+        raise argparse.ArgumentTypeError(f"no such row: {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=_rows, default=list(ROWS), metavar="ROW,ROW", help="only these")
+    parser.add_argument("--long", action="store_true", help="the longer forms")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reliability.md")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
-    parser.add_argument("-k", metavar="EXPRESSION", help="only tests whose names match, as with pytest")
-    arguments = parser.parse_args()
-    code, figures = measure(arguments.k)
-    print(table(figures))
-    if arguments.json is not None:
-        machine = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
-        arguments.json.write_text(json.dumps({"machine": machine, "figures": figures}, indent=2) + "\n")
+    given = parser.parse_args(arguments)
+    if given.write and not given.long and given.rows != list(ROWS):
+        parser.error("the page holds every row: --write without --rows, or with --long")
+    begun = time.monotonic()
+    code, taken = measure(given.rows, long=given.long)
+    measured = {one["row"] for one in (*taken.figures, *taken.outcomes)}
+    lines = lines_of(taken, rows=[row for row in given.rows if row in measured or not given.long])
+    shown = table(lines, more={"on": f"{datetime.now(tz=UTC):%Y-%m-%d}, {machine()}"} if given.long else None)
+    print("\n".join(shown))
+    if given.write:
+        write_long(shown) if given.long else write_short(shown, minutes=(time.monotonic() - begun) / 60)
+    if given.json is not None:
+        write_json(given.json, taken)
     return code
 
 

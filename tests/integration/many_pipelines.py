@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -16,7 +17,9 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident_mib() -> float:
+    """What the process holds, without what glibc keeps for later: holes in heaps come and go."""
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE / 2**20
 
 
@@ -41,4 +44,4 @@ def main(clip: str, model: str, folder: Path, *, rounds: int, pipelines: int) ->
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), rounds=10, pipelines=20)
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), rounds=10, pipelines=int(sys.argv[4]))

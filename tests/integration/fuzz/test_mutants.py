@@ -13,7 +13,7 @@ from tools.fuzz.hunt import hunt, replay
 from tools.fuzz.targets.names import TARGETS
 
 SEED = 20_260_000
-BUDGETS = {"media": (600, 7.0), "rtsp": (30, 8.0), "config": (90, 7.0), "card": (60, 4.0), "model": (60, 4.0)}
+BUDGETS = {"media": (400, 4.0), "rtsp": (20, 5.0), "config": (60, 4.0), "card": (40, 2.5), "model": (60, 2.5)}
 """Mutants at most, and seconds at most: a machine that is busy tries fewer."""
 
 

@@ -1,48 +1,60 @@
-"""Kills a camera many times and prints what the process holds in between; started by test_isolation.py."""
+"""Kills cameras many times and prints what the process holds in between; started by test_isolation.py."""
 
 from __future__ import annotations
 
 import json
 import sys
 import threading
+from contextlib import ExitStack
 
 from sightline.testing.camera import FakeCamera
 from sightline_plugins.decode.clip_packets import load_clip
 from tests.integration.live.watching import Watched, until
 from tests.integration.many_pipelines import open_files, resident_mib
 
-WARM_UP, SAMPLES = 5, 5
+WARM_UP, SAMPLES = 3, 5
+
+
+def reconnects(watched: Watched) -> list[int]:
+    """Of each camera so far."""
+    return [status.reconnects for status in watched.pipeline.status()]
 
 
 def held(watched: Watched, *, kills: int) -> str:
     """One line of JSON."""
-    (status,) = watched.pipeline.status()
-    watched.frames["cam"].clear()
+    for frames in watched.frames.values():
+        frames.clear()
     watched.told.clear()
     figures = {"mib": resident_mib(), "files": open_files(), "threads": threading.active_count()}
-    return json.dumps({**figures, "kills": kills, "reconnects": status.reconnects - WARM_UP}) + "\n"
+    return json.dumps({**figures, "kills": kills, "reconnects": sum(reconnects(watched))}) + "\n"
 
 
-def kill(camera: FakeCamera, watched: Watched) -> None:
-    """Once, and wait until it is back."""
-    before = watched.pipeline.status()[0].reconnects
-    camera.kill()
-    camera.restart()
-    until(lambda: watched.pipeline.status()[0].reconnects > before)
+def kill(cameras: list[FakeCamera], watched: Watched) -> None:
+    """All of them once, and wait until they are back."""
+    before = reconnects(watched)
+    for camera in cameras:
+        camera.kill()
+        camera.restart()
+    until(lambda: all(now > one for now, one in zip(reconnects(watched), before, strict=True)))
 
 
-def main(path: str, *, kills: int) -> None:
-    """A line after warming up, and five or more while it is killed."""
-    with FakeCamera(load_clip(path)) as camera, Watched({"cam": camera.url}) as watched:
-        watched.has_frames(5)
-        for _ in range(WARM_UP):
-            kill(camera, watched)
-        sys.stdout.write(held(watched, kills=0))
-        for number in range(1, kills + 1):
-            kill(camera, watched)
-            if number % (kills // SAMPLES) == 0:
-                sys.stdout.write(held(watched, kills=number))
+def main(path: str, *, kills: int, at_once: int) -> None:
+    """A line after warming up, and five while they are killed."""
+    clip = load_clip(path)
+    with ExitStack() as stack:
+        cameras = [stack.enter_context(FakeCamera(clip)) for _ in range(at_once)]
+        sources = {f"cam{number}": camera.url for number, camera in enumerate(cameras)}
+        with Watched(sources) as watched:
+            watched.has_frames(5)
+            for _ in range(WARM_UP):
+                kill(cameras, watched)
+            sys.stdout.write(held(watched, kills=0))
+            waves = kills // at_once
+            for number in range(1, waves + 1):
+                kill(cameras, watched)
+                if number % (waves // SAMPLES) == 0:
+                    sys.stdout.write(held(watched, kills=number * at_once))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], kills=int(sys.argv[2]))
+    main(sys.argv[1], kills=int(sys.argv[2]), at_once=int(sys.argv[3]))

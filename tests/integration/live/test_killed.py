@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -19,13 +18,13 @@ import pytest
 from sightline.testing.camera import Clip, FakeCamera
 from tests.integration.camera.clips import FPS
 from tests.integration.encode.clips import read_back
-from tests.integration.live.conftest import Record
+from tests.integration.figures import Record, form
 from tests.integration.live.watching import until
 
-KILLS = int(os.environ.get("SIGHTLINE_SIGKILLS", "10"))
-"""The long form has 50."""
+KILLS = form(10, long=50)
 LOST_SECONDS = 2.0
 CLOSED_SECONDS = 5.0
+SIGNALS = {"term": signal.SIGTERM, "int": signal.SIGINT}
 LATEST_KILL_SECONDS = 5.0
 AT_ONCE = 5
 """Runs side by side, each on a camera of its own."""
@@ -60,15 +59,16 @@ def seconds_readable(folder: Path) -> dict[str, float]:
     lines = (folder / "run.jsonl").read_bytes().split(b"\n")
     frames = [json.loads(line)["frame"] for line in lines[:-1]]
     assert frames == sorted(frames)
-    held = {"jsonl": (frames[-1] + 1) / FPS}
+    held = {"jsonl": (frames[-1] + 1) / FPS if frames else 0.0}
     for suffix in ("mp4", "mkv"):
         held[suffix] = 0.0
         with suppress(av.error.InvalidDataError, av.error.EOFError):
             times_ns = read_back(folder / f"run.{suffix}").times_ns()
-            held[suffix] = (times_ns[-1] - times_ns[0]) / 1e9 + 1 / FPS
+            held[suffix] = (times_ns[-1] - times_ns[0]) / 1e9 + 1 / FPS if times_ns else 0.0
     return held
 
 
+@pytest.mark.row(id="C5", long=True)
 def test_kills_at_random_moments_cost_at_most_two_seconds_of_any_file(
     clip: Clip, tmp_path: Path, figure: Record
 ) -> None:
@@ -81,7 +81,7 @@ def test_kills_at_random_moments_cost_at_most_two_seconds_of_any_file(
             lost += killed(camera, moments, folder=tmp_path)
 
     assert len(lost) == KILLS * 3
-    figure("C5", f"lost of MP4, MKV and JSONL at {KILLS} kills, worst", max(lost), limit=LOST_SECONDS, unit="s")
+    figure(f"lost of MP4, MKV and JSONL of a run, {KILLS} kills, worst", max(lost), limit=LOST_SECONDS, unit="s")
     assert max(lost) <= LOST_SECONDS
 
 
@@ -103,19 +103,25 @@ def killed(camera: FakeCamera, moments: dict[str, float], *, folder: Path) -> li
     return [sent[name] - held for name in moments for held in seconds_readable(folder / name).values()]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_closes_everything_within_five_seconds(
-    clip: Clip, tmp_path: Path, number: signal.Signals, figure: Record
-) -> None:
-    with FakeCamera(clip) as camera, running(tmp_path, url=camera.url) as process:
-        until(lambda: camera.sent.pictures >= 3 * FPS, seconds=PATIENCE_SECONDS)
-        begun = time.monotonic()
-        process.send_signal(number)
-        process.communicate(timeout=PATIENCE_SECONDS)
-        took = time.monotonic() - begun
+@pytest.mark.row(id="C6")
+def test_a_signal_closes_everything_within_five_seconds(clip: Clip, tmp_path: Path, figure: Record) -> None:
+    with FakeCamera(dict.fromkeys(SIGNALS, clip)) as camera, ExitStack() as stack:
+        runs = {name: stack.enter_context(running(tmp_path / name, url=camera.url_of(name))) for name in SIGNALS}
+        for name in SIGNALS:
+            reaches(camera, name, seconds=2.0)
+        took = {name: ended(runs[name], number) for name, number in SIGNALS.items()}
 
-    held = seconds_readable(tmp_path)
-    figure("C6", f"{number.name}: all closed", took, limit=CLOSED_SECONDS, unit="s")
-    assert process.returncode == 130
-    assert took <= CLOSED_SECONDS
-    assert held["mp4"] == pytest.approx(held["mkv"], abs=0.01)
+    for name, seconds in took.items():
+        held = seconds_readable(tmp_path / name)
+        figure("all closed", seconds, limit=CLOSED_SECONDS, unit="s")
+        assert seconds <= CLOSED_SECONDS
+        assert runs[name].returncode == 130
+        assert held["mp4"] == pytest.approx(held["mkv"], abs=0.01)
+
+
+def ended(process: subprocess.Popen[str], number: signal.Signals) -> float:
+    """How long it takes a run to end after a signal."""
+    begun = time.monotonic()
+    process.send_signal(number)
+    process.communicate(timeout=PATIENCE_SECONDS)
+    return time.monotonic() - begun

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from sightline import Pipeline
-from sightline.graph import Message, MessageKind, StreamState
+from sightline.graph import Clock, Message, MessageKind, StreamState
 from sightline.media import Batch, Frame
 from sightline.runtime.report import Report
 from sightline.testing import FrameOrder, assert_accounted
@@ -64,6 +64,7 @@ class Watched:
     sources: Mapping[str, str | Mapping[str, object]]
     steps: Sequence[Any] = ()
     batch: Mapping[str, Any] | None = None
+    clock: Clock | None = None
     frames: dict[str, list[Seen]] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
     report: Report | None = None
@@ -74,7 +75,10 @@ class Watched:
     def __enter__(self) -> Self:
         self.frames.update({name: [] for name in self.sources})
         pipeline = self._pipeline = Pipeline(
-            sources=self.sources, steps=[*self.steps, Callback(id="watched", function=_pass)], batch=self.batch
+            sources=self.sources,
+            steps=[*self.steps, Callback(id="watched", function=_pass)],
+            batch=self.batch,
+            clock=self.clock,
         )
         pipeline.probe("watched", self._look)
         pipeline.probe("watched", self._order)

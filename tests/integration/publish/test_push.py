@@ -43,7 +43,7 @@ def senders() -> list[str]:
 
 
 def receiving(scheme: str, port: int, target: Path) -> list[str]:
-    how = {"rtmp": ["-listen", "1"], "rtsp": ["-rtsp_flags", "listen"]}[scheme]
+    how = {"rtmp": ["-listen", "1", "-analyzeduration", "100000"], "rtsp": ["-rtsp_flags", "listen"]}[scheme]
     take = ["-frames:v", "30", "-c", "copy", "-f", "matroska", "-y", str(target)]
     return [*how, "-i", f"{scheme}://127.0.0.1:{port}/live/gate", *take]
 

@@ -7,12 +7,13 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from websockets.sync.client import connect
 
+from tests.integration.figures import Record
 from tests.integration.publish.publishing import FPS, Published, free_port, publishing, read_back
 
 NOISE = {"pattern": {"pattern": "noise", "size": [320, 176], "fps": FPS, "frames": None}, "realtime": True}
@@ -52,17 +53,20 @@ def seconds_for(published: Published, frames: int) -> float:
     return time.monotonic() - begun
 
 
-@pytest.mark.parametrize("kind", ["rtsp", "web"])
-def test_a_viewer_that_takes_nothing_changes_no_rate_and_is_counted(kind: str) -> None:
-    port = free_port()
-    options = {"rtsp": f"127.0.0.1:{port}/{{stream}}"} if kind == "rtsp" else {"web": f"127.0.0.1:{port}"}
-    stalled = stalled_rtsp if kind == "rtsp" else stalled_browser
-    with publishing({**options, "quality": 18}, sources={"gate": NOISE}) as published, stalled(port), stalled(port):
+@pytest.mark.row(id="C7")
+def test_viewers_that_take_nothing_change_no_rate_and_are_counted(figure: Record) -> None:
+    rtsp, web = free_port(), free_port()
+    options = {"rtsp": f"127.0.0.1:{rtsp}/{{stream}}", "web": f"127.0.0.1:{web}", "quality": 18}
+    with ExitStack() as stack:
+        published = stack.enter_context(publishing(options, sources={"gate": NOISE}))
+        for stalled, port in ((stalled_rtsp, rtsp), (stalled_browser, web)) * 2:
+            stack.enter_context(stalled(port))
         seconds = seconds_for(published, SECONDS * FPS)
 
     totals = published.totals()
+    figure("viewers that take nothing: the pipeline is slower by", (seconds / SECONDS - 1) * 100, limit=5, unit="%")
     assert seconds == pytest.approx(SECONDS, abs=1.0)
-    assert totals["slow_viewers"] == 2
+    assert totals["slow_viewers"] == 4
     assert totals["skipped_pictures"] > FPS
 
 

@@ -16,12 +16,15 @@ from sightline.media import Batch, Frame, Stream
 from sightline.runtime.report import Report
 from sightline.serve import listen
 from sightline.testing import assert_accounted, make_frames
+from tests.integration.figures import Record
 from tests.integration.serve.conftest import ask, wait_for
 
-STREAMS = 16
-FPS, CALM_FPS = 25, 5
-SLOW_SECONDS = 0.012
-"""Time of the slow step for one frame: some 80 frames a second of the 400 that come."""
+STREAMS = 64
+FPS, CALM_FPS = 25, 2
+SLOW_SECONDS = 0.003
+"""Time of the slow step for one frame: some 300 frames a second of the 1,600 that come."""
+WINDOW_NS = 2_000_000_000
+"""How long streams must have been dropped before it is said; five seconds, usually."""
 CALM = threading.Event()
 """From now on the step takes no time, and cameras send five frames a second."""
 
@@ -88,7 +91,14 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def seen() -> Seen:
-    """Sixteen cameras and a slow step, until the overload is said and a little more; then all is calm."""
+    """Many cameras and a slow step, until the overload is said and a little more; then all is calm."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sightline.runtime.load._WINDOW_NS", WINDOW_NS)
+        return watched()
+
+
+def watched() -> Seen:
+    """The same, with whatever window."""
     CALM.clear()
     messages: list[Message] = []
     sources = {f"camera-{number:02}": Camera() for number in range(STREAMS)}
@@ -121,14 +131,20 @@ def test_every_frame_is_accounted_for_and_drops_are_counted(seen: Seen) -> None:
     assert all(stream.dropped["overloaded"] > 0 for stream in seen.report.streams)
 
 
-def test_all_streams_get_the_same_share(seen: Seen) -> None:
+@pytest.mark.row(id="D4")
+def test_all_streams_get_the_same_share(seen: Seen, figure: Record) -> None:
     counts = sorted(seen.status["processed"].values())
 
+    figure("most to least frames of a stream", counts[-1] / counts[0], limit=1.2, unit="x")
     assert counts[-1] <= 1.2 * counts[0]
 
 
-def test_latency_is_bounded(seen: Seen) -> None:
-    assert max(stream["latency_ms"]["p95"] for stream in seen.status["streams"]) <= 2000
+@pytest.mark.row(id="D4")
+def test_latency_is_bounded(seen: Seen, figure: Record) -> None:
+    worst_ms = max(stream["latency_ms"]["p95"] for stream in seen.status["streams"])
+
+    figure("95th percentile of latency, of the worst stream", worst_ms / 1000, limit=2.0, unit="s")
+    assert worst_ms <= 2000
 
 
 def test_queues_stay_short(seen: Seen) -> None:
@@ -141,7 +157,7 @@ def test_overload_is_said_once_with_its_cause_and_so_is_its_end(seen: Seen) -> N
 
     assert [one.kind for one in said] == [MessageKind.OVERLOADED, MessageKind.KEEPS_UP]
     assert said[0].text.startswith("overloaded: ")
-    assert said[0].text.endswith("16 live streams are dropped; the busiest step is slow-1")
+    assert said[0].text.endswith(f"{STREAMS} live streams are dropped; the busiest step is slow-1")
 
 
 def test_status_and_metrics_say_it(seen: Seen) -> None:
@@ -151,5 +167,7 @@ def test_status_and_metrics_say_it(seen: Seen) -> None:
     assert '\nsightline_stream_overloaded{stream="camera-00"} 1\n' in seen.metrics
 
 
-def test_questions_are_answered_meanwhile(seen: Seen) -> None:
+@pytest.mark.row(id="D4")
+def test_questions_are_answered_meanwhile(seen: Seen, figure: Record) -> None:
+    figure("`/healthz` answered after", seen.answer_seconds, limit=0.5, unit="s")
     assert seen.answer_seconds <= 0.5

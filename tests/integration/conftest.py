@@ -1,0 +1,44 @@
+"""Tests that show a row of the fault table take down what they measured."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.integration.figures import LONG, LONG_SECONDS, Figure, Outcome, Record, take_down
+
+
+@pytest.fixture
+def figure(request: pytest.FixtureRequest) -> Record:
+    """Takes down a figure of the row that the test is marked with: `figure("seen", 0.7, limit=1.0, unit="s")`."""
+    row = _row(request.node)
+    if row is None:
+        raise pytest.UsageError(f"{request.node.nodeid} takes down figures but is marked with no row")
+
+    def record(what: str, measured: float, *, limit: float, unit: str) -> None:
+        take_down(Figure(row, what, round(float(measured), 3), limit, unit))
+
+    return record
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long forms may take long."""
+    for item in items:
+        marker = item.get_closest_marker("row")
+        if LONG and marker is not None and marker.kwargs.get("long"):
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    row = _row(item)
+    if row is not None and (report.when == "call" or not report.passed):
+        take_down(Outcome(row, item.nodeid, report.outcome))
+    return report
+
+
+def _row(node: pytest.Item) -> str | None:
+    marker = node.get_closest_marker("row")
+    return None if marker is None else str(marker.kwargs["id"])

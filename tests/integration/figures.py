@@ -1,0 +1,64 @@
+"""Figures of the fault table: which row a test shows, what it measured, and how long its form is.
+
+    @pytest.mark.row(id="A2")
+    def test_a_stall_is_seen(figure: Record) -> None:
+        figure("stall seen", seconds, limit=5.0, unit="s")
+
+`python -m benchmarks.live` runs these tests and prints what they measured; docs/reliability.md holds it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+FIGURES_VARIABLE = "SIGHTLINE_FIGURES"
+"""The file to which figures and outcomes are written, as JSON lines."""
+LONG = os.environ.get("SIGHTLINE_LONG") == "1"
+"""Whether tests that have a longer form run in it."""
+LONG_SECONDS = 3 * 3600.0
+"""Time limit of a test in its long form."""
+
+_T = TypeVar("_T")
+
+
+def form(short: _T, *, long: _T) -> _T:
+    """One value in every run, another with SIGHTLINE_LONG=1."""
+    return long if LONG else short
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured figure of a row of the fault table: `measured` in `unit`, which must not pass `limit`."""
+
+    row: str
+    what: str
+    measured: float
+    limit: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a test of a row ended: `passed`, `failed` or `skipped`."""
+
+    row: str
+    test: str
+    outcome: str
+
+
+class Record(Protocol):
+    """Takes down a figure of the test's row."""
+
+    def __call__(self, what: str, measured: float, *, limit: float, unit: str) -> None:
+        """`limit` is the most that the table allows; a test may leave a busy machine more."""
+
+
+def take_down(line: Figure | Outcome) -> None:
+    """Append it to the file, if one is asked for."""
+    if path := os.environ.get(FIGURES_VARIABLE):
+        with Path(path).open("a") as file:
+            file.write(json.dumps(asdict(line)) + "\n")
