@@ -54,3 +54,28 @@ __device__ inline Color color_at(const Surface &surface, int x, int y) {
     if (surface.format == RGB) return {pixel[0], pixel[1], pixel[2]};
     return {pixel[2], pixel[1], pixel[0]};
 }
+
+__device__ inline void put_luma(const Surface &surface, int x, int y, int level) {
+    const Plane &plane = surface.planes[0];
+    if (surface.format != P016) *plane.at(x, y) = (unsigned char)level;
+    else *reinterpret_cast<unsigned short *>(plane.at(2 * x, y)) = (unsigned short)(level << 8);
+}
+
+__device__ inline void put_chroma(const Surface &surface, int x, int y, const Chroma &chroma) {
+    const Plane &plane = surface.planes[1];
+    if (surface.format == NV12) {
+        *reinterpret_cast<uchar2 *>(plane.at(2 * x, y)) = make_uchar2(chroma.u, chroma.v);
+    } else if (surface.format == P016) {
+        *reinterpret_cast<ushort2 *>(plane.at(4 * x, y)) = make_ushort2(chroma.u << 8, chroma.v << 8);
+    } else {
+        *plane.at(x, y) = (unsigned char)chroma.u;
+        *surface.planes[2].at(x, y) = (unsigned char)chroma.v;
+    }
+}
+
+__device__ inline void put_color(const Surface &surface, int x, int y, const Color &color) {
+    unsigned char *pixel = surface.planes[0].at(3 * x, y);
+    pixel[0] = (unsigned char)(surface.format == RGB ? color.red : color.blue);
+    pixel[1] = (unsigned char)color.green;
+    pixel[2] = (unsigned char)(surface.format == RGB ? color.blue : color.red);
+}
