@@ -55,7 +55,7 @@ def test_the_framework_never_imports_its_plugins(repository: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("library", ["av", "cv2", "openvino", "onnxruntime", "onnx", "scipy"])
+@pytest.mark.parametrize("library", ["av", "cv2", "openvino", "onnxruntime", "onnx", "lap"])
 def test_the_framework_knows_no_codec_and_no_engine(repository: Path, library: str) -> None:
     users = [
         file.name

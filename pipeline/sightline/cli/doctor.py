@@ -23,7 +23,7 @@ _LIBRARIES = (
     ("OpenVINO", "openvino", "openvino"),
     ("ONNX Runtime", "onnxruntime", "onnxruntime onnxruntime-gpu"),
     ("onnx", "onnx", "onnx"),
-    ("SciPy", "scipy", "scipy"),
+    ("lapx", "lap", "lapx"),
     ("pydantic", "pydantic", "pydantic"),
     ("TensorRT", "tensorrt", "tensorrt tensorrt-rtx"),
     ("PyNvVideoCodec", "PyNvVideoCodec", "PyNvVideoCodec"),
