@@ -19,7 +19,8 @@ from sightline_plugins.soak.verdict import Judged, judge
 
 _FINEST_SECONDS, _MINUTE_SECONDS, _SAMPLES = 0.25, 60.0, 60
 _GLANCE_SECONDS = 0.1
-_M_ARENA_MAX = -8
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
+_LARGE_BYTES = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,12 @@ class Soaked:
 
 
 def keep_one_heap() -> None:
-    """Let glibc keep one heap for all threads: each thread's own has holes that look like growth, and come and go.
-    Harmless elsewhere. To be called before threads are started.
+    """Let glibc keep one heap for all threads, and pictures outside of it: heaps have holes that look like growth, and
+    come and go. Harmless elsewhere. To be called before threads are started.
     """
     if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         mallopt(_M_ARENA_MAX, 1)
+        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def interval_seconds(seconds: float) -> float:
