@@ -49,8 +49,12 @@ def job_table(parts: Sequence[Part], definition: Preprocessing) -> npt.NDArray[A
     """The table of JOBs for these parts: part number n goes to picture number n of the input.
 
     The surfaces may have any sizes and formats, and one may be there many times (crops of objects). The table holds
-    their addresses, so they have to stay where they are until the kernel is done.
+    their addresses, so they have to stay where they are until the kernel is done. Raises ValueError for placements in
+    pictures of different sizes.
     """
+    sizes = {placement.size_wh for _, placement in parts}
+    if len(sizes) > 1:
+        raise ValueError(f"the pictures of an input have one size, not {' and '.join(map(str, sorted(sizes)))}")
     table = np.empty(len(parts), JOB)
     for slot, (view, placement) in enumerate(parts):
         table[slot] = _job(definition, placement, view.format, view.size_wh, view.is_wide, view.matrix, view.range)
@@ -71,18 +75,19 @@ def preprocess(
     """Write the network's input: the pictures of a `job_table` that was copied to the device, padding included.
 
     `out` is dense, of `form`'s type and shape, with at least as many pictures as the table has parts; others are left
-    as they are. The placements' `size_wh` must be the size of its pictures.
+    as they are. The placements must have been made for pictures of its size.
     """
     check_array(table, what="the table of parts", dtype=JOB, shape=(None,))
     if table.shape[0] > out.shape[0]:
         raise ValueError(f"{table.shape[0]} parts do not fit into an input of {out.shape[0]} pictures")
     if table.shape[0] == 0:
         return
+    tensor = form.record(out, definition)
     width, height = form.size_wh_of(out)
     rows = _BLOCK[1] * _ROWS_OF_A_THREAD
     kernels["preprocess"](
         table,
-        form.record(out, definition),
+        tensor,
         grid=(blocks_for(width, block=_BLOCK[0]), blocks_for(height, block=rows), table.shape[0]),
         block=_BLOCK,
         stream=stream,

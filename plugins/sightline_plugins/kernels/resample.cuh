@@ -111,7 +111,7 @@ __device__ __noinline__ Values<N> averaged(const PlaneMap &map, const Tap &tap, 
         }
     }
     Values<N> result;
-    for (int n = 0; n < N; ++n) result.of[n] = __float2int_rn(sums[n] / total);
+    for (int n = 0; n < N; ++n) result.of[n] = __float2int_rd(sums[n] / total + 0.5f);
     return result;
 }
 

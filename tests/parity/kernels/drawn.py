@@ -1,0 +1,91 @@
+"""The same shapes drawn by the host's functions and by the kernel of the host build."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from sightline.devices.gpu.kernel_source import KernelSource
+from sightline.media import PixelFormat
+from sightline.media.shapes import Mask
+from sightline.testing.gpu import HostKernels, Order
+from sightline_plugins.draw import planes
+from sightline_plugins.draw.glyphs import TextMask
+from sightline_plugins.draw.inks import Inks, Kind
+from sightline_plugins.draw.palette import Rgb
+from sightline_plugins.draw.planes import Points, Rect, layers_of
+from sightline_plugins.kernels import draw
+from sightline_plugins.kernels.draw_list import DrawList
+from tests.parity.kernels.pictures import noise
+from tests.unit.kernels.host_arrays import HostArray, dense
+
+
+class Both:
+    """A picture that is drawn on at once, and a list of the same for the kernel."""
+
+    def __init__(self, pixel_format: PixelFormat, size_wh: tuple[int, int], *, seed: int = 1) -> None:
+        self.drawn = noise(pixel_format, size_wh, seed=seed)
+        self.by_kernel = replace(self.drawn, pixels=tuple(_copied(plane) for plane in self.drawn.planes))
+        self.noted = DrawList(pixel_format, size_wh=size_wh)
+        self.size_wh = size_wh
+        self._layers = layers_of(self.drawn)
+        self._inks = Inks(Kind.of(self.drawn))
+
+    def fill(self, rect: Rect, color: Rgb) -> None:
+        planes.fill(self._layers, rect, self._inks.ink(color))
+        self.noted.fill(rect, self._inks.ink(color))
+
+    def outline(self, rect: Rect, color: Rgb, *, thickness: int) -> None:
+        planes.outline(self._layers, rect, self._inks.ink(color), thickness=thickness)
+        self.noted.outline(rect, self._inks.ink(color), thickness=thickness)
+
+    def polylines(
+        self, lines: Points, color: Rgb, *, thickness: int, closed: bool, smooth: bool, luma_only: bool = False
+    ) -> None:
+        ink, layers = self._inks.ink(color), self._layers[:1] if luma_only else self._layers
+        planes.polylines(layers, lines, ink, thickness=thickness, closed=closed, smooth=smooth)
+        self.noted.polylines(lines, ink, thickness=thickness, closed=closed, smooth=smooth, luma_only=luma_only)
+
+    def tint(self, mask: Mask, color: Rgb, *, opacity: float) -> None:
+        planes.tint(self._layers, mask, self._inks.ink(color), opacity=opacity)
+        self.noted.tint(mask, self._inks.ink(color), opacity=opacity)
+
+    def polygon(self, points: Points, color: Rgb, *, opacity: float) -> None:
+        planes.polygon(self._layers, points, self._inks.ink(color), opacity=opacity)
+        self.noted.polygon(points, self._inks.ink(color), opacity=opacity)
+
+    def text(self, mask: TextMask, back: Rgb, front: Rgb, *, left: int, top: int) -> None:
+        tables = self._inks.tables(back, front)
+        planes.text(self._layers, mask, left=left, top=top, tables=tables)
+        self.noted.text(mask, left=left, top=top, tables=tables)
+
+
+def draw_noted(
+    pictures: Sequence[Both], *, source: KernelSource | Path = draw.SOURCE, order: Order = "forward"
+) -> None:
+    """Draw the lists by the kernel, all in one launch."""
+    arrays = [tuple(HostArray(plane) for plane in both.by_kernel.planes) for both in pictures]
+    drawing = draw.pack(list(zip(arrays, (both.noted for both in pictures), strict=True)))
+    if drawing is not None:
+        draw.draw(HostKernels(source, order=order), drawing, content=dense(drawing.content))
+
+
+def differing(pictures: Sequence[Both]) -> int:
+    """How many samples of the two ways differ."""
+    return sum(
+        int(np.count_nonzero(one != other))
+        for both in pictures
+        for one, other in zip(both.drawn.planes, both.by_kernel.planes, strict=True)
+    )
+
+
+def _copied(plane: planes.Samples) -> planes.Samples:
+    pitch = plane.strides[0]
+    row_bytes = plane[0].nbytes
+    memory = np.empty(pitch * (len(plane) - 1) + row_bytes, np.uint8)
+    copy = np.ndarray(plane.shape, np.uint8, memory, strides=plane.strides)
+    copy[...] = plane
+    return copy

@@ -1,0 +1,90 @@
+"""Pictures of noise in memory with nothing behind it, and kernels of the host build that work on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.devices.gpu.kernel_source import KernelSource
+from sightline.devices.gpu.launching import Kernels
+from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
+from sightline.media.surface import Plane
+from sightline.testing.gpu import HostKernels
+from sightline_plugins.infer.pixels.placement import Placement
+from sightline_plugins.infer.pixels.preprocess import Preprocessing
+from sightline_plugins.kernels.preprocess import SOURCE, job_table, preprocess
+from sightline_plugins.kernels.surfaces import SurfaceView
+from sightline_plugins.kernels.tensor_form import TensorForm
+from tests.unit.kernels.host_arrays import HostArray, dense, unset
+
+LEVELS = TensorForm("nhwc", np.dtype(np.uint8))
+"""Levels as they are, as `Preprocessor` gives them."""
+GAP_BYTES = 6
+
+
+def padded(shape: tuple[int, ...], dtype: npt.DTypeLike = np.uint8) -> npt.NDArray[np.generic]:
+    """An array with gaps between its rows and none behind the last; not initialised."""
+    item = np.dtype(dtype).itemsize
+    row_bytes = int(np.prod(shape[1:])) * item
+    pitch = row_bytes + GAP_BYTES
+    memory = np.empty(pitch * (shape[0] - 1) + row_bytes, np.uint8)
+    strides = (pitch, *(int(np.prod(shape[axis + 1 :])) * item for axis in range(1, len(shape))))
+    return np.ndarray(shape, dtype, memory, strides=strides)
+
+
+def noise(
+    pixel_format: PixelFormat,
+    size_wh: tuple[int, int],
+    *,
+    matrix: ColorMatrix = ColorMatrix.BT601,
+    color_range: ColorRange = ColorRange.LIMITED,
+    seed: int = 1,
+) -> Surface:
+    """A picture of noise; its luma and chroma are such that no colour leaves the range by much."""
+    random = np.random.default_rng(seed)
+    planes: list[Plane] = []
+    for shape in pixel_format.plane_shapes(size_wh):
+        plane = padded(shape).view(np.uint8)
+        is_chroma = bool(planes)
+        plane[...] = random.integers(64 if is_chroma else 0, 192 if is_chroma else 256, shape, np.uint8)
+        planes.append(plane)
+    return Surface(pixel_format, size_wh, tuple(planes), matrix, color_range)
+
+
+def view(surface: Surface) -> SurfaceView:
+    """What a kernel of the host build is given of a surface."""
+    planes = tuple(HostArray(plane) for plane in surface.planes)
+    return SurfaceView(surface.format, surface.size_wh, planes, surface.matrix, surface.range)
+
+
+def inputs(
+    parts: Sequence[tuple[Surface | SurfaceView, Placement]],
+    definition: Preprocessing,
+    *,
+    form: TensorForm = LEVELS,
+    kernels: Kernels | None = None,
+    source: KernelSource | None = None,
+) -> npt.NDArray[np.generic]:
+    """The network's input that the kernel makes of these parts, in one launch."""
+    views = [(view(one) if isinstance(one, Surface) else one, placement) for one, placement in parts]
+    shape = form.shape(len(parts), channels=definition.channels, size_wh=parts[0][1].size_wh)
+    out = unset(*shape, dtype=form.dtype)
+    table = dense(job_table(views, definition))
+    preprocess(kernels or HostKernels(source or SOURCE), table, out=out, definition=definition, form=form)
+    return out.values
+
+
+def placements(surface: Surface, definition: Preprocessing) -> dict[str, Placement]:
+    """Every way in which a part of a picture can lie: whole, on whole samples, between them, beyond, turned."""
+    width, height = surface.size_wh
+    whole = definition.place_fractions((0.0, 0.0, 1.0, 1.0), surface)
+    turned = Placement(whole.region_xyxy, (0, 0, *whole.size_wh), whole.size_wh, ((0.6, 0.2, 3.3), (-0.2, 0.6, 9.7)))
+    return {
+        "whole": whole,
+        "whole samples": definition.place((8, 4, 8 + width // 4 * 2, 4 + height // 4 * 2)),
+        "fractions": definition.place((5.3, 2.2, width * 0.7, height * 0.8)),
+        "beyond": definition.place((-7.25, 3.5, width * 0.6, height + 6.0)),
+        "turned": turned,
+    }

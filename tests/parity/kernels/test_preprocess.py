@@ -1,0 +1,230 @@
+"""Pre-processing by the kernel: as on the CPU, and as the definition says."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
+from sightline_plugins.infer.pixels.placement import Fit, Placement
+from sightline_plugins.infer.pixels.plane_resize import Resize
+from sightline_plugins.infer.pixels.preprocess import Convert, Preprocessing, Preprocessor
+from sightline_plugins.infer.pixels.surface_colors import ChannelOrder
+from sightline_plugins.kernels.surfaces import SurfaceView
+from tests.parity.kernels.pictures import inputs, noise, padded, placements, view
+from tests.parity.kernels.plain import plain_input
+from tests.unit.kernels.host_arrays import HostArray
+
+SIZES = [(96, 64), (131, 77), (45, 33)]
+FORMATS = list(PixelFormat)
+NETWORK = (64, 48)
+
+
+def on_the_cpu(surface: Surface, placement: Placement, definition: Preprocessing) -> npt.NDArray[np.uint8]:
+    prepared = Preprocessor(definition).prepare(surface, placement)
+    return np.squeeze(prepared.picture, axis=0)
+
+
+def assert_equal_levels(ours: npt.NDArray[np.generic], theirs: npt.NDArray[np.generic]) -> None:
+    """Not a level beside, but for a few of a hundred values where floats are rounded another way."""
+    error = np.abs(ours.astype(float) - theirs.astype(float))
+    assert error.max() <= 3
+    assert np.mean(error > 0) < 0.05
+
+
+@pytest.mark.parametrize("convert", ["network", "picture"])
+@pytest.mark.parametrize("pixel_format", FORMATS)
+def test_every_part_of_every_format_is_as_on_the_cpu(pixel_format: PixelFormat, convert: Convert) -> None:
+    definition = Preprocessing((67, 51), convert=convert, scale=(1.0,))
+    for size_wh in SIZES:
+        surface = noise(pixel_format, size_wh)
+        parts = [(surface, placement) for placement in placements(surface, definition).values()]
+
+        prepared = inputs(parts, definition)
+
+        for picture, part in zip(prepared, parts, strict=True):
+            assert_equal_levels(picture, on_the_cpu(*part, definition))
+
+
+@pytest.mark.parametrize("convert", ["network", "picture"])
+@pytest.mark.parametrize("pixel_format", FORMATS)
+def test_the_nearest_samples_are_as_on_the_cpu(pixel_format: PixelFormat, convert: Convert) -> None:
+    definition = Preprocessing((64, 32), fit="stretch", resize="nearest", convert=convert, scale=(1.0,))
+    for size_wh in SIZES:
+        surface = noise(pixel_format, size_wh)
+        parts = [(surface, placement) for placement in placements(surface, definition).values()]
+
+        prepared = inputs(parts, definition)
+
+        for picture, part in zip(prepared, parts, strict=True):
+            assert_equal_levels(picture, on_the_cpu(*part, definition))
+
+
+def test_of_two_samples_that_are_equally_near_either_is_taken() -> None:
+    definition = Preprocessing((48, 32), fit="stretch", resize="nearest", color="gray", scale=(1.0,))
+    columns = np.broadcast_to(np.arange(64, dtype=np.uint8), (32, 64))
+    surface = Surface(PixelFormat.GRAY8, (64, 32), (columns,), range=ColorRange.FULL)
+    placement = definition.place_fractions((0.0, 0.0, 1.0, 1.0), surface)
+
+    prepared = inputs([(surface, placement)], definition)
+
+    positions = (np.arange(48) + 0.5) * 64 / 48
+    assert np.all(np.abs(prepared[0, 0, :, 0].astype(float) + 0.5 - positions) <= 0.5)
+    assert np.abs(prepared[0].astype(int) - on_the_cpu(surface, placement, definition)).max() <= 1
+
+
+@pytest.mark.parametrize("convert", ["network", "picture"])
+@pytest.mark.parametrize("resize", ["area", "antialias"])
+@pytest.mark.parametrize("pixel_format", [PixelFormat.NV12, PixelFormat.I422, PixelFormat.BGR24])
+def test_filters_that_average_are_as_on_the_cpu(pixel_format: PixelFormat, resize: Resize, convert: Convert) -> None:
+    definition = Preprocessing((32, 24), resize=resize, convert=convert, scale=(1.0,))
+    surface = noise(pixel_format, (241, 181))
+    parts = [(surface, placement) for placement in placements(surface, definition).values()]
+
+    prepared = inputs(parts, definition)
+
+    for picture, part in zip(prepared, parts, strict=True):
+        assert_equal_levels(picture, on_the_cpu(*part, definition))
+
+
+def test_antialias_that_hardly_shrinks_is_as_on_the_cpu_but_for_the_first_row_and_column() -> None:
+    definition = Preprocessing((64, 64), resize="antialias", scale=(1.0,))
+    surface = noise(PixelFormat.RGB24, (96, 96))
+    placement = definition.place_fractions((0.0, 0.0, 1.0, 1.0), surface)
+
+    prepared = inputs([(surface, placement)], definition)
+
+    assert_equal_levels(prepared[0, 1:, 1:], on_the_cpu(surface, placement, definition)[1:, 1:])
+
+
+@pytest.mark.parametrize("target_wh", [(96, 40), (40, 96), (96, 96)])
+def test_averages_are_as_on_the_cpu_where_a_plane_grows(target_wh: tuple[int, int]) -> None:
+    surface = noise(PixelFormat.NV12, (64, 64))
+    definition = Preprocessing(target_wh, fit="stretch", resize="area", scale=(1.0,))
+    placement = definition.place_fractions((0.0, 0.0, 1.0, 1.0), surface)
+
+    prepared = inputs([(surface, placement)], definition)
+
+    error = np.abs(prepared[0].astype(int) - on_the_cpu(surface, placement, definition))
+    assert error.max() <= 3
+
+
+@pytest.mark.parametrize("convert", ["network", "picture"])
+@pytest.mark.parametrize("color_range", list(ColorRange))
+@pytest.mark.parametrize("matrix", list(ColorMatrix))
+def test_every_matrix_and_range_is_as_on_the_cpu(
+    matrix: ColorMatrix, color_range: ColorRange, convert: Convert
+) -> None:
+    definition = Preprocessing(NETWORK, convert=convert, scale=(1.0,))
+    for pixel_format in (PixelFormat.NV12, PixelFormat.I422, PixelFormat.GRAY8):
+        surface = noise(pixel_format, (131, 77), matrix=matrix, color_range=color_range)
+        placement = definition.place_fractions((0.0, 0.0, 1.0, 1.0), surface)
+
+        prepared = inputs([(surface, placement)], definition)
+
+        assert_equal_levels(prepared[0], on_the_cpu(surface, placement, definition))
+
+
+@pytest.mark.parametrize("fit", ["letterbox", "stretch", "expand", "cover", "height", "native"])
+@pytest.mark.parametrize("color", ["rgb", "bgr", "gray"])
+def test_every_fit_and_order_of_colors_is_as_on_the_cpu(fit: Fit, color: ChannelOrder) -> None:
+    pad = (3,) if color == "gray" else (3, 141, 77)
+    definition = Preprocessing(
+        None if fit == "native" else NETWORK, fit=fit, color=color, pad=pad, crop=0.875, scale=(1.0,)
+    )
+    for pixel_format in (PixelFormat.NV12, PixelFormat.RGB24, PixelFormat.GRAY8):
+        surface = noise(pixel_format, (131, 77))
+        placement = definition.place_fractions((0.0, 0.0, 1.0, 1.0), surface)
+
+        prepared = inputs([(surface, placement)], definition)
+
+        assert_equal_levels(prepared[0], on_the_cpu(surface, placement, definition))
+
+
+@pytest.mark.parametrize("resize", ["bilinear", "nearest"])
+@pytest.mark.parametrize("seed", range(6))
+def test_random_pictures_follow_the_plain_definition(seed: int, resize: Resize) -> None:
+    random = np.random.default_rng(seed)
+    size_wh = 2 * int(random.integers(20, 90)), 2 * int(random.integers(20, 90))
+    network_wh = int(random.integers(20, 90)), int(random.integers(20, 90))
+    matrix, color_range = random.choice(list(ColorMatrix)), random.choice(list(ColorRange))
+    definition = Preprocessing(network_wh, fit="stretch" if seed % 2 else "letterbox", resize=resize, scale=(1.0,))
+    for pixel_format in FORMATS:
+        surface = noise(
+            pixel_format, size_wh, matrix=ColorMatrix(matrix), color_range=ColorRange(color_range), seed=seed
+        )
+        parts = [(surface, placement) for placement in placements(surface, definition).values()]
+
+        prepared = inputs(parts, definition)
+
+        for picture, part in zip(prepared, parts, strict=True):
+            error = np.abs(picture - plain_input(*part, definition))
+            assert error.mean() < 0.5
+            assert resize == "nearest" or error.max() <= 4
+
+
+@pytest.mark.parametrize("color_range", list(ColorRange))
+def test_converting_the_picture_first_follows_the_plain_definition_within_ffmpegs_rounding(
+    color_range: ColorRange,
+) -> None:
+    definition = Preprocessing(NETWORK, convert="picture", scale=(1.0,))
+    surface = noise(PixelFormat.NV12, (130, 78), color_range=color_range)
+    parts = [(surface, placement) for placement in placements(surface, definition).values()]
+
+    prepared = inputs(parts, definition)
+
+    for picture, part in zip(prepared, parts, strict=True):
+        error = np.abs(picture - plain_input(*part, definition))
+        assert error.mean() < 1.2
+        assert error.max() <= 4
+
+
+def test_surfaces_of_any_size_and_format_share_a_launch() -> None:
+    definition = Preprocessing(NETWORK, scale=(1.0,))
+    surfaces = [noise(kind, (40 + 17 * n, 90 - 9 * n), seed=n) for n, kind in enumerate(FORMATS)]
+    parts = [(one, definition.place_fractions((0.0, 0.0, 1.0, 1.0), one)) for one in surfaces]
+
+    together = inputs(parts, definition)
+
+    alone = [inputs([part], definition)[0] for part in parts]
+    assert np.array_equal(together, np.stack(alone))
+
+
+def test_crops_of_objects_are_parts_of_the_same_surface() -> None:
+    definition = Preprocessing((32, 64), fit="stretch", scale=(1.0,))
+    surface = noise(PixelFormat.NV12, (131, 77))
+    boxes = [(3.7, 5.1, 44.2, 70.9), (60.0, 10.0, 92.0, 76.0), (100.5, -4.0, 140.0, 33.3)]
+    parts = [(surface, definition.place(box)) for box in boxes]
+
+    crops = inputs(parts, definition)
+
+    for crop, part in zip(crops, parts, strict=True):
+        assert_equal_levels(crop, on_the_cpu(*part, definition))
+
+
+@pytest.mark.parametrize("bits", [10, 12, 16])
+def test_samples_of_16_bits_are_levels_rounded_to_8(bits: int) -> None:
+    definition = Preprocessing(NETWORK, scale=(1.0,))
+    narrow = noise(PixelFormat.NV12, (131, 77))
+    random = np.random.default_rng(2)
+    planes = []
+    for plane in narrow.planes:
+        wide = padded(plane.shape, np.uint16).view(np.uint16)
+        wide[...] = random.integers(0, 1 << bits, plane.shape) << (16 - bits)
+        plane[...] = np.minimum((wide.astype(int) + 128) >> 8, 255)
+        planes.append(HostArray(wide))
+    placement = definition.place_fractions((0.0, 0.0, 1.0, 1.0), narrow)
+
+    prepared = inputs([(SurfaceView(PixelFormat.NV12, (131, 77), tuple(planes)), placement)], definition)
+
+    assert np.array_equal(prepared, inputs([(narrow, placement)], definition))
+
+
+def test_a_view_of_other_planes_than_the_formats_is_refused() -> None:
+    whole = view(noise(PixelFormat.NV12, (64, 48)))
+
+    with pytest.raises(ValueError, match=r"nv12 of \(62, 48\) needs planes of"):
+        dataclasses.replace(whole, size_wh=(62, 48))
