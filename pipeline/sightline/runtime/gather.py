@@ -10,6 +10,7 @@ from sightline.graph import Clock
 from sightline.media import Batch, Frame, Stream
 from sightline.runtime.link import Doorbell, DropReason, Link, LinkPolicy
 from sightline.runtime.parcel import Handover, Item, Parcel, StreamEnd
+from sightline.runtime.portion import Portion
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,14 +27,16 @@ class Gather:
     A batch leaves when it is full, when its oldest frame has waited `timeout_ns`, or when waiting would be of no use:
     nothing more can come, all files are held back by full links, or a live stream is about to drop a frame. It takes
     one frame of each stream in turn, so a fast stream does not crowd out a slow one; the order within a stream is
-    kept. One thread receives at a time; everything else may be called from any thread. When the gather is sealed, it
-    ends with the last of its streams; else it waits for others.
+    kept. When the pipeline is slow and live streams wait, batches are smaller (`Portion`). One thread receives at a
+    time; everything else may be called from any thread. When the gather is sealed, it ends with the last of its
+    streams; else it waits for others.
     """
 
     def __init__(self, *, size: int, timeout_ns: int, clock: Clock) -> None:
         self.size = size
         self.timeout_ns = timeout_ns
         self._clock = clock
+        self._portion = Portion()
         self._bell = Doorbell()
         self._links: dict[Stream, Link[Arrival]] = {}
         self._turn = 0
@@ -68,6 +71,8 @@ class Gather:
     def receive(self) -> Item:
         """The next batch, or a mark. Raises EndOfLink when all streams have ended."""
         with self._bell.ready:
+            waits = any(link.depth for link in self._links.values())
+            self._portion.asked_for(self._clock.monotonic_ns(), waits=waits)
             while not self._closed:
                 if self._handover is not None:
                     mark, self._handover = self._handover, None
@@ -106,7 +111,7 @@ class Gather:
         waiting = sum(link.depth for link in links)
         if waiting == 0:
             return None
-        if waiting >= self.size or self._waiting_is_of_no_use():
+        if waiting >= self._most() or self._waiting_is_of_no_use():
             return 0
         oldest = min(link.peek().at_ns for link in links if link.depth)
         return max(0, oldest + self.timeout_ns - self._clock.monotonic_ns())
@@ -120,13 +125,19 @@ class Gather:
             link.full for link in going_on if link.policy is LinkPolicy.LATEST
         )
 
+    def _most(self) -> int:
+        """How many frames the next batch has at most."""
+        is_live = any(link.policy is LinkPolicy.LATEST for link in self._links.values())
+        return self._portion.of(self.size) if is_live else self.size
+
     def _take(self) -> Parcel:
-        links = list(self._links.values())
+        links, most = list(self._links.values()), self._most()
         taken: list[Arrival] = []
-        while len(taken) < self.size and any(link.depth for link in links):
+        while len(taken) < most and any(link.depth for link in links):
             link = links[self._turn % len(links)]
             self._turn += 1
             if link.depth:
                 taken.append(link.take())
+        self._portion.taken(len(taken), self._clock.monotonic_ns())
         frames = tuple(arrival.frame for arrival in taken)
         return Parcel(frames, tuple(arrival.at_ns for arrival in taken), Batch(frames))

@@ -102,6 +102,43 @@ def test_a_batch_leaves_before_a_camera_must_drop_a_frame() -> None:
     assert bench.batch() == [("camera", 0), ("camera", 1)]
 
 
+def test_batches_of_cameras_are_smaller_when_the_pipeline_is_slow() -> None:
+    bench = Bench("a", "b", size=8, cameras=("a", "b"))
+    sizes = []
+    for milliseconds in (800, 800, 100, 10):
+        bench.put("a", 8)
+        bench.put("b", 8)
+        sizes.append(len(bench.batch()))
+        bench.clock.now_ns += milliseconds * 1_000_000
+    bench.put("a", 8)
+    sizes.append(len(bench.batch()))
+
+    # 100 ms a frame lets two pass in a quarter of a second; then 400 ms a frame, 100, and 10.
+    assert sizes == [8, 2, 1, 2, 8]
+
+
+def test_batches_of_files_are_full_however_slow_the_pipeline_is() -> None:
+    bench = Bench("a", size=4)
+    bench.put("a", 8)
+    first = bench.batch()
+    bench.clock.now_ns += 10_000_000_000
+
+    assert (len(first), len(bench.batch())) == (4, 4)
+
+
+def test_a_camera_that_was_waited_for_makes_no_batch_smaller() -> None:
+    bench = Bench("a", size=4, cameras=("a",))
+    bench.put("a", 4)
+    first = bench.batch()
+    bench.clock.now_ns += 10_000_000_000
+    later = threading.Timer(0.05, bench.put, ("a", 4))
+    later.start()
+    second = bench.batch()
+    later.join()
+
+    assert (len(first), len(second)) == (4, 4)
+
+
 def test_a_stream_without_frames_ends_all_the_same() -> None:
     bench = Bench("empty", size=1)
     bench.links["empty"].end()
