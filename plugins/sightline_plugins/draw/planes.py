@@ -23,7 +23,7 @@ from sightline_plugins.draw.inks import Ink, Samples
 Rect: TypeAlias = tuple[int, int, int, int]
 Points: TypeAlias = npt.NDArray[np.floating[Any]] | npt.NDArray[np.int32]
 
-_SUBPIXEL_BITS = 4
+SUBPIXEL_BITS = 4
 _FARTHEST = 30_000.0
 
 
@@ -72,17 +72,26 @@ def fill(layers: Sequence[Layer], rect: Rect, ink: Ink) -> None:
 def outline(layers: Sequence[Layer], rect: Rect, ink: Ink, *, thickness: int) -> None:
     """Draw the frame of a rectangle, `thickness` pixels wide, just inside it."""
     left, top, right, bottom = rect
-    if min(right - left, bottom - top) <= 2 * thickness:
-        fill(layers, rect, ink)
-        return
     height, width = layers[0].plane.shape[:2]
-    if left >= 0 and top >= 0 and right <= width and bottom <= height:
+    is_frame = min(right - left, bottom - top) > 2 * thickness
+    if is_frame and left >= 0 and top >= 0 and right <= width and bottom <= height:
         _outline_inside(layers, rect, ink, thickness=thickness)
         return
-    fill(layers, (left, top, right, top + thickness), ink)
-    fill(layers, (left, bottom - thickness, right, bottom), ink)
-    fill(layers, (left, top + thickness, left + thickness, bottom - thickness), ink)
-    fill(layers, (right - thickness, top + thickness, right, bottom - thickness), ink)
+    for part in frame(rect, thickness=thickness):
+        fill(layers, part, ink)
+
+
+def frame(rect: Rect, *, thickness: int) -> tuple[Rect, ...]:
+    """The rectangles of which the frame of a rectangle is made; the rectangle itself when it is not wider than that."""
+    left, top, right, bottom = rect
+    if min(right - left, bottom - top) <= 2 * thickness:
+        return (rect,)
+    return (
+        (left, top, right, top + thickness),
+        (left, bottom - thickness, right, bottom),
+        (left, top + thickness, left + thickness, bottom - thickness),
+        (right - thickness, top + thickness, right, bottom - thickness),
+    )
 
 
 def _outline_inside(layers: Sequence[Layer], rect: Rect, ink: Ink, *, thickness: int) -> None:
@@ -108,18 +117,23 @@ def polylines(
 
     Lines that are not `smooth` have steps instead of anti-aliased edges, and cost a fraction.
     """
-    fixed = _fixed_point(lines)
+    fixed = fixed_point(lines)
     for index, layer in enumerate(layers):
         shrink = max(layer.right, layer.down)
         cv2.polylines(
             layer.plane,
-            list(_in_plane(fixed, layer)),
+            list(in_plane(fixed, right=layer.right, down=layer.down)),
             isClosed=closed,
             color=ink.scalar(index),
-            thickness=(thickness >> shrink) + 1 if shrink else thickness,
+            thickness=width_in_plane(thickness, shrink=shrink),
             lineType=cv2.LINE_AA if smooth and not shrink else cv2.LINE_8,
-            shift=_SUBPIXEL_BITS,
+            shift=SUBPIXEL_BITS,
         )
+
+
+def width_in_plane(thickness: int, *, shrink: int) -> int:
+    """The width of a line in a plane that is smaller than the picture by `shrink` bits."""
+    return (thickness >> shrink) + 1 if shrink else thickness
 
 
 def tint(layers: Sequence[Layer], mask: Mask, ink: Ink, *, opacity: float) -> None:
@@ -132,20 +146,22 @@ def tint(layers: Sequence[Layer], mask: Mask, ink: Ink, *, opacity: float) -> No
         window = layer.plane[top : top + bits.shape[0], left : left + bits.shape[1]]
         if window.size:
             shown = np.ascontiguousarray(bits[: window.shape[0], : window.shape[1]]).view(np.uint8)
-            cv2.copyTo(cv2.LUT(window, _tint_table(ink.scalar(index), opacity)), shown, window)
+            cv2.copyTo(cv2.LUT(window, tint_table(ink.scalar(index), opacity)), shown, window)
 
 
 def polygon(layers: Sequence[Layer], points: Points, ink: Ink, *, opacity: float) -> None:
     """Fill a polygon (N, 2), by the even-odd rule, letting the picture shine through."""
-    fixed = _fixed_point(points)
+    fixed = fixed_point(points)
     for index, layer in enumerate(layers):
-        corners = _in_plane(fixed, layer)
-        window, origin = _around(layer, corners)
+        corners = in_plane(fixed, right=layer.right, down=layer.down)
+        height, width = layer.plane.shape[:2]
+        origin, end = around(corners, size_wh=(width, height))
+        window = layer.plane[origin[1] : end[1], origin[0] : end[0]]
         if window.size == 0:
             continue
         mask = np.zeros(window.shape[:2], np.uint8)
-        cv2.fillPoly(mask, [corners - (origin << _SUBPIXEL_BITS)], 255, shift=_SUBPIXEL_BITS)
-        tinted = cv2.LUT(window, _tint_table(ink.scalar(index), opacity))
+        cv2.fillPoly(mask, [corners - (origin << SUBPIXEL_BITS)], 255, shift=SUBPIXEL_BITS)
+        tinted = cv2.LUT(window, tint_table(ink.scalar(index), opacity))
         cv2.copyTo(tinted, mask, window)
 
 
@@ -164,31 +180,33 @@ def text(layers: Sequence[Layer], mask: TextMask, *, left: int, top: int, tables
         window[...] = cv2.LUT(coverage, table) if table.ndim == 1 else np.take(table, coverage, axis=0, mode="clip")
 
 
-def _fixed_point(points: Points) -> npt.NDArray[np.int32]:
+def fixed_point(points: Points) -> npt.NDArray[np.int32]:
     """Points of the picture in OpenCV's fixed-point coordinates, which count from pixel centres."""
     inside = np.minimum(np.maximum(points, -_FARTHEST), _FARTHEST)
-    fixed: npt.NDArray[np.int32] = np.rint(inside * (1 << _SUBPIXEL_BITS)).astype(np.int32)
+    fixed: npt.NDArray[np.int32] = np.rint(inside * (1 << SUBPIXEL_BITS)).astype(np.int32)
     return fixed
 
 
-def _in_plane(fixed: npt.NDArray[np.int32], layer: Layer) -> npt.NDArray[np.int32]:
-    """The same points counted from the centres of the plane's samples."""
-    if not (layer.right or layer.down):
+def in_plane(fixed: npt.NDArray[np.int32], *, right: int, down: int) -> npt.NDArray[np.int32]:
+    """The same points counted from the centres of the samples of a plane; see `Layer`."""
+    if not (right or down):
         return fixed
-    half = 1 << (_SUBPIXEL_BITS - 1)
-    moved: npt.NDArray[np.int32] = ((fixed + half) >> np.array([layer.right, layer.down], np.int32)) - half
+    half = 1 << (SUBPIXEL_BITS - 1)
+    moved: npt.NDArray[np.int32] = ((fixed + half) >> np.array([right, down], np.int32)) - half
     return moved
 
 
-def _around(layer: Layer, corners: npt.NDArray[np.int32]) -> tuple[Samples, npt.NDArray[np.int32]]:
-    """The part of the plane around fixed-point corners, and where it starts (x, y)."""
-    height, width = layer.plane.shape[:2]
-    low = np.clip(corners.min(axis=0) >> _SUBPIXEL_BITS, 0, (width, height)).astype(np.int32)
-    high = np.clip((corners.max(axis=0) >> _SUBPIXEL_BITS) + 2, 0, (width, height))
-    return layer.plane[low[1] : high[1], low[0] : high[0]], low
+def around(
+    corners: npt.NDArray[np.int32], *, size_wh: tuple[int, int]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Where the part of a plane of that size around fixed-point corners starts and ends (x, y)."""
+    low = np.clip(corners.min(axis=0) >> SUBPIXEL_BITS, 0, size_wh).astype(np.int32)
+    high = np.clip((corners.max(axis=0) >> SUBPIXEL_BITS) + 2, 0, size_wh).astype(np.int32)
+    return low, high
 
 
-def _tint_table(samples: tuple[int, ...], opacity: float) -> Samples:
+def tint_table(samples: tuple[int, ...], opacity: float) -> Samples:
+    """What each level becomes when a colour shines through, (256, 1, samples)."""
     levels = np.arange(256)[:, None] * (1 - opacity) + np.array(samples) * opacity
     table: Samples = np.rint(levels).astype(np.uint8).reshape(256, 1, len(samples))
     return table
