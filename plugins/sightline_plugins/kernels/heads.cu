@@ -4,6 +4,7 @@
 // Rounding is part of the definition: plain arithmetic is that of floats as NumPy does it, functions (exp, tanh, pow)
 // are computed in double and rounded once. Outputs in half precision are read as the same numbers in float.
 #include "detections.cuh"
+#include "half.cuh"
 
 // Where the values of boxes lie in an output: how many elements apart pictures, boxes and the values of a box are.
 struct Output {
@@ -30,10 +31,7 @@ struct Values {
     __device__ float operator[](int number) const {
         const long long place = first + number * output.value_step;
         if (!output.is_half) return static_cast<const float *>(output.start)[place];
-        const unsigned bits = static_cast<const unsigned short *>(output.start)[place];
-        const unsigned sign = (bits & 0x8000u) << 16, rest = (bits & 0x7fffu) << 13;
-        if (rest >= 0x0f800000u) return __uint_as_float(sign | 0x70000000u | rest);
-        return __uint_as_float(sign | __float_as_uint(__uint_as_float(rest) * 5.192296858534828e33f));
+        return float_from_half(static_cast<const unsigned short *>(output.start)[place]);
     }
 };
 

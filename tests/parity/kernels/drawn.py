@@ -14,7 +14,7 @@ from sightline.media.shapes import Mask
 from sightline.testing.gpu import HostKernels, Order
 from sightline_plugins.draw import planes
 from sightline_plugins.draw.glyphs import TextMask
-from sightline_plugins.draw.inks import Inks, Kind
+from sightline_plugins.draw.inks import Inks, Kind, Samples
 from sightline_plugins.draw.palette import Rgb
 from sightline_plugins.draw.planes import Points, Rect, layers_of
 from sightline_plugins.kernels import draw
@@ -82,7 +82,7 @@ def differing(pictures: Sequence[Both]) -> int:
     )
 
 
-def _copied(plane: planes.Samples) -> planes.Samples:
+def _copied(plane: Samples) -> Samples:
     pitch = plane.strides[0]
     row_bytes = plane[0].nbytes
     memory = np.empty(pitch * (len(plane) - 1) + row_bytes, np.uint8)
