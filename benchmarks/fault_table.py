@@ -92,7 +92,7 @@ def _line(row: str, what: str, figures: Sequence[Mapping[str, Any]]) -> Line:
     unit, limit = worst["unit"], worst["limit"]
     mark = " **beyond**" if worst["measured"] > limit else ""
     times = f" (worst of {len(figures)})" if len(figures) > 1 else ""
-    return Line(row, what + times, f"{worst['measured']:g} {unit}{mark}", f"{limit:g} {unit}")
+    return Line(row, what + times, f"{worst['measured']:g} {unit}".strip() + mark, f"{limit:g} {unit}".strip())
 
 
 def table(lines: Iterable[Line], *, more: Mapping[str, str] | None = None) -> list[str]:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 
 import pytest
 from tests.integration.cli.conftest import command
+from tests.integration.figures import Record
+
+PROMPT = 4.0
+"""What a busy machine may add, as a factor."""
 
 
 @pytest.fixture
@@ -41,9 +46,14 @@ def test_the_first_signal_closes_the_outputs_and_ends_with_130(
     assert frames == list(range(len(frames)))
 
 
-def test_two_signals_in_a_row_end_it_too(running: subprocess.Popen[str]) -> None:
+@pytest.mark.row(id="C6")
+def test_two_signals_in_a_row_end_it_too(running: subprocess.Popen[str], figure: Record) -> None:
     running.send_signal(signal.SIGINT)
     running.send_signal(signal.SIGTERM)
+    begun = time.monotonic()
     running.communicate(timeout=20)
+    seconds = time.monotonic() - begun
 
+    figure("all closed after a second signal", seconds, limit=0.5, unit="s")
     assert running.returncode in (130, -signal.SIGTERM)
+    assert seconds <= 0.5 * PROMPT

@@ -87,6 +87,7 @@ def test_beyond_the_loopback_it_is_refused_without_a_token(sightline: Sightline,
     assert "SIGHTLINE_TOKEN" in done.stderr
 
 
+@pytest.mark.row(id="D8")
 def test_what_can_not_be_listened_on_is_refused(sightline: Sightline) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"

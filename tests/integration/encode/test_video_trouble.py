@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.encode.clips import frames_at, read_back
+from tests.integration.figures import Record
 
 from sightline.devices import Device
 from sightline.errors import OutputError
@@ -67,9 +68,10 @@ print("\\n".join(errors))
 """
 
 
+@pytest.mark.row(id="C5")
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_killed_process_loses_at_most_one_gop(tmp_path: Path, suffix: str, seed: int) -> None:
+def test_a_killed_process_loses_at_most_one_gop(tmp_path: Path, suffix: str, seed: int, figure: Record) -> None:
     stop_at = random.Random(seed).randrange(40, 160)
     with subprocess.Popen(
         [sys.executable, "-c", ENDLESS, f"clip.{suffix}", str(tmp_path)], stdout=subprocess.PIPE, text=True
@@ -82,6 +84,7 @@ def test_a_killed_process_loses_at_most_one_gop(tmp_path: Path, suffix: str, see
 
     times_ns = read_back(tmp_path / f"clip.{suffix}").times_ns()
     assert times_ns == [index * 40_000_000 for index in range(len(times_ns))]
+    figure("lost of a drawn video, worst", (stop_at + 1 - len(times_ns)) / 25, limit=2.0, unit="s")
     assert len(times_ns) > stop_at - GOP_FRAMES - HELD_BACK_BY_THE_ENCODER
 
 

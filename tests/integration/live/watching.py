@@ -132,7 +132,7 @@ class Watched:
 
     def _look(self, batch: Batch) -> None:
         for frame in batch.frames:
-            self.frames[frame.stream.name].append(Seen.of(frame))
+            self.frames.setdefault(frame.stream.name, []).append(Seen.of(frame))
 
 
 def until(holds: Callable[[], bool], *, seconds: float = PATIENCE_SECONDS) -> float:

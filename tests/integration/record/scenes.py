@@ -112,6 +112,10 @@ class Told:
         """The sentences of one kind."""
         return [message.text for message in list(self.messages) if message.kind is kind]
 
+    def elements(self, kind: MessageKind) -> set[str | None]:
+        """The elements that told something of one kind."""
+        return {message.element for message in list(self.messages) if message.kind is kind}
+
     def recorded(self) -> list[Recorded]:
         """The files that are finished, in that order."""
         found = [message.data for message in list(self.messages) if message.kind is MessageKind.RECORDING]

@@ -19,8 +19,10 @@ from sightline.config import InvalidConfiguration, load_description
 from sightline.graph import PipelineDescription
 from sightline.testing import assert_accounted
 from tests.integration.cli.conftest import command
+from tests.integration.figures import Record
 
 LIMIT_SECONDS = 30
+CHANGES = 1000
 LINE = "{from: [0.18, 0.62], to: [0.82, 0.58]}"
 
 
@@ -36,9 +38,10 @@ def counter(frames: int | str = "null") -> str:
     return f"{{pattern: counter, size: [64, 48], frames: {frames}, realtime: true}}"
 
 
-def test_random_additions_and_removals_are_quick_and_leave_nothing_behind(repository: Path) -> None:
+@pytest.mark.row(id="A14")
+def test_random_additions_and_removals_are_quick_and_leave_nothing_behind(repository: Path, figure: Record) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.churn", "--changes", "200"],
+        [sys.executable, "-m", "benchmarks.churn", "--changes", str(CHANGES)],
         cwd=repository,
         env={**os.environ, "MALLOC_ARENA_MAX": "1"},
         capture_output=True,
@@ -56,7 +59,8 @@ def test_random_additions_and_removals_are_quick_and_leave_nothing_behind(reposi
         if number > first
     ]
     assert float(np.median(slopes)) * len(settled) < 5
-    assert result["changes"] == 200
+    figure(f"{CHANGES:,} random changes under load, worst", result["worst_ms"] / 1000, limit=1.0, unit="s")
+    assert result["changes"] == CHANGES
     assert result["worst_ms"] < 1000
 
 

@@ -5,6 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from tests.integration.figures import Record
+
 from sightline_plugins.infer.recorded.formats import read_recording
 
 ENDLESS = """
@@ -24,7 +27,10 @@ while True:
 """
 
 
-def test_a_killed_process_leaves_whole_lines_and_at_most_the_last_one_cut(tmp_path: Path, repository: Path) -> None:
+@pytest.mark.row(id="C5")
+def test_a_killed_process_leaves_whole_lines_and_at_most_the_last_one_cut(
+    tmp_path: Path, repository: Path, figure: Record
+) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", ENDLESS, str(tmp_path)], stdout=subprocess.PIPE, cwd=repository, text=True
     )
@@ -34,7 +40,8 @@ def test_a_killed_process_leaves_whole_lines_and_at_most_the_last_one_cut(tmp_pa
     process.kill()
     process.wait()
     process.stdout.close()
-    *lines, _ = (tmp_path / "out.jsonl").read_bytes().split(b"\n")
+    *lines, torn = (tmp_path / "out.jsonl").read_bytes().split(b"\n")
+    figure("lines of JSON that are torn", bool(torn), limit=1, unit="")
     assert {len(json.loads(line)["objects"]) for line in lines} == {20}
     objects = read_recording(tmp_path / "out.jsonl", file_format=None, stream="gate")
     assert len(objects) in (20 * len(lines), 20 * len(lines) + 20)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.figures import Record
 from tests.integration.sources.clips import write_clip
 from tests.integration.wrong_input.running import (
     CONFIG,
@@ -129,6 +130,7 @@ def limit_files(size: int) -> Callable[[], None]:
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
+@pytest.mark.row(id="C4")
 @pytest.mark.parametrize(
     ("text", "size", "file"),
     [
@@ -140,13 +142,14 @@ def limit_files(size: int) -> Callable[[], None]:
     ],
 )
 def test_a_file_that_can_not_grow_is_told_once_and_stays_readable(
-    text: str, size: int, file: str, folder: Path
+    text: str, size: int, file: str, folder: Path, figure: Record
 ) -> None:
     told = ("error: element '", f"out/{file}: it has reached the largest size", "what was written before is kept")
     mistake = Mistake(steps(f"{FOUND}, {text}", sources=NOISE), told, 1)
 
     outcome = call_apart(mistake, folder, prepare=limit_files(size))
 
+    figure("`jsonl`, `csv`, `video` end the run: endings without a reason", outcome.code != 1, limit=0, unit="")
     assert_told_once(outcome, mistake, folder)
 
 
@@ -175,6 +178,7 @@ def test_outputs_that_exist_are_written_anew(folder: Path) -> None:
     assert pictures_in(folder / "out" / "a.mp4") == 2
 
 
+@pytest.mark.row(id="D8")
 def test_too_many_open_files_are_told_with_what_to_do(folder: Path) -> None:
     sources = "".join(f"  s{number}: {{pattern: bars, size: [64, 48], frames: null}}\n" for number in range(8))
     text = steps("{jsonl: 'out/{stream}.jsonl'}, {video: 'out/{stream}.mp4'}", sources=f"sources:\n{sources}")
@@ -186,6 +190,7 @@ def test_too_many_open_files_are_told_with_what_to_do(folder: Path) -> None:
     assert_told_once(outcome, mistake, folder)
 
 
+@pytest.mark.row(id="D8")
 def test_eight_streams_do_with_a_limit_of_thirty_two_open_files(folder: Path) -> None:
     sources = "".join(f"  s{number}: clip.mp4\n" for number in range(8))
     text = steps("{jsonl: 'out/{stream}.jsonl'}, {video: 'out/{stream}.mp4'}", sources=f"sources:\n{sources}")

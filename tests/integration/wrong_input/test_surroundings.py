@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ from threading import Event
 
 import pytest
 
+from tests.conftest import missing
+from tests.integration.figures import Record
 from tests.integration.sources.clips import write_clip
 from tests.integration.wrong_input.running import CONFIG, Mistake, call_apart, lines_of, pictures_in, steps
 
@@ -58,7 +61,8 @@ def test_a_signal_in_the_middle_of_a_file_leaves_outputs_closed_and_readable(
     assert pictures_in(tmp_path / "out" / "cam.mp4") == len(written) > 0
 
 
-def test_a_step_that_hangs_is_left_behind_after_the_second_signal(tmp_path: Path) -> None:
+@pytest.mark.row(id="C6")
+def test_a_step_that_hangs_is_left_behind_after_the_second_signal(tmp_path: Path, figure: Record) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     config = steps("{jsonl: out/a.jsonl}, {apply: 'slow.py:hang'}")
 
@@ -68,12 +72,15 @@ def test_a_step_that_hangs_is_left_behind_after_the_second_signal(tmp_path: Path
         while "stopping" not in process.stderr.readline():
             pass
         process.send_signal(signal.SIGTERM)
+        begun = time.monotonic()
         stdout, stderr = process.communicate(timeout=20)
+        seconds = time.monotonic() - begun
 
     assert process.returncode == 130
     assert stdout == ""
     assert "apply-1" in stderr
     assert "did not stop, and is left behind" in stderr
+    figure("a step that hangs is left behind after a second signal", seconds, limit=0.5, unit="s")
     assert "Traceback" not in stderr
 
 
@@ -148,13 +155,40 @@ POOR: dict[str, Mapping[str, str]] = {
 }
 
 
+@pytest.mark.row(id="D8")
 @pytest.mark.parametrize("name", POOR)
-def test_it_runs_in_poor_surroundings(name: str, tmp_path: Path) -> None:
+def test_it_runs_in_poor_surroundings(name: str, tmp_path: Path, figure: Record) -> None:
     text = "{jsonl: 'out/straße-{stream}.jsonl'}, draw, {video: 'out/{stream}.mp4'}"
 
     outcome = call_apart(Mistake(steps(text), (), arguments=("run", CONFIG), environment=POOR[name]), tmp_path)
 
+    figure("surroundings in which it does not run", outcome.code != 0, limit=0, unit="")
     assert outcome.code == 0, outcome.stderr
     assert outcome.stdout == ""
     assert "5 frames" in outcome.stderr
     assert lines_of(tmp_path / "out" / "straße-cam.jsonl") == list(range(5))
+
+
+APART = ["unshare", "--user", "--mount"]
+WITHOUT_PROC = 'mount -t tmpfs none /proc && exec "$@"'
+PLACES: dict[str, list[str]] = {
+    "as root": [*APART, "--map-root-user"],
+    "as nobody": APART,
+    "without /proc": [*APART, "--map-root-user", "sh", "-c", WITHOUT_PROC, "sh"],
+}
+
+
+@pytest.mark.row(id="D8")
+@pytest.mark.parametrize("name", PLACES)
+def test_it_runs_whoever_it_is_and_without_proc(name: str, tmp_path: Path, figure: Record) -> None:
+    if subprocess.run([*PLACES[name], "true"], capture_output=True, check=False).returncode:
+        missing("namespaces are not allowed here")
+    (tmp_path / CONFIG).write_text(steps(SINKS))
+
+    command = [*PLACES[name], sys.executable, "-m", "sightline.cli.main", "run", CONFIG]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+
+    figure("surroundings in which it does not run", done.returncode != 0, limit=0, unit="")
+    assert done.returncode == 0, done.stderr
+    assert lines_of(tmp_path / "out" / "cam.jsonl") == list(range(5))
+    assert pictures_in(tmp_path / "out" / "cam.mp4") == 5

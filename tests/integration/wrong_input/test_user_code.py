@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.integration.figures import Record
 from tests.integration.wrong_input.running import (
+    CONFIG,
     SECRET,
     Mistake,
+    Outcome,
     assert_told_once,
     call_apart,
     call_here,
@@ -43,6 +48,15 @@ def spoil(batch):
 
 def two(batch, more):
     return batch
+
+def tenth(batch):
+    for frame in batch.frames:
+        if frame.stream.name == "ill" and frame.index % 10 == 0:
+            raise ValueError(frame.index)
+
+def every(batch):
+    if any(frame.stream.name == "ill" for frame in batch.frames):
+        raise ValueError("all are ill")
 """
 FILES = {
     "mine.py": MODULE,
@@ -70,6 +84,11 @@ WHILE: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "spoils frames": ("spoil", 0, ("frame 0: ",)),
     "takes other arguments": ("two", 0, ("frame 0: TypeError: ", "two() missing 1 required")),
 }
+
+
+FRAMES = 200
+TOO_MANY_FAILURES = 50
+TWO = "".join(f"  {name}: {{pattern: bars, size: [64, 48], frames: {FRAMES}}}\n" for name in ("ill", "well"))
 
 
 @pytest.fixture
@@ -110,3 +129,39 @@ def test_a_function_that_fails_is_told_with_element_stream_and_frame(name: str, 
 
     written = folder / "out" / "cam.jsonl"
     assert (lines_of(written) if written.exists() else []) == list(range(frame))
+
+
+def skipping(function: str, folder: Path) -> tuple[Outcome, Any]:
+    """Run two streams through a function that fails on one of them and may be skipped; how it ended, and the report."""
+    text = f"{{apply: {{function: 'mine.py:{function}', on_error: skip}}}}, {{jsonl: 'out/{{stream}}.jsonl'}}"
+    arguments = ("run", "-q", CONFIG, "--report", "report.json")
+    outcome = call_apart(Mistake(steps(text, sources=f"sources:\n{TWO}"), (), arguments=arguments), folder)
+    return outcome, json.loads((folder / "report.json").read_text())
+
+
+@pytest.mark.row(id="D1")
+def test_frames_on_which_a_function_fails_may_go_on_without_it_and_are_counted(folder: Path, figure: Record) -> None:
+    outcome, report = skipping("tenth", folder)
+
+    failures = report["elements"]["apply-1"]["failures"]
+    missed = FRAMES // 10 - failures["ValueError"]
+    figure("on every tenth frame: failures that are not counted by type", missed, limit=0, unit="frames")
+    assert (outcome.code, failures) == (0, {"ValueError": FRAMES // 10})
+    assert [report["streams"][name]["processed"] for name in ("ill", "well")] == [FRAMES, FRAMES]
+    assert lines_of(folder / "out" / "ill.jsonl") == list(range(FRAMES))
+
+
+@pytest.mark.row(id="D1")
+def test_a_stream_on_which_a_function_only_fails_is_given_up_and_the_other_is_whole(
+    folder: Path, figure: Record
+) -> None:
+    outcome, report = skipping("every", folder)
+
+    failures, well = report["elements"]["apply-1"]["failures"], report["streams"]["well"]
+    figure(
+        "on all, which ends that stream: frames that another loses", FRAMES - well["processed"], limit=0, unit="frames"
+    )
+    assert outcome.code == 1
+    assert TOO_MANY_FAILURES <= failures["ValueError"] < FRAMES
+    assert report["streams"]["ill"]["state"] == "failed"
+    assert lines_of(folder / "out" / "well.jsonl") == list(range(FRAMES))
