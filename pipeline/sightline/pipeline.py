@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sightline.control import Control, Source
-from sightline.devices import resolve_device
+from sightline.devices.use import take_device
 from sightline.errors import ConfigurationError
 from sightline.graph import (
     BatchOptions,
@@ -41,6 +41,8 @@ from sightline.runtime.watch import Watch
 if TYPE_CHECKING:
     from typing import Self
 
+    from sightline.devices.gpu.gpu import Gpu
+
 Described = Element | Tee | Parallel
 _LOG = logging.getLogger(__name__)
 
@@ -51,7 +53,8 @@ class Pipeline:
     Run it in one of four ways: `run()` blocks and returns the report; iterating yields every frame with what was
     found on it (leaving the loop stops the pipeline); `async for` does the same in an event loop; `start()`, `stop()`
     and `wait()`, or a `with` block, run it in the background. Many pipelines live in one process; one pipeline runs
-    once at a time, and may be run again. Sources and steps are elements, or what YAML holds in their place.
+    once at a time, and may be run again. Sources and steps are elements, or what YAML holds in their place. `gpu` is an
+    open GPU that the runs share with the program, unless `device` is `cpu`; who gives it closes it.
 
     Ctrl-C while `run()` or a loop waits ends the sources, finishes what is under way, closes the outputs and is then
     raised; a second one drops what is under way.
@@ -73,6 +76,7 @@ class Pipeline:
         batch: BatchOptions | Mapping[str, Any] | None = None,
         outputs: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
+        gpu: Gpu | None = None,
     ) -> None:
         from sightline.config import parse_steps, source_from
 
@@ -86,6 +90,7 @@ class Pipeline:
         )
         self._outputs_root = None if outputs is None else Path(outputs)
         self._clock = clock or SystemClock()
+        self._gpu = gpu
         self._listeners: list[Callable[[Message], None]] = []
         self._probes: dict[str, list[Callable[[Batch], None]]] = {}
         self._control = Control(description, outputs_root=self._outputs_root, tell=self._tell)
@@ -97,9 +102,10 @@ class Pipeline:
         *,
         outputs: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
+        gpu: Gpu | None = None,
     ) -> Self:
         """A pipeline from a description, such as `sightline.config.load_description` gives."""
-        pipeline = cls(sources={}, outputs=outputs, clock=clock)
+        pipeline = cls(sources={}, outputs=outputs, clock=clock, gpu=gpu)
         pipeline._control.description = description
         return pipeline
 
@@ -300,9 +306,11 @@ class Pipeline:
 
     def _begin(self, limits: Limits, *, consumer: Link[Item] | None) -> Runner:
         def make(description: PipelineDescription, watches: tuple[Watch, ...]) -> Runner:
+            device = take_device(description.device, given=self._gpu)
+            _LOG.info("device %s: %s (%s)", description.device, device.device, device.reason)
             return Runner(
                 description,
-                device=resolve_device(description.device),
+                device=device,
                 outputs=Outputs(self._outputs_root),
                 clock=self._clock,
                 post=self._tell,

@@ -25,9 +25,6 @@ _LIBRARIES = (
     ("onnx", "onnx", "onnx"),
     ("lapx", "lap", "lapx"),
     ("pydantic", "pydantic", "pydantic"),
-    ("TensorRT", "tensorrt", "tensorrt tensorrt-rtx"),
-    ("PyNvVideoCodec", "PyNvVideoCodec", "PyNvVideoCodec"),
-    ("pycuda", "pycuda", "pycuda"),
 )
 _FEW_FILES = 1024
 
@@ -37,7 +34,13 @@ _FEW_FILES = 1024
 def command() -> None:
     """Say what this installation has, what it lacks, and why. The exit code is 0 either way."""
     width = output_width()
-    sections = (("System", _system()), ("Libraries", _libraries()), ("Devices", _devices()), ("Elements", _elements()))
+    sections = (
+        ("System", _system()),
+        ("Libraries", _libraries()),
+        ("Devices", _devices()),
+        ("GPU", _gpu()),
+        ("Elements", _elements()),
+    )
     for title, rows in sections:
         click.echo(title)
         click.echo(columns(rows, indent="  ", width=width))
@@ -106,10 +109,22 @@ def _ffmpeg() -> str:
 
 
 def _devices() -> Iterator[tuple[str, str]]:
-    from sightline.devices import survey
+    from sightline.devices import choose_device, survey
 
     for report in survey():
         yield report.name, f"{'usable' if report.usable else 'not usable'}: {report.detail}"
+    choice = choose_device("auto")
+    yield "auto", f"{choice.device}, {choice.reason}"
+
+
+def _gpu() -> Iterator[tuple[str, str]]:
+    from sightline.devices.gpu.facts import driver_text, parts, places
+
+    found = parts()
+    yield "driver", driver_text()
+    for part in found:
+        yield part.name, part.text if part.works else f"not usable: {part.text}"
+    yield from places(found)
 
 
 def _elements() -> Iterator[tuple[str, str]]:

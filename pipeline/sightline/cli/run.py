@@ -78,7 +78,8 @@ def command(
     from sightline.runtime.watch import watched
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("sightline").setLevel(logging.DEBUG if verbose else logging.INFO)
+    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
+    logging.getLogger("sightline").setLevel(level)
     root = None if output_root is None else output_root.absolute()
     load = partial(load_description, config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
     pipeline = Pipeline.from_description(load(), outputs=root)

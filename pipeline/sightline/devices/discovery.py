@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sightline.devices.gpu.availability import why_not
+from sightline.devices.gpu.libcuda import driver_facts
 from sightline.errors import DeviceUnavailable
 
 
@@ -36,6 +37,14 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    """The device that a configuration's `device` means here, and why it is that one."""
+
+    device: Device
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceReport:
     """What `doctor` says of a device: usable, or the reason why not."""
 
@@ -47,30 +56,34 @@ class DeviceReport:
 _ALLOWED = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
-def resolve_device(name: str) -> Device:
-    """The device that a configuration's `device` means; `auto` picks the best that this version can use.
+def choose_device(name: str) -> DeviceChoice:
+    """The device that a configuration's `device` means; `auto` is the first GPU that can be used, else the CPU.
 
-    Raises DeviceUnavailable when it is unknown or can not be used here, with the reason.
+    Raises DeviceUnavailable when it is unknown or can not be used here, with the reason. No GPU library is imported.
     """
     if not _ALLOWED.fullmatch(name):
         raise DeviceUnavailable(f"device {name!r} is unknown: use auto, cpu or cuda:N")
-    if name in ("auto", "cpu"):
-        return Device()
-    raise DeviceUnavailable(f"device {name!r} can not be used: {cuda_report().detail}; use device: cpu or auto")
+    if name == "cpu":
+        return DeviceChoice(Device(), "the configuration says so")
+    index = int(name.partition(":")[2] or 0)
+    reason = why_not(index)
+    if reason is None:
+        return DeviceChoice(Device(DeviceKind.CUDA, index), str(driver_facts().gpus[index]))
+    if name == "auto":
+        return DeviceChoice(Device(), f"no GPU: {reason}")
+    raise DeviceUnavailable(f"device {name!r} can not be used: {reason}; use device: cpu or auto")
 
 
-def cuda_report() -> DeviceReport:
-    """Whether there is an NVIDIA driver, and what this version does with it."""
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return DeviceReport("cuda", usable=False, detail="no NVIDIA driver on this machine (libcuda.so.1 is missing)")
-    return DeviceReport(
-        "cuda", usable=False, detail="a driver is present, but this version of Sightline runs on the CPU only"
-    )
+def resolve_device(name: str) -> Device:
+    """The device that `choose_device` chooses."""
+    return choose_device(name).device
 
 
 def survey() -> list[DeviceReport]:
-    """Every kind of device, usable or not."""
-    cores = Device().cores
-    return [DeviceReport("cpu", usable=True, detail=f"{cores} cores, {platform.machine()}"), cuda_report()]
+    """Every device, usable or not."""
+    cpu = DeviceReport("cpu", usable=True, detail=f"{Device().cores} cores, {platform.machine()}")
+    facts = driver_facts()
+    if facts.reason is not None:
+        return [cpu, DeviceReport("cuda", usable=False, detail=facts.reason)]
+    found = [(gpu, why_not(gpu.index)) for gpu in facts.gpus]
+    return [cpu, *(DeviceReport(f"cuda:{gpu.index}", usable=not why, detail=why or str(gpu)) for gpu, why in found)]

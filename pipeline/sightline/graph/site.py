@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sightline.devices import Device
 from sightline.graph.messages import Message, MessageKind
 from sightline.graph.outputs import Outputs
 from sightline.graph.packets import Packets
 from sightline.redaction import redact
+
+if TYPE_CHECKING:
+    from sightline.devices.gpu.gpu import Gpu
 
 
 class Clock(Protocol):
@@ -46,7 +49,8 @@ def _discard(message: Message) -> None:
 class Site:
     """Device, clock, output root, encoded packets and message bus that an element's operator lives with.
 
-    `element_id` names the element in messages and errors; `pipeline` is the pipeline's name.
+    `element_id` names the element in messages and errors; `pipeline` is the pipeline's name. `gpu` is there when
+    `device` is one: streams, memory and kernels come from it.
     """
 
     device: Device
@@ -56,6 +60,7 @@ class Site:
     outputs: Outputs = field(default_factory=Outputs)
     packets: Packets = field(default_factory=Packets)
     post: Callable[[Message], None] = _discard
+    gpu: Gpu | None = None
 
     def warn(self, text: str, *, stream: str | None = None) -> None:
         """Post a warning; credentials are taken out of it."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 
+from sightline.devices.use import DeviceInUse
 from sightline.graph import Clock, Outputs
 from sightline.runtime.assembly import Assembly
 from sightline.runtime.gather import Gather
 from sightline.runtime.load import Load
-from sightline.runtime.report import Report
+from sightline.runtime.report import GpuTransfers, Report
 from sightline.runtime.roster import Roster
 from sightline.runtime.view import LinkView, ModelRuns, RunView
 
@@ -20,7 +21,7 @@ class Accounts:
         self,
         *,
         name: str,
-        device: str,
+        device: DeviceInUse,
         clock: Clock,
         outputs: Outputs,
         roster: Roster,
@@ -38,9 +39,11 @@ class Accounts:
         self._load = load
         self._made_ns = clock.monotonic_ns()
         self._begun_ns = self._cpu_begun_ns = 0
+        self._transfers: GpuTransfers | None = None
 
     def begin(self) -> None:
         """Everything is built, and the threads are about to start."""
+        self._transfers = GpuTransfers.of(self._device.gpu)
         self._begun_ns, self._cpu_begun_ns = self._clock.monotonic_ns(), time.process_time_ns()
 
     def view(self) -> RunView:
@@ -52,7 +55,7 @@ class Accounts:
         operators = [(node.element_id, node.operator) for node in assembly.nodes]
         return RunView(
             pipeline=self._name,
-            device=self._device,
+            device=str(self._device.device),
             is_running=assembly.is_running,
             at_ns=now,
             running_ns=now - self._begun_ns if self._begun_ns else 0,
@@ -79,7 +82,9 @@ class Accounts:
         own_ns = threads_ns - sum(one.cpu_ns for one in elements) - sum(one.read_cpu_ns for one in streams)
         return Report(
             name=self._name,
-            device=self._device,
+            device=str(self._device.device),
+            device_reason=self._device.reason,
+            transfers=GpuTransfers.of(self._device.gpu, since=self._transfers),
             build_seconds=(self._begun_ns - self._made_ns) / 1e9,
             wall_seconds=(ended_ns - self._begun_ns) / 1e9,
             cpu_seconds=max(cpu_ns, 0) / 1e9,

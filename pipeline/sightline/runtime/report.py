@@ -4,14 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sightline.graph import StreamState
 from sightline.runtime.link import LinkStatistics
 from sightline.runtime.statistics import ElementStatistics, StreamStatistics
 
+if TYPE_CHECKING:
+    from sightline.devices.gpu.gpu import Gpu
+
 _NS = 1e9
 _MS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTransfers:
+    """How much crossed between host and GPU in a run, in bytes and copies."""
+
+    host_to_device_bytes: int
+    device_to_host_bytes: int
+    host_to_device_copies: int
+    device_to_host_copies: int
+
+    @classmethod
+    def of(cls, gpu: Gpu | None, *, since: GpuTransfers | None = None) -> GpuTransfers | None:
+        """What a GPU has counted, less what it had before; None where there is no GPU."""
+        if gpu is None:
+            return None
+        now = gpu.transfers.counts
+        return cls(
+            now.host_to_device_bytes - (since.host_to_device_bytes if since else 0),
+            now.device_to_host_bytes - (since.device_to_host_bytes if since else 0),
+            now.host_to_device_copies - (since.host_to_device_copies if since else 0),
+            now.device_to_host_copies - (since.device_to_host_copies if since else 0),
+        )
+
+    def to_json(self, *, frames: int) -> dict[str, int]:
+        """The counts as plain data, with what comes to each frame."""
+        return {
+            "host_to_device_bytes": self.host_to_device_bytes,
+            "device_to_host_bytes": self.device_to_host_bytes,
+            "host_to_device_copies": self.host_to_device_copies,
+            "device_to_host_copies": self.device_to_host_copies,
+            "host_to_device_bytes_per_frame": round(self.host_to_device_bytes / max(frames, 1)),
+            "device_to_host_bytes_per_frame": round(self.device_to_host_bytes / max(frames, 1)),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +70,10 @@ class Report:
     outputs: tuple[str, ...]
     framework_cpu_seconds: float
     engine_cpu_seconds: float
+    device_reason: str = ""
+    """Why it ran on that device."""
+    transfers: GpuTransfers | None = None
+    """Copies between host and GPU; None when it ran on the CPU."""
 
     @property
     def frames(self) -> int:
@@ -51,9 +92,11 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain data."""
+        transfers = {} if self.transfers is None else {"transfers": self.transfers.to_json(frames=self.frames)}
         return {
             "pipeline": self.name,
             "device": self.device,
+            "device_reason": self.device_reason,
             "fps": round(self.fps, 3),
             "frames": self.frames,
             "build_seconds": round(self.build_seconds, 6),
@@ -61,6 +104,7 @@ class Report:
             "cpu_seconds": round(self.cpu_seconds, 6),
             "framework_cpu_seconds": round(self.framework_cpu_seconds, 6),
             "engine_cpu_seconds": round(self.engine_cpu_seconds, 6),
+            **transfers,
             "streams": {stream.stream.name: _stream_json(stream) for stream in self.streams},
             "elements": {element.element_id: self._element_json(element) for element in self.elements},
             "links": {name: _link_json(link) for name, link in self.links.items()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from threading import Event, Lock
 
-from sightline.devices import Device
+from sightline.devices.use import DeviceInUse
 from sightline.errors import StreamError
 from sightline.graph import (
     BatchOptions,
@@ -56,7 +56,7 @@ class Runner:
         self,
         description: PipelineDescription,
         *,
-        device: Device,
+        device: DeviceInUse,
         outputs: Outputs,
         clock: Clock,
         post: Callable[[Message], None],
@@ -96,7 +96,7 @@ class Runner:
         )
         self._accounts = Accounts(
             name=description.name,
-            device=str(device),
+            device=device,
             clock=clock,
             outputs=outputs,
             roster=self._roster,
@@ -134,7 +134,7 @@ class Runner:
             self.stop()
         if self._aborted:
             self.abort()
-        self._post(Message(MessageKind.STARTED, f"started on {self._device} with {self._roster.count} streams"))
+        self._post(Message(MessageKind.STARTED, f"started on {self._device.device} with {self._roster.count} streams"))
 
     def stop(self) -> None:
         """End all sources; what is under way is finished and all outputs are closed."""
@@ -231,6 +231,7 @@ class Runner:
             text = "its input does not answer; it is closed when it does"
             self._post(Message(MessageKind.WARNING, text, stream=name))
         report = self._accounts.report()
+        self._device.let_go()
         if self._error is None and report.streams and len(report.failed_streams) == len(report.streams):
             self._error = StreamError("; ".join(f"stream {s.stream.name!r}: {s.error}" for s in report.streams))
         self._post(Message(MessageKind.STOPPED, f"stopped after {report.frames} frames"))
@@ -243,6 +244,7 @@ class Runner:
         self._assembly.discard()
         if self._assembly.is_running:
             self._wait_for_stages()
+        self._device.let_go()
         self._could_begin, self._is_over = False, True
         self._begun.set()
 
@@ -259,7 +261,8 @@ class Runner:
 
     def _site(self, element_id: str) -> Site:
         return Site(
-            device=self._device,
+            device=self._device.device,
+            gpu=self._device.gpu,
             element_id=element_id,
             pipeline=self._description.name,
             clock=self._clock,

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from sightline.devices import Device
+from sightline.devices import Device, DeviceKind
+from sightline.devices.gpu.gpu import Gpu
 from sightline.graph import Element, Outputs, Pending, Site, SourceElement
 from sightline.graph.messages import Message
 from sightline.media import Batch, Frame, Stream
 
 
-def _site(element_id: str, outputs: Path | None, messages: list[Message] | None) -> Site:
+def _site(
+    element_id: str, outputs: Path | None, messages: list[Message] | None, *, gpu: Gpu | None = None
+) -> Site:
     posted = [] if messages is None else messages
-    return Site(device=Device(), element_id=element_id, outputs=Outputs(outputs), post=posted.append)
+    device = Device() if gpu is None else Device(DeviceKind.CUDA, gpu.index)
+    return Site(device=device, element_id=element_id, outputs=Outputs(outputs), post=posted.append, gpu=gpu)
 
 
 def run_element(
@@ -22,12 +26,14 @@ def run_element(
     *,
     outputs: Path | None = None,
     messages: list[Message] | None = None,
+    gpu: Gpu | None = None,
 ) -> list[Batch]:
-    """Build the element on the CPU, give it the batches, end all streams, close it; return what came out.
+    """Build the element on the CPU, or on `gpu`, give it the batches, end all streams, close it; return what came out.
 
-    `outputs` is the folder below which it may write; posted messages are appended to `messages`.
+    `outputs` is the folder below which it may write; posted messages are appended to `messages`. Without a GPU,
+    `sightline.testing.gpu.double_gpu()` stands for one.
     """
-    operator = element.build(_site(element.name, outputs, messages))
+    operator = element.build(_site(element.name, outputs, messages, gpu=gpu))
     streams: dict[Stream, None] = {}
     results: list[Batch] = []
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sightline.devices import Device
+from sightline.devices.use import DeviceInUse
 from sightline.errors import OperatorError, StreamError
 from sightline.graph import BatchOptions, Message, MessageKind, Outputs, Parallel, PipelineDescription, Step, Tee
 from sightline.graph.site import SystemClock
@@ -44,7 +44,7 @@ def make_runner(
     )
     return Runner(
         description,
-        device=Device(),
+        device=DeviceInUse(),
         outputs=Outputs(),
         clock=SystemClock(),
         post=(messages if messages is not None else []).append,

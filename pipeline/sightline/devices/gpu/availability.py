@@ -1,0 +1,34 @@
+"""Whether a GPU can be used, and why not. Imports no GPU library, and makes no context."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from sightline.devices.gpu.libcuda import driver_facts
+
+_NEEDED = {"pycuda": "pycuda", "cuda.bindings": "cuda-bindings"}
+_OLDEST = (7, 5)
+
+
+def why_not(index: int) -> str | None:
+    """Why `cuda:N` can not be used here; None when it can."""
+    facts = driver_facts()
+    if facts.reason is not None:
+        return facts.reason
+    if index >= len(facts.gpus):
+        known = ", ".join(f"cuda:{gpu.index} ({gpu.name})" for gpu in facts.gpus)
+        return f"there is no GPU of that number; there is {known}"
+    gpu = facts.gpus[index]
+    if gpu.capability < _OLDEST:
+        return f"{gpu} is older than Turing, compute capability 7.5"
+    missing = [package for module, package in _NEEDED.items() if not _is_installed(module)]
+    if missing:
+        return f"{gpu} is there, but not the package {' and '.join(missing)}: pip install 'sightline[gpu]'"
+    return None
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
