@@ -41,7 +41,7 @@ def hide(
     it that lies in the picture (`inside`) and is 0 where pixels stay as they are; chroma that belongs to a covered
     pixel is hidden with it.
     """
-    block = max(LEAST_BLOCK, math.ceil(max(rect[2] - rect[0], rect[3] - rect[1]) / cells))
+    block = block_of(rect, cells=cells)
     for layer, value in zip(layers, ink.planes, strict=True):
         window = layer.window(rect)
         if not window.size:
@@ -51,6 +51,16 @@ def hide(
             window[...] = hidden
         else:
             cv2.copyTo(hidden, _in_layer(cover, layer, window), window)
+
+
+def block_of(rect: Rect, *, cells: int) -> int:
+    """How many pixels of the picture a cell is wide and high, with so many along the longer side of a rectangle."""
+    return max(LEAST_BLOCK, math.ceil(max(rect[2] - rect[0], rect[3] - rect[1]) / cells))
+
+
+def cells_wh_of(size_wh: tuple[int, int], *, right: int, down: int, block: int) -> tuple[int, int]:
+    """How many cells a part of a plane has across and down; the plane is smaller than the picture by these bits."""
+    return max(1, (size_wh[0] << right) // block), max(1, (size_wh[1] << down) // block)
 
 
 def inside(rect: Rect, *, size_wh: tuple[int, int]) -> Rect:
@@ -99,7 +109,7 @@ def bounds_of(mask: Mask) -> tuple[int, int, int, int]:
 def _coarse(window: Samples, layer: Layer, block: int, *, method: Method) -> Samples:
     """The samples as means of square blocks, `block` pixels wide; smooth between them in a blur."""
     height, width = window.shape[:2]
-    cells_wh = (max(1, (width << layer.right) // block), max(1, (height << layer.down) // block))
+    cells_wh = cells_wh_of((width, height), right=layer.right, down=layer.down, block=block)
     small = cv2.resize(window, cells_wh, interpolation=cv2.INTER_AREA)
     upwards = cv2.INTER_LINEAR if method == "blur" else cv2.INTER_NEAREST
     coarse: Samples = cv2.resize(small, (width, height), interpolation=upwards).reshape(window.shape)

@@ -15,7 +15,7 @@ import numpy as np
 from sightline.devices.gpu.launching import Kernels, blocks_for
 from sightline_plugins.kernels.device_data import DeviceData
 from sightline_plugins.kernels.draw_data import COMMAND_FIELDS, SHEET, Bytes
-from sightline_plugins.kernels.draw_list import DrawList
+from sightline_plugins.kernels.draw_list import DrawList, check_plane
 
 SOURCE = Path(__file__).with_suffix(".cu")
 _TILE, _ROWS = 32, 8
@@ -46,7 +46,7 @@ def pack(pictures: Sequence[tuple[Sequence[DeviceData], DrawList]]) -> Drawing |
     tiles, count = (0, 0), 0
     for arrays, noted in pictures:
         for array, plane, shape in zip(arrays, noted.planes, noted.shapes, strict=True):
-            _check(array, shape)
+            check_plane(array, shape)
             own = plane.commands()
             if not len(own):
                 continue
@@ -80,14 +80,6 @@ def draw(kernels: Kernels, drawing: Drawing, *, content: DeviceData, stream: obj
         block=(_TILE, _ROWS),
         stream=stream,
     )
-
-
-def _check(array: DeviceData, shape: tuple[int, ...]) -> None:
-    dense_rows = array.strides[1:] == ((shape[2], 1) if len(shape) == 3 else (1,))
-    if array.shape != shape or array.dtype != np.uint8 or not dense_rows:
-        raise ValueError(
-            f"a list for a plane of {shape} can not be drawn on {array.dtype} of {array.shape}, strides {array.strides}"
-        )
 
 
 def _rounded(size: int) -> int:

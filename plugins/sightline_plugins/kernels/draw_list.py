@@ -17,6 +17,7 @@ from sightline_plugins.draw import planes
 from sightline_plugins.draw.glyphs import TextMask
 from sightline_plugins.draw.inks import Ink, Samples
 from sightline_plugins.draw.planes import Points, Rect
+from sightline_plugins.kernels.device_data import DeviceData
 from sightline_plugins.kernels.draw_data import (
     AREA,
     COMMAND_FIELDS,
@@ -205,6 +206,15 @@ class DrawList:
                 x=left >> plane.right,
                 y=top >> plane.down,
             )
+
+
+def check_plane(array: DeviceData, shape: tuple[int, ...]) -> None:
+    """Raises ValueError when an array is not a plane of 8-bit samples of that shape with dense rows."""
+    dense_rows = array.strides[1:] == ((shape[2], 1) if len(shape) == 3 else (1,))
+    if array.shape != shape or array.dtype != np.uint8 or not dense_rows:
+        raise ValueError(
+            f"a list for a plane of {shape} can not be drawn on {array.dtype} of {array.shape}, strides {array.strides}"
+        )
 
 
 def packed(samples: Iterable[int]) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sightline.devices.gpu.kernel_source import KernelSource
-from sightline.media import PixelFormat
+from sightline.media import PixelFormat, Surface
 from sightline.media.shapes import Mask
 from sightline.testing.gpu import HostKernels, Order
 from sightline_plugins.draw import planes
@@ -28,7 +28,7 @@ class Both:
 
     def __init__(self, pixel_format: PixelFormat, size_wh: tuple[int, int], *, seed: int = 1) -> None:
         self.drawn = noise(pixel_format, size_wh, seed=seed)
-        self.by_kernel = replace(self.drawn, pixels=tuple(_copied(plane) for plane in self.drawn.planes))
+        self.by_kernel = copied(self.drawn)
         self.noted = DrawList(pixel_format, size_wh=size_wh)
         self.size_wh = size_wh
         self._layers = layers_of(self.drawn)
@@ -82,10 +82,13 @@ def differing(pictures: Sequence[Both]) -> int:
     )
 
 
-def _copied(plane: Samples) -> Samples:
-    pitch = plane.strides[0]
-    row_bytes = plane[0].nbytes
-    memory = np.empty(pitch * (len(plane) - 1) + row_bytes, np.uint8)
-    copy = np.ndarray(plane.shape, np.uint8, memory, strides=plane.strides)
-    copy[...] = plane
-    return copy
+def copied(surface: Surface) -> Surface:
+    """The same picture in memory of its own, with the same gaps between its rows."""
+    planes = []
+    for plane in surface.planes:
+        pitch, row_bytes = plane.strides[0], plane[0].nbytes
+        memory = np.empty(pitch * (len(plane) - 1) + row_bytes, np.uint8)
+        copy: Samples = np.ndarray(plane.shape, np.uint8, memory, strides=plane.strides)
+        copy[...] = plane
+        planes.append(copy)
+    return replace(surface, pixels=tuple(planes))

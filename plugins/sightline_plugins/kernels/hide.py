@@ -1,0 +1,187 @@
+"""Hiding parts of pictures in the device's memory, in place, as `draw/hiding.py` does on the host, pixel by pixel.
+
+What is to be hidden is noted in a `HideList` for each picture; parts that lie over each other are hidden one after
+another, all others of a batch at once. No GPU has run this yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.devices.gpu.launching import Kernels, blocks_for
+from sightline.media import PixelFormat
+from sightline_plugins.draw import hiding
+from sightline_plugins.draw.hiding import Cover, Method
+from sightline_plugins.draw.inks import Ink
+from sightline_plugins.draw.planes import Rect
+from sightline_plugins.kernels.device_data import DeviceData
+from sightline_plugins.kernels.draw_list import PlaneCommands, check_plane, packed
+
+SOURCE = Path(__file__).with_suffix(".cu")
+PART = np.dtype(
+    [
+        ("start", "<u8"),
+        ("pitch_bytes", "<i8"),
+        ("down_xy", "<f8", (2,)),
+        ("up_xy", "<f8", (2,)),
+        ("cover", "<i8"),
+        ("means", "<i8"),
+        ("size_wh", "<i4", (2,)),
+        ("channels", "<i4"),
+        ("cells_wh", "<i4", (2,)),
+        ("method", "<i4"),
+        ("ink", "<u4"),
+        ("cover_pitch", "<i4"),
+        ("across_down", "<i4", (2,)),
+    ],
+    align=True,
+)
+_METHODS: dict[Method, int] = {"blur": 0, "pixelate": 1, "fill": 2}
+_MOST_CELLS = hiding.MOST_CELLS**2
+_MEANS_BYTES = 3 * _MOST_CELLS
+_TILE, _ROWS, _THREADS = 32, 8, 128
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Region:
+    rect: Rect
+    method: Method
+    cells: int
+    ink: Ink
+    cover: Cover | None
+    wave: int
+
+
+class HideList:
+    """Notes down what is hidden on a picture of that format and size. Not for several threads at once."""
+
+    def __init__(self, pixel_format: PixelFormat, *, size_wh: tuple[int, int]) -> None:
+        right, down = pixel_format.chroma_shift
+        self.shapes = pixel_format.plane_shapes(size_wh)
+        self.planes = tuple(
+            PlaneCommands(shape, right=right if index else 0, down=down if index else 0)
+            for index, shape in enumerate(self.shapes)
+        )
+        self.regions: list[_Region] = []
+
+    def hide(self, rect: Rect, *, method: Method, cells: int, ink: Ink, cover: Cover | None = None) -> None:
+        """See `hiding.hide`."""
+        if not 1 <= cells <= hiding.MOST_CELLS:
+            raise ValueError(
+                f"a part that is hidden has 1 to {hiding.MOST_CELLS} cells along its longer side, not {cells}"
+            )
+        under = [region.wave for region in self.regions if _overlap(region.rect, rect)]
+        self.regions.append(_Region(rect, method, cells, ink, cover, max(under, default=-1) + 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hiding:
+    """What is hidden on the pictures of a batch; `content` is to be copied to the device, where it is written to as well.
+
+    `waves` are hidden one after another: how many parts each has, and how many tiles the largest is wide and high.
+    """
+
+    content: npt.NDArray[np.uint8]
+    waves: tuple[tuple[int, tuple[int, int]], ...]
+    data: int
+
+
+class _Content:
+    """Parts by wave, and the bytes that they refer to: covers, and room for means."""
+
+    def __init__(self) -> None:
+        self.waves: list[list[npt.NDArray[Any]]] = []
+        self.covers: list[tuple[int, npt.NDArray[np.uint8]]] = []
+        self.size_bytes = 0
+
+    def cover(self, cover: Cover | None) -> tuple[int, int]:
+        """Where the bits of a cover are and how many bits a row has."""
+        if cover is None:
+            return -1, 0
+        bits = np.packbits(cover != 0, axis=1)
+        place = self.size_bytes
+        self.covers.append((place, bits))
+        self.size_bytes += bits.nbytes
+        return place, bits.shape[1] * 8
+
+    def means(self) -> int:
+        """Room for the means of one part's cells."""
+        place = self.size_bytes
+        self.size_bytes += _MEANS_BYTES
+        return place
+
+    def add(self, part: npt.NDArray[Any], *, wave: int) -> None:
+        """Hide a part in that wave."""
+        self.waves += [[] for _ in range(len(self.waves), wave + 1)]
+        self.waves[wave].append(part)
+
+    def packed(self) -> Hiding:
+        """Everything in one array."""
+        parts = np.array([part for wave in self.waves for part in wave], PART)
+        content = np.zeros(parts.nbytes + self.size_bytes, np.uint8)
+        content[: parts.nbytes] = parts.view(np.uint8)
+        for place, bits in self.covers:
+            content[parts.nbytes + place :][: bits.nbytes] = bits.ravel()
+        return Hiding(content, tuple((len(wave), _tiles(wave)) for wave in self.waves), parts.nbytes)
+
+
+def pack(pictures: Sequence[tuple[Sequence[DeviceData], HideList]]) -> Hiding | None:
+    """What is hidden on pictures, each given by its planes and the list of what is hidden; None when nothing is.
+
+    The planes are looked up here: they must stay where they are until it is done.
+    """
+    content = _Content()
+    for arrays, noted in pictures:
+        for array, shape in zip(arrays, noted.shapes, strict=True):
+            check_plane(array, shape)
+        for region in noted.regions:
+            cover = content.cover(region.cover)
+            for index, (array, plane) in enumerate(zip(arrays, noted.planes, strict=True)):
+                window = plane.window(region.rect)
+                if window[0] < window[2] and window[1] < window[3]:
+                    part = _part(region, array, plane, window, index=index)
+                    part["cover"], part["cover_pitch"] = cover
+                    part["means"] = content.means()
+                    content.add(part, wave=region.wave)
+    return content.packed() if content.waves else None
+
+
+def hide(kernels: Kernels, hidden: Hiding, *, content: DeviceData, stream: object = None) -> None:
+    """Hide it, in place; `content` is the content of `hidden` on the device. Two launches for each wave."""
+    first, data = content.address, np.uint64(content.address + hidden.data)
+    for count, tiles in hidden.waves:
+        parts = np.uint64(first)
+        kernels["average"](parts, data, grid=(_MOST_CELLS, count), block=_THREADS, stream=stream)
+        kernels["hide"](parts, data, grid=(*tiles, count), block=(_TILE, _ROWS), stream=stream)
+        first += count * PART.itemsize
+
+
+def _part(region: _Region, array: DeviceData, plane: PlaneCommands, window: Rect, *, index: int) -> npt.NDArray[Any]:
+    left, top, right, bottom = window
+    size_wh = right - left, bottom - top
+    block = hiding.block_of(region.rect, cells=region.cells)
+    cells_wh = hiding.cells_wh_of(size_wh, right=plane.right, down=plane.down, block=block)
+    part = np.zeros((), PART)
+    part["start"] = array.address + top * array.strides[0] + left * plane.channels
+    part["pitch_bytes"] = array.strides[0]
+    part["down_xy"] = [1 / (cells / size) for cells, size in zip(cells_wh, size_wh, strict=True)]
+    part["up_xy"] = [1 / (size / cells) for cells, size in zip(cells_wh, size_wh, strict=True)]
+    part["size_wh"], part["cells_wh"], part["channels"] = size_wh, cells_wh, plane.channels
+    part["method"], part["ink"] = _METHODS[region.method], packed(region.ink.scalar(index))
+    part["across_down"] = 1 << plane.right, 1 << plane.down
+    return part
+
+
+def _overlap(one: Rect, other: Rect) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _tiles(parts: Sequence[npt.NDArray[Any]]) -> tuple[int, int]:
+    sizes = np.array([part["size_wh"] for part in parts]).max(axis=0)
+    return blocks_for(int(sizes[0]), block=_TILE), blocks_for(int(sizes[1]), block=_TILE)
