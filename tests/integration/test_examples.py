@@ -46,6 +46,10 @@ def test_an_element_of_ones_own_finds_the_box_of_the_test_picture() -> None:
     assert run("own_element.py") == boxes
 
 
+def test_a_kernel_of_ones_own_dims_pictures_that_stay_on_the_gpu() -> None:
+    assert run("own_kernel.py") == [f"{frame} cuda 30.9" for frame in range(3)]
+
+
 def test_a_function_of_ones_own_keeps_the_large_objects() -> None:
     lines = run("own_function.py")
 

@@ -13,6 +13,7 @@ from sightline.media.surface import PixelFormat, Plane, Surface
 
 def yuv444_from_surface(surface: Surface) -> npt.NDArray[np.uint8]:
     """Luma and chroma at the size of the picture, (height, width, 3); chroma samples are repeated."""
+    surface = surface.to_host()
     luma = surface.planes[0]
     if surface.format is PixelFormat.GRAY8:
         neutral = np.full_like(luma, 128)
@@ -29,6 +30,7 @@ def yuv444_from_surface(surface: Surface) -> npt.NDArray[np.uint8]:
 
 def rgb_from_surface(surface: Surface) -> npt.NDArray[np.uint8]:
     """The picture as RGB, (height, width, 3), a new array, by the surface's own matrix and range."""
+    surface = surface.to_host()
     if surface.format is PixelFormat.RGB24:
         return surface.planes[0].copy()
     if surface.format is PixelFormat.BGR24:

@@ -100,8 +100,11 @@ class Surface:
         expected = _plane_shapes(self.format, self.size_wh)
         if shapes != expected:
             raise ValueError(f"{self.format} of {self.size_wh} needs planes of {expected}, not {shapes}")
-        if type(self.pixels[0]) is DeviceArray and self._twin is None:
-            object.__setattr__(self, "_twin", Twin())
+        twin = self._twin
+        if twin is not None and twin.original is not self.pixels:
+            object.__setattr__(self, "_twin", None)  # made by `replace`, with other pixels
+        if self._twin is None and type(self.pixels[0]) is DeviceArray:
+            object.__setattr__(self, "_twin", Twin(self.pixels))
 
     @classmethod
     def allocate(
@@ -162,7 +165,7 @@ class Surface:
     def written(self, event: DeviceEvent) -> Surface:
         """This surface, in GPU memory, with what was drawn on it up to that point in the work of a stream."""
         arrays = tuple(array.written(event) for array in self.arrays)
-        return dataclasses.replace(self, pixels=arrays, _twin=None)
+        return dataclasses.replace(self, pixels=arrays)
 
     def shared(self) -> Surface:
         """The same pixels, no longer exclusive: what several holders get."""
@@ -222,12 +225,12 @@ class Surface:
     def _with_pixels(
         self, pixels: tuple[Plane, ...] | tuple[DeviceArray, ...], *, owner: object = None, exclusive: bool
     ) -> Surface:
-        return dataclasses.replace(self, pixels=pixels, owner=owner, exclusive=exclusive, _twin=None)
+        return dataclasses.replace(self, pixels=pixels, owner=owner, exclusive=exclusive)
 
     def _own_twin(self) -> Twin[Surface]:
         with _ATTACHING:
             if self._twin is None:
-                object.__setattr__(self, "_twin", Twin())
+                object.__setattr__(self, "_twin", Twin(self.pixels))
             assert self._twin is not None
             return self._twin
 

@@ -10,13 +10,14 @@ T = TypeVar("T")
 
 
 class Twin(Generic[T]):
-    """Keeps the copies of one thing, by the place where each lies. For several threads: the first makes the copy, the
+    """Keeps the copies of `original`, by the place where each lies. For several threads: the first makes the copy, the
     others wait for it.
     """
 
-    __slots__ = ("_copies", "_lock")
+    __slots__ = ("_copies", "_lock", "original")
 
-    def __init__(self) -> None:
+    def __init__(self, original: object) -> None:
+        self.original = original
         self._lock = Lock()
         self._copies: list[tuple[object, T]] = []
 

@@ -56,8 +56,9 @@ class Pictures:
             return
         for frame in batch.frames:
             name = frame.stream.name
-            if name in self._wanted and frame.surface.memory is Memory.HOST:
-                copy = frame.surface.shared().writable()
+            if name in self._wanted:
+                on_host = frame.surface.memory is Memory.HOST
+                copy = frame.surface.shared().writable() if on_host else frame.surface.to_host()
                 with self._taken:
                     self._wanted.discard(name)
                     self._surfaces[name] = copy

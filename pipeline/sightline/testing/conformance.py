@@ -13,30 +13,34 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from sightline.devices import Device
-from sightline.graph import Element, Outputs, Pending, Site
-from sightline.media import Batch, Objects
-from sightline.testing.run import run_element
+from sightline.devices.gpu.gpu import Gpu
+from sightline.graph import Element, Pending, Site
+from sightline.media import Batch, Memory, Objects, Surface
+from sightline.testing.run import run_element, site_for
 
 
 @dataclass(frozen=True)
 class Case:
-    """An element and the batches, of one frame each, that it is to be checked with."""
+    """An element and the batches, of one frame each, that it is to be checked with: on the CPU, or on `gpu`."""
 
     element: Element
     batches: Sequence[Batch]
     outputs: Path = field(default_factory=Path)
+    gpu: Gpu | None = None
 
     def site(self) -> Site:
-        """A site on the CPU below the case's output folder."""
-        return Site(device=Device(), element_id=self.element.name, outputs=Outputs(self.outputs))
+        """A site below the case's output folder."""
+        return site_for(self.element.name, self.outputs, gpu=self.gpu)
 
     def run(self, batches: Sequence[Batch] | None = None) -> list[Batch]:
         """What the element makes of the batches, from build to close."""
-        return run_element(self.element, self.batches if batches is None else batches, outputs=self.outputs)
+        given = self.batches if batches is None else batches
+        return run_element(self.element, given, outputs=self.outputs, gpu=self.gpu)
 
 
 def is_a_value(case: Case) -> None:
@@ -58,9 +62,9 @@ def frames_pass_unchanged(case: Case) -> None:
 def shared_pixels_are_not_written_to(case: Case) -> None:
     """Surfaces that are not exclusive keep every byte."""
     shared = [batch.shared() for batch in case.batches]
-    before = [[plane.copy() for frame in batch.frames for plane in frame.surface.planes] for batch in shared]
+    before = [[plane for frame in batch.frames for plane in _pixels(frame.surface)] for batch in shared]
     case.run(shared)
-    after = [[plane for frame in batch.frames for plane in frame.surface.planes] for batch in shared]
+    after = [[plane for frame in batch.frames for plane in _pixels(frame.surface)] for batch in shared]
     for old, new in zip(before, after, strict=True):
         same = all(np.array_equal(a, b) for a, b in zip(old, new, strict=True))
         assert same, f"{case.element.name}: wrote to a shared surface; ask for surface.writable()"
@@ -128,6 +132,13 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     state_of_an_ended_stream_is_dropped,
     no_thread_is_left_behind,
 )
+
+
+def _pixels(surface: Surface) -> list[npt.NDArray[Any]]:
+    """What a surface holds now, as copies."""
+    if surface.memory is Memory.CUDA:
+        return [array.to_host() for array in surface.arrays]
+    return [plane.copy() for plane in surface.planes]
 
 
 def _join(batches: Sequence[Batch]) -> Batch:

@@ -12,9 +12,10 @@ from sightline.graph.messages import Message
 from sightline.media import Batch, Frame, Stream
 
 
-def _site(
-    element_id: str, outputs: Path | None, messages: list[Message] | None, *, gpu: Gpu | None = None
+def site_for(
+    element_id: str, outputs: Path | None, messages: list[Message] | None = None, *, gpu: Gpu | None = None
 ) -> Site:
+    """A site on the CPU, or on `gpu`, whose outputs lie below a folder."""
     posted = [] if messages is None else messages
     device = Device() if gpu is None else Device(DeviceKind.CUDA, gpu.index)
     return Site(device=device, element_id=element_id, outputs=Outputs(outputs), post=posted.append, gpu=gpu)
@@ -33,7 +34,7 @@ def run_element(
     `outputs` is the folder below which it may write; posted messages are appended to `messages`. Without a GPU,
     `sightline.testing.gpu.double_gpu()` stands for one.
     """
-    operator = element.build(_site(element.name, outputs, messages, gpu=gpu))
+    operator = element.build(site_for(element.name, outputs, messages, gpu=gpu))
     streams: dict[Stream, None] = {}
     results: list[Batch] = []
     try:
@@ -51,7 +52,7 @@ def run_element(
 
 def run_source(source: SourceElement, *, name: str = "cam", messages: list[Message] | None = None) -> list[Frame]:
     """Read one source to its end and return its frames."""
-    reader = source.build(_site(name, None, messages), stream=Stream(name, live=source.live))
+    reader = source.build(site_for(name, None, messages), stream=Stream(name, live=source.live))
     try:
         return list(reader.frames())
     finally:

@@ -115,13 +115,13 @@ class Concealment(Operator):
         self._warn(text, stream=frame.stream.name)
 
     def _wholly(self, surface: Surface) -> Surface:
-        hidden = surface.writable()
+        hidden = surface.to_host().writable()
         width, height = hidden.size_wh
         self._hide(hidden, layers_of(hidden), (0, 0, width + width % 2, height + height % 2))
         return hidden
 
     def _partly(self, surface: Surface, targets: Objects) -> Surface:
-        hidden = surface.writable()
+        hidden = surface.to_host().writable()
         layers = layers_of(hidden)
         masks = targets.extra.get("mask", np.full(len(targets), None)).tolist()
         for xyxy, mask in zip(targets.xyxy.tolist(), masks, strict=True):

@@ -50,7 +50,7 @@ class Drawing(Operator):
         ways = self._follow(frame, objects)
         if not (len(objects) or overlays or self._options.clock):
             return frame.surface
-        surface = frame.surface.writable()
+        surface = frame.surface.to_host().writable()
         sheet = self._sheet(surface)
         rects = planes.snap(objects.xyxy)
         colors = self._colors(objects)

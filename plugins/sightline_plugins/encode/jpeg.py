@@ -17,7 +17,7 @@ _JFIF = "yuvj420p"
 
 
 def encode_jpeg(surface: Surface, *, largest_wh: tuple[int, int]) -> bytes:
-    """The picture of a surface in host memory as JPEG (JFIF: BT.601, full range), made smaller to fit `largest_wh`."""
+    """The picture of a surface as JPEG (JFIF: BT.601, full range), made smaller to fit `largest_wh`."""
     whole = PictureMaker("yuv420p").from_surface(surface)
     scale = min(1.0, largest_wh[0] / whole.width, largest_wh[1] / whole.height)
     width, height = (max(2, round(side * scale / 2) * 2) for side in (whole.width, whole.height))

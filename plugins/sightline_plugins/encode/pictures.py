@@ -47,12 +47,12 @@ class PictureMaker:
         self._reformatter = VideoReformatter()
 
     def from_surface(self, surface: Surface) -> VideoFrame:
-        """A new frame with the picture of a surface in host memory, its last row and column repeated where the size
-        is odd. 4:2:2, 4:4:4 and RGB are converted to 4:2:0 by the surface's matrix and range.
+        """A new frame with the picture of a surface, its last row and column repeated where the size is odd. 4:2:2,
+        4:4:4 and RGB are converted to 4:2:0 by the surface's matrix and range.
         """
         width, height = even_size(surface.size_wh)
         frame = VideoFrame(width, height, _AV_FORMAT[surface.format])
-        _fill(frame, surface)
+        _fill(frame, surface.to_host())
         if frame.format.name != self._av_format:
             frame = self._convert(frame, surface)
         frame.colorspace = AV_MATRIX[surface.matrix]

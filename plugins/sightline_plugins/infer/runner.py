@@ -125,12 +125,12 @@ class ModelRunner(Operator):
             dtype = self._engine.inputs[self._plan.inputs.picture].dtype
             stacked = stack_input(pictures, form=self._plan.stack, preprocessing=self._plan.preprocessing, dtype=dtype)
             return _Job(subject, work=self._engine.submit(self._inputs(stacked, subject.placement)))
-        prepared = self._preprocessor.prepare(batch.frames[subject.row].surface, subject.placement)
+        prepared = self._preprocessor.prepare(batch.frames[subject.row].surface.to_host(), subject.placement)
         return _Job(subject, prepared, self._engine.submit(self._inputs(prepared.picture, prepared.placement)))
 
     def _take(self, batch: Batch, subject: Subject, stack: Stack) -> None:
         """Put the subject's picture on its stack, and use the memory of the one that goes again."""
-        gone = stack.add(self._preprocessor.prepare(batch.frames[subject.row].surface, subject.placement))
+        gone = stack.add(self._preprocessor.prepare(batch.frames[subject.row].surface.to_host(), subject.placement))
         if gone is not None:
             self._preprocessor.recycle(gone)
 

@@ -158,6 +158,15 @@ def test_a_host_surface_that_was_copied_to_the_gpu_is_copied_again_after_it_was_
     assert (drawn.to_device(gpu).to_host().planes[0] == 7).all()
 
 
+def test_a_surface_that_is_replaced_with_other_pixels_has_no_copies_yet(gpu: Gpu) -> None:
+    surface = picture(PixelFormat.GRAY8)
+    surface.to_device(gpu)
+
+    other = dataclasses.replace(surface, pixels=(np.full((8, 16), 7, np.uint8),))
+
+    assert (other.to_device(gpu).to_host().planes[0] == 7).all()
+
+
 def test_memory_goes_back_with_the_last_surface(gpu: Gpu) -> None:
     pool = gpu.pool("pictures of gate", limit_count=1)
     surface = gpu.new_surface(PixelFormat.NV12, size_wh=(16, 8), stream=gpu.main_stream, pool=pool)

@@ -1,0 +1,135 @@
+"""Runs on a GPU: elements get it, copies are counted in the report, and it is let go of with the last picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+
+from sightline import Pipeline
+from sightline.devices import DeviceKind
+from sightline.devices.gpu.gpu import Gpu
+from sightline.errors import GpuFailed, OperatorError
+from sightline.graph import Element, Operator, Site
+from sightline.media import Batch, Memory
+from sightline.testing.gpu import DoubleDriver
+
+SOURCE = {"pattern": "moving", "size": [64, 48], "frames": 5}
+PICTURE_BYTES = 64 * 48 * 3 // 2
+
+
+class ToGpu(Element):
+    """Brings pictures to the GPU."""
+
+    name: ClassVar[str] = "to_gpu"
+
+    def build(self, site: Site) -> Operator:
+        assert site.gpu is not None
+        assert site.device.kind is DeviceKind.CUDA
+        return Mover(site.gpu)
+
+
+class Mover(Operator):
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+
+    def process(self, batch: Batch) -> Batch:
+        return batch.with_surfaces([frame.surface.to_device(self.gpu) for frame in batch.frames])
+
+
+class Fails(Element):
+    """Fails on its first batch."""
+
+    name: ClassVar[str] = "fails"
+
+    def build(self, site: Site) -> Operator:
+        return Failing()
+
+
+class Failing(Operator):
+    def process(self, batch: Batch) -> Batch:
+        raise ValueError("for the test")
+
+
+@pytest.fixture
+def driver() -> DoubleDriver:
+    return DoubleDriver(memory_bytes=2**24, pinned_bytes=2**24)
+
+
+@pytest.fixture
+def gpu(driver: DoubleDriver) -> Iterator[Gpu]:
+    gpu = Gpu(driver)
+    yield gpu
+    gpu.close()
+    driver.check()
+
+
+def test_elements_get_the_gpu_and_the_report_counts_the_copies(gpu: Gpu) -> None:
+    report = Pipeline(sources={"cam": SOURCE}, steps=[ToGpu()], gpu=gpu).run().to_json()
+
+    assert (report["device"], report["device_reason"]) == ("cuda:0", "given by the program: double")
+    assert report["transfers"] == {
+        "host_to_device_bytes": 5 * PICTURE_BYTES,
+        "device_to_host_bytes": 0,
+        "host_to_device_copies": 10 + 5,
+        "device_to_host_copies": 0,
+        "host_to_device_bytes_per_frame": PICTURE_BYTES,
+        "device_to_host_bytes_per_frame": 0,
+    }
+
+
+def test_each_run_counts_its_own_copies(gpu: Gpu) -> None:
+    pipeline = Pipeline(sources={"cam": SOURCE}, steps=[ToGpu()], gpu=gpu)
+
+    first, second = pipeline.run(), pipeline.run()
+
+    assert first.transfers == second.transfers
+    assert first.transfers is not None
+
+
+def test_pictures_on_the_gpu_are_shown_as_on_the_host(gpu: Gpu) -> None:
+    on_gpu = [frame.rgb() for frame in Pipeline(sources={"cam": SOURCE}, steps=[ToGpu()], gpu=gpu)]
+    on_host = [frame.rgb() for frame in Pipeline(sources={"cam": SOURCE}, steps=[])]
+
+    assert all((one == other).all() for one, other in zip(on_gpu, on_host, strict=True))
+
+
+def test_device_cpu_leaves_a_gpu_alone(gpu: Gpu) -> None:
+    frames = list(Pipeline(sources={"cam": SOURCE}, steps=[], gpu=gpu, device="cpu"))
+
+    assert {frame.surface.memory for frame in frames} == {Memory.HOST}
+    assert gpu.transfers.counts.host_to_device_bytes == 0
+
+
+def test_pictures_outlive_the_run_and_the_gpu_goes_with_the_last(driver: DoubleDriver) -> None:
+    gpu = Gpu(driver)
+    frames = list(Pipeline(sources={"cam": SOURCE}, steps=[ToGpu()], gpu=gpu))
+    gpu.close()
+
+    before, shape = driver.is_closed, frames[0].rgb().shape
+    frames.clear()
+
+    assert (before, shape, driver.is_closed) == (False, (48, 64, 3), True)
+    driver.check()
+
+
+def test_a_run_that_fails_lets_go_of_the_gpu(driver: DoubleDriver) -> None:
+    gpu = Gpu(driver)
+    try:
+        Pipeline(sources={"cam": SOURCE}, steps=[Fails()], gpu=gpu).run()
+    except OperatorError as error:
+        assert "for the test" in str(error)  # noqa: PT017  pytest.raises would keep the pictures of the traceback
+    gpu.close()
+
+    assert driver.is_closed
+
+
+def test_a_gpu_that_breaks_stops_the_pipeline_with_the_cause(gpu: Gpu, driver: DoubleDriver) -> None:
+    driver.fail_next("copy", "CUDA_ERROR_ECC_UNCORRECTABLE")
+
+    with pytest.raises(OperatorError, match=r"cuda:0 can not be used any more: .*CUDA_ERROR_ECC_UNCORRECTABLE"):
+        Pipeline(sources={"cam": SOURCE}, steps=[ToGpu()], gpu=gpu).run()
+
+    with pytest.raises(GpuFailed, match="CUDA_ERROR_ECC_UNCORRECTABLE"):
+        gpu.stream("later")
