@@ -87,7 +87,7 @@ class LiveInput:
         self._waits.begin()
         try:
             with Capture(local=True) as lines:
-                packet = self.decoder.read()
+                packet = self.decoder.read(anew=self._waits.have_changed)
         except (av.error.FFmpegError, OSError) as error:
             if not isinstance(error, TIME_LIMITS):
                 raise failure(error, stream=self._stream.name, uri=self._reading.uri, live=True) from None

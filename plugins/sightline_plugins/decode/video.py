@@ -100,6 +100,7 @@ class VideoDecoder:
         if tap is not None:
             interval = last_ticks(self.facts.interval_ns, self.facts.time_base)
             tap.begin(self._video, self.facts.time_base, interval=interval, max_pixels=options.max_pixels)
+        self._reads: Iterator[Packet[VideoStream]] | None = None
         self._packets = 0
         self._damaged = 0
         self._pictures = 0
@@ -126,11 +127,16 @@ class VideoDecoder:
             return False
         return True
 
-    def read(self) -> Packet[VideoStream]:
+    def read(self, *, anew: bool = False) -> Packet[VideoStream]:
         """The next packet, an empty one at the end. Raises what PyAV raises, a time limit among it: reading may go on
-        after one where the input allows that.
+        after one where the input allows that. `anew` asks for the limit again.
         """
-        return next(self._container.demux(self._video))
+        # PyAV loses 104 bytes with every iterator that is not run to its end: one is used for as long as it lasts.
+        reads = self._container.demux(self._video) if anew or self._reads is None else self._reads
+        self._reads = None
+        packet = next(reads)
+        self._reads = reads
+        return packet
 
     def packets(self) -> Iterator[Packet[VideoStream]]:
         """The packets of the stream, and an empty one at the end that makes the decoder hand out the rest.

@@ -37,6 +37,7 @@ class Waits:
         self._clock = clock
         self._limit_ns = limit_ns
         self.resumable = resumable
+        self._asked_ns: int | None = None
         self._phases = 0
         self._waiting_since_ns = self._heard_ns = clock.monotonic_ns()
         self._wait_seconds = 0.0
@@ -61,6 +62,11 @@ class Waits:
         """Whether nothing has come for too long."""
         return not self.resumable or self._left_seconds() <= 0
 
+    @property
+    def have_changed(self) -> bool:
+        """Whether the limit is another one than when `reading` was last asked for."""
+        return self._asked_ns != self._limit_ns()
+
     def begin(self) -> None:
         """A wait begins."""
         self._waiting_since_ns = self._clock.monotonic_ns()
@@ -76,6 +82,7 @@ class Waits:
         return self._limit_ns() / 1e9 if self.is_connected else _CONNECTING_SECONDS
 
     def _reading_seconds(self) -> float:
+        self._asked_ns = self._limit_ns()
         if self.resumable:
             self._wait_seconds = min(max(self._left_seconds(), _SHORTEST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS)
         else:
