@@ -82,7 +82,7 @@ class HideList:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hiding:
-    """What is hidden on the pictures of a batch; `content` is to be copied to the device, where it is written to as well.
+    """What is hidden on the pictures of a batch; `content` is to be copied to the device, and is written to there.
 
     `waves` are hidden one after another: how many parts each has, and how many tiles the largest is wide and high.
     """
