@@ -56,6 +56,8 @@ class SurfaceView:
             raise ValueError(f"{self.format} has samples of uint8 (nv12 also of uint16) in all planes, not {sample}")
         if any(plane.strides[1:] != _dense_row(plane) for plane in self.planes):
             raise ValueError("the samples of a row must lie one behind the other")
+        if self.format is PixelFormat.NV12:
+            _check_pairs(self.planes[1])
 
     @classmethod
     def of(cls, surface: Surface, planes: tuple[DeviceData, ...] | None = None) -> SurfaceView:
@@ -78,6 +80,13 @@ class SurfaceView:
         """Write the addresses into the three planes of a record."""
         for number, plane in enumerate(self.planes):
             planes[number] = plane.address, plane.strides[0]
+
+
+def _check_pairs(chroma: DeviceData) -> None:
+    """Raises ValueError where u and v can not be read together: a GPU reads only at multiples of what is read."""
+    pair_bytes = 2 * chroma.dtype.itemsize
+    if chroma.address % pair_bytes or chroma.strides[0] % pair_bytes:
+        raise ValueError(f"rows of nv12's chroma must begin at multiples of {pair_bytes} bytes")
 
 
 def surface_record(pixel_format: PixelFormat, size_wh: tuple[int, int], *, is_wide: bool) -> npt.NDArray[Any]:

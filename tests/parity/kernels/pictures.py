@@ -13,7 +13,7 @@ from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.surface import Plane
 from sightline.testing.gpu import HostKernels
 from sightline_plugins.infer.pixels.placement import Placement
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
+from sightline_plugins.infer.pixels.preprocess import Preprocessing, Preprocessor
 from sightline_plugins.kernels.preprocess import SOURCE, job_table, preprocess
 from sightline_plugins.kernels.surfaces import SurfaceView
 from sightline_plugins.kernels.tensor_form import TensorForm
@@ -21,7 +21,7 @@ from tests.unit.kernels.host_arrays import HostArray, dense, unset
 
 LEVELS = TensorForm("nhwc", np.dtype(np.uint8))
 """Levels as they are, as `Preprocessor` gives them."""
-GAP_BYTES = 6
+GAP_BYTES = 12
 
 
 def padded(shape: tuple[int, ...], dtype: npt.DTypeLike = np.uint8) -> npt.NDArray[np.generic]:
@@ -59,6 +59,17 @@ def view(surface: Surface) -> SurfaceView:
     return SurfaceView(surface.format, surface.size_wh, planes, surface.matrix, surface.range)
 
 
+def wide_view(surface: Surface, *, bits: int) -> SurfaceView:
+    """The same picture with samples of so many bits in the upper ones of 16."""
+    planes = []
+    for plane in surface.planes:
+        wide = padded(plane.shape, np.uint16).view(np.uint16)
+        wide[...] = plane.astype(np.uint16) << 8
+        wide[...] |= np.uint16((1 << (16 - bits)) & 0x7F)
+        planes.append(HostArray(wide))
+    return SurfaceView(surface.format, surface.size_wh, tuple(planes), surface.matrix, surface.range)
+
+
 def inputs(
     parts: Sequence[tuple[Surface | SurfaceView, Placement]],
     definition: Preprocessing,
@@ -83,8 +94,21 @@ def placements(surface: Surface, definition: Preprocessing) -> dict[str, Placeme
     turned = Placement(whole.region_xyxy, (0, 0, *whole.size_wh), whole.size_wh, ((0.6, 0.2, 3.3), (-0.2, 0.6, 9.7)))
     return {
         "whole": whole,
-        "whole samples": definition.place((8, 4, 8 + width // 4 * 2, 4 + height // 4 * 2)),
+        "whole samples": definition.place((8, 4, 10 + width // 8 * 2, 6 + height // 8 * 2)),
         "fractions": definition.place((5.3, 2.2, width * 0.7, height * 0.8)),
         "beyond": definition.place((-7.25, 3.5, width * 0.6, height + 6.0)),
         "turned": turned,
     }
+
+
+def on_the_cpu(surface: Surface, placement: Placement, definition: Preprocessing) -> npt.NDArray[np.uint8]:
+    """What pre-processing on the CPU makes of a part: levels (height, width, channels)."""
+    prepared = Preprocessor(definition).prepare(surface, placement)
+    return np.squeeze(prepared.picture, axis=0)
+
+
+def assert_equal_levels(ours: npt.NDArray[np.generic], theirs: npt.NDArray[np.generic]) -> None:
+    """Not a level beside, but for a few of a hundred values where floats are rounded another way."""
+    error = np.abs(ours.astype(float) - theirs.astype(float))
+    assert error.max() <= 3
+    assert np.mean(error > 0) < 0.05

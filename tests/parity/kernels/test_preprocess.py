@@ -5,34 +5,21 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
-from sightline_plugins.infer.pixels.placement import Fit, Placement
+from sightline_plugins.infer.pixels.placement import Fit
 from sightline_plugins.infer.pixels.plane_resize import Resize
-from sightline_plugins.infer.pixels.preprocess import Convert, Preprocessing, Preprocessor
+from sightline_plugins.infer.pixels.preprocess import Convert, Preprocessing
 from sightline_plugins.infer.pixels.surface_colors import ChannelOrder
 from sightline_plugins.kernels.surfaces import SurfaceView
-from tests.parity.kernels.pictures import inputs, noise, padded, placements, view
+from tests.parity.kernels.pictures import assert_equal_levels, inputs, noise, on_the_cpu, padded, placements, view
 from tests.parity.kernels.plain import plain_input
 from tests.unit.kernels.host_arrays import HostArray
 
 SIZES = [(96, 64), (131, 77), (45, 33)]
 FORMATS = list(PixelFormat)
 NETWORK = (64, 48)
-
-
-def on_the_cpu(surface: Surface, placement: Placement, definition: Preprocessing) -> npt.NDArray[np.uint8]:
-    prepared = Preprocessor(definition).prepare(surface, placement)
-    return np.squeeze(prepared.picture, axis=0)
-
-
-def assert_equal_levels(ours: npt.NDArray[np.generic], theirs: npt.NDArray[np.generic]) -> None:
-    """Not a level beside, but for a few of a hundred values where floats are rounded another way."""
-    error = np.abs(ours.astype(float) - theirs.astype(float))
-    assert error.max() <= 3
-    assert np.mean(error > 0) < 0.05
 
 
 @pytest.mark.parametrize("convert", ["network", "picture"])
@@ -148,10 +135,10 @@ def test_every_fit_and_order_of_colors_is_as_on_the_cpu(fit: Fit, color: Channel
 @pytest.mark.parametrize("seed", range(6))
 def test_random_pictures_follow_the_plain_definition(seed: int, resize: Resize) -> None:
     random = np.random.default_rng(seed)
-    size_wh = 2 * int(random.integers(20, 90)), 2 * int(random.integers(20, 90))
-    network_wh = int(random.integers(20, 90)), int(random.integers(20, 90))
+    size_wh = 2 * int(random.integers(20, 60)), 2 * int(random.integers(20, 60))
+    network_wh = (64, 64) if resize == "nearest" else (int(random.integers(20, 90)), int(random.integers(20, 90)))
     matrix, color_range = random.choice(list(ColorMatrix)), random.choice(list(ColorRange))
-    definition = Preprocessing(network_wh, fit="stretch" if seed % 2 else "letterbox", resize=resize, scale=(1.0,))
+    definition = Preprocessing(network_wh, fit="stretch", resize=resize, scale=(1.0,))
     for pixel_format in FORMATS:
         surface = noise(
             pixel_format, size_wh, matrix=ColorMatrix(matrix), color_range=ColorRange(color_range), seed=seed
@@ -163,7 +150,7 @@ def test_random_pictures_follow_the_plain_definition(seed: int, resize: Resize) 
         for picture, part in zip(prepared, parts, strict=True):
             error = np.abs(picture - plain_input(*part, definition))
             assert error.mean() < 0.5
-            assert resize == "nearest" or error.max() <= 4
+            assert error.max() <= 4
 
 
 @pytest.mark.parametrize("color_range", list(ColorRange))
@@ -228,3 +215,11 @@ def test_a_view_of_other_planes_than_the_formats_is_refused() -> None:
 
     with pytest.raises(ValueError, match=r"nv12 of \(62, 48\) needs planes of"):
         dataclasses.replace(whole, size_wh=(62, 48))
+
+
+def test_rows_of_chroma_that_no_gpu_can_read_in_pairs_are_refused() -> None:
+    whole = view(noise(PixelFormat.NV12, (64, 48)))
+    odd = np.ndarray((24, 32, 2), np.uint8, np.zeros(24 * 65, np.uint8), strides=(65, 2, 1))
+
+    with pytest.raises(ValueError, match="must begin at multiples of 2 bytes"):
+        dataclasses.replace(whole, planes=(whole.planes[0], HostArray(odd)))

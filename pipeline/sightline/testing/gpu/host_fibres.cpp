@@ -19,7 +19,7 @@
 
 #include "host_block.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(HOST_FIBRES_ARE_NOTED)
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -272,7 +272,7 @@ private:
 
     void switch_to(Fibre *fibre) {
         current_fibre_ = fibre;
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(HOST_FIBRES_ARE_NOTED)
         void *saved = nullptr;
         __sanitizer_start_switch_fiber(&saved, fibre->stack.get(), stack_bytes);
         swapcontext(&scheduler_, &fibre->context);
@@ -284,7 +284,7 @@ private:
 
     void leave() {
         Fibre *fibre = current_fibre_;
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(HOST_FIBRES_ARE_NOTED)
         __sanitizer_start_switch_fiber(&fibre->saved_by_sanitizer, scheduler_stack_, scheduler_stack_bytes_);
         swapcontext(&fibre->context, &scheduler_);
         __sanitizer_finish_switch_fiber(fibre->saved_by_sanitizer, &scheduler_stack_, &scheduler_stack_bytes_);
@@ -294,7 +294,7 @@ private:
     }
 
     void finish_switch_to_fibre() {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(HOST_FIBRES_ARE_NOTED)
         __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack_, &scheduler_stack_bytes_);
 #endif
     }

@@ -1,0 +1,61 @@
+"""Runs kernels on pictures with nothing behind them; a child process under the sanitizers does (`test_mutants.py`).
+
+With `--wrong`, pre-processing takes pictures to be a row higher than they are.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from sightline.devices.gpu.kernel_source import KernelSource
+from sightline.media import PixelFormat
+from sightline.testing.gpu import HostKernels
+from sightline_plugins.infer.pixels.plane_resize import Resize
+from sightline_plugins.infer.pixels.preprocess import Preprocessing
+from sightline_plugins.kernels import convert, preprocess
+from sightline_plugins.kernels.tensor_form import TensorForm
+from tests.parity.kernels.pictures import inputs, noise, placements, view, wide_view
+
+RESIZES: tuple[Resize, ...] = ("bilinear", "nearest", "area", "antialias")
+FORMS = (
+    TensorForm("nchw", np.dtype(np.float32)),
+    TensorForm("nhwc", np.dtype(np.float16)),
+    TensorForm("nchw", np.dtype(np.int8)),
+    TensorForm("nhwc", np.dtype(np.uint8)),
+)
+SIZES = [(33, 21), (1, 1), (46, 32)]
+TOO_HIGH = ("min(max(y, top), bottom - 1)", "min(max(y, top), bottom)")
+
+
+def run_preprocess(source: KernelSource) -> None:
+    kernels = HostKernels(source)
+    for resize, form in zip(RESIZES, FORMS, strict=True):
+        definition = Preprocessing((19, 17), resize=resize, convert="picture" if form is FORMS[0] else "network")
+        surfaces = [noise(kind, size_wh) for kind in PixelFormat for size_wh in SIZES]
+        parts = [(view(one), place) for one in surfaces for place in placements(one, definition).values()]
+        wide = noise(PixelFormat.NV12, SIZES[0])
+        parts += [(wide_view(wide, bits=10), place) for place in placements(wide, definition).values()]
+        inputs(parts, definition, form=form, kernels=kernels)
+
+
+def run_convert(source: KernelSource) -> None:
+    kernels = HostKernels(source)
+    for size_wh in SIZES:
+        for kind in PixelFormat:
+            picture, colors = noise(kind, size_wh), noise(PixelFormat.RGB24, size_wh)
+            convert.convert(kernels, view(picture), target=view(colors))
+            convert.convert(kernels, view(colors), target=view(picture))
+        nv12, i420 = noise(PixelFormat.NV12, size_wh), noise(PixelFormat.I420, size_wh)
+        convert.convert(kernels, view(nv12), target=view(i420))
+        convert.convert(kernels, view(i420), target=view(nv12))
+
+
+if __name__ == "__main__":
+    source = KernelSource.read(preprocess.SOURCE)
+    if sys.argv[1:] == ["--wrong"]:
+        run_preprocess(source.replaced(*TOO_HIGH))
+    else:
+        run_preprocess(source)
+        run_convert(KernelSource.read(convert.SOURCE))

@@ -1,0 +1,58 @@
+"""Kernels that are wrong on purpose are noticed: by the comparisons, or by the sanitizers."""
+
+from __future__ import annotations
+
+import pytest
+
+from sightline.devices.gpu.kernel_source import KernelSource
+from sightline.media import PixelFormat
+from sightline.testing.gpu import run_sanitized
+from sightline_plugins.infer.pixels.preprocess import Preprocessing
+from sightline_plugins.kernels import preprocess
+from tests.parity.kernels.pictures import assert_equal_levels, inputs, noise, on_the_cpu, placements
+
+DEFINITION = Preprocessing((67, 51), scale=(1.0,))
+
+
+def compare_with_the_cpu(source: KernelSource) -> None:
+    surface = noise(PixelFormat.NV12, (131, 77))
+    parts = [(surface, placement) for placement in placements(surface, DEFINITION).values()]
+    for picture, part in zip(inputs(parts, DEFINITION, source=source), parts, strict=True):
+        assert_equal_levels(picture, on_the_cpu(*part, DEFINITION))
+
+
+def test_the_kernel_as_it_is_passes() -> None:
+    compare_with_the_cpu(KernelSource.read(preprocess.SOURCE))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("map.inside_x(x + 1)", "map.inside_x(x + 2)"),
+        ("y * pitch_bytes + x", "y * pitch_bytes + x + 1"),
+        ("min(max(y, top), bottom - 1)", "min(max(y, 0), bottom - 1)"),
+        ("both.x, both.y", "both.y, both.x"),
+        ("y < job.bottom", "y <= job.bottom"),
+        ("x_per_row * row", "x_per_row * column"),
+    ],
+    ids=["a shifted tap", "a shifted sample", "an edge of its own", "swapped chroma", "a row too many", "a turn"],
+)
+def test_a_wrong_index_is_noticed(old: str, new: str) -> None:
+    mutant = KernelSource.read(preprocess.SOURCE).replaced(old, new)
+
+    with pytest.raises(AssertionError):
+        compare_with_the_cpu(mutant)
+
+
+def test_all_kernels_stay_inside_their_memory() -> None:
+    done = run_sanitized(["-m", "tests.parity.kernels.sanitized"])
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_read_beyond_the_picture_is_noticed() -> None:
+    done = run_sanitized(["-m", "tests.parity.kernels.sanitized", "--wrong"])
+
+    assert done.returncode != 0
+    assert "heap-buffer-overflow" in done.stderr
+    assert "surface.cuh" in done.stderr
