@@ -47,9 +47,10 @@ class Line:
     measured: str
     allowed: str
 
-    def markdown(self, *, more: Sequence[str] = ()) -> str:
+    def markdown(self, *, names_fault: bool, more: Sequence[str] = ()) -> str:
         """As a row of a Markdown table, with more cells at its end."""
-        return "| " + " | ".join((self.row, ROWS[self.row], self.what, self.measured, self.allowed, *more)) + " |"
+        fault = ROWS[self.row] if names_fault else ""
+        return "| " + " | ".join((self.row, fault, self.what, self.measured, self.allowed, *more)) + " |"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,14 @@ def _line(row: str, what: str, figures: Sequence[Mapping[str, Any]]) -> Line:
 
 
 def table(lines: Iterable[Line], *, more: Mapping[str, str] | None = None) -> list[str]:
-    """A Markdown table; `more` are columns that hold the same in every line."""
+    """A Markdown table, which names each fault once; `more` are columns that hold the same in every line."""
     more = more or {}
     head = ("row", "fault", "figure", "measured", "allowed", *more)
-    rule = "|---" * len(head) + "|"
-    return [f"| {' | '.join(head)} |", rule, *(line.markdown(more=tuple(more.values())) for line in lines)]
+    shown, before = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"], ""
+    for line in lines:
+        shown.append(line.markdown(names_fault=line.row != before, more=tuple(more.values())))
+        before = line.row
+    return shown
 
 
 def merged(old: Sequence[str], new: Sequence[str]) -> list[str]:

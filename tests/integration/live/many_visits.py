@@ -33,9 +33,8 @@ class Visits:
         """One more comes; the one that has been there longest goes, once it has been seen."""
         if len(self._present) == AT_ONCE:
             self.leave()
-        mount = MOUNTS[1 + number % AT_ONCE]
-        name = f"{mount}-{number}"
-        source = {"uri": self._camera.url_of(mount)}
+        name = MOUNTS[1 + number % AT_ONCE]
+        source = {"uri": self._camera.url_of(name)}
         self._timed(lambda: self._watched.pipeline.add_source(name, source).wait(PATIENCE_SECONDS))
         self._present.append(name)
 

@@ -91,7 +91,7 @@ def test_a_camera_slower_than_its_limit_is_not_shot_down(clip: Clip, interval_se
         patience_seconds = 30 + 6 * interval_seconds
         until(lambda: len(watched.frames["cam"]) >= 2, seconds=patience_seconds)
         stalls = len(watched.of_kind(MessageKind.STREAM_STALLED))
-        until(lambda: len(watched.frames["cam"]) >= 6, seconds=patience_seconds)
+        until(lambda: len(watched.frames["cam"]) >= form(6, long=4), seconds=patience_seconds)
         more = len(watched.of_kind(MessageKind.STREAM_STALLED)) - stalls
 
     what = f"stalls of a camera of one frame in {interval_seconds:g} s with `stall: {stall}`, once it is live"
