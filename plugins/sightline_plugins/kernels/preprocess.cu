@@ -26,14 +26,13 @@ enum Element { FLOAT32, FLOAT16, UINT8, INT8 };
 
 // The network's input. An element is (level - mean) * factor, of whole numbers the nearest plus `zero_point`.
 struct Tensor {
-    void *start;
     int width, height, channels;
     int element, is_interleaved, is_reversed;
     float mean[3], factor[3];
     int pad[3];
     int zero_point;
 
-    __device__ void put(int slot, int x, int y, int channel, int level) const {
+    __device__ void put(void *start, int slot, int x, int y, int channel, int level) const {
         const long long picture = (long long)slot * channels * width * height;
         const long long pixel = (long long)y * width + x;
         const long long place = picture + (is_interleaved ? pixel * channels + channel
@@ -126,7 +125,7 @@ __device__ inline Color prepared(const Job &job, int x, int y) {
 }
 
 // A thread makes the pixels of a column that lie `gridDim.y * blockDim.y` rows apart.
-extern "C" __global__ void preprocess(const Job *__restrict__ jobs, Tensor tensor) {
+extern "C" __global__ void preprocess(const Job *__restrict__ jobs, void *__restrict__ out, Tensor tensor) {
     const int x = blockIdx.x * blockDim.x + threadIdx.x;
     if (x >= tensor.width) return;
     const Job &job = jobs[blockIdx.z];
@@ -142,7 +141,7 @@ extern "C" __global__ void preprocess(const Job *__restrict__ jobs, Tensor tenso
             if (tensor.channels == 1) levels[0] = job.conversion == LUMA ? color.red : gray_of_color(color);
         }
         for (int channel = 0; channel < tensor.channels; ++channel) {
-            tensor.put(job.slot, x, y, channel, levels[channel]);
+            tensor.put(out, job.slot, x, y, channel, levels[channel]);
         }
     }
 }

@@ -75,7 +75,8 @@ def preprocess(
     """Write the network's input: the pictures of a `job_table` that was copied to the device, padding included.
 
     `out` is dense, of `form`'s type and shape, with at least as many pictures as the table has parts; others are left
-    as they are. The placements must have been made for pictures of its size.
+    as they are. The placements must have been made for pictures of its size. The caller sees to it that the stream
+    waits for the surfaces (`arrays_on`).
     """
     check_array(table, what="the table of parts", dtype=JOB, shape=(None,))
     if table.shape[0] > out.shape[0]:
@@ -87,6 +88,7 @@ def preprocess(
     rows = _BLOCK[1] * _ROWS_OF_A_THREAD
     kernels["preprocess"](
         table,
+        out,
         tensor,
         grid=(blocks_for(width, block=_BLOCK[0]), blocks_for(height, block=rows), table.shape[0]),
         block=_BLOCK,

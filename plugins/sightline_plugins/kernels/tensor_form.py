@@ -15,7 +15,6 @@ Layout = Literal["nchw", "nhwc"]
 _ELEMENTS: list[np.dtype[Any]] = [np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint8), np.dtype(np.int8)]
 TENSOR = np.dtype(
     [
-        ("start", "<u8"),
         ("size_wh", "<i4", (2,)),
         ("channels", "<i4"),
         ("element", "<i4"),
@@ -63,12 +62,11 @@ class TensorForm:
         return (sides[2], sides[1]) if self.layout == "nchw" else (sides[1], sides[0])
 
     def record(self, array: DeviceData, definition: Preprocessing) -> np.void:
-        """What kernels are given for that memory. Raises ValueError when it is no dense array of this form."""
+        """What kernels are told of that memory. Raises ValueError when it is no dense array of this form."""
         record = np.zeros((), TENSOR)
         size_wh = self.size_wh_of(array) if len(array.shape) == 4 else (0, 0)
         expected = self.shape(array.shape[0], channels=definition.channels, size_wh=size_wh)
         check_array(array, what="the network's input", dtype=self.dtype, shape=expected)
-        record["start"] = array.address
         record["size_wh"] = size_wh
         record["channels"] = definition.channels
         record["element"] = _ELEMENTS.index(self.dtype)
