@@ -6,7 +6,7 @@ BIN := .venv/bin
 REQUIRE_ALL ?= 0
 PATHS := pipeline plugins tests benchmarks tools examples
 
-.PHONY: demo test check lint types tests docs examples bench fuzz install dev clean
+.PHONY: demo test check lint types tests gpu-test docs examples bench fuzz install dev clean
 
 demo: install
 	$(BIN)/sightline run configs/demo.yaml
@@ -25,6 +25,11 @@ types: dev
 tests: dev
 	SIGHTLINE_REQUIRE_ALL=$(REQUIRE_ALL) $(BIN)/pytest tests/unit tests/conformance
 	SIGHTLINE_REQUIRE_ALL=$(REQUIRE_ALL) $(BIN)/pytest tests/parity tests/integration
+
+# On a machine with an NVIDIA GPU.
+gpu-test: dev
+	$(BIN)/python -m pip install --quiet --editable '.[gpu]'
+	$(BIN)/pytest -m gpu tests/gpu
 
 docs: dev
 	$(BIN)/python -m tools.docs --check

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -105,7 +107,8 @@ class Download(Protocol):
         ...
 
 
-def dense_strides(shape: Sequence[int], *, item_bytes: int, pitch_bytes: int | None = None) -> tuple[int, ...]:
+@lru_cache(maxsize=1024)
+def dense_strides(shape: tuple[int, ...], *, item_bytes: int, pitch_bytes: int | None = None) -> tuple[int, ...]:
     """The strides in bytes of an array whose rows (its first axis) are `pitch_bytes` apart, dense when it is None."""
     strides = [item_bytes]
     for length in reversed(shape[1:]):
@@ -115,6 +118,6 @@ def dense_strides(shape: Sequence[int], *, item_bytes: int, pitch_bytes: int | N
     return tuple(reversed(strides[: len(shape)]))
 
 
-def row_bytes(shape: Sequence[int], *, dtype: np.dtype[Any]) -> int:
+def row_bytes(shape: tuple[int, ...], *, dtype: np.dtype[Any]) -> int:
     """How many bytes a row (along the first axis) of an array has."""
-    return int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
+    return prod(shape[1:]) * dtype.itemsize

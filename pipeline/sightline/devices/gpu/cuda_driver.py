@@ -9,6 +9,7 @@ GPU is retained once in a process and kept to its end: pycuda lets go of it only
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
@@ -32,6 +33,8 @@ R = TypeVar("R")
 _NON_BLOCKING = 1
 _WITHOUT_TIMING = 2
 _PURPOSE = "working on a GPU"
+_ABANDONED: list[CudaDriver] = []
+"""Drivers of GPUs that broke, with all that they hold: to free it would only give warnings."""
 
 
 def _told(verb: Callable[Concatenate[CudaDriver, P], R]) -> Callable[Concatenate[CudaDriver, P], R]:
@@ -77,8 +80,11 @@ class CudaDriver:
         return _Current(self._context, self._pycuda.Context, self._local, refused=self._refused)
 
     def close(self) -> None:
-        """Let go of what is left; the primary context stays for others."""
+        """Let go of what is left; the primary context stays for others. A broken GPU takes nothing back."""
         with self.current():
+            if not self._works:
+                _ABANDONED.append(self)
+                return
             for module in self._modules:
                 self._cuda.cuModuleUnload(module)
             for kept in (self._modules, self._memory, self._pinned, self._streams):
@@ -225,10 +231,13 @@ class CudaDriver:
         """The error to raise. After one of a kernel or of the hardware, CUDA answers every question with it."""
         if out_of_memory:
             return DriverError(message, harm=Harm.MEMORY)
+        return DriverError(message, harm=Harm.NONE if self._works else Harm.DEVICE)
+
+    @property
+    def _works(self) -> bool:
         codes = self._cuda.CUresult
         (state,) = self._cuda.cuStreamQuery(self._quiet_stream)
-        works = state in (codes.CUDA_SUCCESS, codes.CUDA_ERROR_NOT_READY)
-        return DriverError(message, harm=Harm.NONE if works else Harm.DEVICE)
+        return state in (codes.CUDA_SUCCESS, codes.CUDA_ERROR_NOT_READY)
 
 
 class _Current:
@@ -276,7 +285,9 @@ def _library(module: str, *, package: str) -> Any:
 
 @lru_cache(maxsize=16)
 def _primary_context(index: int) -> Any:
-    return _pycuda().Device(index).retain_primary_context()
+    context = _pycuda().Device(index).retain_primary_context()
+    atexit.register(context.detach)  # its destructor takes it for another kind of context, and warns
+    return context
 
 
 def _buffer(span: Span, *, width_bytes: int, rows: int) -> Any:

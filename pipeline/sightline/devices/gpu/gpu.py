@@ -6,6 +6,7 @@ import logging
 import weakref
 from collections.abc import Sequence
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -108,7 +109,7 @@ class Gpu:
     ) -> DeviceArray:
         """A new dense array for use on that stream first; its content is not initialised."""
         element = np.dtype(dtype)
-        size = int(np.prod(shape, dtype=np.int64)) * element.itemsize
+        size = prod(shape) * element.itemsize
         buffer = (pool or self.memory).lease(size, stream=stream)
         return DeviceArray(buffer.address, tuple(shape), element, buffer)
 

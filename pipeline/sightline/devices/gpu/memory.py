@@ -5,6 +5,7 @@ has done what was queued with it; using it after an explicit release raises.
 from __future__ import annotations
 
 from contextlib import suppress
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,7 +109,7 @@ class PinnedBuffer(Lease):
         self, shape: tuple[int, ...], *, dtype: npt.DTypeLike = np.uint8, offset_bytes: int = 0
     ) -> npt.NDArray[Any]:
         """A dense view of a part; it keeps the memory."""
-        bytes_ = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        bytes_ = prod(shape) * np.dtype(dtype).itemsize
         return np.asarray(self)[offset_bytes : offset_bytes + bytes_].view(dtype).reshape(shape)
 
 

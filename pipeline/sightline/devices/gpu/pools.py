@@ -97,6 +97,9 @@ class Pool:
     def _acquire(self, wanted_bytes: int, *, stream: DeviceStream | None, patience_seconds: float) -> tuple[int, int]:
         """Address and size of memory that is ready to be used on that stream, or by the host when it is None."""
         size = -(-max(wanted_bytes, 1) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        if size > self._limit_bytes:
+            limit = f"{self._limit_bytes / 2**20:.1f} MiB"
+            raise GpuOutOfMemory(f"{self.name}: {size / 2**20:.1f} MiB are asked for, and {limit} is all that it lends")
         deadline = monotonic() + patience_seconds
         self.gpu.hold()
         try:

@@ -23,6 +23,13 @@ def test_a_pool_lends_no_more_than_its_limit(gpu: Gpu) -> None:
     assert len(held) == pool.lent == 2
 
 
+def test_what_a_pool_can_never_lend_is_refused_at_once(gpu: Gpu) -> None:
+    pool = gpu.pool("arrays", limit_bytes=1024)
+
+    with pytest.raises(GpuOutOfMemory, match=r"arrays: 1.0 MiB are asked for, and 0.0 MiB is all that it lends"):
+        pool.lease(2**20, stream=gpu.main_stream, patience_seconds=600)
+
+
 def test_who_waits_gets_what_comes_back(gpu: Gpu) -> None:
     pool = gpu.pool("pictures", limit_count=1)
     held = pool.lease(100, stream=gpu.main_stream)
