@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,7 +21,11 @@ from tests.unit.devices.gpu.programs import ADD, Program
 
 pytestmark = pytest.mark.gpu
 SPIN = """
-extern "C" __global__ void spin(long long clocks) { const long long start = clock64(); while (clock64() - start < clocks); }
+extern "C" __global__ void spin(long long clocks) {
+    const long long start = clock64();
+    while (clock64() - start < clocks) {
+    }
+}
 """
 
 
@@ -81,7 +86,7 @@ def test_waiting_for_an_event_leaves_other_threads_alone(gpu: Gpu) -> None:
     ticking.join()
 
     assert ticks[-1] - ticks[0] > 0.2
-    assert max(later - earlier for earlier, later in zip(ticks, ticks[1:], strict=False)) < 0.1
+    assert max(later - earlier for earlier, later in pairwise(ticks)) < 0.1
 
 
 def test_memory_is_flat_over_many_pictures(gpu: Gpu) -> None:
