@@ -307,7 +307,6 @@ class Pipeline:
     def _begin(self, limits: Limits, *, consumer: Link[Item] | None) -> Runner:
         def make(description: PipelineDescription, watches: tuple[Watch, ...]) -> Runner:
             device = take_device(description.device, given=self._gpu)
-            _LOG.info("device %s: %s (%s)", description.device, device.device, device.reason)
             return Runner(
                 description,
                 device=device,

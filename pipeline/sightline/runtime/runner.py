@@ -134,7 +134,10 @@ class Runner:
             self.stop()
         if self._aborted:
             self.abort()
-        self._post(Message(MessageKind.STARTED, f"started on {self._device.device} with {self._roster.count} streams"))
+        where = f"{self._device.device}"
+        if self._description.device == "auto":
+            where = f"{where} ({self._device.reason})"
+        self._post(Message(MessageKind.STARTED, f"started on {where} with {self._roster.count} streams"))
 
     def stop(self) -> None:
         """End all sources; what is under way is finished and all outputs are closed."""
