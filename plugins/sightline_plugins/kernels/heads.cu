@@ -52,9 +52,14 @@ __device__ __noinline__ Best best_class(const Values &values, int first, int cla
 
 __device__ inline float or_zero(float score) { return score < 0 ? 0 : score; }
 
-__device__ __noinline__ float logistic(float score) { return (float)(0.5 + 0.5 * tanh((double)score / 2)); }
+// Functions of doubles are long: each is there once.
+__device__ __noinline__ double tanh_of(double value) { return tanh(value); }
+__device__ __noinline__ double exp_of(double value) { return exp(value); }
+__device__ __noinline__ double power_of(double value, double exponent) { return pow(value, exponent); }
 
-__device__ __noinline__ float exponential(float value) { return (float)exp((double)value); }
+__device__ inline float logistic(float score) { return (float)(0.5 + 0.5 * tanh_of((double)score / 2)); }
+
+__device__ inline float exponential(float value) { return (float)exp_of(value); }
 
 __device__ inline Detection around(float x, float y, float width, float height, Best best, int index) {
     const float across = width * 0.5f, down = height * 0.5f;
@@ -103,9 +108,9 @@ __device__ __noinline__ float mean_of(const Values &values, int first, int bins)
     float most = values[first];
     for (int bin = 1; bin < bins; ++bin) most = fmaxf(most, values[first + bin]);
     double sum = 0, mean = 0;
-    for (int bin = 0; bin < bins; ++bin) sum += exp((double)values[first + bin] - (double)most);
+    for (int bin = 0; bin < bins; ++bin) sum += exp_of((double)values[first + bin] - (double)most);
     for (int bin = 0; bin < bins; ++bin) {
-        mean += bin * (double)(float)(exp((double)values[first + bin] - (double)most) / sum);
+        mean += bin * (double)(float)(exp_of((double)values[first + bin] - (double)most) / sum);
     }
     return (float)mean;
 }
@@ -174,11 +179,11 @@ extern "C" __global__ void decode_fastestdet(
     const double objectness = values[0];
     if (!(values[0] >= limit)) return;
     Best best = best_class(values, 5, classes);
-    best.score = (float)(pow(objectness, 0.6) * pow((double)or_zero(best.score), 0.4));
+    best.score = (float)(power_of(objectness, 0.6) * power_of(or_zero(best.score), 0.4));
     if (!(best.score >= confidence)) return;
-    const double x = (cell % grid.columns + tanh((double)values[1])) / grid.columns * width;
-    const double y = (cell / grid.columns + tanh((double)values[2])) / grid.rows * height;
-    const double across = 1 / (1 + exp(-(double)values[3])) * width;
-    const double down = 1 / (1 + exp(-(double)values[4])) * height;
+    const double x = (cell % grid.columns + tanh_of(values[1])) / grid.columns * width;
+    const double y = (cell / grid.columns + tanh_of(values[2])) / grid.rows * height;
+    const double across = 1 / (1 + exp_of(-(double)values[3])) * width;
+    const double down = 1 / (1 + exp_of(-(double)values[4])) * height;
     keep(finds, picture, around((float)x, (float)y, (float)across, (float)down, best, grid.first + cell));
 }

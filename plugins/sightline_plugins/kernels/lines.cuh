@@ -22,9 +22,12 @@ struct Smoothness {
     unsigned char by_slope[32];
 };
 
+// A division of 64 bits is long: it is there once.
+__device__ __noinline__ Fixed quotient(Fixed a, Fixed b) { return a / b; }
+
 // a * b / c; the product wraps where it leaves 64 bits.
 __device__ inline Fixed scaled(Fixed a, Fixed b, Fixed c) {
-    return (Fixed)((unsigned long long)a * (unsigned long long)b) / c;
+    return quotient((Fixed)((unsigned long long)a * (unsigned long long)b), c);
 }
 
 // Whether a sample lies so near a line that it may be touched: what is asked first, since it costs little.
@@ -73,7 +76,7 @@ struct Course {
             from = to;
             to = first;
         }
-        step = (to.y - from.y) * ONE / ((to.x - from.x) | 1);
+        step = quotient((to.y - from.y) * ONE, (to.x - from.x) | 1);
     }
 };
 
@@ -84,10 +87,10 @@ __device__ inline bool whole_line_touches(int x_from, int y_from, int x_to, int 
     const int across = abs(x_to - x_from), change = is_backward ? y_from - y_to : y_to - y_from;
     const int down = abs(change), aside = change < 0 ? start - y : y - start;
     const bool is_steep = down > across;
-    const long long longer = is_steep ? down : across, shorter = is_steep ? across : down;
+    const int longer = is_steep ? down : across, shorter = is_steep ? across : down;
     const int walked = is_steep ? aside : x - left, turned = is_steep ? x - left : aside;
     if (walked < 0 || walked > longer) return false;
-    return longer == 0 ? turned == 0 : turned == (2 * shorter * walked + longer - 1) / (2 * longer);
+    return longer == 0 ? turned == 0 : turned == quotient(2LL * shorter * walked + longer - 1, 2LL * longer);
 }
 
 // Whether a line with steps touches a sample, as it is drawn along the edges of polygons.
