@@ -13,15 +13,11 @@
 #include <mutex>
 #include <numeric>
 #include <string>
-#include <ucontext.h>
 #include <utility>
 #include <vector>
 
 #include "host_block.h"
-
-#if defined(HOST_FIBRES_ARE_NOTED)
-#include <sanitizer/common_interface_defs.h>
-#endif
+#include "host_switching.h"
 
 host_cuda::Index threadIdx, blockIdx;
 host_cuda::Extent blockDim, gridDim;
@@ -35,14 +31,7 @@ namespace host_cuda {
 
 namespace {
 
-constexpr std::size_t stack_bytes = 256 * 1024;
 constexpr int unset_byte = 0xA5;
-
-struct Fibre {
-    ucontext_t context{};
-    std::unique_ptr<char[]> stack{new char[stack_bytes]};
-    void *saved_by_sanitizer = nullptr;
-};
 
 enum class State { fresh, running, at_barrier, in_warp, done };
 
@@ -81,7 +70,7 @@ public:
         for (;;) {
             bool went_on = false;
             while (next_ < threads_.size() && error.empty()) {
-                switch_to(idle_fibre());
+                fibres_.switch_to(fibres_.idle());
                 went_on = true;
             }
             for (unsigned number : order_) {
@@ -90,7 +79,7 @@ public:
                 thread.may_go_on = false;
                 thread.state = State::running;
                 enter(thread);
-                switch_to(thread.fibre);
+                fibres_.switch_to(thread.fibre);
                 went_on = true;
             }
             if (!error.empty()) break;
@@ -100,8 +89,7 @@ public:
                 break;
             }
         }
-        fibres_.clear();
-        idle_.clear();
+        fibres_.forget();
         return false;
     }
 
@@ -116,7 +104,7 @@ public:
         counting_ += counted;
         current_->state = State::at_barrier;
         release_barrier();
-        leave();
+        fibres_.leave();
         return counted_;
     }
 
@@ -138,19 +126,19 @@ public:
         shared.arrived |= 1u << lane;
         current_->state = State::in_warp;
         release_warp(warp);
-        leave();
+        fibres_.leave();
         *present = shared.present[round & 1];
         return shared.values[round & 1];
     }
 
     [[noreturn]] void fail(const std::string &what) {
         error = what;
-        leave();
+        fibres_.leave();
         std::abort();
     }
 
     static void start() {
-        running->finish_switch_to_fibre();
+        running->fibres_.arrive();
         running->run_threads();
     }
 
@@ -187,14 +175,13 @@ private:
         for (;;) {
             while (next_ < threads_.size()) {
                 Thread &thread = threads_[order_[next_++]];
-                thread.fibre = current_fibre_;
+                thread.fibre = fibres_.current();
                 thread.state = State::running;
                 enter(thread);
                 work_->call(work_->arguments);
                 end_thread();
             }
-            idle_.push_back(current_fibre_);
-            leave();
+            fibres_.rest();
         }
     }
 
@@ -251,66 +238,13 @@ private:
         threadIdx = thread.index;
     }
 
-    Fibre *idle_fibre() {
-        if (idle_.empty()) {
-            fibres_.push_back(std::make_unique<Fibre>());
-            prepare(*fibres_.back());
-            return fibres_.back().get();
-        }
-        Fibre *fibre = idle_.back();
-        idle_.pop_back();
-        return fibre;
-    }
-
-    static void prepare(Fibre &fibre) {
-        getcontext(&fibre.context);
-        fibre.context.uc_stack.ss_sp = fibre.stack.get();
-        fibre.context.uc_stack.ss_size = stack_bytes;
-        fibre.context.uc_link = nullptr;
-        makecontext(&fibre.context, &Block::start, 0);
-    }
-
-    void switch_to(Fibre *fibre) {
-        current_fibre_ = fibre;
-#if defined(HOST_FIBRES_ARE_NOTED)
-        void *saved = nullptr;
-        __sanitizer_start_switch_fiber(&saved, fibre->stack.get(), stack_bytes);
-        swapcontext(&scheduler_, &fibre->context);
-        __sanitizer_finish_switch_fiber(saved, nullptr, nullptr);
-#else
-        swapcontext(&scheduler_, &fibre->context);
-#endif
-    }
-
-    void leave() {
-        Fibre *fibre = current_fibre_;
-#if defined(HOST_FIBRES_ARE_NOTED)
-        __sanitizer_start_switch_fiber(&fibre->saved_by_sanitizer, scheduler_stack_, scheduler_stack_bytes_);
-        swapcontext(&fibre->context, &scheduler_);
-        __sanitizer_finish_switch_fiber(fibre->saved_by_sanitizer, &scheduler_stack_, &scheduler_stack_bytes_);
-#else
-        swapcontext(&fibre->context, &scheduler_);
-#endif
-    }
-
-    void finish_switch_to_fibre() {
-#if defined(HOST_FIBRES_ARE_NOTED)
-        __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack_, &scheduler_stack_bytes_);
-#endif
-    }
-
     Extent extent_;
     std::vector<Thread> threads_;
     std::vector<unsigned> order_;
     std::map<std::pair<unsigned, unsigned>, Exchange> exchanges_;
-    std::vector<std::unique_ptr<Fibre>> fibres_;
-    std::vector<Fibre *> idle_;
+    Fibres fibres_{&Block::start};
     const Work *work_ = nullptr;
     Thread *current_ = nullptr;
-    Fibre *current_fibre_ = nullptr;
-    ucontext_t scheduler_{};
-    const void *scheduler_stack_ = nullptr;
-    std::size_t scheduler_stack_bytes_ = 0;
     std::size_t next_ = 0, done_ = 0, waiting_ = 0;
     int barrier_line_ = 0, counting_ = 0, counted_ = 0;
 };
