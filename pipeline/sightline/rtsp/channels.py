@@ -35,6 +35,7 @@ class Connection:
             at = 0
             while at < len(data) and (bytes_per_second := self.rate()) is not None:
                 self._writer.write(data[at : at + 1])
+                await self._writer.drain()
                 at += 1
                 await asyncio.sleep(1 / bytes_per_second)
             self._writer.write(data[at:])
