@@ -13,7 +13,7 @@ class Patience:
     """How long nothing may come from a stream before it counts as stalled; for one thread.
 
     Never less than `stall_ns`, nor than three of the stream's own intervals (the middle one of the last nine, so that
-    one hiccup does not count). As long as it is not known how fast the stream is, sessions in which not one frame came
+    one hiccup does not count). As long as it is not known how fast the stream is, sessions in which no two frames came
     make it grow: a camera of one frame a minute gets its chance.
     """
 
@@ -43,5 +43,5 @@ class Patience:
         self._last_ns = now_ns
 
     def silent(self) -> None:
-        """A session stood in which no frame came."""
+        """A session stood in which not even two frames came."""
         self._silent_sessions += 1

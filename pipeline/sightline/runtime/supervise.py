@@ -113,8 +113,8 @@ class SourceThread(Worker):
                 return
             came = self.statistics.received - received
             attempt = 0 if came else attempt + 1
-            if self._patience is not None and isinstance(trouble, StreamStalled) and not came:
-                self._patience.silent()
+            if self._patience is not None and isinstance(trouble, StreamStalled) and came <= 1:
+                self._patience.silent()  # one frame does not tell how fast it is, and may have come only by the limit
             self._wait_after(trouble, attempt=attempt, begun_ns=begun_ns)
 
     def _attempt(self) -> None:
