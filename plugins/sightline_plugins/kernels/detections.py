@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,9 +16,6 @@ DETECTION = np.dtype(
 INT = np.dtype(np.int32)
 FLOAT = np.dtype(np.float32)
 COUNTS = 2
-_FINDS = np.dtype(
-    [("detections", "<u8"), ("counts", "<u8"), ("limits", "<u8"), ("capacity", "<i4"), ("limit_count", "<i4")]
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,16 +54,7 @@ class Finds:
         """How many candidates of a picture suppression looks at: `MAX_CANDIDATES`, or all there is room for."""
         return min(self.capacity, MAX_CANDIDATES)
 
-    def record(self) -> Any:
-        """What kernels are given: `struct Finds`."""
+    def arguments(self) -> tuple[DeviceData | int | None, ...]:
+        """What kernels of heads are given, last: the arrays, the capacity, and how many limits there are."""
         limits = self.limits
-        return np.array(
-            (
-                self.detections.address,
-                self.counts.address,
-                0 if limits is None else limits.address,
-                self.capacity,
-                0 if limits is None else limits.shape[0],
-            ),
-            _FINDS,
-        )[()]
+        return self.detections, self.counts, limits, self.capacity, 0 if limits is None else limits.shape[0]

@@ -21,15 +21,26 @@ struct Sheets {
     Sheet of[3];
 };
 
+// Where the pixels of the target lie in the source, in rows that may be padded.
+struct Map {
+    const float2 *start;
+    long long pitch_bytes;
+    int width, height;
+
+    __device__ float2 at(int x, int y) const {
+        return reinterpret_cast<const float2 *>(reinterpret_cast<const char *>(start) + y * pitch_bytes)[x];
+    }
+};
+
 // Where a sample of the target lies in the source's plane: in the middle of where the pixels lie that it stands for.
 // Whole numbers are the middles of samples.
-__device__ inline float2 position_of(const float2 *map, int map_width, int map_height, const Sheet &sheet, int x, int y) {
-    if (sheet.across == 1 && sheet.down == 1) return map[(long long)y * map_width + x];
+__device__ inline float2 position_of(const Map &map, const Sheet &sheet, int x, int y) {
+    if (sheet.across == 1 && sheet.down == 1) return map.at(x, y);
     float sum_x = 0, sum_y = 0;
     for (int j = 0; j < sheet.down; ++j) {
         for (int i = 0; i < sheet.across; ++i) {
-            const int column = min(x * sheet.across + i, map_width - 1), row = min(y * sheet.down + j, map_height - 1);
-            const float2 position = map[(long long)row * map_width + column];
+            const int column = min(x * sheet.across + i, map.width - 1), row = min(y * sheet.down + j, map.height - 1);
+            const float2 position = map.at(column, row);
             sum_x += position.x, sum_y += position.y;
         }
     }
@@ -58,12 +69,14 @@ __device__ inline int level_at(const Sheet &sheet, const float2 &position, int c
     return __float2int_rn(upper + down * (lower - upper));
 }
 
-extern "C" __global__ void dewarp(Sheets sheets, const float2 *map, int map_width, int map_height) {
+extern "C" __global__ void dewarp(
+    Sheets sheets, const float2 *xy, long long xy_pitch_bytes, int width, int height) {
+    const Map map = {xy, xy_pitch_bytes, width, height};
     const Sheet &sheet = sheets.of[blockIdx.z];
     const int x = blockIdx.x * TILE + threadIdx.x;
     if (x >= sheet.target.width) return;
     for (int y = blockIdx.y * TILE + threadIdx.y; y < min(sheet.target.height, (int)(blockIdx.y + 1) * TILE); y += ROWS) {
-        const float2 position = position_of(map, map_width, map_height, sheet, x, y);
+        const float2 position = position_of(map, sheet, x, y);
         unsigned char *target = sheet.target.start + y * sheet.target.pitch_bytes + (long long)x * sheet.channels;
         for (int channel = 0; channel < sheet.channels; ++channel) {
             target[channel] = level_at(sheet, position, channel);

@@ -12,8 +12,7 @@ from typing import cast
 import numpy as np
 
 from sightline.devices.gpu.launching import Kernels, blocks_for
-from sightline_plugins.kernels.detections import FLOAT
-from sightline_plugins.kernels.device_data import DeviceData, check_array
+from sightline_plugins.kernels.device_data import DeviceData
 from sightline_plugins.kernels.surfaces import SurfaceView
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -42,12 +41,14 @@ def dewarp(
 ) -> None:
     """Write `target`, of the same format with 8 bits a sample and any size, from `source`.
 
-    `xy` float32 (height, width, 2), of the target's size, is where the middle of each of its pixels lies in the source:
-    (0, 0) is the middle of the first pixel. Chroma lies in the middle of its pixels. What lies outside of the source
-    has the samples `border`, luma first. Raises ValueError for what does not fit.
+    `xy` float32 (height, width, 2), of the target's size, says where the middle of each of its pixels lies in the
+    source: (0, 0) is the middle of the first pixel; its rows may be padded. Chroma lies in the middle of its pixels.
+    What lies outside of the source has the samples `border`, luma first. Raises ValueError for what does not fit. The
+    caller sees to it that the stream waits for the planes (`arrays_on`).
     """
     width, height = target.size_wh
-    check_array(xy, what="the map of positions", dtype=FLOAT, shape=(height, width, 2))
+    if xy.dtype != np.float32 or xy.shape != (height, width, 2) or xy.strides[1:] != (8, 4):
+        raise ValueError(f"the map for {width}x{height} is float32 (height, width, 2), not {xy.dtype} of {xy.shape}")
     if source.format is not target.format or source.is_wide or target.is_wide:
         raise ValueError(
             f"a picture is dewarped in its own format with 8 bits a sample: {source.format} is not {target.format}"
@@ -64,7 +65,10 @@ def dewarp(
     if first != len(border):
         raise ValueError(f"{target.format} has {first} samples around it, not {len(border)}")
     grid = blocks_for(width, block=_TILE), blocks_for(height, block=_TILE), len(target.planes)
-    kernels["dewarp"](cast("np.void", sheets[()]), xy, width, height, grid=grid, block=(_TILE, _ROWS), stream=stream)
+    pitch_bytes = xy.strides[0]
+    kernels["dewarp"](
+        cast("np.void", sheets[()]), xy, pitch_bytes, width, height, grid=grid, block=(_TILE, _ROWS), stream=stream
+    )
 
 
 def _samples(plane: DeviceData) -> tuple[int, int, tuple[int, int]]:

@@ -106,10 +106,11 @@ __device__ inline void draw_command(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) draw(
-    const Sheet *sheets, const Command *commands, const unsigned char *data) {
+    const unsigned char *content, long long commands_start, long long data_start) {
     __shared__ unsigned reached[THREADS / 32];
-    const Sheet sheet = sheets[blockIdx.z];
-    data += sheet.data;
+    const Sheet sheet = reinterpret_cast<const Sheet *>(content)[blockIdx.z];
+    const Command *commands = reinterpret_cast<const Command *>(content + commands_start);
+    const unsigned char *data = content + data_start + sheet.data;
     const int left = blockIdx.x * TILE, top = blockIdx.y * TILE;
     const int thread = threadIdx.y * TILE + threadIdx.x;
     if (left >= sheet.width || top >= sheet.height) return;

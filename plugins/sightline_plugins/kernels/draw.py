@@ -71,11 +71,14 @@ def pack(pictures: Sequence[tuple[Sequence[DeviceData], DrawList]]) -> Drawing |
 
 
 def draw(kernels: Kernels, drawing: Drawing, *, content: DeviceData, stream: object = None) -> None:
-    """Draw, in place; `content` is the drawing's content on the device."""
+    """Draw, in place; `content` is the drawing's content on the device.
+
+    The caller sees to it that the stream waits for the planes (`arrays_on`), and that nobody else reads them.
+    """
     kernels["draw"](
         content,
-        np.uint64(content.address + drawing.commands),
-        np.uint64(content.address + drawing.data),
+        drawing.commands,
+        drawing.data,
         grid=(*drawing.tiles, drawing.sheets),
         block=(_TILE, _ROWS),
         stream=stream,

@@ -6,10 +6,10 @@
 #include "detections.cuh"
 #include "half.cuh"
 
-// Where the values of boxes lie in an output: how many elements apart pictures, boxes and the values of a box are.
-struct Output {
-    const void *start;
-    long long picture_step, box_step, value_step;
+// Where the values of boxes lie in an output: the place of the first one, and how many elements apart pictures, boxes and
+// the values of a box are.
+struct Layout {
+    long long first, picture_step, box_step, value_step;
     int is_half;
 };
 
@@ -22,16 +22,18 @@ struct Grid {
 
 // The values of one box.
 struct Values {
-    Output output;
-    long long first;
+    const void *output;
+    long long first, step;
+    bool is_half;
 
-    __device__ Values(const Output &output, int picture, int box)
-        : output(output), first(picture * output.picture_step + box * output.box_step) {}
+    __device__ Values(const void *output, const Layout &layout, int picture, int box)
+        : output(output), first(layout.first + picture * layout.picture_step + box * layout.box_step),
+          step(layout.value_step), is_half(layout.is_half != 0) {}
 
     __device__ float operator[](int number) const {
-        const long long place = first + number * output.value_step;
-        if (!output.is_half) return static_cast<const float *>(output.start)[place];
-        return float_from_half(static_cast<const unsigned short *>(output.start)[place]);
+        const long long place = first + number * step;
+        if (!is_half) return static_cast<const float *>(output)[place];
+        return float_from_half(static_cast<const unsigned short *>(output)[place]);
     }
 };
 
@@ -74,10 +76,12 @@ extern "C" __global__ void forget(int *counts, int count) {
 
 // Decoded boxes: centre and size in pixels, perhaps objectness, classes.
 extern "C" __global__ void decode_table(
-    Output table, int boxes, int classes, int has_objectness, float confidence, Finds finds) {
+    const void *table, Layout layout, int boxes, int classes, int has_objectness, float confidence,
+    Detection *detections, int *counts, const float *limits, int capacity, int limit_count) {
+    const Finds finds = {detections, counts, limits, capacity, limit_count};
     const int box = thread_number(), picture = blockIdx.y;
     if (box >= boxes) return;
-    const Values values(table, picture, box);
+    const Values values(table, layout, picture, box);
     const float objectness = has_objectness ? values[4] : 1;
     if (has_objectness && !(objectness >= confidence)) return;
     Best best = best_class(values, has_objectness ? 5 : 4, classes);
@@ -87,10 +91,13 @@ extern "C" __global__ void decode_table(
 }
 
 // YOLOX: offset of the centre from its cell, logarithm of the size, both in strides, objectness, classes.
-extern "C" __global__ void decode_offsets(Output table, Grid grid, int classes, float confidence, Finds finds) {
+extern "C" __global__ void decode_offsets(
+    const void *table, Layout layout, Grid grid, int classes, float confidence,
+    Detection *detections, int *counts, const float *limits, int capacity, int limit_count) {
+    const Finds finds = {detections, counts, limits, capacity, limit_count};
     const int cell = thread_number(), picture = blockIdx.y;
     if (cell >= grid.cells()) return;
-    const Values values(table, picture, grid.first + cell);
+    const Values values(table, layout, picture, grid.first + cell);
     const float objectness = values[4];
     if (!(objectness >= confidence)) return;
     Best best = best_class(values, 5, classes);
@@ -117,12 +124,15 @@ __device__ __noinline__ float mean_of(const Values &values, int first, int bins)
 
 // Distributions of how far the four sides are from the middle of the cell, in strides; class scores, perhaps logits.
 extern "C" __global__ void decode_distances(
-    Output sides, Output scores, Grid grid, int bins, int classes, int are_logits, float limit, Finds finds) {
+    const void *sides, Layout sides_layout, const void *scores, Layout scores_layout, Grid grid, int bins, int classes,
+    int are_logits, float limit,
+    Detection *detections, int *counts, const float *limits, int capacity, int limit_count) {
+    const Finds finds = {detections, counts, limits, capacity, limit_count};
     const int cell = thread_number(), picture = blockIdx.y;
     if (cell >= grid.cells()) return;
-    Best best = best_class(Values(scores, picture, cell), 0, classes);
+    Best best = best_class(Values(scores, scores_layout, picture, cell), 0, classes);
     if (!(best.score >= limit)) return;
-    const Values values(sides, picture, cell);
+    const Values values(sides, sides_layout, picture, cell);
     const float x = cell % grid.columns + 0.5f, y = cell / grid.columns + 0.5f;
     if (are_logits) best.score = logistic(best.score);
     keep(finds, picture,
@@ -143,11 +153,13 @@ struct Anchors {
 
 // YOLOv3, v4, v5 and v7: for each anchor of a cell x, y, width, height, objectness, classes.
 extern "C" __global__ void decode_anchors(
-    Output map, Grid grid, Anchors anchors, int classes, float limit, float confidence, Finds finds) {
+    const void *map, Layout layout, Grid grid, Anchors anchors, int classes, float limit, float confidence,
+    Detection *detections, int *counts, const float *limits, int capacity, int limit_count) {
+    const Finds finds = {detections, counts, limits, capacity, limit_count};
     const int number = thread_number(), picture = blockIdx.y;
     if (number >= grid.cells() * anchors.count) return;
     const int anchor = number / grid.cells(), cell = number % grid.cells();
-    Values values(map, picture, cell);
+    Values values(map, layout, picture, cell);
     values.first += anchor * anchors.step;
     float objectness = values[4];
     if (!(objectness >= limit)) return;
@@ -172,10 +184,12 @@ extern "C" __global__ void decode_anchors(
 
 // FastestDet: objectness, tanh of the centre's offset, logistic size as shares of the picture, classes.
 extern "C" __global__ void decode_fastestdet(
-    Output map, Grid grid, int classes, int width, int height, float limit, float confidence, Finds finds) {
+    const void *map, Layout layout, Grid grid, int classes, int width, int height, float limit, float confidence,
+    Detection *detections, int *counts, const float *limits, int capacity, int limit_count) {
+    const Finds finds = {detections, counts, limits, capacity, limit_count};
     const int cell = thread_number(), picture = blockIdx.y;
     if (cell >= grid.cells()) return;
-    const Values values(map, picture, cell);
+    const Values values(map, layout, picture, cell);
     const double objectness = values[0];
     if (!(values[0] >= limit)) return;
     Best best = best_class(values, 5, classes);

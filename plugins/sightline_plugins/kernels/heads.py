@@ -21,8 +21,8 @@ from sightline_plugins.kernels.device_data import DeviceData
 SOURCE = Path(__file__).with_suffix(".cu")
 MOST_ANCHORS = 8
 _THREADS = 256
-_OUTPUT = np.dtype(
-    [("start", "<u8"), ("picture_step", "<i8"), ("box_step", "<i8"), ("value_step", "<i8"), ("is_half", "<i4")],
+_LAYOUT = np.dtype(
+    [("first", "<i8"), ("picture_step", "<i8"), ("box_step", "<i8"), ("value_step", "<i8"), ("is_half", "<i4")],
     align=True,
 )
 GRID = np.dtype([("columns", "<i4"), ("rows", "<i4"), ("stride", "<i4"), ("first", "<i4")])
@@ -51,19 +51,11 @@ class OutputView:
     box_step: int
     value_step: int
 
-    def record(self, output: DeviceData) -> Any:
-        """What kernels are given: `struct Output`."""
+    def arguments(self, output: DeviceData) -> tuple[DeviceData, Any]:
+        """What kernels are given: the output, and `struct Layout`."""
         item = output.dtype.itemsize
-        return np.array(
-            (
-                output.address + self.first * item,
-                output.strides[0] // item,
-                self.box_step,
-                self.value_step,
-                item == 2,
-            ),
-            _OUTPUT,
-        )[()]
+        layout = (self.first, output.strides[0] // item, self.box_step, self.value_step, item == 2)
+        return output, np.array(layout, _LAYOUT)[()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,11 +87,10 @@ class Decoding:
         grid = blocks_for(counts, block=_THREADS)
         kernels["forget"](finds.counts, counts, grid=grid, block=_THREADS, stream=stream)
         pictures = outputs[0].shape[0]
-        record = finds.record()
         for step in self.steps:
-            views = (view.record(outputs[view.place]) for view in step.views)
+            views = (argument for view in step.views for argument in view.arguments(outputs[view.place]))
             grid_xy = blocks_for(step.boxes, block=_THREADS), pictures
-            kernels[step.kernel](*views, *step.told, record, grid=grid_xy, block=_THREADS, stream=stream)
+            kernels[step.kernel](*views, *step.told, *finds.arguments(), grid=grid_xy, block=_THREADS, stream=stream)
 
     def _check(self, outputs: Sequence[DeviceData], finds: Finds) -> None:
         shapes = tuple(output.shape[1:] for output in outputs)

@@ -68,9 +68,10 @@ __device__ inline int mean_of_whole(long long sum, const Part &part) {
 
 // The mean of one cell of a part: block (cell, part). Threads sum up rows, then one thread for each channel sums up the
 // rows in their order.
-extern "C" __global__ void __launch_bounds__(THREADS) average(const Part *parts, unsigned char *data) {
+extern "C" __global__ void __launch_bounds__(THREADS) average(
+    unsigned char *content, long long parts_start, long long data_start) {
     __shared__ float sums[MOST_CHANNELS][THREADS];
-    const Part part = parts[blockIdx.y];
+    const Part part = reinterpret_cast<const Part *>(content + parts_start)[blockIdx.y];
     const int cell = blockIdx.x, thread = threadIdx.x;
     if (part.method == FILL || cell >= part.cells_wide * part.cells_high) return;
     const bool is_exact = is_whole(part.x_down) && is_whole(part.y_down);
@@ -93,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) average(const Part *parts,
     }
     if (thread < part.channels) {
         const int mean = is_exact ? mean_of_whole(whole, part) : __float2int_rn(sum);
-        data[part.means + cell * MOST_CHANNELS + thread] = min(max(mean, 0), 255);
+        content[data_start + part.means + cell * MOST_CHANNELS + thread] = min(max(mean, 0), 255);
     }
 }
 
@@ -131,8 +132,9 @@ __device__ inline bool is_hidden(const Part &part, const unsigned char *data, in
 }
 
 // Puts what hides them in the place of the samples; one part in each layer of the grid.
-extern "C" __global__ void hide(const Part *parts, const unsigned char *data) {
-    const Part &part = parts[blockIdx.z];
+extern "C" __global__ void hide(const unsigned char *content, long long parts_start, long long data_start) {
+    const Part &part = reinterpret_cast<const Part *>(content + parts_start)[blockIdx.z];
+    const unsigned char *data = content + data_start;
     const int x = blockIdx.x * TILE + threadIdx.x;
     if (x >= part.width) return;
     const unsigned char *means = data + part.means;

@@ -153,12 +153,14 @@ def pack(pictures: Sequence[tuple[Sequence[DeviceData], HideList]]) -> Hiding | 
 
 
 def hide(kernels: Kernels, hidden: Hiding, *, content: DeviceData, stream: object = None) -> None:
-    """Hide it, in place; `content` is the content of `hidden` on the device. Two launches for each wave."""
-    first, data = content.address, np.uint64(content.address + hidden.data)
+    """Hide it, in place; `content` is the content of `hidden` on the device. Two launches for each wave.
+
+    The caller sees to it that the stream waits for the planes (`arrays_on`), and that nobody else reads them.
+    """
+    first, data = 0, hidden.data
     for count, tiles in hidden.waves:
-        parts = np.uint64(first)
-        kernels["average"](parts, data, grid=(_MOST_CELLS, count), block=_THREADS, stream=stream)
-        kernels["hide"](parts, data, grid=(*tiles, count), block=(_TILE, _ROWS), stream=stream)
+        kernels["average"](content, first, data, grid=(_MOST_CELLS, count), block=_THREADS, stream=stream)
+        kernels["hide"](content, first, data, grid=(*tiles, count), block=(_TILE, _ROWS), stream=stream)
         first += count * PART.itemsize
 
 

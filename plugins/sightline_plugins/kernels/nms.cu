@@ -10,17 +10,18 @@ __device__ inline bool goes_before(const Detection &one, const Detection &other)
     return one.confidence > other.confidence || (one.confidence == other.confidence && one.index < other.index);
 }
 
-__device__ inline int candidates_of(const Finds &finds, int picture) {
-    return min(finds.counts[picture * COUNTS + FOUND], finds.capacity);
+__device__ inline int candidates_of(const int *counts, int capacity, int picture) {
+    return min(counts[picture * COUNTS + FOUND], capacity);
 }
 
 // Puts the candidates of each picture in order, the most confident first and of equal ones the lowest index first; at
 // most `room` of each. Each thread counts how many candidates go before its own.
-extern "C" __global__ void rank(Finds finds, Detection *ranked, int room) {
-    const int picture = blockIdx.y, count = candidates_of(finds, picture);
+extern "C" __global__ void rank(
+    const Detection *detections, const int *counts, int capacity, Detection *ranked, int room) {
+    const int picture = blockIdx.y, count = candidates_of(counts, capacity, picture);
     const int own = blockIdx.x * blockDim.x + threadIdx.x;
     if (own >= count) return;
-    const Detection *detections = finds.detections + (long long)picture * finds.capacity;
+    detections += (long long)picture * capacity;
     const Detection mine = detections[own];
     int place = 0;
     for (int other = 0; other < count; ++other) place += goes_before(detections[other], mine);
@@ -80,13 +81,12 @@ __device__ inline double room_of_class(const Detection *ranked, int count, float
 // is of its class, unless `is_agnostic`). One block for each picture. `kept_counts` holds for each picture how many
 // stay, were found, were no finite numbers, and found no room.
 extern "C" __global__ void __launch_bounds__(THREADS) suppress(
-    Finds finds, const Detection *ranked, int room, float iou, int is_agnostic, Detection *kept, int most_kept,
-    int *kept_counts) {
+    const Detection *ranked, const int *counts, int capacity, int room, float iou, int is_agnostic, Detection *kept,
+    int most_kept, int *kept_counts) {
     __shared__ bool is_dropped[MOST_CANDIDATES];
     __shared__ float lowest[THREADS], highest[THREADS];
     const int picture = blockIdx.x, thread = threadIdx.x;
-    const int *counts = finds.counts + picture * COUNTS;
-    const int count = min(candidates_of(finds, picture), room);
+    const int count = min(candidates_of(counts, capacity, picture), room);
     ranked += (long long)picture * room;
     for (int place = thread; place < count; place += THREADS) is_dropped[place] = false;
     const double shift = is_agnostic ? 0 : room_of_class(ranked, count, lowest, highest);
@@ -105,8 +105,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) suppress(
     if (thread == 0) {
         int *told = kept_counts + picture * 4;
         told[0] = number;
-        told[1] = counts[FOUND];
-        told[2] = counts[INVALID];
-        told[3] = max(counts[FOUND] - finds.capacity, 0);
+        told[1] = counts[picture * COUNTS + FOUND];
+        told[2] = counts[picture * COUNTS + INVALID];
+        told[3] = max(told[1] - capacity, 0);
     }
 }

@@ -55,7 +55,9 @@ def suppress(kernels: Kernels, finds: Finds, *, kept: Kept, options: NmsOptions,
     kept.check(finds)
     room = finds.most_ranked
     kernels["rank"](
-        finds.record(),
+        finds.detections,
+        finds.counts,
+        finds.capacity,
         kept.ranked,
         room,
         grid=(blocks_for(finds.capacity, block=_THREADS), finds.pictures),
@@ -63,8 +65,9 @@ def suppress(kernels: Kernels, finds: Finds, *, kept: Kept, options: NmsOptions,
         stream=stream,
     )
     kernels["suppress"](
-        finds.record(),
         kept.ranked,
+        finds.counts,
+        finds.capacity,
         room,
         np.float32(np.inf if options.method == "none" else options.iou),
         options.agnostic,

@@ -80,7 +80,8 @@ def arrange(
 
 def fill_tiles(kernels: Kernels, tiles: Tiles, *, table: DeviceData, stream: object = None) -> None:
     """Resize all pictures into their rectangles; `table` is that of `tiles` on the device. What else the target shows
-    stays as it is: `fill_surface` before gives it one colour.
+    stays as it is: `fill_surface` before gives it one colour. The caller sees to it that the stream waits for all
+    planes (`arrays_on`).
     """
     check_array(table, what="the table of tiles", dtype=TILE, shape=tiles.table.shape)
     if len(tiles.table):

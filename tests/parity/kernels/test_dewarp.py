@@ -101,7 +101,9 @@ def test_a_map_of_every_pixel_to_itself_changes_nothing() -> None:
 
 
 def test_a_map_of_another_size_is_refused() -> None:
-    with pytest.raises(ValueError, match="the map of positions is float32 of 6 x 8 x 2, not float32 of 8 x 8 x 2"):
+    with pytest.raises(
+        ValueError, match=r"the map for 8x6 is float32 \(height, width, 2\), not float32 of \(8, 8, 2\)"
+    ):
         dewarped(noise(PixelFormat.NV12, (16, 16)), np.zeros((8, 8, 2), np.float32), size_wh=(8, 6))
 
 

@@ -1,0 +1,118 @@
+"""What kernels find and draw on a real GPU is what they find and draw on the host build, bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.gpu.streams import GpuStream
+from sightline_plugins.draw.hiding import Method
+from sightline_plugins.infer.heads.findings import Candidates
+from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.kernels import draw, heads, hide, nms
+from sightline_plugins.kernels.detections import COUNTS, DETECTION, Finds
+from sightline_plugins.kernels.head_plans import plan_decoding
+from tests.parity.kernels import test_draw as drawing
+from tests.parity.kernels import test_heads as decoding
+from tests.parity.kernels import test_hide as hiding
+from tests.parity.kernels.drawn import differing
+from tests.parity.kernels.found import candidates
+from tests.parity.kernels.test_nms import crowd, on_the_host
+from tests.unit.kernels import test_results_on_a_gpu as on_the_double
+
+pytestmark = pytest.mark.gpu
+CHECKS = [check for name, check in vars(on_the_double).items() if name.startswith("test_")]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_what_holds_on_the_double_holds_on_a_gpu(gpu: Gpu, check: Callable[[Gpu], None]) -> None:
+    check(gpu)
+
+
+@pytest.mark.parametrize("case", decoding.CASES)
+def test_heads_find_what_they_find_on_the_host(gpu: Gpu, case: str) -> None:
+    head, outputs, options = decoding.CASES[case]
+    how = decoding.reading(options)
+    plan = plan_decoding(head, shapes=[output.shape[1:] for output in outputs], reading=how)
+    stream = gpu.stream("heads")
+    on_gpu = gpu.upload(outputs, stream=stream)
+    found = gpu.empty((decoding.PICTURES, plan.boxes), DETECTION, stream=stream)
+    counts = gpu.empty((decoding.PICTURES, COUNTS), np.int32, stream=stream)
+
+    plan.launch(gpu.kernels(heads.SOURCE), on_gpu, finds=Finds(found, counts), stream=stream)
+
+    event = stream.record()
+    rows, numbers = gpu.download([found.written(event), counts.written(event)]).wait()
+    own = [part[: number[0]] for part, number in zip(rows, numbers, strict=True)]
+    tables = [candidates(part[np.argsort(part["index"])]) for part in own]
+    decoding.assert_equal(tables, decoding.on_the_host(head, outputs, how))
+
+
+@pytest.mark.parametrize("count", [1, 300, 4000])
+def test_the_boxes_that_stay_are_those_of_the_host(gpu: Gpu, count: int) -> None:
+    tables = [crowd(count, seed=seed) for seed in range(8)]
+    options, stream = NmsOptions(), gpu.stream("suppression")
+    kernels = gpu.kernels(nms.SOURCE)
+    finds = _candidates(gpu, tables, stream=stream)
+    ranked = gpu.empty((len(tables), count), DETECTION, stream=stream)
+    kept = gpu.empty((len(tables), options.max_detections), DETECTION, stream=stream)
+    told = gpu.empty((len(tables), len(nms.KEPT_COUNTS)), np.int32, stream=stream)
+
+    nms.suppress(kernels, finds, kept=nms.Kept(ranked, kept, told), options=options, stream=stream)
+
+    event = stream.record()
+    rows, counts = gpu.download([kept.written(event), told.written(event)]).wait()
+    stays = [own["index"][: number[0]].tolist() for own, number in zip(rows, counts, strict=True)]
+    assert stays == [on_the_host(table, options) for table in tables]
+
+
+def test_every_pixel_that_is_drawn_is_that_of_the_host(gpu: Gpu) -> None:
+    shapes = list(drawing.SHAPES.values())
+    pictures = [drawing.picture(seed, shapes=shapes, count=40) for seed in range(60)]
+    stream = gpu.stream("drawing")
+    on_gpu = [both.by_kernel.to_device(gpu).shared().writable(stream=stream) for both in pictures]
+
+    packed = draw.pack([(own.arrays_on(stream), both.noted) for own, both in zip(on_gpu, pictures, strict=True)])
+    assert packed is not None
+    (content,) = gpu.upload([packed.content], stream=stream)
+    draw.draw(gpu.kernels(draw.SOURCE), packed, content=content, stream=stream)
+
+    event = stream.record()
+    for own, both in zip(on_gpu, pictures, strict=True):
+        both.by_kernel = own.written(event).to_host()
+    assert differing(pictures) == 0
+
+
+@pytest.mark.parametrize("method", ["blur", "pixelate"])
+def test_every_pixel_that_is_hidden_is_that_of_the_host(gpu: Gpu, method: Method) -> None:
+    pictures = [hiding.random_picture(seed, method=method, covered=seed % 2 == 0) for seed in range(60)]
+    stream = gpu.stream("hiding")
+    on_gpu = [own.by_kernel.to_device(gpu).shared().writable(stream=stream) for own in pictures]
+
+    packed = hide.pack([(one.arrays_on(stream), own.noted) for one, own in zip(on_gpu, pictures, strict=True)])
+    assert packed is not None
+    (content,) = gpu.upload([packed.content], stream=stream)
+    hide.hide(gpu.kernels(hide.SOURCE), packed, content=content, stream=stream)
+
+    event = stream.record()
+    for one, own in zip(on_gpu, pictures, strict=True):
+        own.by_kernel = one.written(event).to_host()
+    assert [own.differing for own in pictures] == [0] * len(pictures)
+
+
+def _candidates(gpu: Gpu, tables: list[Candidates], *, stream: GpuStream) -> Finds:
+    """Tables of the same length in the GPU's memory, dense."""
+    found = np.zeros((len(tables), len(tables[0])), DETECTION)
+    for own, table in zip(found, tables, strict=True):
+        own["xyxy"], own["confidence"], own["class_id"] = table.xyxy, table.confidence, table.class_id
+        own["index"] = np.arange(len(table))
+    counts = np.array([len(tables[0]), 0] * len(tables), np.int32)
+    flat, numbers = gpu.upload([found.ravel(), counts], stream=stream)
+    return Finds(
+        replace(flat, shape=found.shape, strides=found.strides),
+        replace(numbers, shape=(len(tables), COUNTS), strides=(4 * COUNTS, 4)),
+    )
