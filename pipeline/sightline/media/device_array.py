@@ -84,6 +84,13 @@ class DeviceArray:
         """The same array with other content, which is there from that point on."""
         return dataclasses.replace(self, ready=event)
 
+    def rows(self, start: int, stop: int) -> DeviceArray:
+        """The rows from `start` to before `stop`, as an array that shares the memory."""
+        if not 0 <= start <= stop <= self.shape[0]:
+            raise ValueError(f"rows {start} to {stop} are not all among the {self.shape[0]} rows of the array")
+        address = self.base_address + start * self.pitch_bytes
+        return dataclasses.replace(self, base_address=address, shape=(stop - start, *self.shape[1:]))
+
     def to_host(self) -> npt.NDArray[Any]:
         """A copy in host memory, read-only; counted. Waits, without the GIL."""
         return self.owner.gpu.download([self]).wait()[0]

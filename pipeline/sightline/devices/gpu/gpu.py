@@ -156,7 +156,10 @@ class Gpu:
     def copy(
         self, arrays: Sequence[DeviceArray], targets: Sequence[DeviceArray], *, stream: DeviceStream
     ) -> list[DeviceArray]:
-        """Copy arrays into others of the same shapes; returns the targets with their new content."""
+        """Copy arrays into others of the same shapes; returns the targets with their new content.
+
+        Raises ValueError for other shapes or types.
+        """
         return transfers.copy_arrays(self, arrays, targets, stream=stream)
 
     def settle(self, arrays: Sequence[DeviceArray], *, stream: DeviceStream | None = None) -> list[DeviceArray]:
@@ -176,7 +179,8 @@ class Gpu:
         with self.guard("filling memory") as driver:
             span = Span(array.address, array.pitch_bytes)
             rows = array.shape[0] if array.shape else 1
-            driver.fill(span, value, width_bytes=array.row_bytes, rows=rows, stream=stream.handle)
+            if array.nbytes:
+                driver.fill(span, value, width_bytes=array.row_bytes, rows=rows, stream=stream.handle)
         return array.written(stream.record())
 
     def hold(self) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.devices.gpu.driver import Span
+from sightline.devices.gpu.driver import Driver, Span
 from sightline.devices.gpu.memory import DeviceBuffer, PinnedBuffer
 from sightline.devices.gpu.pools import ALIGNMENT_BYTES, DevicePool
 from sightline.media.device_array import DeviceArray
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sightline.devices.gpu.gpu import Gpu
 
 _STAGED_AT_BYTES = 64
+Alike: TypeAlias = DeviceArray | npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ def upload(
     gpu: Gpu, arrays: Sequence[npt.NDArray[Any]], targets: Sequence[DeviceArray], *, stream: DeviceStream
 ) -> list[DeviceArray]:
     """Copy arrays of the host into arrays of the GPU, of the same shapes; the host may change its own at once."""
+    _check_alike(arrays, targets)
     staging = gpu.pinned.lease(sum(_aligned(array.nbytes) for array in arrays))
     offset = 0
     with gpu.guard("copying to the GPU") as driver:
@@ -117,7 +119,7 @@ def upload(
             np.copyto(staged, array)
             source = Span(staging.address + offset, target.row_bytes, on_host=True)
             target.owner.used_on(stream)
-            driver.copy(_span(target), source, stream=stream.handle, **_extent(target))
+            _copy(driver, _span(target), source, extent=_extent(target), stream=stream)
             gpu.transfers.to_device(array.nbytes)
             offset += _aligned(array.nbytes)
     staging.used_on(stream)
@@ -132,7 +134,7 @@ def download(gpu: Gpu, arrays: Sequence[DeviceArray], *, stream: DeviceStream) -
     with gpu.guard("copying to the host") as driver:
         for array in arrays:
             target = Span(staging.address + offset, array.row_bytes, on_host=True)
-            driver.copy(target, _span(array.on(stream)), stream=stream.handle, **_extent(array))
+            _copy(driver, target, _span(array.on(stream)), extent=_extent(array), stream=stream)
             gpu.transfers.to_host(array.nbytes)
             copies.append(_view(staging, array, offset))
             offset += _aligned(array.nbytes)
@@ -143,10 +145,11 @@ def copy_arrays(
     gpu: Gpu, arrays: Sequence[DeviceArray], targets: Sequence[DeviceArray], *, stream: DeviceStream
 ) -> list[DeviceArray]:
     """Copy arrays of the GPU into others of the same shapes, behind what makes their content."""
+    _check_alike(arrays, targets)
     with gpu.guard("copying on the GPU") as driver:
         for array, target in zip(arrays, targets, strict=True):
             target.owner.used_on(stream)
-            driver.copy(_span(target), _span(array.on(stream)), stream=stream.handle, **_extent(array))
+            _copy(driver, _span(target), _span(array.on(stream)), extent=_extent(array, target), stream=stream)
     return _ready(targets, stream)
 
 
@@ -169,7 +172,23 @@ def _span(array: DeviceArray) -> Span:
     return Span(array.address, array.pitch_bytes)
 
 
-def _extent(array: DeviceArray) -> dict[str, int]:
-    if array.is_dense:
-        return {"width_bytes": array.nbytes, "rows": 1}
-    return {"width_bytes": array.row_bytes, "rows": array.shape[0]}
+def _extent(array: DeviceArray, *others: DeviceArray) -> tuple[int, int]:
+    """How wide in bytes and how high a copy of it is: one row where there are no gaps on either side."""
+    if array.is_dense and all(other.is_dense for other in others):
+        return array.nbytes, 1
+    return array.row_bytes, array.shape[0]
+
+
+def _copy(driver: Driver, target: Span, source: Span, *, extent: tuple[int, int], stream: DeviceStream) -> None:
+    width_bytes, rows = extent
+    if width_bytes and rows:
+        driver.copy(target, source, width_bytes=width_bytes, rows=rows, stream=stream.handle)
+
+
+def _check_alike(arrays: Sequence[Alike], targets: Sequence[Alike]) -> None:
+    """Raises ValueError for a copy into something of another shape or type."""
+    for array, target in zip(arrays, targets, strict=True):
+        if (array.shape, array.dtype) != (target.shape, target.dtype):
+            raise ValueError(
+                f"{array.dtype} of shape {array.shape} can not be copied into {target.dtype} of shape {target.shape}"
+            )

@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.kernel_source import KernelSource
+from sightline.devices.gpu.memory import DeviceBuffer
 from sightline.devices.gpu.streams import GpuStream
+from sightline.errors import SurfaceReleased
 from sightline.media.device_array import DeviceArray
 
 ADD = KernelSource(
@@ -46,6 +49,7 @@ class Program:
             self._let_go,
             self._look,
             self._join,
+            self._release,
             self._make,
             self._copy,
         )
@@ -94,6 +98,14 @@ class Program:
     def _let_go(self, left: Iterator[int]) -> None:
         if (thing := self._thing(left)) is not None:
             self._things.remove(thing)
+
+    def _release(self, left: Iterator[int]) -> None:
+        if (thing := self._thing(left)) is not None:
+            self._things.remove(thing)
+            assert isinstance(thing.array.owner, DeviceBuffer)
+            thing.array.owner.release()
+            with pytest.raises(SurfaceReleased):
+                thing.array.to_host()
 
     def _look(self, left: Iterator[int]) -> None:
         if (thing := self._thing(left)) is not None:
