@@ -16,23 +16,28 @@ import numpy.typing as npt
 from sightline_plugins.infer.pixels.placement import Placement, SizeWh
 from sightline_plugins.infer.pixels.plane_resize import Resize, is_averaged
 from sightline_plugins.infer.pixels.resizing import Cut, Resizing
+from sightline_plugins.infer.pixels.sampling import warp_matrix
 
 PLANE_MAP = np.dtype(
     [
         ("x_per_column", "<i8"),
-        ("x_per_row", "<i8"),
         ("first_x", "<i8"),
-        ("y_per_column", "<i8"),
         ("y_per_row", "<i8"),
         ("first_y", "<i8"),
         ("inside_xyxy", "<i4", (4,)),
         ("reach_xy", "<f4", (2,)),
         ("filter", "<i4"),
         ("unused", "<i4"),
+        ("warp", "<f4", (2, 3)),
+        ("first_column_row", "<i4", (2,)),
+        ("together", "<i4"),
+        ("unused_too", "<i4"),
     ],
     align=True,
 )
 _ONE = float(1 << 32)
+_TOGETHER = 16
+"""Columns that OpenCV computes at once, with AVX2."""
 _HAIR = 2.0**-20
 """Of a sample: positions that lie on an edge between two lie in the second, however they were rounded."""
 
@@ -67,19 +72,17 @@ def plane_map(cut: Cut, placement: Placement, *, shift: tuple[int, int], resize:
     record = np.zeros((), PLANE_MAP)
     record["inside_xyxy"] = inside
     if cut.resizing is None:
-        _fill_sampled(record, placement, shift=shift, nearest=resize == "nearest")
+        _fill_sampled(record, cut.inside, shift=shift, nearest=resize == "nearest")
     else:
         _fill_resized(record, cut.resizing, placement, inside_xyxy=inside, resize=resize)
     return record
 
 
-def _fill_sampled(record: npt.NDArray[Any], placement: Placement, *, shift: tuple[int, int], nearest: bool) -> None:
-    across, down = placement.picture_from_network
-    for axis, row, bits in (("x", across, shift[0]), ("y", down, shift[1])):
-        per_column, per_row, offset = (value / (1 << bits) for value in row)
-        record[f"{axis}_per_column"] = round(per_column * _ONE)
-        record[f"{axis}_per_row"] = round(per_row * _ONE)
-        record[f"first_{axis}"] = round(((per_column + per_row) / 2 + offset - 0.5) * _ONE)
+def _fill_sampled(record: npt.NDArray[Any], inside: Placement, *, shift: tuple[int, int], nearest: bool) -> None:
+    left, top, width, _ = inside.inner_xywh
+    record["warp"] = warp_matrix(inside, shift=shift)
+    record["first_column_row"] = left, top
+    record["together"] = width // _TOGETHER * _TOGETHER
     record["filter"] = Filter.CLOSEST if nearest else Filter.WARPED
 
 

@@ -1,7 +1,8 @@
 """Pre-processing on the device: parts of surfaces become the input of a network, all in one launch.
 
-The definition is the CPU's (`infer/pixels/preprocess.py`), and so is the arithmetic: most inputs are equal to the last
-bit, others differ by one level in a few of a hundred values. No GPU has run this yet.
+The definition is the CPU's (`infer/pixels/preprocess.py`), and so is the arithmetic: bilinear inputs are equal to the
+last bit (where the CPU rounds a product and a sum once, as AVX2 does), averages differ by one level in a few of a
+hundred values. No GPU has run this yet.
 """
 
 from __future__ import annotations

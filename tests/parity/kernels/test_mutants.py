@@ -33,7 +33,7 @@ def test_the_kernel_as_it_is_passes() -> None:
         ("min(max(y, top), bottom - 1)", "min(max(y, 0), bottom - 1)"),
         ("both.x, both.y", "both.y, both.x"),
         ("y < job.bottom", "y <= job.bottom"),
-        ("x_per_row * row", "x_per_row * column"),
+        ("row - first_row", "column - first_row"),
     ],
     ids=["a shifted tap", "a shifted sample", "an edge of its own", "swapped chroma", "a row too many", "a turn"],
 )

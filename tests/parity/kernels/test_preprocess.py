@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
+import cv2
 import numpy as np
 import pytest
 
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
-from sightline_plugins.infer.pixels.placement import Fit
+from sightline_plugins.infer.pixels.placement import Fit, Region
 from sightline_plugins.infer.pixels.plane_resize import Resize
 from sightline_plugins.infer.pixels.preprocess import Convert, Preprocessing
 from sightline_plugins.infer.pixels.surface_colors import ChannelOrder
@@ -20,6 +21,13 @@ from tests.unit.kernels.host_arrays import HostArray
 SIZES = [(96, 64), (131, 77), (45, 33)]
 FORMATS = list(PixelFormat)
 NETWORK = (64, 48)
+ROUNDS_ONCE = "*AVX2" in cv2.getCPUFeaturesLine().split()
+
+
+def random_boxes(size_wh: tuple[int, int]) -> list[Region]:
+    random = np.random.default_rng(3)
+    corners = np.sort(random.uniform(-10, 10 + max(size_wh), (12, 2, 2)), axis=1).astype(np.float32)
+    return [(x1, y1, x2 + 4, y2 + 4) for (x1, y1), (x2, y2) in corners.tolist()]
 
 
 @pytest.mark.parametrize("convert", ["network", "picture"])
@@ -34,6 +42,25 @@ def test_every_part_of_every_format_is_as_on_the_cpu(pixel_format: PixelFormat, 
 
         for picture, part in zip(prepared, parts, strict=True):
             assert_equal_levels(picture, on_the_cpu(*part, definition))
+
+
+@pytest.mark.skipif(not ROUNDS_ONCE, reason="OpenCV rounds twice on this processor where it rounds once with AVX2")
+@pytest.mark.parametrize("network_wh", [(67, 51), (160, 96)])
+@pytest.mark.parametrize("convert", ["network", "picture"])
+def test_bilinear_inputs_are_the_cpus_to_the_bit(convert: Convert, network_wh: tuple[int, int]) -> None:
+    definition = Preprocessing(network_wh, convert=convert, scale=(1.0,))
+    for pixel_format, size_wh in (
+        (PixelFormat.I420, (131, 77)),
+        (PixelFormat.NV12, (640, 360)),
+        (PixelFormat.RGB24, SIZES[0]),
+    ):
+        surface = noise(pixel_format, size_wh)
+        places = [*placements(surface, definition).values(), *(definition.place(box) for box in random_boxes(size_wh))]
+
+        prepared = inputs([(surface, place) for place in places], definition)
+
+        for picture, place in zip(prepared, places, strict=True):
+            np.testing.assert_array_equal(picture, on_the_cpu(surface, place, definition))
 
 
 @pytest.mark.parametrize("convert", ["network", "picture"])
