@@ -7,11 +7,11 @@ constexpr int TILE = 32, ROWS = 8, THREADS = TILE * ROWS;
 
 enum Kind { FILL, TEXT, TINT, AREA, STROKE };
 
-// A plane, its part of the commands, and where the data of its picture begin.
+// A plane, its part of the commands, and where the data of its picture and the points of its own lines begin.
 struct Sheet {
     unsigned char *start;
     long long pitch_bytes;
-    long long data;
+    long long data, points;
     int width, height, channels;
     int first, count;
     int unused;
@@ -25,15 +25,17 @@ struct Sheet {
 // TINT    `data` holds a mask, a bit for each pixel of the picture, rows `pitch` bits apart; pixel (0, 0) of the plane is
 //         bit (x, y), and the next pixels are `across` and `down` bits further; `table` says what levels become
 // AREA    `data` holds the `count` edges of a polygon whose inside, by the even-odd rule, is tinted by `table`
-// STROKE  a piece of a line from (x, y) to (x_end, y_end), in 1 / 16 of a pixel; `data` holds the corners of round ends,
-//         `table` the half widths of their rows
+// STROKE  `count` pieces of a line, from the plane's point number `data` (x, y in 1 / 16 of a sample) to the next ones;
+//         `round_start` says that the first one has a round start, all have round ends: smooth ones with
+//         `corner_count` corners, else half widths of rows, in `table`
 struct Command {
     int kind;
     int left, top, right, bottom;
     unsigned ink;
     int data, pitch, table, count;
     int x, y, across, down;
-    int x_end, y_end, width, round_ends, is_smooth, radius;
+    int width, round_start, is_smooth, radius, corner_count;
+    int unused;
 };
 
 // An edge of a polygon: the line that is drawn along it, in whole pixels (none when `is_drawn` is 0), and where its inner
@@ -44,16 +46,30 @@ struct Edge {
     Fixed start, step;
 };
 
+// What a line needs besides a command: its points, and the data of the picture.
+struct Ways {
+    const int2 *points;
+    const unsigned char *data;
+};
+
+// Whether a piece of a line comes near the middle of a square of some samples; what it does not is found out cheaply.
+__device__ inline bool comes_near(const int2 &from, const int2 &to, int width, int x, int y, int size) {
+    const float across = to.x - from.x, down = to.y - from.y;
+    const float distance = fabsf(across * (16 * y - from.y) - down * (16 * x - from.x));
+    const float length = sqrtf(across * across + down * down);
+    return distance <= 16 * (width + size + 8) * length || length == 0;
+}
+
 // Whether a command may have something to draw in a tile. A line that slants lies in few of its rectangle's tiles.
-__device__ inline bool reaches(const Command &command, int left, int top) {
+__device__ inline bool reaches(const Command &command, const Ways &ways, int left, int top) {
     if (command.left >= left + TILE || command.right <= left || command.top >= top + TILE || command.bottom <= top) {
         return false;
     }
     if (command.kind != STROKE) return true;
-    const float across = command.x_end - command.x, down = command.y_end - command.y;
-    const float x = 16 * (left + TILE / 2) - command.x, y = 16 * (top + TILE / 2) - command.y;
-    const float distance = fabsf(across * y - down * x), length = sqrtf(across * across + down * down);
-    return distance <= 16 * (TILE + command.width + 8) * length || length == 0;
+    for (const int2 *piece = ways.points + command.data, *end = piece + command.count; piece < end; ++piece) {
+        if (comes_near(piece[0], piece[1], command.width, left + TILE / 2, top + TILE / 2, TILE)) return true;
+    }
+    return false;
 }
 
 __device__ inline bool area_covers(const Edge *edges, int count, int x, int y) {
@@ -76,21 +92,28 @@ __device__ inline bool mask_covers(const unsigned char *bits, const Command &com
     return bits[bit / 8] >> (7 - bit % 8) & 1;
 }
 
-__device__ inline void draw_piece(
-    Pixel &pixel, const Command &command, const Sheet &sheet, const unsigned char *data, int x, int y) {
-    const Fixed unit = ONE / 16;
-    const Stroke stroke = {
-        {{command.x * unit, command.y * unit}, {command.x_end * unit, command.y_end * unit}},
-        command.width, command.round_ends, command.is_smooth != 0, command.ink};
+__device__ inline Point point_at(const int2 &point) { return {point.x * (ONE / 16), point.y * (ONE / 16)}; }
+
+__device__ inline void draw_pieces(
+    Pixel &pixel, const Command &command, const Extent &extent, const Ways &ways, int x, int y) {
+    const unsigned char *ends = ways.data + command.table;
     const Pen pen = {
-        reinterpret_cast<const Smoothness *>(data), data + command.table,
-        reinterpret_cast<const Offset *>(data + command.data), command.radius, command.count};
-    draw_stroke(pixel, stroke, pen, {sheet.width, sheet.height}, x, y);
+        reinterpret_cast<const Smoothness *>(ways.data), ends, reinterpret_cast<const Offset *>(ends), command.radius,
+        command.corner_count};
+    const int2 *points = ways.points + command.data;
+    for (int piece = 0; piece < command.count; ++piece) {
+        if (!comes_near(points[piece], points[piece + 1], command.width, x, y, 0)) continue;
+        const int round_ends = command.round_start && piece == 0 ? 3 : 2;
+        const Stroke stroke = {
+            {point_at(points[piece]), point_at(points[piece + 1])}, command.width, round_ends, command.is_smooth != 0,
+            command.ink};
+        draw_stroke(pixel, stroke, pen, extent, x, y);
+    }
 }
 
 __device__ inline void draw_command(
-    Pixel &pixel, const Command &command, const Sheet &sheet, const unsigned char *data, int x, int y) {
-    const unsigned char *own = data + command.data, *table = data + command.table;
+    Pixel &pixel, const Command &command, const Extent &extent, const Ways &ways, int x, int y) {
+    const unsigned char *own = ways.data + command.data, *table = ways.data + command.table;
     if (command.kind == FILL) {
         pixel.fill(command.ink);
     } else if (command.kind == TEXT) {
@@ -101,7 +124,7 @@ __device__ inline void draw_command(
         const Edge *edges = reinterpret_cast<const Edge *>(own);
         if (area_covers(edges, command.count, x - command.left, y - command.top)) pixel.replace(table);
     } else {
-        draw_piece(pixel, command, sheet, data, x, y);
+        draw_pieces(pixel, command, extent, ways, x, y);
     }
 }
 
@@ -111,13 +134,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) draw(
     const Sheet sheet = reinterpret_cast<const Sheet *>(content)[blockIdx.z];
     const Command *commands = reinterpret_cast<const Command *>(content + commands_start);
     const unsigned char *data = content + data_start + sheet.data;
+    const Ways ways = {reinterpret_cast<const int2 *>(data + sheet.points), data};
+    const Extent extent = {sheet.width, sheet.height};
     const int left = blockIdx.x * TILE, top = blockIdx.y * TILE;
     const int thread = threadIdx.y * TILE + threadIdx.x;
     if (left >= sheet.width || top >= sheet.height) return;
     const int x = left + threadIdx.x;
     for (int first = 0; first < sheet.count; first += THREADS) {
         const int own = first + thread;
-        const bool is_reached = own < sheet.count && reaches(commands[sheet.first + own], left, top);
+        const bool is_reached = own < sheet.count && reaches(commands[sheet.first + own], ways, left, top);
         const unsigned votes = __ballot_sync(0xffffffffu, is_reached);
         if (thread % 32 == 0) reached[thread / 32] = votes;
         __syncthreads();
@@ -129,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) draw(
                     const Command &command = commands[sheet.first + first + word * 32 + __ffs(rest) - 1];
                     const bool is_inside =
                         x >= command.left && x < command.right && y >= command.top && y < command.bottom;
-                    if (is_inside) draw_command(pixel, command, sheet, data, x, y);
+                    if (is_inside) draw_command(pixel, command, extent, ways, x, y);
                 }
             }
             pixel.store();

@@ -14,12 +14,12 @@ import numpy as np
 
 from sightline.devices.gpu.launching import Kernels, blocks_for
 from sightline_plugins.kernels.device_data import DeviceData
-from sightline_plugins.kernels.draw_data import COMMAND_FIELDS, SHEET, Bytes
+from sightline_plugins.kernels.draw_data import SHEET
 from sightline_plugins.kernels.draw_list import DrawList, check_plane
+from sightline_plugins.kernels.packing import Bytes, Packing
 
 SOURCE = Path(__file__).with_suffix(".cu")
 _TILE, _ROWS = 32, 8
-_ALIGNED = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,32 +42,29 @@ def pack(pictures: Sequence[tuple[Sequence[DeviceData], DrawList]]) -> Drawing |
 
     The planes are looked up here: they must stay where they are until the drawing is done.
     """
-    sheets, commands, data, size = [], [], [], 0
+    sheets, commands = [], []
+    data = Packing()
     tiles, count = (0, 0), 0
     for arrays, noted in pictures:
+        start = data.nest(noted.data)
         for array, plane, shape in zip(arrays, noted.planes, noted.shapes, strict=True):
             check_plane(array, shape)
-            own = plane.commands()
+            own, points = plane.commands()
             if not len(own):
                 continue
+            places = start, data.place(points) - start
             extent = (plane.width, plane.height, plane.channels)
-            sheets.append((array.address, array.strides[0], size, *extent, count, len(own), 0))
+            sheets.append((array.address, array.strides[0], *places, *extent, count, len(own), 0))
             commands.append(own)
             count += len(own)
             needed = blocks_for(plane.width, block=_TILE), blocks_for(plane.height, block=_TILE)
             tiles = max(tiles[0], needed[0]), max(tiles[1], needed[1])
-        data.append((size, noted.data))
-        size += _rounded(noted.data.size_bytes)
     if not sheets:
         return None
-    first = _rounded(len(sheets) * SHEET.itemsize)
-    start = first + _rounded(count * len(COMMAND_FIELDS) * 4)
-    content = np.zeros(start + size, np.uint8)
-    content[: len(sheets) * SHEET.itemsize] = np.array(sheets, SHEET).view(np.uint8)
-    content[first : first + count * len(COMMAND_FIELDS) * 4] = np.concatenate(commands).reshape(-1).view(np.uint8)
-    for place, own_data in data:
-        own_data.write(content[start + place :])
-    return Drawing(content, len(sheets), tiles, first, start)
+    content = Packing()
+    content.place(np.array(sheets, SHEET))
+    first, second = content.place(np.concatenate(commands)), content.nest(data)
+    return Drawing(content.joined(), len(sheets), tiles, first, second)
 
 
 def draw(kernels: Kernels, drawing: Drawing, *, content: DeviceData, stream: object = None) -> None:
@@ -83,7 +80,3 @@ def draw(kernels: Kernels, drawing: Drawing, *, content: DeviceData, stream: obj
         block=(_TILE, _ROWS),
         stream=stream,
     )
-
-
-def _rounded(size: int) -> int:
-    return -(-size // _ALIGNED) * _ALIGNED

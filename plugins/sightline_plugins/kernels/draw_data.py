@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline_plugins.draw.planes import SUBPIXEL_BITS
+from sightline_plugins.kernels.packing import Bytes
 
-Bytes: TypeAlias = npt.NDArray[np.uint8]
 Corners: TypeAlias = npt.NDArray[np.int32]
 Corner: TypeAlias = tuple[int, int]
 
@@ -24,6 +24,7 @@ SHEET = np.dtype(
         ("start", "<u8"),
         ("pitch_bytes", "<i8"),
         ("data", "<i8"),
+        ("points", "<i8"),
         ("width", "<i4"),
         ("height", "<i4"),
         ("channels", "<i4"),
@@ -34,7 +35,7 @@ SHEET = np.dtype(
 )
 COMMAND_FIELDS = (
     *("kind", "left", "top", "right", "bottom", "ink", "data", "pitch", "table", "count"),
-    *("x", "y", "across", "down", "x_end", "y_end", "width", "round_ends", "is_smooth", "radius"),
+    *("x", "y", "across", "down", "width", "round_start", "is_smooth", "radius", "corner_count", "unused"),
 )
 """`struct Command`, all of them int32."""
 _EDGE = np.dtype(

@@ -6,7 +6,7 @@ The shapes and their meaning are those of `draw/planes.py`, and the pixels are t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,41 +25,29 @@ from sightline_plugins.kernels.draw_data import (
     STROKE,
     TEXT,
     TINT,
-    Bytes,
     edges_of,
     half_widths,
     round_end,
     smoothness,
 )
+from sightline_plugins.kernels.packing import Packing
 
 Commands = npt.NDArray[np.int32]
-_COLUMNS = {name: column for column, name in enumerate(COMMAND_FIELDS)}
-_ALIGNED = 16
+_LEFT, _DATA, _COUNT, _WIDTH = (COMMAND_FIELDS.index(name) for name in ("left", "data", "count", "width"))
+_PIECES = 16
+"""Of a line, in one command: so many have one rectangle around them."""
+_MARGIN = 4
+_CORNER_BYTES = 16
 
 
-class PictureData:
-    """The bytes that the commands of one picture refer to; an array that comes twice is there once."""
+class PenFields(NamedTuple):
+    """What strokes of one width have in common; the names are those of `COMMAND_FIELDS`."""
 
-    def __init__(self) -> None:
-        self._places: dict[int, int] = {}
-        self._arrays: list[npt.NDArray[Any]] = []
-        self.size_bytes = 0
-        self.place(smoothness())
-
-    def place(self, array: npt.NDArray[Any]) -> int:
-        """Where the bytes of an array are; nobody writes to it any more."""
-        found = self._places.get(id(array))
-        if found is None:
-            found = self._places[id(array)] = self.size_bytes
-            self._arrays.append(array)
-            self.size_bytes += -(-array.nbytes // _ALIGNED) * _ALIGNED
-        return found
-
-    def write(self, to: Bytes) -> None:
-        """Write all of them into `size_bytes` bytes."""
-        for array in self._arrays:
-            start = self._places[id(array)]
-            to[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    table: int
+    width: int
+    is_smooth: int
+    radius: int
+    corner_count: int
 
 
 class PlaneCommands:
@@ -69,8 +57,10 @@ class PlaneCommands:
         self.height, self.width = shape[:2]
         self.channels = shape[2] if len(shape) == 3 else 1
         self.right, self.down = right, down
-        self._noted: list[list[int]] = []
-        self._finished: list[Commands] = []
+        self._rows: list[list[int]] = []
+        self._strokes: list[int] = []
+        self._ways: list[Points] = []
+        self._points = 0
 
     def window(self, rect: Rect) -> Rect:
         """The samples that a rectangle of the picture covers, cut to the plane; perhaps none."""
@@ -83,25 +73,54 @@ class PlaneCommands:
             min(max(bottom + along, 0) >> self.down, self.height),
         )
 
-    def note(self, kind: int, rect: Rect, **fields: int) -> None:
+    def note(
+        self,
+        kind: int,
+        rect: Rect,
+        *,
+        ink: int = 0,
+        data: int = 0,
+        pitch: int = 0,
+        table: int = 0,
+        count: int = 0,
+        origin_xy: tuple[int, int] = (0, 0),
+        step_xy: tuple[int, int] = (0, 0),
+    ) -> None:
         """Draw something in a rectangle of samples; nothing where it is empty."""
         if rect[0] < rect[2] and rect[1] < rect[3]:
-            self._noted.append([kind, *rect, *(fields.get(name, 0) for name in COMMAND_FIELDS[5:])])
+            self._rows.append([kind, *rect, ink, data, pitch, table, count, *origin_xy, *step_xy, 0, 0, 0, 0, 0, 0])
 
-    def note_all(self, commands: Commands) -> None:
-        """Draw commands that are made already."""
-        self._finish()
-        self._finished.append(commands)
+    def note_way(self, points: Points, pen: PenFields, *, ink: int, round_start: bool) -> None:
+        """Draw a line through points (N, 2) of the picture."""
+        last = len(points) - 1
+        if last < 1:
+            return
+        for start in range(0, last, _PIECES):
+            count, first, is_round = min(_PIECES, last - start), self._points + start, round_start and start == 0
+            self._strokes.append(len(self._rows))
+            self._rows.append(
+                [STROKE, 0, 0, 0, 0, ink, first, 0, pen.table, count, 0, 0, 0, 0, pen.width, is_round, *pen[2:], 0]
+            )
+        self._ways.append(points)
+        self._points += len(points)
 
-    def commands(self) -> Commands:
-        """Everything, as rows of `COMMAND_FIELDS`."""
-        self._finish()
-        return np.concatenate([np.empty((0, len(COMMAND_FIELDS)), np.int32), *self._finished])
-
-    def _finish(self) -> None:
-        if self._noted:
-            self._finished.append(np.array(self._noted, np.int32))
-            self._noted = []
+    def commands(self) -> tuple[Commands, Commands]:
+        """Everything, as rows of `COMMAND_FIELDS`, and the points of its lines (N, 2) in 1 / 16 of a sample."""
+        commands = np.array(self._rows, np.int32).reshape(-1, len(COMMAND_FIELDS))
+        if not self._strokes:
+            return commands, np.empty((0, 2), np.int32)
+        fixed = planes.fixed_point(cast("Points", np.concatenate(self._ways)))
+        points = np.ascontiguousarray(planes.in_plane(fixed, right=self.right, down=self.down))
+        strokes = commands[self._strokes]
+        first = strokes[:, _DATA]
+        ends = points[first + strokes[:, _COUNT]]
+        margin = (strokes[:, _WIDTH, None] + 1) // 2 + _MARGIN
+        low = (np.minimum(np.minimum.reduceat(points, first), ends) >> planes.SUBPIXEL_BITS) - margin
+        high = (np.maximum(np.maximum.reduceat(points, first), ends) >> planes.SUBPIXEL_BITS) + margin
+        commands[self._strokes, _LEFT : _LEFT + 2] = np.maximum(low, 0)
+        commands[self._strokes, _LEFT + 2 : _LEFT + 4] = np.minimum(high, (self.width, self.height))
+        is_seen = (commands[:, _LEFT : _LEFT + 2] < commands[:, _LEFT + 2 : _LEFT + 4]).all(axis=1)
+        return commands[is_seen], points
 
 
 class DrawList:
@@ -110,7 +129,8 @@ class DrawList:
     def __init__(self, pixel_format: PixelFormat, *, size_wh: tuple[int, int]) -> None:
         right, down = pixel_format.chroma_shift
         self.shapes = pixel_format.plane_shapes(size_wh)
-        self.data = PictureData()
+        self.data = Packing()
+        self.data.place(smoothness())
         self.planes = tuple(
             PlaneCommands(shape, right=right if index else 0, down=down if index else 0)
             for index, shape in enumerate(self.shapes)
@@ -141,18 +161,12 @@ class DrawList:
         luma_only: bool = False,
     ) -> None:
         """See `planes.polylines`; `luma_only` leaves the other planes as they are."""
-        fixed = planes.fixed_point(lines)
+        ways = lines if not closed else np.concatenate([lines[:, -1:], lines], axis=1)
         for index, plane in enumerate(self.planes[:1] if luma_only else self.planes):
-            shrink = max(plane.right, plane.down)
-            points = planes.in_plane(fixed, right=plane.right, down=plane.down)
-            width = planes.width_in_plane(thickness, shrink=shrink)
-            is_smooth = smooth and not shrink
-            strokes = _strokes(points, closed=closed, width=width, plane=plane)
-            ends = round_end(width) if is_smooth else half_widths(width)
-            _set(strokes, kind=STROKE, ink=packed(ink.scalar(index)), width=width, is_smooth=is_smooth)
-            _set(strokes, radius=(width + 1) // 2, count=ends.nbytes // 16)
-            _set(strokes, **{"data" if is_smooth else "table": self.data.place(ends)})
-            plane.note_all(strokes)
+            pen = self._pen(plane, thickness, smooth=smooth)
+            color = packed(ink.scalar(index))
+            for way in ways:
+                plane.note_way(way, pen, ink=color, round_start=not closed)
 
     def tint(self, mask: Mask, ink: Ink, *, opacity: float) -> None:
         """See `planes.tint`."""
@@ -168,10 +182,8 @@ class DrawList:
                 data=self.data.place(bits),
                 pitch=bits.shape[1] * 8,
                 table=self.data.place(planes.tint_table(ink.scalar(index), opacity)),
-                x=-mask.left,
-                y=-mask.top,
-                across=across,
-                down=down,
+                origin_xy=(-mask.left, -mask.top),
+                step_xy=(across, down),
             )
 
     def polygon(self, points: Points, ink: Ink, *, opacity: float) -> None:
@@ -203,9 +215,15 @@ class DrawList:
                 data=self.data.place(coverage),
                 pitch=coverage.shape[1],
                 table=self.data.place(table),
-                x=left >> plane.right,
-                y=top >> plane.down,
+                origin_xy=(left >> plane.right, top >> plane.down),
             )
+
+    def _pen(self, plane: PlaneCommands, thickness: int, *, smooth: bool) -> PenFields:
+        shrink = max(plane.right, plane.down)
+        width, is_smooth = planes.width_in_plane(thickness, shrink=shrink), smooth and not shrink
+        ends = round_end(width) if is_smooth else half_widths(width)
+        corners = ends.nbytes // _CORNER_BYTES if is_smooth else 0
+        return PenFields(self.data.place(ends), width, int(is_smooth), (width + 1) // 2, corners)
 
 
 def check_plane(array: DeviceData, shape: tuple[int, ...]) -> None:
@@ -220,27 +238,3 @@ def check_plane(array: DeviceData, shape: tuple[int, ...]) -> None:
 def packed(samples: Iterable[int]) -> int:
     """The samples of a colour in one number, the first in its lowest byte."""
     return sum(sample << (8 * place) for place, sample in enumerate(samples))
-
-
-def _strokes(points: npt.NDArray[np.int32], *, closed: bool, width: int, plane: PlaneCommands) -> Commands:
-    """The pieces of lines (L, N, 2), in order, without what is the same for all."""
-    starts = np.roll(points, 1, axis=1) if closed else points[:, :-1]
-    ends = points if closed else points[:, 1:]
-    round_ends = np.full(ends.shape[:2], 2)
-    if not closed:
-        round_ends[:, :1] = 3
-    starts, ends = starts.reshape(-1, 2), ends.reshape(-1, 2)
-    margin = (width + 1) // 2 + 4
-    low = (np.minimum(starts, ends) >> planes.SUBPIXEL_BITS) - margin
-    high = (np.maximum(starts, ends) >> planes.SUBPIXEL_BITS) + margin
-    strokes = np.zeros((len(ends), len(COMMAND_FIELDS)), np.int32)
-    _set(strokes, left=np.maximum(low[:, 0], 0), right=np.minimum(high[:, 0], plane.width))
-    _set(strokes, top=np.maximum(low[:, 1], 0), bottom=np.minimum(high[:, 1], plane.height))
-    _set(strokes, x=starts[:, 0], y=starts[:, 1], x_end=ends[:, 0], y_end=ends[:, 1])
-    _set(strokes, round_ends=round_ends.ravel())
-    return strokes
-
-
-def _set(commands: Commands, **fields: Any) -> None:
-    for name, values in fields.items():
-        commands[:, _COLUMNS[name]] = values

@@ -22,6 +22,7 @@ from sightline_plugins.draw.inks import Ink
 from sightline_plugins.draw.planes import Rect
 from sightline_plugins.kernels.device_data import DeviceData
 from sightline_plugins.kernels.draw_list import PlaneCommands, check_plane, packed
+from sightline_plugins.kernels.packing import Bytes, Packing
 
 SOURCE = Path(__file__).with_suffix(".cu")
 PART = np.dtype(
@@ -87,48 +88,9 @@ class Hiding:
     `waves` are hidden one after another: how many parts each has, and how many tiles the largest is wide and high.
     """
 
-    content: npt.NDArray[np.uint8]
+    content: Bytes
     waves: tuple[tuple[int, tuple[int, int]], ...]
     data: int
-
-
-class _Content:
-    """Parts by wave, and the bytes that they refer to: covers, and room for means."""
-
-    def __init__(self) -> None:
-        self.waves: list[list[npt.NDArray[Any]]] = []
-        self.covers: list[tuple[int, npt.NDArray[np.uint8]]] = []
-        self.size_bytes = 0
-
-    def cover(self, cover: Cover | None) -> tuple[int, int]:
-        """Where the bits of a cover are and how many bits a row has."""
-        if cover is None:
-            return -1, 0
-        bits = np.packbits(cover != 0, axis=1)
-        place = self.size_bytes
-        self.covers.append((place, bits))
-        self.size_bytes += bits.nbytes
-        return place, bits.shape[1] * 8
-
-    def means(self) -> int:
-        """Room for the means of one part's cells."""
-        place = self.size_bytes
-        self.size_bytes += _MEANS_BYTES
-        return place
-
-    def add(self, part: npt.NDArray[Any], *, wave: int) -> None:
-        """Hide a part in that wave."""
-        self.waves += [[] for _ in range(len(self.waves), wave + 1)]
-        self.waves[wave].append(part)
-
-    def packed(self) -> Hiding:
-        """Everything in one array."""
-        parts = np.array([part for wave in self.waves for part in wave], PART)
-        content = np.zeros(parts.nbytes + self.size_bytes, np.uint8)
-        content[: parts.nbytes] = parts.view(np.uint8)
-        for place, bits in self.covers:
-            content[parts.nbytes + place :][: bits.nbytes] = bits.ravel()
-        return Hiding(content, tuple((len(wave), _tiles(wave)) for wave in self.waves), parts.nbytes)
 
 
 def pack(pictures: Sequence[tuple[Sequence[DeviceData], HideList]]) -> Hiding | None:
@@ -136,20 +98,20 @@ def pack(pictures: Sequence[tuple[Sequence[DeviceData], HideList]]) -> Hiding | 
 
     The planes are looked up here: they must stay where they are until it is done.
     """
-    content = _Content()
+    data = Packing()
+    waves: list[list[npt.NDArray[Any]]] = []
     for arrays, noted in pictures:
         for array, shape in zip(arrays, noted.shapes, strict=True):
             check_plane(array, shape)
         for region in noted.regions:
-            cover = content.cover(region.cover)
-            for index, (array, plane) in enumerate(zip(arrays, noted.planes, strict=True)):
-                window = plane.window(region.rect)
-                if window[0] < window[2] and window[1] < window[3]:
-                    part = _part(region, array, plane, window, index=index)
-                    part["cover"], part["cover_pitch"] = cover
-                    part["means"] = content.means()
-                    content.add(part, wave=region.wave)
-    return content.packed() if content.waves else None
+            waves += [[] for _ in range(len(waves), region.wave + 1)]
+            waves[region.wave] += _parts(region, arrays, noted.planes, data)
+    if not any(waves):
+        return None
+    content = Packing()
+    content.place(np.array([part for wave in waves for part in wave], PART))
+    start = content.nest(data)
+    return Hiding(content.joined(), tuple((len(wave), _tiles(wave)) for wave in waves if wave), start)
 
 
 def hide(kernels: Kernels, hidden: Hiding, *, content: DeviceData, stream: object = None) -> None:
@@ -162,6 +124,23 @@ def hide(kernels: Kernels, hidden: Hiding, *, content: DeviceData, stream: objec
         kernels["average"](content, first, data, grid=(_MOST_CELLS, count), block=_THREADS, stream=stream)
         kernels["hide"](content, first, data, grid=(*tiles, count), block=(_TILE, _ROWS), stream=stream)
         first += count * PART.itemsize
+
+
+def _parts(
+    region: _Region, arrays: Sequence[DeviceData], planes: Sequence[PlaneCommands], data: Packing
+) -> list[npt.NDArray[Any]]:
+    """What is hidden of a region on each plane."""
+    parts, cover, pitch = [], -1, 0
+    if region.cover is not None:
+        bits = np.packbits(region.cover != 0, axis=1)
+        cover, pitch = data.place(bits), bits.shape[1] * 8
+    for index, (array, plane) in enumerate(zip(arrays, planes, strict=True)):
+        window = plane.window(region.rect)
+        if window[0] < window[2] and window[1] < window[3]:
+            part = _part(region, array, plane, window, index=index)
+            part["cover"], part["cover_pitch"], part["means"] = cover, pitch, data.reserve(_MEANS_BYTES)
+            parts.append(part)
+    return parts
 
 
 def _part(region: _Region, array: DeviceData, plane: PlaneCommands, window: Rect, *, index: int) -> npt.NDArray[Any]:

@@ -116,6 +116,16 @@ def test_more_commands_than_a_block_has_threads_keep_their_order() -> None:
     assert differing([both]) == 0
 
 
+def test_a_line_of_one_point_is_none() -> None:
+    both = Both(PixelFormat.NV12, (32, 16))
+
+    both.polylines(np.array([[[5.0, 5]], [[8, 8]]]), (1, 2, 3), thickness=2, closed=False, smooth=True)
+    both.polylines(np.array([[[5.0, 5], [9, 9], [2, 3]]]), (1, 2, 3), thickness=2, closed=True, smooth=True)
+    draw_noted([both])
+
+    assert differing([both]) == 0
+
+
 def test_a_picture_with_nothing_to_draw_needs_no_launch() -> None:
     both = Both(PixelFormat.NV12, (32, 16))
 
@@ -127,8 +137,9 @@ def test_what_lies_outside_of_the_picture_is_not_even_noted() -> None:
 
     both.fill((40, 0, 60, 10), (1, 2, 3))
     both.polygon(np.array([[50, 50], [60, 50], [60, 60]]), (1, 2, 3), opacity=0.5)
+    both.polylines(np.array([[[50.0, 50], [60, 50]]]), (1, 2, 3), thickness=2, closed=False, smooth=True)
 
-    assert not any(len(plane.commands()) for plane in both.noted.planes)
+    assert not any(len(plane.commands()[0]) for plane in both.noted.planes)
 
 
 def test_a_list_for_another_size_is_refused() -> None:
