@@ -102,6 +102,7 @@ def test_threads_share_a_pool(gpu: Gpu) -> None:
             array = gpu.fill(gpu.empty((64,), np.uint8, stream=stream, pool=pool), value, stream=stream)
             if set(array.to_host().tolist()) != {value}:
                 wrong.append(value)
+            del array  # a thread that held it while it asks for another would wait for itself
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
     for thread in threads:
