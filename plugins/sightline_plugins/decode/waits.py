@@ -64,7 +64,7 @@ class Waits:
 
     @property
     def have_changed(self) -> bool:
-        """Whether the limit is another one than when `reading` was last asked for."""
+        """Whether `reading` must be asked for again: the limit is another one, or most of it is over."""
         return self._asked_ns != self._limit_ns()
 
     def begin(self) -> None:
@@ -74,8 +74,11 @@ class Waits:
     def heard(self) -> None:
         """Something came."""
         now_ns = self._clock.monotonic_ns()
-        waited_seconds = (now_ns - self._waiting_since_ns) / 1e9
-        self._heard_ns = self._waiting_since_ns if waited_seconds >= _FLUSHED * self._wait_seconds else now_ns
+        if (now_ns - self._waiting_since_ns) / 1e9 < _FLUSHED * self._wait_seconds:
+            self._heard_ns = now_ns
+        else:
+            self._heard_ns = self._waiting_since_ns
+            self._asked_ns = None  # less is left than before this read
 
     def _opening_seconds(self) -> float:
         self._phases += 1
