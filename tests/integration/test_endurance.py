@@ -16,9 +16,9 @@ from tests.integration.figures import form
 from tests.integration.many_pipelines import resident_mib
 from tests.unit.infer.tiny import write_detector
 
-PIPELINES_A_ROUND = form(8, long=100)
+PIPELINES_A_ROUND = form(5, long=100)
 """Of ten rounds."""
-FRAMES = form(10_000, long=100_000)
+FRAMES = form(6_000, long=100_000)
 ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}
 """glibc gives threads heaps of their own, whose holes look like growth and shrink again: +-12 MiB here."""
 

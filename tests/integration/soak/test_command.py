@@ -14,7 +14,7 @@ import pytest
 from tests.integration.camera.clips import write_noise
 from tests.integration.figures import Record, form
 
-SECONDS = 6
+SECONDS = 4
 CAMERAS = ("gate", "yard", "door", "roof")
 FAULTY_SECONDS = form(12.0, long=300.0)
 FAULT_SECONDS = form(1.0, long=5.0)
