@@ -37,9 +37,9 @@ class _Block:
 class Pool:
     """Lends memory, at most `limit_bytes` and `limit_count` leases; who asks for more waits until some comes back.
 
-    What was given back is lent again when somebody asks for the same size: what the GPU is done with, else new memory
-    while the limit allows, else what the GPU will be done with first. Idle memory is freed when nobody holds the pool
-    or anything of it. From any thread.
+    What was given back is lent again when somebody asks for about the same size: what the GPU is done with, else new
+    memory while the limit allows, else what the GPU will be done with first. Idle memory is freed when nobody holds the
+    pool or anything of it. From any thread.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Pool:
 
     def _acquire(self, wanted_bytes: int, *, stream: DeviceStream | None, patience_seconds: float) -> tuple[int, int]:
         """Address and size of memory that is ready to be used on that stream, or by the host when it is None."""
-        size = -(-max(wanted_bytes, 1) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        size = _rounded(wanted_bytes)
         if size > self._limit_bytes:
             limit = f"{self._limit_bytes / 2**20:.1f} MiB"
             raise GpuOutOfMemory(f"{self.name}: {size / 2**20:.1f} MiB are asked for, and {limit} is all that it lends")
@@ -225,6 +225,12 @@ class Pool:
             f"{self.name}: no memory of {size / 2**20:.1f} MiB came back within {patience_seconds:g} s: "
             f"{self._lent} buffers are held, the limit is {limit}; hold fewer pictures at once"
         )
+
+
+def _rounded(wanted_bytes: int) -> int:
+    """The size that is lent, at most an eighth more: so there are few sizes, and memory is used again."""
+    step = max(ALIGNMENT_BYTES, 1 << max(wanted_bytes.bit_length() - 4, 0))
+    return -(-max(wanted_bytes, 1) // step) * step
 
 
 class DevicePool(Pool):

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 
+from sightline.devices.gpu import pools
 from sightline.devices.gpu.driver import Harm
 from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import GpuOutOfMemory
@@ -47,6 +48,26 @@ def test_who_waits_gets_what_comes_back(gpu: Gpu) -> None:
     assert got.wait(60)
     waiting.join()
     assert addresses == [address]
+
+
+def test_memory_is_used_again_for_what_is_a_little_smaller_or_larger(gpu: Gpu) -> None:
+    pool = gpu.pool("arrays")
+    first = pool.lease(1_000_000, stream=gpu.main_stream)
+    address = first.address
+    first.release()
+
+    again = pool.lease(1_040_000, stream=gpu.main_stream)
+
+    assert again.address == address
+    assert again.size_bytes <= 1_000_000 * 9 / 8
+
+
+@pytest.mark.parametrize("wanted_bytes", [0, 1, 255, 256, 257, 4095, 4097, 65_537, 3_110_400, 2**32 + 1])
+def test_no_more_than_an_eighth_is_lent_beyond_what_is_asked_for(wanted_bytes: int) -> None:
+    lent = pools._rounded(wanted_bytes)
+
+    assert lent % 256 == 0
+    assert wanted_bytes <= lent <= max(wanted_bytes * 9 / 8, wanted_bytes + 256)
 
 
 def test_idle_memory_of_another_size_makes_room(gpu: Gpu, driver: DoubleDriver) -> None:
