@@ -32,6 +32,10 @@ class SourceReader:
     """Frames whose timestamp was missing, did not rise or was off the clock, and was put right."""
     codec: str | None = None
     """What the stream is encoded with, once it is open."""
+    decoder: str | None = None
+    """What decodes it, `cpu` or `nvdec`, once that is known."""
+    decoder_reason: str | None = None
+    """Why it is decoded by the CPU although the run has a GPU."""
     silence_limit_ns: int | None = None
     """How long nothing may come before the stream counts as stalled; set by the runtime, which measures the stream's
     own interval. None: as long as the element says.

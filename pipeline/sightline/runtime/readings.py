@@ -25,3 +25,5 @@ class Readings:
         statistics.lost_packets = self._lost_packets + reader.lost_packets
         statistics.repaired_timestamps = self._repaired_timestamps + reader.repaired_timestamps
         statistics.codec = reader.codec
+        if reader.decoder is not None:
+            statistics.decoder, statistics.decoder_reason = reader.decoder, reader.decoder_reason

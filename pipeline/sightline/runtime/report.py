@@ -130,6 +130,7 @@ def _stream_json(stream: StreamStatistics) -> dict[str, Any]:
     seconds = ((stream.ended_ns or 0) - (stream.started_ns or 0)) / _NS if stream.started_ns is not None else 0.0
     plain = {
         "state": stream.state,
+        "decoder": stream.decoded_by,
         "frames": stream.received,
         "processed": stream.processed,
         "dropped": dict(stream.dropped),

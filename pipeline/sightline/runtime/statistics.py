@@ -122,6 +122,8 @@ class StreamStatistics:
     lost_packets: int = 0
     repaired_timestamps: int = 0
     codec: str | None = None
+    decoder: str | None = None
+    decoder_reason: str | None = None
     size_wh: tuple[int, int] | None = None
     time_source: TimeSource | None = None
     frame_count: int | None = None
@@ -137,6 +139,11 @@ class StreamStatistics:
     latency: Histogram = field(default_factory=Histogram)
     _lock: Lock = field(default_factory=Lock)
     _tracks: _RecentIds = field(default_factory=_RecentIds)
+
+    @property
+    def decoded_by(self) -> str | None:
+        """What decodes it, with the reason where the run's GPU does not: `nvdec`, `cpu (the reason)`."""
+        return self.decoder if self.decoder_reason is None else f"{self.decoder} ({self.decoder_reason})"
 
     @property
     def finished(self) -> int:

@@ -153,6 +153,8 @@ class SourceThread(Worker):
         """Learn from a frame what the stream is like."""
         statistics = self.statistics
         statistics.size_wh, statistics.time_source = frame.size_wh, frame.time_source
+        if reader.decoder_reason not in (None, statistics.decoder_reason):
+            self._site.warn(f"it is decoded by the CPU: {reader.decoder_reason}", stream=statistics.stream.name)
         if self._patience is not None:
             self._patience.frame(self._site.clock.monotonic_ns())
             reader.silence_limit_ns = self._patience.limit_ns

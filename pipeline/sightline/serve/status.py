@@ -78,6 +78,7 @@ def _stream_json(stream: StreamStatistics, view: RunView) -> dict[str, Any]:
         "damaged_packets": stream.damaged_packets,
         "repaired_timestamps": stream.repaired_timestamps,
         "codec": stream.codec,
+        "decoder": stream.decoded_by,
         "size": None if stream.size_wh is None else list(stream.size_wh),
         "time_source": None if stream.time_source is None else str(stream.time_source),
         "overloaded": rates.overloaded,

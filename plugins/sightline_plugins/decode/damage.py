@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from av.packet import Packet
-from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
+
+from sightline_plugins.decode.decoding import Picture
 
 
 class Damage:
@@ -29,7 +30,7 @@ class Damage:
         """Something was lost or did not decode."""
         self._is_hurt, self._whole_from = True, None
 
-    def marks(self, picture: VideoFrame, *, troubled: bool) -> bool:
+    def marks(self, picture: Picture, *, troubled: bool) -> bool:
         """Whether a picture is damaged; `troubled` says that its decoder had to conceal errors."""
         whole_from = self._whole_from
         if self._is_hurt and whole_from is not None and (picture.pts is None or picture.pts >= whole_from):

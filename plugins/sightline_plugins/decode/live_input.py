@@ -13,6 +13,7 @@ from av.video.stream import VideoStream
 from sightline.graph import Site
 from sightline.media import Stream
 from sightline_plugins.decode import ffmpeg_log
+from sightline_plugins.decode.decoding import Decoding
 from sightline_plugins.decode.failures import TIME_LIMITS, failure, stalled
 from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.packet_tap import tap_for
@@ -49,9 +50,10 @@ class LiveInput:
                 waits=self._waits,
             ),
             number=reading.stream_number,
-            threads=reading.threads,
+            decoding=Decoding(reading.threads, reading.orientation, site.gpu),
             warn=reader.warn,
             on_damage=reader.count_damage,
+            on_choice=reader.note_choice,
             tap=tap_for(stream, site=site),
         )
         self._waits.begin()

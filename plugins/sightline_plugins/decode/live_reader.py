@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from av.logging import Capture
 from av.packet import Packet
-from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from sightline.graph import Site, SourceReader
@@ -15,11 +14,11 @@ from sightline.media import Frame, Stream
 from sightline_plugins.decode import ffmpeg_log
 from sightline_plugins.decode.capture_times import CaptureTimes
 from sightline_plugins.decode.damage import Damage
+from sightline_plugins.decode.decoding import DecoderChoice, Picture
 from sightline_plugins.decode.failures import lost
 from sightline_plugins.decode.live_input import LiveInput
 from sightline_plugins.decode.live_timestamps import LiveTimestamps
 from sightline_plugins.decode.orientation import Orientation
-from sightline_plugins.decode.surfaces import FrameSurfaces
 from sightline_plugins.decode.timestamps import RateLimit
 
 
@@ -61,7 +60,6 @@ class LiveReader(SourceReader):
         """
         opened = self._input = LiveInput(self._reading, reader=self, stream=self._stream, site=self._site)
         facts, self.codec = opened.decoder.facts, opened.decoder.codec
-        surfaces = FrameSurfaces(orientation=self._reading.orientation)
         timestamps = LiveTimestamps(time_base=facts.time_base, interval_ns=facts.interval_ns)
         captured = CaptureTimes(self._site.clock, facts.time_base)
         index = 0
@@ -78,11 +76,11 @@ class LiveReader(SourceReader):
                     self._stream,
                     index,
                     pts_ns,
-                    surfaces.surface(picture),
+                    picture.surface(),
                     capture_ns,
                     damaged,
                     whose,
-                    packet=picture.opaque if isinstance(picture.opaque, int) else None,
+                    packet=picture.packet,
                 )
                 index += 1
         if not self.is_stopping:
@@ -107,7 +105,11 @@ class LiveReader(SourceReader):
         self.damaged_packets += 1
         self._damage.hurt()
 
-    def _decode(self, opened: LiveInput, packet: Packet[VideoStream]) -> Iterator[tuple[VideoFrame, bool]]:
+    def note_choice(self, choice: DecoderChoice) -> None:
+        """What decodes is known, or became another."""
+        self.decoder, self.decoder_reason = choice.name, choice.reason
+
+    def _decode(self, opened: LiveInput, packet: Packet[VideoStream]) -> Iterator[tuple[Picture, bool]]:
         """The pictures that come out with this packet, and whether each is damaged."""
         with Capture(local=True) as lines:
             pictures = opened.decoder.decode(packet)
@@ -115,7 +117,7 @@ class LiveReader(SourceReader):
         for picture in pictures:
             yield picture, self._damage.marks(picture, troubled=troubled)
 
-    def _time(self, picture: VideoFrame, timestamps: LiveTimestamps, captured: CaptureTimes) -> int:
+    def _time(self, picture: Picture, timestamps: LiveTimestamps, captured: CaptureTimes) -> int:
         """The time of a picture; what the camera has said about its clock is forgotten when that was set anew."""
         jumps = timestamps.jumps
         pts_ns = timestamps.next_ns(picture.pts, picture.dts, arrival_ns=self._site.clock.monotonic_ns())

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from av.video.frame import VideoFrame
-
-from sightline.graph import SourceReader
+from sightline.graph import Site, SourceReader
 from sightline.media import Frame, Stream
+from sightline_plugins.decode.decoding import DecoderChoice, Decoding, Picture
 from sightline_plugins.decode.failures import unreadable
 from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.orientation import Orientation
-from sightline_plugins.decode.packet_tap import PacketTap
-from sightline_plugins.decode.surfaces import FrameSurfaces
+from sightline_plugins.decode.packet_tap import tap_for
 from sightline_plugins.decode.timestamps import RateLimit, nanoseconds
 from sightline_plugins.decode.video import VideoDecoder, VideoFacts
 
@@ -43,11 +41,12 @@ class Reading:
 class MediaReader(SourceReader):
     """One attempt at reading a file or URL."""
 
-    def __init__(self, reading: Reading, *, stream: Stream, warn: Callable[[str], None], tap: PacketTap) -> None:
+    def __init__(self, reading: Reading, *, stream: Stream, site: Site) -> None:
         self._reading = reading
         self._stream = stream
-        self._warn = warn
-        self._tap = tap
+        self._site = site
+        self._decoding = Decoding(reading.threads, reading.orientation, site.gpu)
+        self._tap = tap_for(stream, site=site)
         self._warned: set[str] = set()
         self._decoder: VideoDecoder | None = None
         self._index = 0
@@ -82,9 +81,10 @@ class MediaReader(SourceReader):
             stream=self._stream.name,
             options=reading.options,
             number=reading.stream_number,
-            threads=reading.threads,
+            decoding=self._decoding,
             warn=self._warn_once,
             on_damage=self._count_damage,
+            on_choice=self._note_choice,
             tap=self._tap,
         )
         self.frame_count = _expected_frames(reading, self._decoder.facts)
@@ -92,7 +92,6 @@ class MediaReader(SourceReader):
 
     def _pass(self, decoder: VideoDecoder) -> Iterator[Frame]:
         """The frames of one pass, moved to where the pass before ended."""
-        surfaces = FrameSurfaces(orientation=self._reading.orientation)
         interval_ns = decoder.facts.interval_ns
         first_ns = last_ns = self._end_ns
         shift_ns: int | None = None if self._handed_out else 0
@@ -110,14 +109,14 @@ class MediaReader(SourceReader):
                 self._stream,
                 self._index,
                 last_ns,
-                surfaces.surface(picture),
+                picture.surface(),
                 damaged=picture.is_corrupt,
-                packet=picture.opaque if isinstance(picture.opaque, int) else None,
+                packet=picture.packet,
             )
             self._index += 1
         self._end_ns = last_ns + ((last_ns - first_ns) // number if number else interval_ns)
 
-    def _timed_pictures(self, decoder: VideoDecoder) -> Iterator[tuple[VideoFrame, int]]:
+    def _timed_pictures(self, decoder: VideoDecoder) -> Iterator[tuple[Picture, int]]:
         """The pictures between start and end, each with its time in the file."""
         reading = self._reading
         start_ns = decoder.facts.start_ns + reading.start_ns if reading.start_ns else None
@@ -137,7 +136,7 @@ class MediaReader(SourceReader):
         if self._decoder is not None:
             self._decoder.check_end(last_ns=pts_ns if start_ns is None else None)
 
-    def _pictures_before(self, start_ns: int, decoder: VideoDecoder) -> Iterator[VideoFrame]:
+    def _pictures_before(self, start_ns: int, decoder: VideoDecoder) -> Iterator[Picture]:
         """The pictures from a key frame that is not after `start_ns`, or from the beginning when none is found."""
         facts = decoder.facts
         for margin_ns in _MARGINS_NS:
@@ -154,10 +153,13 @@ class MediaReader(SourceReader):
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:
             self._warned.add(text)
-            self._warn(f"{self._reading.uri}: {text}")
+            self._site.warn(f"{self._reading.uri}: {text}", stream=self._stream.name)
 
     def _count_damage(self) -> None:
         self.damaged_packets += 1
+
+    def _note_choice(self, choice: DecoderChoice) -> None:
+        self.decoder, self.decoder_reason = choice.name, choice.reason
 
 
 def _expected_frames(reading: Reading, facts: VideoFacts) -> int | None:

@@ -46,7 +46,7 @@ _MATRIX = {1: ColorMatrix.BT709, 7: ColorMatrix.BT709, 9: ColorMatrix.BT2020, 10
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class Layout:
     """What all frames of the same format, size and colour description have in common."""
 
     pixel_format: PixelFormat
@@ -69,7 +69,7 @@ class FrameSurfaces:
         self._rotation = 0
         self._reformatter = VideoReformatter()
         self._key: tuple[str, int, int, int, int] | None = None
-        self._layout: _Layout | None = None
+        self._layout: Layout | None = None
 
     def surface(self, frame: VideoFrame) -> Surface:
         """The picture of a frame. Native formats are viewed, not copied: the surface keeps the frame alive."""
@@ -77,7 +77,7 @@ class FrameSurfaces:
             self._follow(frame)
         key = (frame.format.name, frame.width, frame.height, frame.colorspace, frame.color_range)
         if key != self._key or self._layout is None:
-            self._key, self._layout = key, _layout(frame)
+            self._key, self._layout = key, layout_of(frame)
         layout = self._layout
         if layout.pixel_format is PixelFormat.I422 and self._orientation.transposed:
             finer = self._convert(frame, PixelFormat.I444, layout.range)
@@ -108,7 +108,8 @@ class FrameSurfaces:
         )
 
 
-def _layout(frame: VideoFrame) -> _Layout:
+def layout_of(frame: VideoFrame) -> Layout:
+    """How a frame becomes a surface."""
     native = _NATIVE.get(frame.format.name)
     return _make_layout(
         native or _nearest(frame.format),
@@ -121,11 +122,11 @@ def _layout(frame: VideoFrame) -> _Layout:
 
 def _make_layout(
     pixel_format: PixelFormat, *, native: bool, size_wh: tuple[int, int], matrix: ColorMatrix, color_range: ColorRange
-) -> _Layout:
-    return _Layout(pixel_format, native, size_wh, pixel_format.plane_shapes(size_wh), matrix, color_range)
+) -> Layout:
+    return Layout(pixel_format, native, size_wh, pixel_format.plane_shapes(size_wh), matrix, color_range)
 
 
-def _with_format(layout: _Layout, pixel_format: PixelFormat) -> _Layout:
+def _with_format(layout: Layout, pixel_format: PixelFormat) -> Layout:
     return _make_layout(
         pixel_format, native=False, size_wh=layout.size_wh, matrix=layout.matrix, color_range=layout.range
     )
@@ -150,7 +151,7 @@ def _nearest(video_format: VideoFormat) -> PixelFormat:
     return PixelFormat.I422 if down == 1 else PixelFormat.I420
 
 
-def _view(frame: VideoFrame, layout: _Layout, *, exclusive: bool) -> Surface:
+def _view(frame: VideoFrame, layout: Layout, *, exclusive: bool) -> Surface:
     planes = []
     for plane, shape in zip(frame.planes, layout.shapes, strict=False):
         stride = plane.line_size

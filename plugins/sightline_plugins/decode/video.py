@@ -10,15 +10,17 @@ from fractions import Fraction
 import av.error
 from av.container import InputContainer
 from av.packet import Packet
-from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from sightline_plugins.decode.cpu_decoder import CpuDecoder
+from sightline_plugins.decode.decoding import DecoderChoice, Decoding, Picture, PictureDecoder
 from sightline_plugins.decode.failures import failure, unreadable
 from sightline_plugins.decode.open_media import OpenOptions, open_media, scheme_of, video_stream
 from sightline_plugins.decode.packet_tap import PacketTap
 from sightline_plugins.decode.timestamps import DEFAULT_INTERVAL_NS, Timestamps, last_ticks, nanoseconds
 
 _NANOSECONDS = 1_000_000_000
+_ON_THE_CPU = Decoding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,8 @@ class VideoDecoder:
     """One open input and the decoder of one of its video streams; used and closed by the thread that made it.
 
     A packet that does not decode is reported through `on_damage` and costs that packet. What else is wrong with the
-    input, but leaves it usable, goes to `warn`, once. `threads` 0 takes as many as there are cores, 1 decodes in the
-    calling thread. `tap` gets the packets before they are decoded.
+    input, but leaves it usable, goes to `warn`, once. What decodes is told to `on_choice`, again whenever it becomes
+    another. `tap` gets the packets before they are decoded.
     """
 
     def __init__(
@@ -76,26 +78,24 @@ class VideoDecoder:
         stream: str,
         options: OpenOptions,
         number: int = 0,
-        threads: int = 1,
+        decoding: Decoding = _ON_THE_CPU,
         warn: Callable[[str], None],
         on_damage: Callable[[], None],
+        on_choice: Callable[[DecoderChoice], None] | None = None,
         tap: PacketTap | None = None,
     ) -> None:
         self._uri, self._name, self._options = uri, stream, options
-        self._warn, self._on_damage = warn, on_damage
-        self._has_threads = False
+        self._warn, self._on_damage, self._on_choice = warn, on_damage, on_choice
+        self._decoder: PictureDecoder | None = None
+        self._choice: DecoderChoice | None = None
         self._container = open_media(uri, stream=stream, options=options)
         try:
             self._video = video_stream(self._container, number=number, stream=stream, uri=uri, options=options)
+            self._decoder = _decoder_of(self._video, decoding=decoding, live=options.live)
         except BaseException:
             self.close()
             raise
         self.facts = VideoFacts.of(self._container, self._video)
-        context = self._video.codec_context
-        context.thread_count = threads
-        # Threads for frames cost a frame of delay each.
-        several = "SLICE" if options.live else "AUTO"
-        context.thread_type = "NONE" if threads == 1 else several
         self._tap = tap
         if tap is not None:
             interval = last_ticks(self.facts.interval_ns, self.facts.time_base)
@@ -105,7 +105,6 @@ class VideoDecoder:
         self._damaged = 0
         self._pictures = 0
         self._cut_off = False
-        self._has_threads = threads != 1
 
     @property
     def codec(self) -> str:
@@ -125,6 +124,8 @@ class VideoDecoder:
             self._container.seek(last_ticks(time_ns, self.facts.time_base), stream=self._video, backward=True)
         except (av.error.FFmpegError, OSError):
             return False
+        if self._decoder is not None:
+            self._decoder.restart()
         return True
 
     def read(self, *, anew: bool = False) -> Packet[VideoStream]:
@@ -153,22 +154,23 @@ class VideoDecoder:
             # PyAV, after the empty packet, when streams came that were not there at the start (a fault of its own).
             return
 
-    def decode(self, packet: Packet[VideoStream]) -> list[VideoFrame]:
-        """The pictures that come out when this packet goes in; none when it is damaged."""
+    def decode(self, packet: Packet[VideoStream]) -> list[Picture]:
+        """The pictures that come out when this packet goes in; none when it is damaged, or the input was closed."""
+        if self._decoder is None:
+            return []
         if packet.size:
             self._packets += 1
             if self._tap is not None:
                 self._tap.take(packet)
-        try:
-            pictures = packet.decode()
-        except (av.error.FFmpegError, OSError):
-            self._damaged += 1
+        decoded = self._decoder.decode(packet)
+        self._damaged += decoded.damaged_packets
+        for _ in range(decoded.damaged_packets):
             self._on_damage()
-            return []
-        self._pictures += len(pictures)
-        return pictures
+        self._pictures += len(decoded.pictures)
+        self._tell(self._decoder.choice)
+        return decoded.pictures
 
-    def pictures(self) -> Iterator[VideoFrame]:
+    def pictures(self) -> Iterator[Picture]:
         """All pictures from where the input stands to its end, in presentation order."""
         return itertools.chain.from_iterable(map(self.decode, self.packets()))
 
@@ -191,11 +193,16 @@ class VideoDecoder:
 
     def close(self) -> None:
         """Close the input; harmless when called again."""
-        if self._has_threads:
-            # PyAV frees a decoder while it holds the GIL, which the decoder's threads want when they have to log.
-            self._has_threads = False
-            self._video.codec_context.flush_buffers()
+        if self._decoder is not None:
+            self._decoder.close()
+            self._decoder = None
         self._container.close()
+
+    def _tell(self, choice: DecoderChoice | None) -> None:
+        if choice is not None and choice is not self._choice:
+            self._choice = choice
+            if self._on_choice is not None:
+                self._on_choice(choice)
 
     def _cause_of_nothing(self) -> str:
         if self._packets:
@@ -206,3 +213,13 @@ class VideoDecoder:
         return (
             f"its header promises {self.facts.frame_count or 'some'} frames, and not one is in it (cut off or damaged)"
         )
+
+
+def _decoder_of(video: VideoStream, *, decoding: Decoding, live: bool) -> PictureDecoder:
+    """The decoder of the CPU, or, where there is a GPU, the one that decides between them."""
+    cpu = CpuDecoder(video, decoding=decoding, live=live)
+    if decoding.gpu is None:
+        return cpu
+    from sightline_plugins.decode.nvdec.decoder import NvdecDecoder
+
+    return NvdecDecoder(video, cpu=cpu, gpu=decoding.gpu, orientation=decoding.orientation, live=live)

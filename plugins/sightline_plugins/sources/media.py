@@ -106,7 +106,6 @@ class Media(LiveOptions):
     def _reader(self, site: Site, stream: Stream) -> SourceReader:
         from sightline_plugins.decode.media_reader import MediaReader, Reading
         from sightline_plugins.decode.open_media import OpenOptions
-        from sightline_plugins.decode.packet_tap import tap_for
 
         reading = Reading(
             uri=self.uri,
@@ -119,8 +118,7 @@ class Media(LiveOptions):
             orientation=self._orientation(),
             options=OpenOptions(max_pixels=self.max_pixels),
         )
-        tap = tap_for(stream, site=site)
-        return MediaReader(reading, stream=stream, warn=lambda text: site.warn(text, stream=stream.name), tap=tap)
+        return MediaReader(reading, stream=stream, site=site)
 
     def _orientation(self) -> Orientation | None:
         from sightline_plugins.decode.orientation import orientation_from_degrees

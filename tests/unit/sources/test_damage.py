@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from functools import partial
 from typing import cast
 
 import av
-import numpy as np
 import pytest
 from av.packet import Packet
-from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from sightline.media import PixelFormat, Surface
 from sightline_plugins.decode.damage import Damage
+from sightline_plugins.decode.decoding import Picture
 from sightline_plugins.decode.ffmpeg_log import lost_packets, tells_of_damage
+
+NO_PIXELS = partial(Surface.allocate, PixelFormat.GRAY8, size_wh=(16, 16))
 
 
 def packet(pts: int, *, key: bool) -> Packet[VideoStream]:
@@ -23,10 +25,8 @@ def packet(pts: int, *, key: bool) -> Packet[VideoStream]:
     return cast("Packet[VideoStream]", made)
 
 
-def picture(pts: int | None) -> VideoFrame:
-    made = VideoFrame.from_ndarray(np.zeros((16, 16), np.uint8), "gray")
-    made.pts, made.time_base = pts, Fraction(1, 25)
-    return made
+def picture(pts: int | None) -> Picture:
+    return Picture(pts, None, is_corrupt=False, packet=None, surface=NO_PIXELS)
 
 
 def marked(*, missed_at: set[int], keys: set[int], count: int = 12, troubled_at: frozenset[int] = frozenset()) -> str:

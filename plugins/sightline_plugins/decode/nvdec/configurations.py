@@ -1,0 +1,86 @@
+"""What in a key picture decides how it and those after it are decoded: when that changes, a decoder may no longer fit.
+
+VP9 and AV1 may change their size at other pictures, too; such a change is seen at the next key picture only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from sightline.rtsp.bitstream import annex_b, avcc_parts, hvcc_parts, is_annex_b
+from sightline_plugins.decode.parameter_sets import in_band_configuration
+
+_AV1_SEQUENCE_HEADER = 1
+_AV1_RECORD_BYTES = 4
+"""An `av1C` box holds so many bytes before its OBUs."""
+
+
+def configuration_of(codec: str, data: bytes) -> bytes:
+    """What an encoded key picture, as a byte stream, brings along; empty when it brings nothing."""
+    find = _FINDERS.get(codec)
+    return in_band_configuration(codec, data) if find is None else find(data)
+
+
+def configuration_outside(codec: str, extradata: bytes) -> bytes:
+    """What a container holds in the place of that, as a byte stream. Raises ValueError when it is cut off."""
+    if not extradata or codec in ("vp8", "vp9"):
+        return b""
+    if codec == "av1":
+        return extradata[_AV1_RECORD_BYTES:]
+    if codec in _BOXES and not is_annex_b(extradata):
+        return annex_b(_BOXES[codec](extradata)[1])
+    return extradata
+
+
+def length_bytes_of(codec: str, extradata: bytes) -> int:
+    """How many bytes the length before each unit of a packet has, in MP4 and Matroska; 0 where there are start codes.
+
+    Raises ValueError when the extradata is cut off.
+    """
+    if codec not in _BOXES or not extradata or is_annex_b(extradata):
+        return 0
+    return _BOXES[codec](extradata)[0]
+
+
+def _vp8_frame_header(data: bytes) -> bytes:
+    """Start code, width and height of a key frame (RFC 6386, 9.1)."""
+    return data[3:10]
+
+
+def _vp9_frame_header(data: bytes) -> bytes:
+    """The beginning of the uncompressed header, up to the size of a key frame (VP9 bitstream specification, 6.2)."""
+    return data[:10]
+
+
+def _av1_sequence_header(data: bytes) -> bytes:
+    """The sequence header among the first OBUs of a temporal unit (AV1 bitstream specification, 5.3)."""
+    at = 0
+    while at < len(data) and data[at] & 0x02:
+        header = 2 if data[at] & 0x04 else 1
+        size, length_bytes = _leb128(data, at + header)
+        end = at + header + length_bytes + size
+        if data[at] >> 3 & 0xF == _AV1_SEQUENCE_HEADER:
+            return data[at:end]
+        at = end
+    return b""
+
+
+def _leb128(data: bytes, at: int) -> tuple[int, int]:
+    """A number, and how many bytes it takes."""
+    value = 0
+    for place, byte in enumerate(data[at : at + 8]):
+        value |= (byte & 0x7F) << (7 * place)
+        if not byte & 0x80:
+            return value, place + 1
+    return value, 8
+
+
+_BOXES = {"h264": avcc_parts, "hevc": hvcc_parts}
+_FINDERS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
+    {
+        "vp8": _vp8_frame_header,
+        "vp9": _vp9_frame_header,
+        "av1": _av1_sequence_header,
+    }
+)

@@ -1,0 +1,186 @@
+"""One stream on NVDEC: which packets begin a decoder, which end one, and what becomes of faults."""
+
+from __future__ import annotations
+
+import av.error
+from av.packet import Packet
+from av.video.stream import VideoStream
+
+from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.gpu.streams import GpuStream
+from sightline_plugins.decode.decoding import Decoded
+from sightline_plugins.decode.nvdec.byte_stream import ByteStream
+from sightline_plugins.decode.nvdec.choosing import reason_against, reason_against_codec
+from sightline_plugins.decode.nvdec.key_pictures import KeyPictures
+from sightline_plugins.decode.nvdec.library import NvdecError, NvdecLibrary, library_for
+from sightline_plugins.decode.nvdec.picture_facts import PictureFacts
+from sightline_plugins.decode.nvdec.session import Session
+from sightline_plugins.decode.nvdec.submitted import LONGEST_STAY, Submission, Submitted
+from sightline_plugins.decode.orientation import Orientation
+
+_MOST_PICTURES = 256
+"""So many surfaces of one stream may be held at a time; who wants more waits, and then has an error."""
+_MOST_FAULTS = 3
+_ONE_PICTURE_A_PACKET = ("h264", "hevc")
+"""Codecs of which a packet without a picture is a damaged one."""
+
+
+class LeaveNvdec(Exception):
+    """From the packet that was given on, the stream is not for NVDEC; `left` is what came out before."""
+
+    def __init__(self, reason: str, *, left: Decoded | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.left = left or Decoded()
+
+
+class HardwareStream:
+    """Decodes one stream on NVDEC; for one thread. Packets are used up from the first picture on, but for key pictures.
+
+    A decoder begins with a key picture. It ends where one changes what is decoded, and after a fault: what fails, or
+    gives nothing for 64 packets. Another one begins then, at once or at the next key picture. What speaks against NVDEC
+    raises LeaveNvdec at a packet from which on another decoder can go on: a key picture or, before any picture has come
+    out, every packet since `has_begun`.
+    """
+
+    def __init__(self, video: VideoStream, *, gpu: Gpu, orientation: Orientation | None, live: bool) -> None:
+        """Raises LeaveNvdec when nothing of the stream is for NVDEC."""
+        try:
+            self._bytes = ByteStream(video)
+            against = reason_against_codec(self._bytes.codec)
+            if against is not None:
+                raise LeaveNvdec(against)
+            self._library: NvdecLibrary = library_for(gpu)
+        except (NvdecError, ValueError) as error:
+            raise LeaveNvdec(str(error)) from error
+        self._context = video.codec_context
+        self._keys = KeyPictures(video, bytes_=self._bytes, orientation=orientation)
+        self._gpu = gpu
+        self._stream: GpuStream = gpu.stream("decoding")
+        self._pool = gpu.pool("pictures of a decoder", limit_count=_MOST_PICTURES)
+        self._session: Session | None = None
+        self._ended: list[Session] = []
+        self._may_be_immediate = live
+        self._faults: list[str] = []
+        self.has_given_pictures = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a key picture."""
+        return self._keys.facts is not None
+
+    def decode(self, packet: Packet[VideoStream]) -> Decoded:
+        """The pictures that come out when this packet goes in. Raises LeaveNvdec, GpuError."""
+        self._let_go_of_ended()
+        decoded = self._decoded(packet) if packet.size else self._end()
+        if decoded.pictures:
+            self.has_given_pictures = True
+            self._faults.clear()
+        elif not packet.size and self.has_begun and not self.has_given_pictures:
+            raise LeaveNvdec("NVDEC gave no picture")
+        return decoded
+
+    def restart(self) -> None:
+        """The next packet is from elsewhere in the stream."""
+        self.close()
+        self._bytes.restart()
+
+    def close(self) -> None:
+        """Let go of the decoder; harmless when called again."""
+        if self._session is not None:
+            self._ended.append(self._session)
+            self._session = None
+        self._let_go_of_ended()
+
+    def _decoded(self, packet: Packet[VideoStream]) -> Decoded:
+        is_key = packet.is_keyframe or not self.has_begun
+        if not is_key and self._session is None:
+            return Decoded(damaged_packets=1)
+        try:
+            return self._key_picture(packet) if is_key else self._picture(packet)
+        except (av.error.FFmpegError, OSError, ValueError):
+            return Decoded(damaged_packets=1)
+
+    def _key_picture(self, packet: Packet[VideoStream]) -> Decoded:
+        if self._bytes.is_filtered and packet.has_sidedata("new_extradata"):
+            raise LeaveNvdec("what its container says of the codec changes in mid-stream", left=self._end())
+        turned, has_changed = self._keys.look(packet)
+        facts = self._keys.facts
+        if turned is None or facts is None:
+            return Decoded()
+        before = Decoded()
+        if has_changed:
+            before = self._end()
+            if (against := reason_against(facts, codec=self._bytes.codec, library=self._library)) is not None:
+                raise LeaveNvdec(against, left=before)
+        elif self._session is not None and self._session.is_misjudged:
+            self._may_be_immediate = False
+            before = self._end()
+        if self._session is None:
+            self._session = self._begun(facts, before=before)
+            turned = self._keys.complete(turned)
+        return before.then(self._fed(turned, Submission.of(packet)))
+
+    def _picture(self, packet: Packet[VideoStream]) -> Decoded:
+        submission = Submission.of(packet)
+        turned = self._bytes.of(packet) if self.has_given_pictures else self._bytes.of_copy(bytes(packet))
+        return Decoded() if turned is None else self._fed(turned, submission)
+
+    def _begun(self, facts: PictureFacts, *, before: Decoded) -> Session:
+        if len(self._faults) >= _MOST_FAULTS:
+            raise LeaveNvdec(f"NVDEC failed {_MOST_FAULTS} times in a row: {self._faults[-1]}", left=before)
+        depth = self._context.reorder_depth
+        try:
+            return Session(
+                self._library,
+                codec=self._bytes.codec,
+                facts=facts,
+                gpu=self._gpu,
+                stream=self._stream,
+                pool=self._pool,
+                submitted=Submitted(reorder_depth=depth),
+                is_immediate=self._may_be_immediate and depth == 0,
+            )
+        except NvdecError as error:
+            raise LeaveNvdec(f"NVDEC makes no decoder: {error}", left=before) from error
+
+    def _fed(self, turned: Packet[VideoStream], submission: Submission) -> Decoded:
+        session = self._session
+        assert session is not None
+        try:
+            pictures = session.decode(turned, submission)
+        except NvdecError as error:
+            return self._failed(str(error))
+        if session.submitted.without_picture >= LONGEST_STAY:
+            return self._failed(f"no picture for {LONGEST_STAY} packets")
+        return Decoded(pictures, session.submitted.overdue() if self._counts_missing else 0)
+
+    def _failed(self, fault: str) -> Decoded:
+        """Go on with another decoder, unless the GPU is broken (GpuFailed) or this one has given nothing at all."""
+        self._stream.synchronize()
+        self.close()
+        if not self.has_given_pictures:
+            raise LeaveNvdec(f"NVDEC failed: {fault}")
+        self._faults.append(fault)
+        return Decoded(damaged_packets=1)
+
+    def _end(self) -> Decoded:
+        """What the decoder still has; it is there until the next packet."""
+        session, self._session = self._session, None
+        if session is None:
+            return Decoded()
+        self._ended.append(session)
+        try:
+            pictures = session.finish()
+        except NvdecError as error:
+            self._faults.append(str(error))
+            pictures = []
+        return Decoded(pictures, session.submitted.left() if self._counts_missing else 0)
+
+    @property
+    def _counts_missing(self) -> bool:
+        return self._bytes.codec in _ONE_PICTURE_A_PACKET
+
+    def _let_go_of_ended(self) -> None:
+        while self._ended:
+            self._ended.pop().close()

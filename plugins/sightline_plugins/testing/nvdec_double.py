@@ -1,0 +1,117 @@
+"""Stands for PyNvVideoCodec on the double of a GPU: the same calls, and the same traps. FFmpeg decodes for it.
+
+The traps, as PyNvVideoCodec 2.2.4 has them: the next `Decode` overwrites what the last one gave; rows have no padding;
+the first size of a decoder stays, smaller pictures are scaled to it and larger ones raise; a picture comes one packet
+late; damaged pictures are given all the same; interlaced ones are deinterlaced; after an exception a decoder is of no
+use; and pictures are there in the order of the decoder's stream, not before.
+"""
+# ruff: noqa: N802, N815  the names are PyNvVideoCodec's
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+
+from sightline.devices.gpu.gpu import Gpu
+from sightline_plugins.decode.nvdec.library import stand_in
+from sightline_plugins.testing import nvdec_names as names
+from sightline_plugins.testing.nvdec_decoder import PyNvDecoder
+
+_CHROMA = ("400", "420", "422", "444")
+
+
+class NvdecDouble:
+    """Stands for the module PyNvVideoCodec, with one GPU, which it does not keep alive.
+
+    `caps` is what that GPU decodes. `fail_at` numbers calls of `Decode`, from 0 over all decoders, that raise.
+    """
+
+    cudaVideoCodec = names.CudaVideoCodec
+    cudaVideoChromaFormat = names.CudaVideoChromaFormat
+    DisplayDecodeLatencyType = names.DisplayDecodeLatencyType
+    VideoPacketFlag = names.VideoPacketFlag
+    PacketData = names.PacketData
+    PyNvVCException = names.PyNvVCException
+    PyNvVCExceptionUnsupported = names.PyNvVCExceptionUnsupported
+
+    def __init__(
+        self, gpu: Gpu, *, caps: Mapping[str, names.Caps] = names.HOPPER, fail_at: frozenset[int] = frozenset()
+    ) -> None:
+        self._gpu = weakref.ref(gpu)
+        self._caps = caps
+        self._fail_at = fail_at
+        self._calls = 0
+        self._open: weakref.WeakSet[PyNvDecoder] = weakref.WeakSet()
+        self.made: list[tuple[str, str]] = []
+        """Codec and latency of every decoder that was made."""
+
+    @property
+    def open_count(self) -> int:
+        """How many decoders there are."""
+        return len(self._open)
+
+    def GetDecoderCaps(
+        self,
+        gpuid: int = 0,
+        codec: names.CudaVideoCodec = names.CudaVideoCodec.H264,
+        chromaformat: names.CudaVideoChromaFormat = names.CudaVideoChromaFormat.YUV420,
+        bitdepth: int = 8,
+    ) -> dict[str, int]:
+        """What the GPU decodes of a codec."""
+        del gpuid
+        caps = self._caps.get(codec.name)
+        is_supported = caps is not None and bitdepth in caps.depths.get(_CHROMA[chromaformat], ())
+        known = caps or names.Caps({})
+        return {
+            "supported": int(is_supported),
+            "num_decoder_engines": 7,
+            "width_min": known.min_size_wh[0],
+            "height_min": known.min_size_wh[1],
+            "width_max": known.max_size_wh[0],
+            "height_max": known.max_size_wh[1],
+            "mb_num_max": known.max_macroblocks,
+            "codec_id": int(codec),
+            "chromaformat_id": int(chromaformat),
+            "bitdepth": bitdepth,
+        }
+
+    def CreateDecoder(
+        self,
+        *,
+        gpuid: int = 0,
+        codec: names.CudaVideoCodec = names.CudaVideoCodec.H264,
+        cudacontext: int = 0,
+        cudastream: int = 0,
+        usedevicememory: bool = False,
+        latency: names.DisplayDecodeLatencyType = names.DisplayDecodeLatencyType.NATIVE,
+    ) -> PyNvDecoder:
+        """A decoder on a stream."""
+        gpu = self._gpu()
+        assert gpu is not None, "the GPU is gone"
+        assert (gpu.index, cudacontext, usedevicememory) == (gpuid, 0, True), "not our GPU, context or memory"
+        assert gpu.guard.cause is None, "making a decoder on a broken GPU ends the process"
+        decoder = PyNvDecoder(
+            gpu,
+            codec.name,
+            caps=self._caps.get(codec.name),
+            stream=cudastream,
+            is_low=latency is names.DisplayDecodeLatencyType.LOW,
+            before_call=self._before_call,
+        )
+        self._open.add(decoder)
+        self.made.append((codec.name, latency.name))
+        return decoder
+
+    def _before_call(self) -> None:
+        number, self._calls = self._calls, self._calls + 1
+        if number in self._fail_at:
+            raise names.PyNvVCException("Error code : 719\nError Type : CUDA_ERROR_LAUNCH_FAILED\n\nat NvDecoder.cpp:6")
+
+
+def nvdec_double(
+    gpu: Gpu, *, caps: Mapping[str, names.Caps] = names.HOPPER, fail_at: frozenset[int] = frozenset()
+) -> NvdecDouble:
+    """Let a double of PyNvVideoCodec take its place on that GPU, which is a double itself."""
+    double = NvdecDouble(gpu, caps=caps, fail_at=fail_at)
+    stand_in(double, gpu=gpu)
+    return double
