@@ -39,7 +39,7 @@ def b_frames(tmp_path_factory: pytest.TempPathFactory) -> Clip:
 
 @pytest.mark.row(id="A8")
 def test_time_rises_and_keeps_to_the_clock_whatever_cameras_say(clip: Clip, b_frames: Clip, figure: Record) -> None:
-    names = ("ahead", "behind", "wrap", "zero", "doubled", "b_frames")
+    names = ("calm", "ahead", "behind", "wrap", "zero", "doubled", "b_frames")
     with FakeCamera({name: b_frames if name == "b_frames" else clip for name in names}) as camera:
         faults = {name: camera.mounts[name].faults for name in names}
         faults["wrap"].wrap = 2.0
@@ -55,11 +55,12 @@ def test_time_rises_and_keeps_to_the_clock_whatever_cameras_say(clip: Clip, b_fr
     errors = {name: errors_ms(watched.frames[name], before=since, after=settled) for name in names}
     repaired = {stream.stream.name: stream.repaired_timestamps for stream in watched.report.streams}
     for name, error in errors.items():
-        what = f"frames off their arrival after 2 s, worst: {name.replace('_', '-')}"
+        what = f"{name.replace('_', '-')}: frames off their arrival after 2 s, worst"
         figure(what, error[-1], limit=100, unit="ms")
+    busy_ms = errors.pop("calm")[-1]
     middle = {name: statistics.median(error) for name, error in errors.items()}
-    assert all(error <= 100 for error in middle.values()), middle
-    assert all(error[-1] <= 200 for error in errors.values()), errors
+    assert all(error <= 100 + busy_ms for error in middle.values()), middle
+    assert all(error[-1] <= 100 * PROMPT + busy_ms for error in errors.values()), errors
     assert all(repaired[name] > 0 for name in ("ahead", "behind", "zero", "doubled")), repaired
 
 
@@ -116,11 +117,11 @@ def test_a_host_s_clock_that_is_set_is_nothing_to_a_stream(clip: Clip, figure: R
             clock.ahead_seconds = ahead_seconds
             watched.has_frames(len(watched.frames["cam"]) + 20)
 
-    error_ms = errors_ms(watched.frames["cam"], before=since, after=since)[-1]
+    error_ms = statistics.median(errors_ms(watched.frames["cam"], before=since, after=since))
     gap = max(later.at_seconds - earlier.at_seconds for earlier, later in pairwise(watched.frames["cam"]))
     trouble = {MessageKind.STREAM_LOST, MessageKind.STREAM_STALLED, MessageKind.WARNING}
     told = [told.message.text for told in watched.told if told.message.kind in trouble]
-    figure("frames off their arrival, worst", error_ms, limit=100, unit="ms")
+    figure("frames off their arrival, median", error_ms, limit=100, unit="ms")
     figure("without frames", gap, limit=1.0, unit="s")
     figure("stalls, losses, warnings", len(told), limit=0, unit="messages")
     assert not told
