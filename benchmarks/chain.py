@@ -31,7 +31,7 @@ from sightline.media import Batch, PixelFormat, Surface
 from sightline.media.convert import surface_from_rgb
 from sightline.runtime.report import Report
 from sightline_plugins.infer.pixels.placement import Region
-from sightline_plugins.infer.pixels.preprocess import Preprocessing, Preprocessor
+from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Preprocessing
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "benchmarks" / "chain.md"
@@ -126,7 +126,7 @@ def surface(size_wh: tuple[int, int], pixel_format: PixelFormat) -> Surface:
 
 def cost(picture: Surface, definition: Preprocessing, boxes: Sequence[Region], rounds: int) -> float:
     """The median over rounds, all boxes in each: placing, gathering, resizing, colours."""
-    preprocessor = Preprocessor(definition)
+    preprocessor = HostPreprocessor(definition)
     figures = []
     for _ in range(rounds):
         began = time.thread_time()

@@ -25,7 +25,7 @@ from tests.reference import detection as plain
 from sightline.media import Surface
 from sightline.media.convert import surface_from_rgb
 from sightline_plugins.infer.pixels.plane_resize import Resize
-from sightline_plugins.infer.pixels.preprocess import Convert, Preprocessing, Preprocessor
+from sightline_plugins.infer.pixels.preprocess import Convert, HostPreprocessor, Preprocessing
 
 CLIPS = (
     "car-detection",
@@ -65,7 +65,7 @@ def opencv_way(surface: Surface, interpolation: int) -> Callable[[], object]:
 
 def our_way(surface: Surface, convert: Convert, resize: Resize) -> Callable[[], object]:
     """The pre-processor, giving its pictures back at once."""
-    preprocessor = Preprocessor(definition(convert, resize))
+    preprocessor = HostPreprocessor(definition(convert, resize))
 
     def run() -> object:
         prepared = preprocessor.prepare(surface)
@@ -99,7 +99,7 @@ def interleaved(ways: list[Callable[[], object]], rounds: int) -> list[float]:
     return [statistics.median(times[3:]) for times in taken]
 
 
-def inputs(surface: Surface, preprocessors: dict[str, Preprocessor]) -> Iterator[tuple[str, plain.Picture]]:
+def inputs(surface: Surface, preprocessors: dict[str, HostPreprocessor]) -> Iterator[tuple[str, plain.Picture]]:
     """The network's input by each way."""
     for name, preprocessor in preprocessors.items():
         yield name, preprocessor.prepare(surface).picture[0]
@@ -108,7 +108,7 @@ def inputs(surface: Surface, preprocessors: dict[str, Preprocessor]) -> Iterator
 def agreement(data: Path, step: int) -> None:
     """Print the share of the recipe's detections that survive each way of pre-processing, for both references."""
     session = plain.session(data / "models" / "FastestDet.onnx")
-    ours = {f"{convert}, {resize}": Preprocessor(definition(convert, resize)) for convert, resize in VARIANTS}
+    ours = {f"{convert}, {resize}": HostPreprocessor(definition(convert, resize)) for convert, resize in VARIANTS}
     random = np.random.default_rng(0)
     counts: Counter[tuple[str, str, str]] = Counter()
     for clip in CLIPS:

@@ -42,6 +42,10 @@ class Operator:
     """How often it ran a model."""
     saved: int = 0
     """How often it did not have to, because it knew the answer."""
+    device: str = "cpu"
+    """Where it works on pictures: `cpu` or `cuda:N`."""
+    device_reason: str = ""
+    """Why it does so on the CPU although the run has a GPU, where that is not as usual."""
 
     def process(self, batch: Batch) -> Batch | Pending:
         """Return the batch with what was found, or a pending one; frames are neither added, removed nor reordered."""

@@ -46,6 +46,8 @@ class ModelRunner(Operator):
     Where a batch has very many subjects (tiles of large pictures), `process` reads the first outputs itself, so that
     pictures and outputs of not all of them are held at once.
 
+    `device` is where pictures are prepared, and `place`, for the report, where the engine computes and why there.
+
     `runs` counts what the model looked at, `saved` the looks that what was known of a track made needless, and
     `invalid_outputs` looks whose outputs were no finite numbers and became nothing.
     """
@@ -55,6 +57,8 @@ class ModelRunner(Operator):
         plan: ModelPlan,
         *,
         engine: Engine,
+        preprocessor: Preprocessor,
+        place: Mapping[str, str],
         subjects: Subjects,
         task: Task[Any],
         element_id: str,
@@ -69,7 +73,9 @@ class ModelRunner(Operator):
         self._task = task
         self._element_id = element_id
         self._warn = warn
-        self._preprocessor = Preprocessor(plan.preprocessing)
+        self.device = preprocessor.device
+        self._preprocessor = preprocessor
+        self._place = place
         self._most_unread = max(_UNREAD, 4 * engine.concurrency)
         self._reading = threading.Lock()
 
@@ -77,8 +83,12 @@ class ModelRunner(Operator):
         """Prepare and submit what the model has to look at."""
         jobs: list[_Job] = []
         unread: deque[_Job] = deque()
-        for subject in self._subjects.of(batch):
-            job = self._start(batch, subject)
+        subjects = self._subjects.of(batch)
+        pictures = self._preprocessor.prepare_all(
+            [(batch.frames[subject.row].surface, subject.placement) for subject in subjects if subject.is_seen]
+        )
+        for subject in subjects:
+            job = self._start(subject, next(pictures) if subject.is_seen else None)
             if job is None:
                 continue
             jobs.append(job)
@@ -90,7 +100,7 @@ class ModelRunner(Operator):
 
     def totals(self) -> Mapping[str, Any]:
         """What computes, looks, those that were saved, and outputs that became nothing; what the task counted."""
-        counted: dict[str, Any] = {**self._engine.report, "runs": self.runs}
+        counted: dict[str, Any] = {**self._engine.report, **self._place, "runs": self.runs}
         if self.saved:
             counted["saved"] = self.saved
         if self.invalid_outputs:
@@ -112,25 +122,24 @@ class ModelRunner(Operator):
         searched = {job.subject.row for job in jobs if job.subject.object < 0} - doubtful
         return self._task.attach(batch, answered).with_search(self._element_id, searched)
 
-    def _start(self, batch: Batch, subject: Subject) -> _Job | None:
+    def _start(self, subject: Subject, prepared: Prepared | None) -> _Job | None:
         """The look at a subject; None where there is none, and nothing is known."""
-        if subject.stack is not None:
-            self._take(batch, subject, subject.stack)
-        if not subject.due:
+        if subject.stack is not None and prepared is not None:
+            self._take(subject.stack, prepared)
+        if not subject.due or prepared is None:
             self.saved += self._plan.stack is None
             return None if subject.slot is None else _Job(subject, looks=False)
         self.runs += 1
         if subject.stack is not None and self._plan.stack is not None:
-            pictures = [prepared.picture for prepared in subject.stack.pictures]
+            pictures = [one.picture for one in subject.stack.pictures]
             dtype = self._engine.inputs[self._plan.inputs.picture].dtype
             stacked = stack_input(pictures, form=self._plan.stack, preprocessing=self._plan.preprocessing, dtype=dtype)
             return _Job(subject, work=self._engine.submit(self._inputs(stacked, subject.placement)))
-        prepared = self._preprocessor.prepare(batch.frames[subject.row].surface.to_host(), subject.placement)
         return _Job(subject, prepared, self._engine.submit(self._inputs(prepared.picture, prepared.placement)))
 
-    def _take(self, batch: Batch, subject: Subject, stack: Stack) -> None:
-        """Put the subject's picture on its stack, and use the memory of the one that goes again."""
-        gone = stack.add(self._preprocessor.prepare(batch.frames[subject.row].surface.to_host(), subject.placement))
+    def _take(self, stack: Stack, prepared: Prepared) -> None:
+        """Put a subject's picture on its stack, and use the memory of the one that goes again."""
+        gone = stack.add(prepared)
         if gone is not None:
             self._preprocessor.recycle(gone)
 

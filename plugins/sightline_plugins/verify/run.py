@@ -15,7 +15,7 @@ from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.nms import NmsOptions, suppress
 from sightline_plugins.infer.options import ModelElement
-from sightline_plugins.infer.pixels.preprocess import Preprocessor
+from sightline_plugins.infer.pixels.preprocess import HostPreprocessor
 from sightline_plugins.verify.pictures import Pair
 from sightline_plugins.verify.plain import PlainModel, PlainPlacement, plain_nms
 from sightline_plugins.verify.stages import Found, Stages, difference_of_findings, difference_of_outputs, unmatched
@@ -46,7 +46,7 @@ def compare(
         raise ModelError(f"model {element.model!r}: is served elsewhere; verify needs the file")
     plain = PlainModel(element.model, plan)
     engine = open_engine(element.model, engine=element.engine, image=plan.preprocessing.image_form())
-    preprocessor = Preprocessor(plan.preprocessing)
+    preprocessor = HostPreprocessor(plan.preprocessing)
     half = any(output.dtype == np.float16 for output in plan.outputs)
     ways = _Ways(plan, Stages(half), boxes)
     try:

@@ -17,7 +17,7 @@ from sightline_plugins import Detect
 from sightline_plugins.infer.box_options import plan_boxes
 from sightline_plugins.infer.engines.protocol import Engine, open_engine
 from sightline_plugins.infer.pixels.placement import Placement
-from sightline_plugins.infer.pixels.preprocess import Preprocessing, Preprocessor
+from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Preprocessing
 from sightline_plugins.verify import run
 from sightline_plugins.verify.pictures import pictures_of
 from sightline_plugins.verify.run import BoxSettings
@@ -63,10 +63,10 @@ def test_a_sound_model_passes_every_stage(repository: Path) -> None:
 
 
 def test_swapped_channels_are_found_in_the_input(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def swapped(definition: Preprocessing) -> Preprocessor:
-        return Preprocessor(dataclasses.replace(definition, color="bgr" if definition.color == "rgb" else "rgb"))
+    def swapped(definition: Preprocessing) -> HostPreprocessor:
+        return HostPreprocessor(dataclasses.replace(definition, color="bgr" if definition.color == "rgb" else "rgb"))
 
-    monkeypatch.setattr(run, "Preprocessor", swapped)
+    monkeypatch.setattr(run, "HostPreprocessor", swapped)
 
     assert first(stages_of(repository)) == "input"
 

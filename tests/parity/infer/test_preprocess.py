@@ -12,7 +12,7 @@ from sightline.media.color import rgb_from_yuv
 from sightline.media.convert import surface_from_rgb, yuv444_from_surface
 from sightline_plugins.infer.pixels.placement import Align, Fit
 from sightline_plugins.infer.pixels.plane_resize import PlaneResizer, Resize
-from sightline_plugins.infer.pixels.preprocess import Convert, Preprocessing, Preprocessor
+from sightline_plugins.infer.pixels.preprocess import Convert, HostPreprocessor, Preprocessing
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,7 +61,7 @@ def plain_input(surface: Surface, definition: Preprocessing, inner_xywh: tuple[i
 
 
 def difference(surface: Surface, definition: Preprocessing) -> Floats:
-    prepared = Preprocessor(definition).prepare(surface)
+    prepared = HostPreprocessor(definition).prepare(surface)
     error: Floats = prepared.picture[0] - plain_input(surface, definition, prepared.placement.inner_xywh)
     return error
 
@@ -122,7 +122,7 @@ def test_a_region_is_what_the_cut_out_picture_would_be(convert: Convert) -> None
     surface = surface_from_rgb(smooth_rgb((320, 240)))
     planes = (surface.planes[0][60:180, 160:320], *(plane[30:90, 80:160] for plane in surface.planes[1:]))
     part = Surface(surface.format, (160, 120), tuple(plane.copy() for plane in planes))
-    preprocessor = Preprocessor(Preprocessing((96, 96), convert=convert))
+    preprocessor = HostPreprocessor(Preprocessing((96, 96), convert=convert))
 
     of_region = preprocessor.prepare(surface, preprocessor.definition.place_fractions((0.5, 0.25, 1.0, 0.75), surface))
 

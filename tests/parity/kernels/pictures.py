@@ -13,14 +13,14 @@ from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.surface import Plane
 from sightline.testing.gpu import HostKernels
 from sightline_plugins.infer.pixels.placement import Placement
-from sightline_plugins.infer.pixels.preprocess import Preprocessing, Preprocessor
+from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Preprocessing
 from sightline_plugins.kernels.preprocess import SOURCE, job_table, preprocess
 from sightline_plugins.kernels.surfaces import SurfaceView
 from sightline_plugins.kernels.tensor_form import TensorForm
 from tests.unit.kernels.host_arrays import HostArray, dense, unset
 
 LEVELS = TensorForm("nhwc", np.dtype(np.uint8))
-"""Levels as they are, as `Preprocessor` gives them."""
+"""Levels as they are, as `HostPreprocessor` gives them."""
 GAP_BYTES = 12
 
 
@@ -103,7 +103,7 @@ def placements(surface: Surface, definition: Preprocessing) -> dict[str, Placeme
 
 def on_the_cpu(surface: Surface, placement: Placement, definition: Preprocessing) -> npt.NDArray[np.uint8]:
     """What pre-processing on the CPU makes of a part: levels (height, width, channels)."""
-    prepared = Preprocessor(definition).prepare(surface, placement)
+    prepared = HostPreprocessor(definition).prepare(surface, placement)
     return np.squeeze(prepared.picture, axis=0)
 
 

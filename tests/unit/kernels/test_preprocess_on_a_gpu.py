@@ -10,7 +10,7 @@ import pytest
 from sightline.devices.gpu.gpu import Gpu
 from sightline.media import PixelFormat, Surface
 from sightline.testing.gpu.double import DoubleDriver
-from sightline_plugins.infer.pixels.preprocess import Preprocessing, Preprocessor
+from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Preprocessing
 from sightline_plugins.kernels.convert import SOURCE as CONVERT
 from sightline_plugins.kernels.convert import convert
 from sightline_plugins.kernels.preprocess import SOURCE, job_table, preprocess
@@ -53,7 +53,9 @@ def test_a_batch_of_surfaces_becomes_the_cpus_input(gpu: Gpu) -> None:
     preprocess(gpu.kernels(SOURCE), table, out=out, definition=DEFINITION, form=FORM, stream=stream)
 
     prepared = out.written(stream.record()).to_host()
-    expected = [Preprocessor(DEFINITION).prepare(*part).picture[0] / 255 for part in zip(surfaces, places, strict=True)]
+    expected = [
+        HostPreprocessor(DEFINITION).prepare(*part).picture[0] / 255 for part in zip(surfaces, places, strict=True)
+    ]
     assert np.allclose(prepared, expected, atol=1.01 / 255)
     assert np.mean(~np.isclose(prepared, expected)) < 0.001
 

@@ -1,5 +1,7 @@
 """Pre-processing: the one definition of how a surface becomes a network's input, and its implementation on the CPU.
 
+That on a GPU is `preprocess_device.py`.
+
 Everything happens in 8 bits per sample; mean, scale, layout and element type of the network are folded into its
 graph by the engine (`Preprocessing.image_form`). Colours are converted in one of two places:
 
@@ -16,8 +18,9 @@ Filters that average do not sample: `resizing.py` says what they resize instead.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, TypeAlias
 
 import cv2
 import numpy as np
@@ -98,7 +101,7 @@ class Preprocessing:
         return self.place(region_in_pixels(fractions, size_wh=size_wh, chroma_shift=chroma_shift))
 
     def image_form(self) -> ImageForm:
-        """What the engine is opened with, so that it takes the pictures of `Preprocessor` as they are."""
+        """What the engine is opened with, so that it takes the pictures of a `Preprocessor` as they are."""
         return ImageForm(
             layout="nhwc",
             dtype="uint8",
@@ -116,8 +119,36 @@ class Prepared:
     placement: Placement
 
 
-class Preprocessor:
-    """Makes network inputs from surfaces in host memory. One thread calls it; any thread may `recycle`."""
+Part: TypeAlias = tuple[Surface, Placement]
+"""A part of a surface, and where it lies in a network's input."""
+
+
+class Preprocessor(Protocol):
+    """Makes network inputs of parts of surfaces, in whatever memory these lie. One thread calls it; any thread may
+    `recycle`.
+    """
+
+    @property
+    def device(self) -> str:
+        """Where it works: `cpu` or `cuda:N`."""
+        ...
+
+    def prepare_all(self, parts: Sequence[Part]) -> Iterator[Prepared]:
+        """The network's input for each part, in their order.
+
+        The pictures belong to the caller, who may give them back by `recycle` once nobody reads them any more.
+        """
+        ...
+
+    def recycle(self, prepared: Prepared) -> None:
+        """Take a picture back to use its memory again."""
+        ...
+
+
+class HostPreprocessor:
+    """Makes network inputs on the CPU: a `Preprocessor`."""
+
+    device = "cpu"
 
     def __init__(self, definition: Preprocessing) -> None:
         self.definition = definition
@@ -126,10 +157,14 @@ class Preprocessor:
         self._samples = definition.resize in ("bilinear", "nearest")
         self._spare: dict[tuple[int, ...], deque[Picture]] = {}
 
-    def prepare(self, surface: Surface, placement: Placement | None = None) -> Prepared:
-        """The network's input for the part of a surface that `placement` names; for all of it when none is given.
+    def prepare_all(self, parts: Sequence[Part]) -> Iterator[Prepared]:
+        """See `Preprocessor.prepare_all`; each is made when it is asked for."""
+        for surface, placement in parts:
+            yield self.prepare(surface.to_host(), placement)
 
-        The picture belongs to the caller, who may give it back by `recycle` once nobody reads it any more.
+    def prepare(self, surface: Surface, placement: Placement | None = None) -> Prepared:
+        """The network's input for the part of a surface in host memory that `placement` names; for all of it when none
+        is given.
         """
         if surface.memory is not Memory.HOST:
             raise ConfigurationError("pre-processing on the CPU needs surfaces in host memory: use surface.to_host()")
@@ -140,7 +175,7 @@ class Preprocessor:
         return Prepared(picture, placement)
 
     def recycle(self, prepared: Prepared) -> None:
-        """Take a picture back to use its memory again; its padding is kept as it is."""
+        """See `Preprocessor.recycle`; its padding is kept as it is."""
         spare = self._spare.get(_shape_of(prepared.placement))
         if spare is not None:
             spare.append(prepared.picture)

@@ -31,6 +31,11 @@ class Subject:
     due: bool = True
     stack: Stack | None = None
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether its picture is needed: by the model now, or by the stack."""
+        return self.due or self.stack is not None
+
 
 class Subjects(Protocol):
     """Chooses what a model is run on. Kept by one operator; state per stream is dropped by `end_stream`."""

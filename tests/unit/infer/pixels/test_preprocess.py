@@ -5,14 +5,14 @@ import pytest
 
 from sightline.media import PixelFormat
 from sightline.media.convert import surface_from_rgb
-from sightline_plugins.infer.pixels.preprocess import Preprocessing, Preprocessor
+from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Preprocessing
 from sightline_plugins.infer.pixels.surface_colors import ChannelOrder
 
 
 def test_padding_has_its_level_in_each_channel() -> None:
     surface = surface_from_rgb(np.full((20, 40, 3), 200, np.uint8))
 
-    picture = Preprocessor(Preprocessing((40, 40), pad=(1, 2, 3))).prepare(surface).picture
+    picture = HostPreprocessor(Preprocessing((40, 40), pad=(1, 2, 3))).prepare(surface).picture
 
     assert (picture[0, :10] == (1, 2, 3)).all()
     assert (picture[0, 10:30] > 190).all()
@@ -26,7 +26,7 @@ def test_channels_come_in_the_order_asked_for(order: ChannelOrder, red: int, pix
     rgb[..., 0] = 255
     surface = surface_from_rgb(rgb, pixel_format=pixel_format)
 
-    picture = Preprocessor(Preprocessing((16, 16), color=order)).prepare(surface).picture[0]
+    picture = HostPreprocessor(Preprocessing((16, 16), color=order)).prepare(surface).picture[0]
 
     assert (picture[..., red] > 250).all()
     assert (picture[..., 2 - red] < 5).all()
@@ -34,7 +34,7 @@ def test_channels_come_in_the_order_asked_for(order: ChannelOrder, red: int, pix
 
 def test_a_picture_given_back_is_used_again_with_its_padding() -> None:
     surface = surface_from_rgb(np.full((20, 40, 3), 200, np.uint8))
-    preprocessor = Preprocessor(Preprocessing((40, 40)))
+    preprocessor = HostPreprocessor(Preprocessing((40, 40)))
     first = preprocessor.prepare(surface)
     before = first.picture.copy()
 
@@ -46,7 +46,7 @@ def test_a_picture_given_back_is_used_again_with_its_padding() -> None:
 
 
 def test_a_picture_not_given_back_is_left_alone() -> None:
-    preprocessor = Preprocessor(Preprocessing((16, 16)))
+    preprocessor = HostPreprocessor(Preprocessing((16, 16)))
     first = preprocessor.prepare(surface_from_rgb(np.zeros((32, 32, 3), np.uint8)))
 
     second = preprocessor.prepare(surface_from_rgb(np.full((32, 32, 3), 255, np.uint8)))
@@ -60,7 +60,7 @@ def test_the_surface_is_not_changed() -> None:
     before = [plane.copy() for plane in surface.planes]
 
     for convert in ("network", "picture"):
-        Preprocessor(Preprocessing((16, 16), convert=convert, resize="area")).prepare(surface)
+        HostPreprocessor(Preprocessing((16, 16), convert=convert, resize="area")).prepare(surface)
 
     assert all(np.array_equal(a, b) for a, b in zip(surface.planes, before, strict=True))
 
