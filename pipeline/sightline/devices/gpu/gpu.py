@@ -143,13 +143,9 @@ class Gpu:
         targets = self._like([array.shape for array in arrays], [array.dtype for array in arrays], stream=where)
         return transfers.upload(self, arrays, targets, stream=where)
 
-    def download(self, arrays: Sequence[DeviceArray], *, room_bytes: int = 0) -> HostCopies:
-        """Begin to copy arrays to the host, counted; `wait()` of what is returned gives them.
-
-        `room_bytes` is the least pinned memory that they are given: whose copies differ in size asks for the same room
-        again and again, so that memory is used again.
-        """
-        return transfers.download(self, arrays, stream=self.stream("to the host"), room_bytes=room_bytes)
+    def download(self, arrays: Sequence[DeviceArray]) -> HostCopies:
+        """Begin to copy arrays to the host, counted; `wait()` of what is returned gives them."""
+        return transfers.download(self, arrays, stream=self.stream("to the host"))
 
     def duplicate(self, arrays: Sequence[DeviceArray], *, stream: DeviceStream | None = None) -> list[DeviceArray]:
         """Copies within this GPU's memory, ready in the order of the stream."""

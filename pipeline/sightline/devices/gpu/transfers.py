@@ -126,9 +126,9 @@ def upload(
     return _ready(targets, stream)
 
 
-def download(gpu: Gpu, arrays: Sequence[DeviceArray], *, stream: DeviceStream, room_bytes: int = 0) -> HostCopies:
+def download(gpu: Gpu, arrays: Sequence[DeviceArray], *, stream: DeviceStream) -> HostCopies:
     """Begin to copy arrays of the GPU to the host, behind what makes their content."""
-    staging = gpu.pinned.lease(max(sum(_aligned(array.nbytes) for array in arrays), room_bytes), stream=stream)
+    staging = gpu.pinned.lease(sum(_aligned(array.nbytes) for array in arrays), stream=stream)
     staging.used_on(stream)
     copies, offset = [], 0
     with gpu.guard("copying to the host") as driver:

@@ -12,7 +12,7 @@ from sightline.media import Surface
 from sightline.media.device_array import DeviceArray
 from sightline_plugins.infer.pixels.placement import Placement, SizeWh
 from sightline_plugins.infer.pixels.preprocess import Part, Picture, Prepared, Preprocessing
-from sightline_plugins.kernels.preprocess import JOB, SOURCE, job_table, preprocess
+from sightline_plugins.kernels.preprocess import SOURCE, job_table, preprocess
 from sightline_plugins.kernels.surfaces import SurfaceView
 from sightline_plugins.kernels.tensor_form import TensorForm
 
@@ -87,8 +87,7 @@ class DevicePreprocessor:
     def _brought_down(self, parts: Sequence[Part]) -> list[Picture]:
         """The pictures of parts, in their order, in pinned memory."""
         made = self.on_device(parts)
-        room = sum(_room_for(len(one.numbers)) * one.array.row_bytes for one in made)
-        arrays = self._gpu.download([one.array for one in made], room_bytes=room).wait()
+        arrays = self._gpu.download([one.array for one in made]).wait()
         pictures = {
             number: array[row : row + 1]
             for one, array in zip(made, arrays, strict=True)
@@ -105,23 +104,9 @@ class DevicePreprocessor:
 
     def _made(self, parts: Sequence[tuple[SurfaceView, Placement]]) -> DeviceArray:
         """The inputs of one size: one launch."""
-        count, room, stream = len(parts), _room_for(len(parts)), self._stream
-        jobs = np.zeros(room, JOB)
-        jobs[:count] = job_table(parts, self._levels)
-        [table] = self._gpu.upload([jobs], stream=stream)
-        shape = self._form.shape(room, channels=self._levels.channels, size_wh=parts[0][1].size_wh)
-        out = self._gpu.empty(shape, self._form.dtype, stream=stream, pool=self._pool).rows(0, count)
-        preprocess(
-            self._kernels,
-            table.rows(0, count),
-            out=out,
-            definition=self._levels,
-            form=self._form,
-            stream=stream,
-        )
+        stream = self._stream
+        [table] = self._gpu.upload([job_table(parts, self._levels)], stream=stream)
+        shape = self._form.shape(len(parts), channels=self._levels.channels, size_wh=parts[0][1].size_wh)
+        out = self._gpu.empty(shape, self._form.dtype, stream=stream, pool=self._pool)
+        preprocess(self._kernels, table, out=out, definition=self._levels, form=self._form, stream=stream)
         return out.written(stream.record())
-
-
-def _room_for(count: int) -> int:
-    """How many pictures memory is taken for, so that there are few sizes of it, which are used again."""
-    return 1 << (count - 1).bit_length()
