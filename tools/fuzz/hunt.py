@@ -121,17 +121,21 @@ class Child:
 def hunt(
     target: str, *, seed: int, work: Path, kept: Path, shared: Path | None, seconds: float, mutants: int | None = None
 ) -> Tally:
-    """Try mutants of seeds from `seed` on, for so many seconds or mutants, whichever is over first.
+    """Try mutants of seeds from `seed` on, for so many seconds or mutants, whichever is over first; the time in which the
+    first child starts does not count.
 
     `work` is for files that go, `kept` for those that the project failed on.
     """
-    tally, began, number = Tally(target, seed), time.monotonic(), seed
+    tally, number = Tally(target, seed), seed
+    began = time.monotonic()
 
     def goes_on() -> bool:
         return time.monotonic() - began < seconds and (mutants is None or tally.mutants < mutants)
 
     while goes_on():
         with Child(target, shared=shared, log=work / f"{target}.log") as child:
+            if not tally.mutants:
+                began = time.monotonic()
             for _ in range(_MUTANTS_A_CHILD):
                 if not goes_on():
                     break
