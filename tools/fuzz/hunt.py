@@ -121,8 +121,8 @@ class Child:
 def hunt(
     target: str, *, seed: int, work: Path, kept: Path, shared: Path | None, seconds: float, mutants: int | None = None
 ) -> Tally:
-    """Try mutants of seeds from `seed` on, for so many seconds or mutants, whichever is over first; the time in which the
-    first child starts does not count.
+    """Try mutants of seeds from `seed` on, for so many seconds or mutants, whichever is over first; the time in which
+    the first child starts does not count.
 
     `work` is for files that go, `kept` for those that the project failed on.
     """
