@@ -11,6 +11,7 @@ from sightline.devices.gpu.driver import Driver, Span
 from sightline.devices.gpu.gpu import Gpu
 from sightline_plugins.testing.nvdec_names import (
     Caps,
+    NvdecFaults,
     PacketData,
     PixelFormat,
     PyNvVCException,
@@ -20,6 +21,7 @@ from sightline_plugins.testing.nvdec_names import (
 from sightline_plugins.testing.nvdec_pictures import HostPicture, HostPictures, resized
 
 _MOST_STAGED = 16
+_PADDED_TO = 64
 _FFMPEG_NAMES = {"AV1": "libdav1d"}
 
 
@@ -53,9 +55,18 @@ class PyNvDecoder:
     """One decoder. It lets go of its memory when nobody holds it, and does not wait for anybody before."""
 
     def __init__(
-        self, gpu: Gpu, codec: str, *, caps: Caps | None, stream: int, is_low: bool, before_call: Callable[[], None]
+        self,
+        gpu: Gpu,
+        codec: str,
+        *,
+        caps: Caps | None,
+        stream: int,
+        is_low: bool,
+        faults: NvdecFaults,
+        before_call: Callable[[], None],
     ) -> None:
-        self._gpu, self._caps, self._stream, self._before_call = gpu, caps, stream, before_call
+        self._gpu, self._caps, self._stream = gpu, caps, stream
+        self._faults, self._before_call = faults, before_call
         self._is_low = is_low
         self._pictures = HostPictures(_FFMPEG_NAMES.get(codec, codec.lower()), is_immediate=is_low)
         self._first: HostPicture | None = None
@@ -69,7 +80,7 @@ class PyNvDecoder:
             raise PyNvVCException("the decoder failed before\n\nat NvDecoder.cpp:1")
         try:
             self._before_call()
-            pictures = self._fed(packet)
+            pictures = [] if self._faults.is_mute else self._fed(packet)
             return [self._given(slot, picture) for slot, picture in enumerate(pictures)]
         except (PyNvVCException, PyNvVCExceptionUnsupported):
             self._is_spoilt = True
@@ -78,7 +89,8 @@ class PyNvDecoder:
     def GetWidth(self) -> int:
         """The width of its pictures: even where chroma is interleaved."""
         first = self._known()
-        return first.extent[1] // (1 if first.bit_depth == 8 else 2)
+        width = first.extent[1] // (1 if first.bit_depth == 8 else 2)
+        return -(-width // _PADDED_TO) * _PADDED_TO if self._faults.is_padded else width
 
     def GetHeight(self) -> int:
         """The height of its pictures."""

@@ -18,12 +18,13 @@ from sightline_plugins.testing import nvdec_names as names
 from sightline_plugins.testing.nvdec_decoder import PyNvDecoder
 
 _CHROMA = ("400", "420", "422", "444")
+_NO_FAULTS = names.NvdecFaults()
 
 
 class NvdecDouble:
     """Stands for the module PyNvVideoCodec, with one GPU, which it does not keep alive.
 
-    `caps` is what that GPU decodes. `fail_at` numbers calls of `Decode`, from 0 over all decoders, that raise.
+    `caps` is what that GPU decodes.
     """
 
     cudaVideoCodec = names.CudaVideoCodec
@@ -35,11 +36,11 @@ class NvdecDouble:
     PyNvVCExceptionUnsupported = names.PyNvVCExceptionUnsupported
 
     def __init__(
-        self, gpu: Gpu, *, caps: Mapping[str, names.Caps] = names.HOPPER, fail_at: frozenset[int] = frozenset()
+        self, gpu: Gpu, *, caps: Mapping[str, names.Caps] = names.HOPPER, faults: names.NvdecFaults = _NO_FAULTS
     ) -> None:
         self._gpu = weakref.ref(gpu)
         self._caps = caps
-        self._fail_at = fail_at
+        self._faults = faults
         self._calls = 0
         self._open: weakref.WeakSet[PyNvDecoder] = weakref.WeakSet()
         self.made: list[tuple[str, str]] = []
@@ -96,6 +97,7 @@ class NvdecDouble:
             caps=self._caps.get(codec.name),
             stream=cudastream,
             is_low=latency is names.DisplayDecodeLatencyType.LOW,
+            faults=self._faults,
             before_call=self._before_call,
         )
         self._open.add(decoder)
@@ -104,14 +106,14 @@ class NvdecDouble:
 
     def _before_call(self) -> None:
         number, self._calls = self._calls, self._calls + 1
-        if number in self._fail_at:
+        if number in self._faults.fail_at:
             raise names.PyNvVCException("Error code : 719\nError Type : CUDA_ERROR_LAUNCH_FAILED\n\nat NvDecoder.cpp:6")
 
 
 def nvdec_double(
-    gpu: Gpu, *, caps: Mapping[str, names.Caps] = names.HOPPER, fail_at: frozenset[int] = frozenset()
+    gpu: Gpu, *, caps: Mapping[str, names.Caps] = names.HOPPER, faults: names.NvdecFaults = _NO_FAULTS
 ) -> NvdecDouble:
     """Let a double of PyNvVideoCodec take its place on that GPU, which is a double itself."""
-    double = NvdecDouble(gpu, caps=caps, fail_at=fail_at)
+    double = NvdecDouble(gpu, caps=caps, faults=faults)
     stand_in(double, gpu=gpu)
     return double

@@ -88,6 +88,17 @@ class Caps:
     max_macroblocks: int = 65536
 
 
+@dataclass(frozen=True, slots=True)
+class NvdecFaults:
+    """What goes wrong: calls of `Decode` that raise, numbered from 0 over all decoders; decoders that give no picture;
+    decoders whose rows are longer than pictures are wide.
+    """
+
+    fail_at: frozenset[int] = frozenset()
+    is_mute: bool = False
+    is_padded: bool = False
+
+
 HOPPER: Mapping[str, Caps] = MappingProxyType(
     {
         "MPEG1": Caps({"420": (8,)}),

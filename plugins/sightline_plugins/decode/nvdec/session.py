@@ -85,9 +85,9 @@ class Session:
                 Picture(
                     submission.pts,
                     submission.dts,
-                    submission.is_corrupt,
-                    submission.number,
-                    partial(self._surface, self._placing(), address, call=self._calls),
+                    is_corrupt=False,
+                    packet=submission.number,
+                    surface=partial(self._surface, self._placing(), address, call=self._calls),
                 )
             )
         return pictures

@@ -20,7 +20,6 @@ class Submission:
 
     pts: int | None
     dts: int | None
-    is_corrupt: bool
     is_discard: bool
     number: int | None
 
@@ -28,7 +27,7 @@ class Submission:
     def of(cls, packet: Packet[VideoStream]) -> Submission:
         """What this packet says."""
         number = packet.opaque if isinstance(packet.opaque, int) else None
-        return cls(packet.pts, packet.dts, packet.is_corrupt, packet.is_discard, number)
+        return cls(packet.pts, packet.dts, packet.is_discard, number)
 
 
 class Submitted:
@@ -70,7 +69,7 @@ class Submitted:
             self._decoding_times.popleft()
         known = self._inside.get(timestamp)
         if known is None:
-            return Submission(None, dts, is_corrupt=False, is_discard=False, number=None)
+            return Submission(None, dts, is_discard=False, number=None)
         _, found = known.popleft()
         if not known:
             del self._inside[timestamp]
@@ -78,7 +77,7 @@ class Submitted:
 
     def overdue(self) -> int:
         """How many packets have given no picture although so many others went in after them; they are forgotten."""
-        if len(self._inside) <= LONGEST_STAY:
+        if self._put % LONGEST_STAY:
             return 0
         late = [mark for mark, waiting in self._inside.items() if waiting[0][0] < self._put - LONGEST_STAY]
         return sum(len(self._inside.pop(mark)) for mark in late)

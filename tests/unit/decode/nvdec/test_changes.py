@@ -1,0 +1,156 @@
+"""Changes and faults in mid-stream: another size, damage, a decoder that fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sightline.devices.gpu.gpu import Gpu
+from sightline.errors import SurfaceReleased
+from sightline_plugins.decode.decoding import Decoding
+from sightline_plugins.decode.open_media import OpenOptions
+from sightline_plugins.decode.video import VideoDecoder
+from sightline_plugins.testing import nvdec_double
+from sightline_plugins.testing.nvdec_names import HOPPER, Caps, NvdecFaults
+from tests.integration.sources.clips import write_clip
+from tests.unit.decode.nvdec.reading import all_same, frames_of
+
+COUNT = 30
+KEYS = 10
+WIDE, SMALL, TALL = (320, 192), (160, 96), (176, 144)
+
+
+def changing_clip(folder: Path, *sizes_wh: tuple[int, int]) -> Path:
+    """One transport stream in which the size changes, 30 frames of each."""
+    path = folder / "changing.ts"
+    with path.open("wb") as joined:
+        for number, size_wh in enumerate(sizes_wh):
+            stamps = [40 * (COUNT * number + frame) for frame in range(COUNT)]
+            part = write_clip(folder / f"{number}.ts", count=COUNT, size_wh=size_wh, stamps_ms=stamps, key_every=KEYS)
+            joined.write(part.read_bytes())
+    return path
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_clip(tmp_path_factory.mktemp("clip") / "clip.mp4", count=COUNT, key_every=KEYS)
+
+
+@pytest.mark.parametrize("sizes_wh", [(SMALL, WIDE, SMALL), (WIDE, SMALL, TALL)])
+def test_every_size_has_a_decoder_of_its_own_and_no_frame_is_lost(
+    gpu: Gpu, tmp_path: Path, sizes_wh: tuple[tuple[int, int], ...]
+) -> None:
+    library = nvdec_double(gpu)
+    path = changing_clip(tmp_path, *sizes_wh)
+
+    ours, reader = frames_of(path, gpu)
+
+    theirs, on_cpu = frames_of(path)
+    assert [frame.size_wh for frame in ours] == [size_wh for size_wh in sizes_wh for _ in range(COUNT)]
+    assert all_same(ours, theirs)
+    assert reader.damaged_packets == on_cpu.damaged_packets
+    assert len(library.made) == len(sizes_wh)
+
+
+def test_from_a_size_that_the_gpu_lacks_the_cpu_goes_on_and_no_frame_is_lost(gpu: Gpu, tmp_path: Path) -> None:
+    nvdec_double(gpu, caps={"H264": Caps(HOPPER["H264"].depths, max_size_wh=(200, 200))})
+    path = changing_clip(tmp_path, SMALL, WIDE, SMALL)
+
+    ours, reader = frames_of(path, gpu)
+
+    assert all_same(ours, frames_of(path)[0])
+    assert reader.decoder == "cpu"
+    assert reader.decoder_reason is not None
+    assert "not 320x192" in reader.decoder_reason
+
+
+def test_the_same_parameter_sets_again_are_no_change(gpu: Gpu, tmp_path: Path) -> None:
+    library = nvdec_double(gpu)
+
+    frames_of(changing_clip(tmp_path, SMALL, SMALL), gpu)
+
+    assert len(library.made) == 1
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2, 3])
+def test_where_nvdec_fails_before_its_first_picture_the_cpu_begins_anew(gpu: Gpu, clip: Path, failing: int) -> None:
+    library = nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({failing})))
+
+    ours, reader = frames_of(clip, gpu)
+
+    assert all_same(ours, frames_of(clip)[0])
+    assert reader.decoder_reason == "NVDEC failed: Error code : 719 Error Type : CUDA_ERROR_LAUNCH_FAILED"
+    assert (reader.damaged_packets, library.open_count) == (0, 0)
+
+
+def test_after_a_fault_another_decoder_goes_on_at_the_next_key_picture(gpu: Gpu, clip: Path) -> None:
+    library = nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({15})))
+
+    ours, reader = frames_of(clip, gpu)
+
+    shown = [frame.luma - 16 for frame in ours]
+    assert shown[-KEYS:] == list(range(2 * KEYS, COUNT))
+    assert shown[:KEYS] == list(range(KEYS))
+    assert reader.damaged_packets == COUNT // KEYS * KEYS - len(range(15)) - KEYS
+    assert (reader.decoder, len(library.made)) == ("nvdec", 2)
+
+
+def test_after_three_faults_in_a_row_the_cpu_goes_on(gpu: Gpu, tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", count=60, key_every=KEYS)
+    nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({15, 16, 17})))
+
+    ours, reader = frames_of(path, gpu)
+
+    assert [frame.luma - 16 for frame in ours][-KEYS:] == list(range(50, 60))
+    assert reader.decoder_reason is not None
+    assert reader.decoder_reason.startswith("NVDEC failed 3 times in a row: Error code : 719")
+
+
+def test_a_decoder_that_gives_nothing_is_at_fault(gpu: Gpu, tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", count=100, key_every=25)
+    nvdec_double(gpu, faults=NvdecFaults(is_mute=True))
+
+    ours, reader = frames_of(path, gpu)
+
+    assert all_same(ours, frames_of(path)[0])
+    assert reader.decoder_reason == "NVDEC failed: no picture for 64 packets"
+
+
+def test_a_decoder_that_gives_nothing_for_a_short_clip_is_at_fault(gpu: Gpu, clip: Path) -> None:
+    nvdec_double(gpu, faults=NvdecFaults(is_mute=True))
+
+    ours, reader = frames_of(clip, gpu)
+
+    assert all_same(ours, frames_of(clip)[0])
+    assert reader.decoder_reason == "NVDEC gave no picture"
+
+
+def test_pictures_that_do_not_lie_as_expected_are_not_taken(gpu: Gpu, tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", count=COUNT)
+    nvdec_double(gpu, faults=NvdecFaults(is_padded=True))
+
+    ours, reader = frames_of(path, gpu)
+
+    assert all_same(ours, frames_of(path)[0])
+    assert reader.decoder_reason == "NVDEC failed: it gives pictures as NV12 of 192x96, not as NV12 of 160x96"
+
+
+def test_a_picture_is_gone_when_its_decoder_has_had_another_packet(gpu: Gpu, clip: Path) -> None:
+    nvdec_double(gpu)
+    decoder = VideoDecoder(
+        str(clip),
+        stream="cam",
+        options=OpenOptions(),
+        decoding=Decoding(gpu=gpu),
+        warn=lambda text: None,
+        on_damage=lambda: None,
+    )
+    pictures = decoder.pictures()
+    first = next(pictures)
+    next(pictures)
+
+    with pytest.raises(SurfaceReleased, match="this picture is gone"):
+        first.surface()
+
+    decoder.close()

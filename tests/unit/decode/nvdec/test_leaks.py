@@ -1,0 +1,83 @@
+"""Nothing is left of a decoder."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from sightline.devices.gpu.gpu import Gpu
+from sightline.testing.gpu import DoubleDriver
+from sightline_plugins.testing import NvdecFaults, nvdec_double
+from tests.integration.sources.clips import write_clip
+from tests.unit.decode.nvdec.reading import frames_of, media, reader_of
+
+VISITS = 200
+OPEN_FILES = Path("/proc/self/fd")
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_clip(tmp_path_factory.mktemp("clip") / "clip.mp4", count=5, b_frames=0)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """What is let go of is gone at once, or it is not."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="this system does not tell which files are open")
+def test_200_decoders_leave_memory_and_files_as_they_were(gpu: Gpu, driver: DoubleDriver, clip: Path) -> None:
+    library = nvdec_double(gpu)
+    held = []
+    with without_garbage_collection():
+        for _ in range(VISITS):
+            with reader_of(media(clip), gpu) as reader:
+                for frame in islice(reader.frames(), 2):
+                    frame.surface.to_host()
+                del frame
+            del reader
+            held.append((driver.live_bytes, gpu.handle_counts, len(list(OPEN_FILES.iterdir())), library.open_count))
+
+    assert len(library.made) == VISITS
+    assert held[-1] == held[1]
+    assert library.open_count == 0
+
+
+def test_frames_outlive_their_decoder(gpu: Gpu, clip: Path) -> None:
+    library = nvdec_double(gpu)
+
+    with reader_of(media(clip), gpu) as reader:
+        held = [frame.surface for frame in reader.frames()]
+    del reader
+
+    assert library.open_count == 0
+    assert [int(surface.to_host().planes[0][0, 0]) for surface in held] == [16, 17, 18, 19, 20]
+
+
+def test_failed_decoders_are_let_go_of(gpu: Gpu, clip: Path) -> None:
+    library = nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({2})))
+
+    frames_of(clip, gpu)
+
+    assert library.open_count == 0
+
+
+def test_a_reader_that_is_closed_in_mid_stream_lets_go_of_its_decoder(gpu: Gpu, clip: Path) -> None:
+    library = nvdec_double(gpu)
+
+    with reader_of(media(clip), gpu) as reader:
+        next(reader.frames())
+        assert library.open_count == 1
+
+    assert library.open_count == 0

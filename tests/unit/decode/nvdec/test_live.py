@@ -1,0 +1,78 @@
+"""Cameras on NVDEC: the same sessions, losses and times as on the CPU, and no picture late."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sightline import Pipeline
+from sightline.devices.gpu.gpu import Gpu
+from sightline.graph import Message, MessageKind
+from sightline.media import Memory
+from sightline.testing.camera import CameraOptions, Clip, FakeCamera
+from sightline_plugins.decode.clip_packets import load_clip
+from sightline_plugins.sources.rtsp import Rtsp
+from sightline_plugins.testing import nvdec_double
+from tests.integration.sources.clips import write_clip
+from tests.unit.decode.nvdec.reading import frames_of
+
+COUNT = 30
+ONCE = CameraOptions(paced=False, passes=1)
+
+
+def clip_of(folder: Path, *, b_frames: int, size_wh: tuple[int, int] = (160, 96)) -> Clip:
+    path = write_clip(folder / f"{b_frames}-{size_wh[0]}.mp4", count=COUNT, b_frames=b_frames, size_wh=size_wh)
+    return load_clip(str(path))
+
+
+@pytest.mark.parametrize(("b_frames", "latency"), [(0, "LOW"), (2, "NATIVE")])
+def test_every_frame_of_a_camera_comes_in_order_with_its_time(
+    gpu: Gpu, tmp_path: Path, b_frames: int, latency: str
+) -> None:
+    library = nvdec_double(gpu)
+    with FakeCamera(clip_of(tmp_path, b_frames=b_frames), options=ONCE) as camera:
+        ours, reader = frames_of(Rtsp(uri=camera.url), gpu)
+        theirs, _ = frames_of(Rtsp(uri=camera.url))
+
+    assert [frame.luma for frame in ours] == [frame.luma for frame in theirs]
+    steps = [[one.pts_ns - frames[0].pts_ns for one in frames] for frames in (ours, theirs)]
+    assert steps[0] == steps[1]
+    assert {frame.memory for frame in ours} == {Memory.CUDA}
+    assert (reader.decoder, library.made) == ("nvdec", [("H264", latency)])
+
+
+def test_a_camera_without_b_frames_gives_each_picture_with_its_packet(gpu: Gpu, tmp_path: Path) -> None:
+    nvdec_double(gpu)
+    options = CameraOptions(paced=False, passes=1, holds=True)
+    with FakeCamera(clip_of(tmp_path, b_frames=0), options=options) as camera:
+        seen, _ = frames_of(Rtsp.model_validate({"uri": camera.url, "stall": "300ms"}), gpu)
+
+    assert len(seen) == COUNT
+
+
+def test_pictures_are_marked_from_a_loss_on_the_network_to_the_next_whole_key_frame(gpu: Gpu, tmp_path: Path) -> None:
+    nvdec_double(gpu)
+    with FakeCamera(clip_of(tmp_path, b_frames=0), options=ONCE) as camera:
+        camera.faults.loss = 0.1
+        seen, reader = frames_of(Rtsp(uri=camera.url), gpu)
+
+    assert reader.decoder == "nvdec"
+    assert reader.lost_packets > 0
+    assert any(frame.damaged for frame in seen)
+
+
+def test_the_reason_why_the_cpu_decodes_is_told_once_and_stands_in_the_report(gpu: Gpu, tmp_path: Path) -> None:
+    nvdec_double(gpu, caps={})
+    told: list[Message] = []
+    path = write_clip(tmp_path / "clip.mp4", count=5)
+    pattern = {"pattern": "moving", "size": [64, 48], "frames": 5}
+    pipeline = Pipeline(sources={"gate": path, "wave": pattern}, steps=[], gpu=gpu)
+    pipeline.on_message(told.append)
+
+    report = pipeline.run().to_json()
+
+    reason = "h264, 4:2:0, 8 bits: this GPU does not decode it"
+    assert [one.text for one in told if one.kind is MessageKind.WARNING] == [f"it is decoded by the CPU: {reason}"]
+    assert report["streams"]["gate"]["decoder"] == f"cpu ({reason})"
+    assert report["streams"]["wave"]["decoder"] is None
