@@ -64,7 +64,8 @@ def test_viewers_that_take_nothing_change_no_rate_and_are_counted(figure: Record
         seconds = seconds_for(published, SECONDS * FPS)
 
     totals = published.totals()
-    figure("viewers that take nothing: the pipeline is slower by", max(seconds / SECONDS - 1, 0) * 100, limit=5, unit="%")
+    slower = max(seconds / SECONDS - 1, 0) * 100
+    figure("viewers that take nothing: the pipeline is slower by", slower, limit=5, unit="%")
     assert seconds == pytest.approx(SECONDS, abs=1.0)
     assert totals["slow_viewers"] == 4
     assert totals["skipped_pictures"] > FPS
