@@ -17,7 +17,7 @@ from sightline.devices import DeviceKind, resolve_device
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.launching import blocks_for
 from sightline.errors import DeviceUnavailable
-from sightline.graph import Site
+from sightline.graph import RunsOn, Site
 from sightline.testing.gpu import double_gpu
 
 
@@ -41,6 +41,10 @@ class Dimmer(Operator):
     def __init__(self, gpu: Gpu, factor: float) -> None:
         self.gpu, self.factor, self.stream = gpu, factor, gpu.stream("dim")
         self.dim = gpu.kernels(Path(__file__).with_suffix(".cu"))["dim"]
+
+    def runs_on(self) -> RunsOn:
+        """What the report says: on the GPU."""
+        return RunsOn(str(self.gpu))
 
     def process(self, batch: Batch) -> Batch:
         """Dim all pictures."""

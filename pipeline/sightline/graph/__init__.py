@@ -3,7 +3,7 @@
 from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
 from sightline.graph.fields import InputPath, OutputPath
 from sightline.graph.messages import Message, MessageKind, StreamState
-from sightline.graph.operator import Operator, Pending, RecordsOnRequest, Sink
+from sightline.graph.operator import Operator, Pending, RecordsOnRequest, RunsOn, Sink
 from sightline.graph.outputs import Outputs
 from sightline.graph.packets import EncodedFormat, EncodedPacket, PacketRing, Packets, Wanted
 from sightline.graph.registry import Registry
@@ -33,6 +33,7 @@ __all__ = [
     "Problem",
     "RecordsOnRequest",
     "Registry",
+    "RunsOn",
     "Sink",
     "Site",
     "SourceElement",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from sightline.media import Batch, Stream
@@ -31,6 +32,17 @@ class RecordsOnRequest(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class RunsOn:
+    """Where something works: on `device` (`cpu` or `cuda:N`), and why there when it is not what one expects."""
+
+    device: str = "cpu"
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.device} ({self.reason})" if self.reason else self.device
+
+
 class Operator:
     """Works on batches. Passive: it starts no thread, sleeps for nothing, retries nothing, keeps no global state.
 
@@ -42,10 +54,6 @@ class Operator:
     """How often it ran a model."""
     saved: int = 0
     """How often it did not have to, because it knew the answer."""
-    device: str = "cpu"
-    """Where it works on pictures: `cpu` or `cuda:N`."""
-    device_reason: str = ""
-    """Why it does so on the CPU although the run has a GPU, where that is not as usual."""
 
     def process(self, batch: Batch) -> Batch | Pending:
         """Return the batch with what was found, or a pending one; frames are neither added, removed nor reordered."""
@@ -57,6 +65,10 @@ class Operator:
     def totals(self) -> Mapping[str, Any]:
         """What it counted over the run, by stream, for the report; may be called after `close`."""
         return {}
+
+    def runs_on(self) -> RunsOn:
+        """Where it works on pictures, for the report of a run on a GPU; may be called after `close`."""
+        return RunsOn()
 
     def drain(self) -> None:
         """All streams have ended: finish what is still under way."""

@@ -85,6 +85,7 @@ class Accounts:
             device=str(self._device.device),
             device_reason=self._device.reason,
             transfers=GpuTransfers.of(self._device.gpu, since=self._transfers),
+            runs_on={} if self._device.gpu is None else self._assembly.runs_on(),
             build_seconds=(self._begun_ns - self._made_ns) / 1e9,
             wall_seconds=(ended_ns - self._begun_ns) / 1e9,
             cpu_seconds=max(cpu_ns, 0) / 1e9,

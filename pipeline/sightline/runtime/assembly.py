@@ -170,6 +170,16 @@ class Assembly:
         """What operators counted, by the ids of their elements; those that were replaced with a number besides."""
         return {**{node.element_id: self._totals(node) for node in self.nodes}, **self._former_totals}
 
+    def runs_on(self) -> dict[str, str]:
+        """Where the operators of the present steps work, by the ids of their elements."""
+        places = {}
+        for node in self.nodes:
+            try:
+                places[node.element_id] = str(node.runs_on())
+            except OperatorError as error:
+                self._exits.on_error(error)
+        return places
+
     @property
     def _capacity(self) -> int:
         return max(2, _FRAMES_IN_A_STAGE_LINK // self._gather.size)

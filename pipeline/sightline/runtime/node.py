@@ -10,7 +10,7 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from sightline.errors import OperatorError, SightlineError
-from sightline.graph import Element, Operator, Pending
+from sightline.graph import Element, Operator, Pending, RunsOn
 from sightline.media import Batch, Frame, Stream
 from sightline.redaction import redact
 from sightline.runtime.merging import merge_rows
@@ -112,6 +112,12 @@ class Node:
             last = self._holders == 0
         if last:
             self._guarded(self.operator.close, doing="closing")
+
+    def runs_on(self) -> RunsOn:
+        """Where the operator works. Raises OperatorError."""
+        found: list[RunsOn] = []
+        self._guarded(lambda: found.append(self.operator.runs_on()), doing="reporting")
+        return found[0]
 
     def totals(self) -> Mapping[str, Any]:
         """What the operator counted. Raises OperatorError."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sightline.graph import StreamState
@@ -74,6 +74,8 @@ class Report:
     """Why it ran on that device."""
     transfers: GpuTransfers | None = None
     """Copies between host and GPU; None when it ran on the CPU."""
+    runs_on: Mapping[str, str] = field(default_factory=dict)
+    """Where each element worked on pictures, in a run on a GPU: `cuda:0`, `cpu`, or either with `(reason)`."""
 
     @property
     def frames(self) -> int:
@@ -114,8 +116,10 @@ class Report:
 
     def _element_json(self, element: ElementStatistics) -> dict[str, Any]:
         frames = max(element.frames, 1)
+        place = self.runs_on.get(element.element_id)
         return {
             "element": element.name,
+            **({} if place is None else {"runs_on": place}),
             "calls": element.calls,
             "frames": element.frames,
             "busy_seconds": round(element.busy_ns / _NS, 6),

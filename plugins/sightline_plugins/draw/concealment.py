@@ -8,13 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from sightline.graph import Operator
+from sightline.graph import Operator, RunsOn
 from sightline.media import Batch, Frame, Objects, Stream, Surface
 from sightline.media.shapes import Mask
 from sightline_plugins.draw import hiding
+from sightline_plugins.draw.canvas import Easel, HostEasel, Veil
 from sightline_plugins.draw.inks import Inks, Kind
 from sightline_plugins.draw.palette import BLACK
-from sightline_plugins.draw.planes import Layer, Rect, layers_of
+from sightline_plugins.draw.planes import Rect
 
 _TRUSTED_NS = 1_000_000_000
 """How long after the last search the boxes that a tracker expects are believed."""
@@ -46,10 +47,11 @@ class _Count:
 
 
 class Concealment(Operator):
-    """Hides objects on writable copies, and whole frames that were not searched."""
+    """Hides objects on writable copies, in the memory where `easel` does, and whole frames that were not searched."""
 
-    def __init__(self, orders: Orders, *, warn: Callable[..., None]) -> None:
+    def __init__(self, orders: Orders, *, warn: Callable[..., None], easel: Easel[Veil] | None = None) -> None:
         self._orders = orders
+        self._easel: Easel[Veil] = HostEasel() if easel is None else easel
         self._warn = warn
         self._cells = hiding.cells_for(orders.strength)
         self._counts: dict[str, _Count] = {}
@@ -59,11 +61,17 @@ class Concealment(Operator):
     def process(self, batch: Batch) -> Batch:
         """The batch with hidden objects; frames with none, that were searched, keep their surface."""
         targets = batch.objects.select(self._are_targets(batch.objects))
-        surfaces = [
+        veils = [
             self._concealed(frame, targets.of_frame(row), is_searched=self._is_searched(batch, row))
             for row, frame in enumerate(batch.frames)
         ]
-        return batch.with_surfaces(surfaces)
+        hidden = iter(self._easel.take([veil for veil in veils if veil is not None]))
+        pairs = zip(batch.frames, veils, strict=True)
+        return batch.with_surfaces([frame.surface if veil is None else next(hidden) for frame, veil in pairs])
+
+    def runs_on(self) -> RunsOn:
+        """Where the pictures lie of which parts are hidden."""
+        return self._easel.runs_on()
 
     def end_stream(self, stream: Stream) -> None:
         """Forget when the stream was searched."""
@@ -92,7 +100,8 @@ class Concealment(Operator):
             return False
         return 0 <= frame.pts_ns - last_ns <= _TRUSTED_NS
 
-    def _concealed(self, frame: Frame, targets: Objects, *, is_searched: bool) -> Surface:
+    def _concealed(self, frame: Frame, targets: Objects, *, is_searched: bool) -> Veil | None:
+        """A veil over what must not be seen of a frame; None where all of it may."""
         count = self._counts.setdefault(frame.stream.name, _Count())
         count.frames += 1
         if not is_searched or not np.isfinite(targets.xyxy).all():
@@ -102,7 +111,7 @@ class Concealment(Operator):
             return self._wholly(frame.surface)
         if not len(targets):
             count.clear += 1
-            return frame.surface
+            return None
         count.objects_hidden += 1
         count.objects += len(targets)
         return self._partly(frame.surface, targets)
@@ -114,20 +123,19 @@ class Concealment(Operator):
         )
         self._warn(text, stream=frame.stream.name)
 
-    def _wholly(self, surface: Surface) -> Surface:
-        hidden = surface.to_host().writable()
-        width, height = hidden.size_wh
-        self._hide(hidden, layers_of(hidden), (0, 0, width + width % 2, height + height % 2))
-        return hidden
+    def _wholly(self, surface: Surface) -> Veil:
+        width, height = surface.size_wh
+        veil = self._easel.put(surface)
+        self._hide(veil, (0, 0, width + width % 2, height + height % 2))
+        return veil
 
-    def _partly(self, surface: Surface, targets: Objects) -> Surface:
-        hidden = surface.to_host().writable()
-        layers = layers_of(hidden)
+    def _partly(self, surface: Surface, targets: Objects) -> Veil:
+        veil = self._easel.put(surface)
         masks = targets.extra.get("mask", np.full(len(targets), None)).tolist()
         for xyxy, mask in zip(targets.xyxy.tolist(), masks, strict=True):
-            rect, cover = self._place(xyxy, mask, hidden.size_wh)
-            self._hide(hidden, layers, rect, cover)
-        return hidden
+            rect, cover = self._place(xyxy, mask, surface.size_wh)
+            self._hide(veil, rect, cover)
+        return veil
 
     def _place(
         self, xyxy: Sequence[float], mask: Mask | None, size_wh: tuple[int, int]
@@ -143,10 +151,10 @@ class Concealment(Operator):
             return rect, hiding.ellipse_cover(rect, seen=hiding.inside(rect, size_wh=size_wh))
         return rect, None
 
-    def _hide(self, surface: Surface, layers: tuple[Layer, ...], rect: Rect, cover: hiding.Cover | None = None) -> None:
-        kind = Kind.of(surface)
+    def _hide(self, veil: Veil, rect: Rect, cover: hiding.Cover | None = None) -> None:
+        kind = Kind.of(veil.surface)
         inks = self._inks.get(kind)
         if inks is None:
             inks = self._inks[kind] = Inks(kind)
         ink = inks.ink(BLACK)
-        hiding.hide(layers, rect, method=self._orders.method, cells=self._cells, ink=ink, cover=cover)
+        veil.hide(rect, method=self._orders.method, cells=self._cells, ink=ink, cover=cover)

@@ -15,7 +15,7 @@ class Draw(DrawOptions):
     It draws straight on the planes of the decoded picture (YUV, grey or RGB) and converts nothing, which costs a
     fraction of a millisecond a frame. Other branches are not touched: a picture that somebody else still holds is
     copied first, one that has nothing to draw passes as it is. Line width and text size follow the height of the
-    picture, so that 360p and 4K look alike.
+    picture, so that 360p and 4K look alike. In a GPU's memory it draws the same pixels, all of a batch at once.
 
     Edges of boxes lie on even pixels, where 4:2:0 chroma has its edges; a box can so be one pixel larger than the
     object's. What was found on another object (a plate on a car) has thinner lines and smaller text, below it.
@@ -32,5 +32,8 @@ class Draw(DrawOptions):
         """Make the operator; OpenCV is imported here."""
         from sightline_plugins.draw.drawing import Drawing
 
-        del site
-        return Drawing(self)
+        if site.gpu is None:
+            return Drawing(self)
+        from sightline_plugins.draw.device_easel import drawing_easel
+
+        return Drawing(self, easel=drawing_easel(site.gpu))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sightline.graph import Operator
+from sightline.graph import Operator, RunsOn
 from sightline.media import Batch, Frame, Objects, Overlay, Stream, Surface
 from sightline.media.time import format_time
-from sightline_plugins.draw import planes
+from sightline_plugins.draw.canvas import Canvas, Easel, HostEasel
 from sightline_plugins.draw.captions import captions_of, write_captions
 from sightline_plugins.draw.figures import draw_boxes, draw_keypoints, draw_masks
 from sightline_plugins.draw.glyphs import Typesetter
@@ -17,6 +17,7 @@ from sightline_plugins.draw.inks import Inks, Kind
 from sightline_plugins.draw.layout import Style, centred
 from sightline_plugins.draw.options import DrawOptions
 from sightline_plugins.draw.palette import BLACK, LINE, ZONE, Rgb, color_of
+from sightline_plugins.draw.planes import snap
 from sightline_plugins.draw.sheet import Sheet
 from sightline_plugins.draw.trails import Point, Trails
 
@@ -25,10 +26,11 @@ _TRAIL_SPACING = 1 / 60
 
 
 class Drawing(Operator):
-    """Draws on writable copies; keeps the trails of each stream."""
+    """Draws on writable copies, in the memory where `easel` does; keeps the trails of each stream."""
 
-    def __init__(self, options: DrawOptions) -> None:
+    def __init__(self, options: DrawOptions, *, easel: Easel[Canvas] | None = None) -> None:
         self._options = options
+        self._easel: Easel[Canvas] = HostEasel() if easel is None else easel
         self._trails: dict[Stream, Trails] = {}
         self._inks: dict[Kind, Inks] = {}
         self._typesetter = Typesetter()
@@ -36,23 +38,29 @@ class Drawing(Operator):
     def process(self, batch: Batch) -> Batch:
         """The batch with drawn pictures; frames with nothing to draw keep their surface."""
         overlays = batch.overlays or ((),) * len(batch)
-        surfaces = [
+        canvases = [
             self._draw(frame, batch.objects.of_frame(row), overlays[row] if self._options.rules else ())
             for row, frame in enumerate(batch.frames)
         ]
-        return batch.with_surfaces(surfaces)
+        drawn = iter(self._easel.take([canvas for canvas in canvases if canvas is not None]))
+        pairs = zip(batch.frames, canvases, strict=True)
+        return batch.with_surfaces([frame.surface if canvas is None else next(drawn) for frame, canvas in pairs])
+
+    def runs_on(self) -> RunsOn:
+        """Where the pictures lie that are drawn on."""
+        return self._easel.runs_on()
 
     def end_stream(self, stream: Stream) -> None:
         """Forget the stream's trails."""
         self._trails.pop(stream, None)
 
-    def _draw(self, frame: Frame, objects: Objects, overlays: Sequence[Overlay]) -> Surface:
+    def _draw(self, frame: Frame, objects: Objects, overlays: Sequence[Overlay]) -> Canvas | None:
+        """A canvas with the frame's picture, drawn; None where there is nothing to draw."""
         ways = self._follow(frame, objects)
         if not (len(objects) or overlays or self._options.clock):
-            return frame.surface
-        surface = frame.surface.to_host().writable()
-        sheet = self._sheet(surface)
-        rects = planes.snap(objects.xyxy)
+            return None
+        sheet = self._sheet(frame.surface)
+        rects = snap(objects.xyxy)
         colors = self._colors(objects)
         if self._options.masks:
             draw_masks(sheet, objects, colors)
@@ -61,7 +69,7 @@ class Drawing(Operator):
         color_of_track = dict(zip(objects.track_id.tolist(), colors, strict=True))
         for track, points in ways:
             ink = sheet.inks.ink(color_of_track[track])
-            planes.polyline(sheet.layers, np.array(points), ink, thickness=sheet.style.thickness)
+            sheet.canvas.polyline(np.array(points), ink, thickness=sheet.style.thickness)
         if self._options.boxes:
             draw_boxes(sheet, objects, rects, colors)
         if self._options.keypoints:
@@ -69,7 +77,7 @@ class Drawing(Operator):
         write_captions(sheet, captions_of(objects, self._options), objects, rects, colors, self._typesetter)
         self._write_counts(sheet, overlays)
         self._write_clock(sheet, frame)
-        return surface
+        return sheet.canvas
 
     def _sheet(self, surface: Surface) -> Sheet:
         kind = Kind.of(surface)
@@ -79,7 +87,7 @@ class Drawing(Operator):
         style = Style.for_height(
             surface.size_wh[1], thickness=self._options.thickness, text_size=self._options.text_size
         )
-        return Sheet(planes.layers_of(surface), surface.size_wh, inks, style)
+        return Sheet(self._easel.put(surface), surface.size_wh, inks, style)
 
     def _follow(self, frame: Frame, objects: Objects) -> list[tuple[int, list[Point]]]:
         if not self._options.trail:
@@ -122,11 +130,11 @@ def _draw_shape(sheet: Sheet, overlay: Overlay) -> None:
     ink = sheet.inks.ink(_overlay_color(overlay))
     closed = overlay.kind == "zone"
     if closed:
-        planes.polygon(sheet.layers, points, ink, opacity=_ZONE_OPACITY)
+        sheet.canvas.polygon(points, ink, opacity=_ZONE_OPACITY)
     else:
         casing = sheet.inks.ink(BLACK)
-        planes.polyline(sheet.layers, points, casing, thickness=2 * sheet.style.thickness)
-    planes.polyline(sheet.layers, points, ink, thickness=sheet.style.thickness, closed=closed)
+        sheet.canvas.polyline(points, casing, thickness=2 * sheet.style.thickness)
+    sheet.canvas.polyline(points, ink, thickness=sheet.style.thickness, closed=closed)
 
 
 def _clock(frame: Frame) -> str:

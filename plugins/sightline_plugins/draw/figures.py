@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from sightline.media import Objects, Skeleton
 from sightline.media.shapes import Mask
-from sightline_plugins.draw import planes
 from sightline_plugins.draw.layout import Rect
 from sightline_plugins.draw.palette import BLACK, WHITE, Rgb
 from sightline_plugins.draw.sheet import Sheet
@@ -27,9 +26,9 @@ def draw_masks(sheet: Sheet, objects: Objects, colors: Sequence[Rgb]) -> None:
         return
     for mask, color in zip(masks.tolist(), colors, strict=True):
         if mask is not None and mask.bits.size:
-            planes.tint(sheet.layers, mask, sheet.inks.ink(color), opacity=_MASK_OPACITY)
+            sheet.canvas.tint(mask, sheet.inks.ink(color), opacity=_MASK_OPACITY)
             for edge in _edges(mask):
-                planes.polyline(sheet.layers, edge, sheet.inks.ink(color), thickness=sheet.style.thin, closed=True)
+                sheet.canvas.polyline(edge, sheet.inks.ink(color), thickness=sheet.style.thin, closed=True)
 
 
 def draw_boxes(sheet: Sheet, objects: Objects, rects: Sequence[Rect], colors: Sequence[Rgb]) -> None:
@@ -40,9 +39,9 @@ def draw_boxes(sheet: Sheet, objects: Objects, rects: Sequence[Rect], colors: Se
     for parent, own, rect, color in zip(objects.parent.tolist(), turned, rects, colors, strict=True):
         thickness = usual if parent < 0 else thin
         if own is None:
-            planes.outline(sheet.layers, rect, sheet.inks.ink(color), thickness=thickness)
+            sheet.canvas.outline(rect, sheet.inks.ink(color), thickness=thickness)
         else:
-            planes.polyline(sheet.layers, own, sheet.inks.ink(color), thickness=thickness, closed=True)
+            sheet.canvas.polyline(own, sheet.inks.ink(color), thickness=thickness, closed=True)
 
 
 def draw_keypoints(sheet: Sheet, objects: Objects, colors: Sequence[Rgb], *, confidence: float) -> None:
@@ -72,11 +71,11 @@ def _draw_skeleton(
     pairs = np.array([pair for pair in joined if known.issuperset(pair)], np.intp).reshape(-1, 2)
     bones = points[pairs]
     if len(bones):
-        planes.polylines(sheet.layers[:1], bones, sheet.inks.ink(BLACK), thickness=width + 2, smooth=False)
-        planes.polylines(sheet.layers, bones, sheet.inks.ink(color), thickness=width)
+        sheet.canvas.polylines(bones, sheet.inks.ink(BLACK), thickness=width + 2, smooth=False, luma_only=True)
+        sheet.canvas.polylines(bones, sheet.inks.ink(color), thickness=width)
     dots = np.repeat(points[sure][:, None], 2, axis=1)
-    planes.polylines(sheet.layers[:1], dots, sheet.inks.ink(BLACK), thickness=2 * width + 2, smooth=False)
-    planes.polylines(sheet.layers, dots, sheet.inks.ink(WHITE if len(bones) else color), thickness=2 * width)
+    sheet.canvas.polylines(dots, sheet.inks.ink(BLACK), thickness=2 * width + 2, smooth=False, luma_only=True)
+    sheet.canvas.polylines(dots, sheet.inks.ink(WHITE if len(bones) else color), thickness=2 * width)
 
 
 def _edges(mask: Mask) -> list[npt.NDArray[np.int32]]:

@@ -35,8 +35,8 @@ class Targets(BaseModel):
 class Privacy(Element):
     """Hide faces, plates, people: in everything after this step, for good. What nobody searched is hidden whole.
 
-    It works on the planes of a copy of the picture; branches that left before this step, and records, keep what they
-    have. The rest of the picture stays as it is, to the bit.
+    It works on the planes of a copy of the picture, in the memory where that lies; branches that left before this step,
+    and records, keep what they have. The rest of the picture stays as it is, to the bit.
 
     **It fails closed.** A picture passes only when each step named in `detector` searched all of it: when it did not
     run (`every: 2`), when its outputs were no finite numbers, or when a box is none, the whole picture is hidden. The
@@ -109,4 +109,8 @@ class Privacy(Element):
             shape=self.shape,
             trust_tracks=self.trust_tracks,
         )
-        return Concealment(orders, warn=site.warn)
+        if site.gpu is None:
+            return Concealment(orders, warn=site.warn)
+        from sightline_plugins.draw.device_easel import hiding_easel
+
+        return Concealment(orders, warn=site.warn, easel=hiding_easel(site.gpu))

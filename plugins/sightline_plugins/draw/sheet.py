@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sightline_plugins.draw import planes
+from sightline_plugins.draw.canvas import Canvas
 from sightline_plugins.draw.glyphs import TextMask
 from sightline_plugins.draw.inks import Inks
 from sightline_plugins.draw.layout import Style
@@ -13,9 +13,9 @@ from sightline_plugins.draw.palette import Rgb, text_color
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A picture that is being drawn on: its planes, its size, colours as its samples, and sizes that suit it."""
+    """A picture that is being drawn on: its canvas, its size, colours as its samples, and sizes that suit it."""
 
-    layers: tuple[planes.Layer, ...]
+    canvas: Canvas
     size_wh: tuple[int, int]
     inks: Inks
     style: Style
@@ -23,4 +23,4 @@ class Sheet:
     def text(self, mask: TextMask, *, at: tuple[int, int], background: Rgb) -> None:
         """Put text on a background of that colour."""
         tables = self.inks.tables(background, text_color(background))
-        planes.text(self.layers, mask, left=at[0], top=at[1], tables=tables)
+        self.canvas.text(mask, left=at[0], top=at[1], tables=tables)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.errors import DeviceUnavailable
-from sightline.graph.operator import Operator
+from sightline.graph.operator import Operator, RunsOn
 from sightline.graph.site import Site
 from sightline_plugins.infer.box_options import BoxElement
 from sightline_plugins.infer.engines.protocol import Engine, open_engine
@@ -58,8 +58,8 @@ def _open_engine(element: ModelElement, plan: ModelPlan, *, site: Site) -> tuple
             raise
         site.warn(f"the model is computed on the CPU: {error}")
         engine = open_engine(element.model, engine=element.engine, image=form, warn=site.warn)
-        return engine, {"engine_device": "cpu", "engine_device_reason": str(error)}
-    return engine, {} if site.gpu is None else {"engine_device": device}
+        return engine, {"engine_runs_on": str(RunsOn("cpu", str(error)))}
+    return engine, {} if site.gpu is None else {"engine_runs_on": device}
 
 
 def subjects_of(element: ModelElement, plan: ModelPlan) -> Subjects:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.graph.operator import Operator, Pending
+from sightline.graph.operator import Operator, Pending, RunsOn
 from sightline.media import Batch, Stream
 from sightline_plugins.infer.engines.protocol import Array, Engine
 from sightline_plugins.infer.engines.protocol import Pending as Work
@@ -46,7 +46,7 @@ class ModelRunner(Operator):
     Where a batch has very many subjects (tiles of large pictures), `process` reads the first outputs itself, so that
     pictures and outputs of not all of them are held at once.
 
-    `device` is where pictures are prepared, and `place`, for the report, where the engine computes and why there.
+    `place` says for the report where the engine computes, and why there.
 
     `runs` counts what the model looked at, `saved` the looks that what was known of a track made needless, and
     `invalid_outputs` looks whose outputs were no finite numbers and became nothing.
@@ -73,7 +73,6 @@ class ModelRunner(Operator):
         self._task = task
         self._element_id = element_id
         self._warn = warn
-        self.device = preprocessor.device
         self._preprocessor = preprocessor
         self._place = place
         self._most_unread = max(_UNREAD, 4 * engine.concurrency)
@@ -106,6 +105,10 @@ class ModelRunner(Operator):
         if self.invalid_outputs:
             counted["invalid_outputs"] = self.invalid_outputs
         return {**counted, **self._task.totals()}
+
+    def runs_on(self) -> RunsOn:
+        """Where pictures are prepared."""
+        return RunsOn(self._preprocessor.device)
 
     def end_stream(self, stream: Stream) -> None:
         """Forget the stream's state."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -11,9 +12,10 @@ from sightline import Pipeline
 from sightline.devices import DeviceKind
 from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import GpuFailed, OperatorError
-from sightline.graph import Element, Operator, Site
+from sightline.graph import Element, Operator, RunsOn, Site
 from sightline.media import Batch, Memory
 from sightline.testing.gpu import DoubleDriver
+from sightline_plugins import Draw, Jsonl
 
 SOURCE = {"pattern": "moving", "size": [64, 48], "frames": 5}
 PICTURE_BYTES = 64 * 48 * 3 // 2
@@ -36,6 +38,9 @@ class Mover(Operator):
 
     def process(self, batch: Batch) -> Batch:
         return batch.with_surfaces([frame.surface.to_device(self.gpu) for frame in batch.frames])
+
+    def runs_on(self) -> RunsOn:
+        return RunsOn(str(self.gpu), "for the test")
 
 
 class Fails(Element):
@@ -77,6 +82,24 @@ def test_elements_get_the_gpu_and_the_report_counts_the_copies(gpu: Gpu) -> None
         "host_to_device_bytes_per_frame": PICTURE_BYTES,
         "device_to_host_bytes_per_frame": 0,
     }
+
+
+def test_the_report_says_where_each_element_works(gpu: Gpu, tmp_path: Path) -> None:
+    steps = [ToGpu(), Draw(clock=True), Jsonl(path="a.jsonl")]
+
+    elements = Pipeline(sources={"cam": SOURCE}, steps=steps, gpu=gpu, outputs=tmp_path).run().to_json()["elements"]
+
+    assert {name: element["runs_on"] for name, element in elements.items()} == {
+        "to_gpu-1": "cuda:0 (for the test)",
+        "draw-1": "cuda:0",
+        "jsonl-1": "cpu",
+    }
+
+
+def test_on_the_cpu_nothing_is_said_of_where_elements_work() -> None:
+    report = Pipeline(sources={"cam": SOURCE}, steps=["draw"]).run().to_json()
+
+    assert "runs_on" not in report["elements"]["draw-1"]
 
 
 def test_each_run_counts_its_own_copies(gpu: Gpu) -> None:

@@ -1,0 +1,139 @@
+"""What is drawn on: a picture in host memory, or the list of what is drawn on one in a GPU's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from sightline.graph import RunsOn
+from sightline.media import Surface
+from sightline.media.shapes import Mask
+from sightline_plugins.draw import hiding, planes
+from sightline_plugins.draw.glyphs import TextMask
+from sightline_plugins.draw.inks import Ink, Samples
+from sightline_plugins.draw.planes import Points, Rect, layers_of
+
+
+class OnSurface(Protocol):
+    """What changes a picture."""
+
+    @property
+    def surface(self) -> Surface:
+        """The picture: in host memory as it is now, in a GPU's as it was before."""
+        ...
+
+
+class Canvas(OnSurface, Protocol):
+    """A picture that is drawn on; what the shapes mean, `planes.py` says."""
+
+    def outline(self, rect: Rect, ink: Ink, *, thickness: int) -> None:
+        """Draw the frame of a rectangle."""
+        ...
+
+    def polyline(self, points: Points, ink: Ink, *, thickness: int, closed: bool = False) -> None:
+        """Draw a line through points."""
+        ...
+
+    def polylines(
+        self, lines: Points, ink: Ink, *, thickness: int, smooth: bool = True, luma_only: bool = False
+    ) -> None:
+        """Draw lines, perhaps on the first plane alone."""
+        ...
+
+    def tint(self, mask: Mask, ink: Ink, *, opacity: float) -> None:
+        """Colour the pixels of a mask, letting the picture shine through."""
+        ...
+
+    def polygon(self, points: Points, ink: Ink, *, opacity: float) -> None:
+        """Fill a polygon, letting the picture shine through."""
+        ...
+
+    def text(self, mask: TextMask, *, left: int, top: int, tables: Sequence[Samples]) -> None:
+        """Put text on its background."""
+        ...
+
+
+class Veil(OnSurface, Protocol):
+    """A picture of which parts are hidden; what that means, `hiding.py` says."""
+
+    def hide(
+        self, rect: Rect, *, method: hiding.Method, cells: int, ink: Ink, cover: hiding.Cover | None = None
+    ) -> None:
+        """Hide a rectangle, or the part of it that is covered."""
+        ...
+
+
+T = TypeVar("T")
+
+
+class Easel(Protocol[T]):
+    """Changes the pictures of a batch, wherever they lie: `put` each on it, change what that gives, `take` them off."""
+
+    def put(self, surface: Surface) -> T:
+        """A canvas for a picture, or for its own copy where others hold it."""
+        ...
+
+    def take(self, canvases: Sequence[T]) -> list[Surface]:
+        """The changed pictures."""
+        ...
+
+    def runs_on(self) -> RunsOn:
+        """Where pictures were changed so far, and why there."""
+        ...
+
+
+class HostCanvas:
+    """A picture in host memory, changed at once: a `Canvas` and a `Veil`."""
+
+    def __init__(self, surface: Surface) -> None:
+        self.surface = surface.to_host().writable()
+        self._layers = layers_of(self.surface)
+
+    def outline(self, rect: Rect, ink: Ink, *, thickness: int) -> None:
+        """See `planes.outline`."""
+        planes.outline(self._layers, rect, ink, thickness=thickness)
+
+    def polyline(self, points: Points, ink: Ink, *, thickness: int, closed: bool = False) -> None:
+        """See `planes.polyline`."""
+        planes.polyline(self._layers, points, ink, thickness=thickness, closed=closed)
+
+    def polylines(
+        self, lines: Points, ink: Ink, *, thickness: int, smooth: bool = True, luma_only: bool = False
+    ) -> None:
+        """See `planes.polylines`."""
+        layers = self._layers[:1] if luma_only else self._layers
+        planes.polylines(layers, lines, ink, thickness=thickness, smooth=smooth)
+
+    def tint(self, mask: Mask, ink: Ink, *, opacity: float) -> None:
+        """See `planes.tint`."""
+        planes.tint(self._layers, mask, ink, opacity=opacity)
+
+    def polygon(self, points: Points, ink: Ink, *, opacity: float) -> None:
+        """See `planes.polygon`."""
+        planes.polygon(self._layers, points, ink, opacity=opacity)
+
+    def text(self, mask: TextMask, *, left: int, top: int, tables: Sequence[Samples]) -> None:
+        """See `planes.text`."""
+        planes.text(self._layers, mask, left=left, top=top, tables=tables)
+
+    def hide(
+        self, rect: Rect, *, method: hiding.Method, cells: int, ink: Ink, cover: hiding.Cover | None = None
+    ) -> None:
+        """See `hiding.hide`."""
+        hiding.hide(self._layers, rect, method=method, cells=cells, ink=ink, cover=cover)
+
+
+class HostEasel:
+    """For pictures in host memory: an `Easel`."""
+
+    def put(self, surface: Surface) -> HostCanvas:
+        """See `Easel.put`."""
+        return HostCanvas(surface)
+
+    def take(self, canvases: Sequence[OnSurface]) -> list[Surface]:
+        """See `Easel.take`."""
+        return [canvas.surface for canvas in canvases]
+
+    def runs_on(self) -> RunsOn:
+        """See `Easel.runs_on`."""
+        return RunsOn()
