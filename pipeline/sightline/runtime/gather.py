@@ -42,6 +42,7 @@ class Gather:
         self._turn = 0
         self._ends = 0
         self._handover: Handover | None = None
+        self._has_live = False
         self._sealed = False
         self._closed = False
 
@@ -54,6 +55,7 @@ class Gather:
             if self._closed:
                 raise LinkClosed
             self._links[stream] = link
+            self._has_live = self._has_live or stream.live
         return link
 
     def seal(self) -> None:
@@ -71,8 +73,9 @@ class Gather:
     def receive(self) -> Item:
         """The next batch, or a mark. Raises EndOfLink when all streams have ended."""
         with self._bell.ready:
-            waits = any(link.depth for link in self._links.values())
-            self._portion.asked_for(self._clock.monotonic_ns(), waits=waits)
+            if self._has_live:
+                waits = any(link.depth for link in self._links.values())
+                self._portion.asked_for(self._clock.monotonic_ns(), waits=waits)
             while not self._closed:
                 if self._handover is not None:
                     mark, self._handover = self._handover, None
@@ -111,7 +114,7 @@ class Gather:
         waiting = sum(link.depth for link in links)
         if waiting == 0:
             return None
-        if waiting >= self._most() or self._waiting_is_of_no_use():
+        if waiting >= self._portion.of(self.size) or self._waiting_is_of_no_use():
             return 0
         oldest = min(link.peek().at_ns for link in links if link.depth)
         return max(0, oldest + self.timeout_ns - self._clock.monotonic_ns())
@@ -125,19 +128,15 @@ class Gather:
             link.full for link in going_on if link.policy is LinkPolicy.LATEST
         )
 
-    def _most(self) -> int:
-        """How many frames the next batch has at most."""
-        is_live = any(link.policy is LinkPolicy.LATEST for link in self._links.values())
-        return self._portion.of(self.size) if is_live else self.size
-
     def _take(self) -> Parcel:
-        links, most = list(self._links.values()), self._most()
+        links, most = list(self._links.values()), self._portion.of(self.size)
         taken: list[Arrival] = []
         while len(taken) < most and any(link.depth for link in links):
             link = links[self._turn % len(links)]
             self._turn += 1
             if link.depth:
                 taken.append(link.take())
-        self._portion.taken(len(taken), self._clock.monotonic_ns())
+        if self._has_live:
+            self._portion.taken(len(taken), self._clock.monotonic_ns())
         frames = tuple(arrival.frame for arrival in taken)
         return Parcel(frames, tuple(arrival.at_ns for arrival in taken), Batch(frames))

@@ -34,7 +34,7 @@ class Bench:
         self.gather = Gather(size=size, timeout_ns=timeout_ns, clock=self.clock)
         self.links: dict[str, Link[Arrival]] = {
             name: self.gather.add(
-                Stream(name),
+                Stream(name, live=name in cameras),
                 capacity=capacity,
                 policy=LinkPolicy.LATEST if name in cameras else LinkPolicy.BLOCK,
                 on_drop=lambda arrival, reason: None,
