@@ -63,10 +63,10 @@ class PyNvDecoder:
         stream: int,
         is_low: bool,
         faults: NvdecFaults,
-        before_call: Callable[[], None],
+        number_of_call: Callable[[], int],
     ) -> None:
         self._gpu, self._caps, self._stream = gpu, caps, stream
-        self._faults, self._before_call = faults, before_call
+        self._faults, self._number_of_call = faults, number_of_call
         self._is_low = is_low
         self._pictures = HostPictures(_FFMPEG_NAMES.get(codec, codec.lower()), is_immediate=is_low)
         self._first: HostPicture | None = None
@@ -79,8 +79,11 @@ class PyNvDecoder:
         if self._is_spoilt:
             raise PyNvVCException("the decoder failed before\n\nat NvDecoder.cpp:1")
         try:
-            self._before_call()
-            pictures = [] if self._faults.is_mute else self._fed(packet)
+            number = self._number_of_call()
+            if number in self._faults.fail_at:
+                raise PyNvVCException("Error code : 719\nError Type : CUDA_ERROR_LAUNCH_FAILED\n\nat NvDecoder.cpp:6")
+            is_left_out = self._faults.is_mute or number in self._faults.pass_over
+            pictures = [] if is_left_out else self._fed(packet)
             return [self._given(slot, picture) for slot, picture in enumerate(pictures)]
         except (PyNvVCException, PyNvVCExceptionUnsupported):
             self._is_spoilt = True

@@ -98,16 +98,15 @@ class NvdecDouble:
             stream=cudastream,
             is_low=latency is names.DisplayDecodeLatencyType.LOW,
             faults=self._faults,
-            before_call=self._before_call,
+            number_of_call=self._number_of_call,
         )
         self._open.add(decoder)
         self.made.append((codec.name, latency.name))
         return decoder
 
-    def _before_call(self) -> None:
+    def _number_of_call(self) -> int:
         number, self._calls = self._calls, self._calls + 1
-        if number in self._faults.fail_at:
-            raise names.PyNvVCException("Error code : 719\nError Type : CUDA_ERROR_LAUNCH_FAILED\n\nat NvDecoder.cpp:6")
+        return number
 
 
 def nvdec_double(

@@ -90,11 +90,12 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class NvdecFaults:
-    """What goes wrong: calls of `Decode` that raise, numbered from 0 over all decoders; decoders that give no picture;
-    decoders whose rows are longer than pictures are wide.
+    """What goes wrong: calls of `Decode` that raise, and calls whose packet is passed over, numbered from 0 over all
+    decoders; decoders that give no picture; decoders whose rows are longer than pictures are wide.
     """
 
     fail_at: frozenset[int] = frozenset()
+    pass_over: frozenset[int] = frozenset()
     is_mute: bool = False
     is_padded: bool = False
 

@@ -10,6 +10,7 @@ from typing import cast
 
 import av
 import numpy as np
+from av.codec.context import Flags
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
@@ -27,13 +28,18 @@ def write_clip(
     stamps_ms: list[int] | None = None,
     size_wh: tuple[int, int] = SIZE_WH,
     codec: str = "libx264",
+    sets_outside: bool = False,
 ) -> Path:
-    """Write a clip; `stamps_ms` are its timestamps when they are not even."""
+    """Write a clip; `stamps_ms` are its timestamps when they are not even. With `sets_outside` its parameter sets stand
+    in the container only.
+    """
     options = {"g": str(key_every), "bf": str(b_frames), "sc_threshold": "0", "preset": "ultrafast"}
     with av.open(path, "w") as container:
         stream = cast("VideoStream", container.add_stream(codec, rate=fps, options=options))
         stream.width, stream.height, stream.pix_fmt = *size_wh, "yuv420p"
         stream.codec_context.time_base = Fraction(1, 1000)
+        if sets_outside:
+            stream.codec_context.flags |= Flags.global_header
         for number in range(count):
             frame = _frame(number, size_wh)
             frame.pts = round(1000 * number / fps) if stamps_ms is None else stamps_ms[number]

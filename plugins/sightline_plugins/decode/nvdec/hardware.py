@@ -129,7 +129,7 @@ class HardwareStream:
     def _begun(self, facts: PictureFacts, *, before: Decoded) -> Session:
         if len(self._faults) >= _MOST_FAULTS:
             raise LeaveNvdec(f"NVDEC failed {_MOST_FAULTS} times in a row: {self._faults[-1]}", left=before)
-        depth = self._context.reorder_depth
+        depth = self._reorder_depth
         try:
             return Session(
                 self._library,
@@ -157,8 +157,8 @@ class HardwareStream:
 
     def _failed(self, fault: str) -> Decoded:
         """Go on with another decoder, unless the GPU is broken (GpuFailed) or this one has given nothing at all."""
-        self._stream.synchronize()
         self.close()
+        self._gpu.guard.check()
         if not self.has_given_pictures:
             raise LeaveNvdec(f"NVDEC failed: {fault}")
         self._faults.append(fault)
@@ -176,6 +176,11 @@ class HardwareStream:
             self._faults.append(str(error))
             pictures = []
         return Decoded(pictures, session.submitted.left() if self._counts_missing else 0)
+
+    @property
+    def _reorder_depth(self) -> int:
+        """By how many packets FFmpeg's decoder is behind, as far as it knows."""
+        return self._context.reorder_depth
 
     @property
     def _counts_missing(self) -> bool:

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from sightline.devices.gpu.gpu import Gpu
-from sightline.errors import SurfaceReleased
+from sightline.errors import GpuFailed, SurfaceReleased
+from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.decode.decoding import Decoding
 from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.video import VideoDecoder
 from sightline_plugins.testing import nvdec_double
 from sightline_plugins.testing.nvdec_names import HOPPER, Caps, NvdecFaults
 from tests.integration.sources.clips import write_clip
-from tests.unit.decode.nvdec.reading import all_same, frames_of
+from tests.unit.decode.nvdec.reading import all_same, frames_of, media, reader_of
 
 COUNT = 30
 KEYS = 10
@@ -105,6 +106,47 @@ def test_after_three_faults_in_a_row_the_cpu_goes_on(gpu: Gpu, tmp_path: Path) -
     assert [frame.luma - 16 for frame in ours][-KEYS:] == list(range(50, 60))
     assert reader.decoder_reason is not None
     assert reader.decoder_reason.startswith("NVDEC failed 3 times in a row: Error code : 719")
+
+
+def test_faults_with_pictures_between_them_are_no_reason_to_leave_nvdec(gpu: Gpu, tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", count=150, key_every=KEYS)
+    library = nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({15, 35, 55, 75})))
+
+    _, reader = frames_of(path, gpu)
+
+    assert (reader.decoder, len(library.made)) == ("nvdec", 5)
+
+
+def test_a_gpu_that_breaks_while_it_decodes_is_no_reason_to_go_on_with_the_cpu(
+    gpu: Gpu, driver: DoubleDriver, clip: Path
+) -> None:
+    nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({1})))
+    driver.fail_next("synchronize", "launch failure")
+
+    with reader_of(media(clip), gpu) as reader:
+        with pytest.raises(GpuFailed, match="launch failure"):
+            list(reader.frames())
+        assert reader.decoder_reason is None
+
+
+@pytest.mark.parametrize("passed_over", [7, 158])
+def test_a_packet_that_gives_no_picture_is_damaged(gpu: Gpu, tmp_path: Path, passed_over: int) -> None:
+    path = write_clip(tmp_path / "clip.mp4", count=160, b_frames=0, key_every=5)
+    nvdec_double(gpu, faults=NvdecFaults(pass_over=frozenset({passed_over})))
+
+    ours, reader = frames_of(path, gpu)
+
+    assert (len(ours), reader.damaged_packets) == (159, 1)
+
+
+def test_a_packet_that_gives_no_picture_is_counted_while_the_stream_runs(gpu: Gpu, tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", count=160, b_frames=0, key_every=5)
+    nvdec_double(gpu, faults=NvdecFaults(pass_over=frozenset({7})))
+
+    with reader_of(media(path), gpu) as reader:
+        counted = [reader.damaged_packets for _ in reader.frames()]
+
+    assert counted[140] == 1
 
 
 def test_a_decoder_that_gives_nothing_is_at_fault(gpu: Gpu, tmp_path: Path) -> None:

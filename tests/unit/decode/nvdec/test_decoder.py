@@ -121,6 +121,24 @@ def test_times_are_those_of_the_cpu(
     assert all_same(ours, theirs)
 
 
+def test_parameter_sets_that_stand_in_the_container_alone_are_given_to_the_decoder(gpu: Gpu, tmp_path: Path) -> None:
+    nvdec_double(gpu)
+    path = write_clip(tmp_path / "clip.avi", count=20, sets_outside=True)
+
+    ours, reader = frames_of(path, gpu)
+
+    assert reader.decoder == "nvdec"
+    assert all_same(ours, frames_of(path)[0])
+
+
+@pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
+def test_whoever_draws_on_a_frame_need_not_copy_it(gpu: Gpu, tmp_path: Path, codec: str) -> None:
+    nvdec_double(gpu)
+
+    with reader_of(media(write_clip(tmp_path / "clip.mp4", count=5, codec=codec)), gpu) as reader:
+        assert all(frame.surface.exclusive for frame in reader.frames())
+
+
 def test_a_codec_that_is_not_for_nvdec_is_decoded_by_the_cpu_and_uploaded(gpu: Gpu, tmp_path: Path) -> None:
     library = nvdec_double(gpu)
     path = write_clip(tmp_path / "clip.avi", count=5, codec="mpeg4")

@@ -12,6 +12,7 @@ from sightline.graph import Message, MessageKind
 from sightline.media import Memory
 from sightline.testing.camera import CameraOptions, Clip, FakeCamera
 from sightline_plugins.decode.clip_packets import load_clip
+from sightline_plugins.decode.nvdec.hardware import HardwareStream
 from sightline_plugins.sources.rtsp import Rtsp
 from sightline_plugins.testing import nvdec_double
 from tests.integration.sources.clips import write_clip
@@ -49,6 +50,18 @@ def test_a_camera_without_b_frames_gives_each_picture_with_its_packet(gpu: Gpu, 
         seen, _ = frames_of(Rtsp.model_validate({"uri": camera.url, "stall": "300ms"}), gpu)
 
     assert len(seen) == COUNT
+
+
+def test_a_camera_whose_b_frames_show_late_has_another_decoder_from_the_next_key_frame_on(
+    gpu: Gpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = nvdec_double(gpu)
+    monkeypatch.setattr(HardwareStream, "_reorder_depth", 0)
+    with FakeCamera(clip_of(tmp_path, b_frames=2), options=ONCE) as camera:
+        seen, _ = frames_of(Rtsp(uri=camera.url), gpu)
+
+    assert library.made == [("H264", "LOW"), ("H264", "NATIVE")]
+    assert [frame.luma - 16 for frame in seen][-20:] == list(range(10, COUNT))
 
 
 def test_pictures_are_marked_from_a_loss_on_the_network_to_the_next_whole_key_frame(gpu: Gpu, tmp_path: Path) -> None:
