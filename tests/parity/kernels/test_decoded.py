@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from av.video.frame import VideoFrame
 
 from sightline.media import PixelFormat, Surface
 from sightline.media.surface import Plane
-from sightline.testing.gpu import HostKernels
+from sightline.testing.gpu import HostKernels, run_sanitized
 from sightline_plugins.decode.orientation import Orientation
 from sightline_plugins.decode.surfaces import FrameSurfaces
 from sightline_plugins.kernels.decoded import SOURCE, Turn, place_decoded
@@ -111,3 +112,16 @@ def test_planes_that_do_not_fit_are_refused() -> None:
         place_decoded(HostKernels(SOURCE), [wide], targets=[narrow], bits=8)
     with pytest.raises(ValueError, match="samples have 8, 10, 12 bits, not 9"):
         place_decoded(HostKernels(SOURCE), [wide], targets=[narrow], bits=9)
+
+
+def test_under_the_sanitizers_only_the_planes_are_touched(repository: Path) -> None:
+    done = run_sanitized(["-m", "tests.parity.kernels.sanitized_decoded"], cwd=repository)
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_sanitizers_find_a_picture_that_is_taken_to_be_too_wide(repository: Path) -> None:
+    done = run_sanitized(["-m", "tests.parity.kernels.sanitized_decoded", "--wrong"], cwd=repository)
+
+    assert done.returncode != 0
+    assert "decoded.cu" in done.stderr
