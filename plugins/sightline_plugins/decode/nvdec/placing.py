@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
+from sightline.devices.gpu.driver import Span
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.memory import BorrowedMemory
 from sightline.devices.gpu.pools import DevicePool
@@ -25,6 +27,26 @@ _GIVEN: Mapping[tuple[str, bool], str] = MappingProxyType(
 )
 """How the library gives pictures of a chroma layout, with 8 bits and with more."""
 _PADDED = ("NV12", "P016")
+_LEVEL = np.dtype(np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plane:
+    """A plane of a surface, by where it begins in the surface's memory."""
+
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """What one copy moves: rows, from an offset in the decoder's memory to one in a surface's."""
+
+    source_offset: int
+    target_offset: int
+    width_bytes: int
+    rows: int
 
 
 class Places:
@@ -48,55 +70,78 @@ class Places:
         self._facts, self._gpu, self._stream, self._pool = facts, gpu, stream, pool
         self._format = facts.pixel_format
         self._sample = np.dtype(np.uint8 if facts.bit_depth == 8 else np.uint16)
-        width, height = facts.size_wh
         self._pitch_bytes = self._sample.itemsize * _check_layout(facts, layout)
         self._shapes = self._format.plane_shapes(facts.size_wh)
-        self._height = height
-        rows = sum(shape[0] for shape in self._shapes)
-        self._size_bytes = self._pitch_bytes * rows
+        self._size_bytes = self._pitch_bytes * sum(shape[0] for shape in self._shapes)
         self._turn = _turn_of(facts.orientation)
+        width, height = facts.size_wh
+        self._size_wh = (height, width) if facts.orientation.transposed else (width, height)
         self._is_copied = facts.bit_depth == 8 and facts.orientation == UPRIGHT
-        self._whole = (rows, width) if self._is_copied and width * self._sample.itemsize == self._pitch_bytes else None
-        self._turned_wh = (height, width) if facts.orientation.transposed else (width, height)
+        arrays = self._new_surface().arrays
+        start = arrays[0].base_address
+        self._planes_of_surface = tuple(_Plane(one.base_address - start, one.shape, one.strides) for one in arrays)
+        self._surface_pitch_bytes = arrays[0].pitch_bytes
+        self._surface_bytes = sum(one.pitch_bytes * one.shape[0] for one in arrays)
+        self._copies = self._copies_of(arrays)
 
     def surface(self, address: int) -> Surface:
         """The picture at that address as a surface of the pool, ready when the decoder's stream has come so far.
 
         Raises GpuError; GpuOutOfMemory when too many pictures are held.
         """
-        stream, facts = self._stream, self._facts
-        surface = self._gpu.new_surface(
-            self._format,
-            size_wh=self._turned_wh,
-            stream=stream,
-            matrix=facts.matrix,
-            color_range=facts.range,
-            pool=self._pool,
-        )
-        memory = BorrowedMemory(self._gpu, address, size_bytes=self._size_bytes, what="a picture in a decoder's memory")
-        if self._whole is not None:
-            source = DeviceArray(address, self._whole, self._sample, memory)
-            [copied] = self._gpu.copy([source], [surface.whole], stream=stream)
-            assert copied.ready is not None
-            return surface.written(copied.ready)
-        sources = self._planes(memory, address)
-        if self._is_copied:
-            self._gpu.copy(sources, surface.arrays, stream=stream)
-        else:
-            self._place(sources, surface.arrays)
-        return surface.written(stream.record())
+        return self._copied(address) if self._is_copied else self._placed(address)
 
-    def _place(self, sources: list[DeviceArray], targets: tuple[DeviceArray, ...]) -> None:
-        facts = self._facts
+    def _copied(self, address: int) -> Surface:
+        """Made by hand: `Gpu.new_surface`, `Gpu.copy` and `Surface.written` take twice the time, for every frame."""
+        stream, facts = self._stream, self._facts
+        buffer = self._pool.lease(self._surface_bytes, stream=stream)
+        start = buffer.address
+        with self._gpu.guard("copying a decoded picture") as driver:
+            for one in self._copies:
+                source = Span(address + one.source_offset, self._pitch_bytes)
+                target = Span(start + one.target_offset, self._surface_pitch_bytes)
+                driver.copy(target, source, width_bytes=one.width_bytes, rows=one.rows, stream=stream.handle)
+        ready = stream.record()
+        arrays = [
+            DeviceArray(start + plane.offset, plane.shape, _LEVEL, buffer, plane.strides, ready)
+            for plane in self._planes_of_surface
+        ]
+        return Surface(self._format, self._size_wh, tuple(arrays), facts.matrix, facts.range, exclusive=True)
+
+    def _placed(self, address: int) -> Surface:
+        facts, surface = self._facts, self._new_surface()
+        memory = BorrowedMemory(self._gpu, address, size_bytes=self._size_bytes, what="a picture in a decoder's memory")
         place_decoded(
             self._gpu.kernels(SOURCE),
-            sources,
-            targets=targets,
+            self._planes(memory, address),
+            targets=surface.arrays,
             bits=facts.bit_depth,
             turn=self._turn,
             is_luma_scaled=facts.range is ColorRange.FULL or self._format is PixelFormat.GRAY8,
             stream=self._stream,
         )
+        return surface.written(self._stream.record())
+
+    def _new_surface(self) -> Surface:
+        return self._gpu.new_surface(
+            self._format,
+            size_wh=self._size_wh,
+            stream=self._stream,
+            matrix=self._facts.matrix,
+            color_range=self._facts.range,
+            pool=self._pool,
+        )
+
+    def _copies_of(self, arrays: Sequence[DeviceArray]) -> tuple[_Copy, ...]:
+        """One for all planes where rows of all are as long, else one for each."""
+        widths, start = {array.row_bytes for array in arrays}, arrays[0].base_address
+        copies, offset = [], 0
+        for array in arrays:
+            copies.append(_Copy(offset, array.base_address - start, array.row_bytes, array.shape[0]))
+            offset += self._pitch_bytes * array.shape[0]
+        if len(widths) > 1:
+            return tuple(copies)
+        return (_Copy(0, 0, widths.pop(), sum(one.rows for one in copies)),)
 
     def _planes(self, memory: BorrowedMemory, address: int) -> list[DeviceArray]:
         arrays = []
