@@ -6,7 +6,7 @@
 
 // `rounded`     rows of a 3 x 4 matrix as whole numbers, the last column with half a level more; `shift` bits are cut
 // `stepwise`    factors of luma (less `black`), of v for red, of u and v for green, of u for blue, in 1 / 65536 of what
-//               eight levels weigh; each product is cut down for itself
+//               eight levels weigh
 // `gray_factor` and `gray_offset` make a level of grey of luma alone
 struct Colors {
     int rounded[12];
@@ -28,7 +28,7 @@ __device__ inline Color color_rounded(const Colors &colors, int y, const Chroma 
     return {levels[0], levels[1], levels[2]};
 }
 
-// As FFmpeg's swscale.
+// As FFmpeg's swscale where pixels share chroma: each product is cut down for itself.
 __device__ inline Color color_stepwise(const Colors &colors, int y, const Chroma &chroma) {
     const int luma = ((y * 8 - colors.black) * colors.luma) >> 16;
     const int u = chroma.u * 8 - 1024, v = chroma.v * 8 - 1024;
@@ -36,6 +36,15 @@ __device__ inline Color color_stepwise(const Colors &colors, int y, const Chroma
     const int green = luma + ((u * colors.green_u) >> 16) + ((v * colors.green_v) >> 16);
     const int blue = luma + ((u * colors.blue_u) >> 16);
     return {clipped_level(red), clipped_level(green), clipped_level(blue)};
+}
+
+// As swscale where every pixel has chroma of its own: all is summed up, and cut down once.
+__device__ inline Color color_summed(const Colors &colors, int y, const Chroma &chroma) {
+    const int luma = (y * 8 - colors.black) * colors.luma + (1 << 15);
+    const int u = chroma.u * 8 - 1024, v = chroma.v * 8 - 1024;
+    const int red = luma + v * colors.red_v, green = luma + u * colors.green_u + v * colors.green_v;
+    const int blue = luma + u * colors.blue_u;
+    return {clipped_level(red >> 16), clipped_level(green >> 16), clipped_level(blue >> 16)};
 }
 
 __device__ inline int gray_of_luma(const Colors &colors, int y) {

@@ -3,6 +3,7 @@
 `rounded`  is what OpenCV's `transform` does with 8-bit samples: factors in 1/1024, half a level added, bits cut off.
 `stepwise` is what FFmpeg's swscale does for 4:2:0 and 4:2:2 (libswscale, `yuv2rgb.c` and `x86/yuv_2_rgb.asm`): factors
            in 1/8192, and every product is cut down to a whole level, so green comes out a level darker than it is.
+`summed`   is what it does for 4:4:4 (`yuv2gbrp_full_X` in `output.c`): the same factors, and the sum is rounded.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ COLORS = np.dtype(
         ("gray_offset", "<f4"),
     ]
 )
-COARSE_BITS, FINE_BITS = 10, 16
+_BITS = 10
 _SWSCALE = {
     ColorMatrix.BT601: (104597, 132201, 25675, 53279),
     ColorMatrix.BT709: (117489, 138438, 13975, 34925),
@@ -40,13 +41,13 @@ _SWSCALE = {
 
 
 @lru_cache(maxsize=64)
-def colors_record(matrix: ColorMatrix, color_range: ColorRange, *, bits: int = COARSE_BITS) -> npt.NDArray[Any]:
-    """One COLORS, shape (), read-only, for surfaces of that matrix and range; `rounded` in 1 / 2^`bits`."""
+def colors_record(matrix: ColorMatrix, color_range: ColorRange) -> npt.NDArray[Any]:
+    """One COLORS, shape (), read-only, for surfaces of that matrix and range."""
     affine = rgb_from_yuv(matrix, color_range)
     record = np.zeros((), COLORS)
-    record["rounded"][:, :3] = np.rint(affine[:, :3] * (1 << bits))
-    record["rounded"][:, 3] = np.rint((affine[:, 3] + 0.5) * (1 << bits))
-    record["shift"] = bits
+    record["rounded"][:, :3] = np.rint(affine[:, :3] * (1 << _BITS))
+    record["rounded"][:, 3] = np.rint((affine[:, 3] + 0.5) * (1 << _BITS))
+    record["shift"] = _BITS
     record["gray_factor"] = affine[0, 0]
     record["gray_offset"] = affine[0] @ (0, 128, 128, 1)
     red_v, blue_u, green_u, green_v = _SWSCALE[matrix]

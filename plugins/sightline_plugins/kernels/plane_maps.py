@@ -17,6 +17,8 @@ from sightline_plugins.infer.pixels.placement import Placement, SizeWh
 from sightline_plugins.infer.pixels.plane_resize import Resize, is_averaged
 from sightline_plugins.infer.pixels.resizing import Cut, Resizing
 from sightline_plugins.infer.pixels.sampling import warp_matrix
+from sightline_plugins.kernels.packing import Packing
+from sightline_plugins.kernels.reaches import Kind, averages, enlarged, nearest
 
 PLANE_MAP = np.dtype(
     [
@@ -25,21 +27,18 @@ PLANE_MAP = np.dtype(
         ("y_per_row", "<i8"),
         ("first_y", "<i8"),
         ("inside_xyxy", "<i4", (4,)),
-        ("reach_xy", "<f4", (2,)),
         ("filter", "<i4"),
-        ("unused", "<i4"),
-        ("warp", "<f4", (2, 3)),
         ("first_column_row", "<i4", (2,)),
         ("together", "<i4"),
-        ("unused_too", "<i4"),
+        ("warp", "<f4", (2, 3)),
+        ("lists", "<i4", (2,)),
+        ("taps", "<i4", (2,)),
     ],
     align=True,
 )
 _ONE = float(1 << 32)
 _TOGETHER = 16
 """Columns that OpenCV computes at once, with AVX2."""
-_HAIR = 2.0**-20
-"""Of a sample: positions that lie on an edge between two lie in the second, however they were rounded."""
 
 
 class Filter(IntEnum):
@@ -47,23 +46,27 @@ class Filter(IntEnum):
 
     LINEAR = 0
     WARPED = 1
-    NEAREST = 2
-    CLOSEST = 3
-    AREA = 4
-    TRIANGLE = 5
-    ENLARGED = 6
+    CLOSEST = 2
+    LISTED = 3
+    AVERAGED = 4
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """One axis of a resize: positions of samples are `first + step * number`, in samples."""
+@dataclass(frozen=True, slots=True, eq=False)
+class PlaneMap:
+    """One PLANE_MAP, shape (), and the lists for columns and rows that it refers to, if its filter has any."""
 
-    first: float
-    step: float
+    record: npt.NDArray[Any]
+    lists: tuple[npt.NDArray[Any], ...] = ()
+
+    def write(self, to: npt.NDArray[Any], number: int, data: Packing) -> None:
+        """Make it number `number` of PLANE_MAPs; its lists are put into `data`."""
+        to[number] = self.record
+        if self.lists:
+            to["lists"][number] = [data.place(own) for own in self.lists]
 
 
-def plane_map(cut: Cut, placement: Placement, *, shift: tuple[int, int], resize: Resize) -> npt.NDArray[Any]:
-    """One PLANE_MAP, shape (), for the plane that is narrower and lower than the picture by `shift` bits.
+def plane_map(cut: Cut, placement: Placement, *, shift: tuple[int, int], resize: Resize) -> PlaneMap:
+    """The map for the plane that is narrower and lower than the picture by `shift` bits.
 
     `cut` is what the placement needs of the picture, with `cut.inside` the placement as it lies in that.
     """
@@ -73,9 +76,8 @@ def plane_map(cut: Cut, placement: Placement, *, shift: tuple[int, int], resize:
     record["inside_xyxy"] = inside
     if cut.resizing is None:
         _fill_sampled(record, cut.inside, shift=shift, nearest=resize == "nearest")
-    else:
-        _fill_resized(record, cut.resizing, placement, inside_xyxy=inside, resize=resize)
-    return record
+        return PlaneMap(record)
+    return PlaneMap(record, _fill_resized(record, cut.resizing, placement, inside_xyxy=inside, resize=resize))
 
 
 def _fill_sampled(record: npt.NDArray[Any], inside: Placement, *, shift: tuple[int, int], nearest: bool) -> None:
@@ -93,38 +95,40 @@ def _fill_resized(
     *,
     inside_xyxy: tuple[int, int, int, int],
     resize: Resize,
-) -> None:
+) -> tuple[npt.NDArray[Any], ...]:
+    """Fill the record; returns the lists of columns and rows, if there are any."""
     left, top, right, bottom = inside_xyxy
-    sizes, targets = (right - left, bottom - top), resizing.size_wh
-    kind = _filter_of(resize, size_wh=sizes, target_wh=targets)
+    size_wh, target_wh = (right - left, bottom - top), resizing.size_wh
     origins = tuple(first - inner for first, inner in zip(resizing.first_xy, placement.inner_xywh[:2], strict=True))
-    axes = [
-        _axis(kind, size=size, target=target, origin=origin, start=start)
-        for size, target, origin, start in zip(sizes, targets, origins, (left, top), strict=True)
-    ]
-    record["x_per_column"], record["first_x"] = (round(value * _ONE) for value in (axes[0].step, axes[0].first))
-    record["y_per_row"], record["first_y"] = (round(value * _ONE) for value in (axes[1].step, axes[1].first))
-    reach = 0.5 if kind is Filter.AREA else 1.0
-    record["reach_xy"] = [reach * size / target for size, target in zip(sizes, targets, strict=True)]
-    record["filter"] = kind
+    found = _lists(resize, size_wh=size_wh, target_wh=target_wh)
+    if found:
+        record["filter"] = Filter.AVERAGED if _is_averaged(resize, size_wh, target_wh) else Filter.LISTED
+        record["first_column_row"] = [-origin for origin in origins]
+        record["taps"] = [own["weights"].shape[1] for own in found]
+        return found
+    record["filter"] = Filter.LINEAR
+    names = (("x_per_column", "first_x"), ("y_per_row", "first_y"))
+    for (step, first), size, target, origin, start in zip(names, size_wh, target_wh, origins, (left, top), strict=True):
+        scale = size / target
+        record[step], record[first] = round(scale * _ONE), round((start + (origin + 0.5) * scale - 0.5) * _ONE)
+    return ()
 
 
-def _filter_of(resize: Resize, *, size_wh: SizeWh, target_wh: SizeWh) -> Filter:
+def _lists(resize: Resize, *, size_wh: SizeWh, target_wh: SizeWh) -> tuple[npt.NDArray[Any], ...]:
+    """What `PlaneResizer` takes for each column and row; nothing where it mixes the two nearest samples."""
+    axes = list(zip(size_wh, target_wh, strict=True))
     if size_wh == target_wh or resize == "bilinear":
-        return Filter.LINEAR
+        return ()
     if resize == "nearest":
-        return Filter.NEAREST
-    shrinks = size_wh[0] >= target_wh[0] and size_wh[1] >= target_wh[1]
+        return tuple(nearest(size, target=target) for size, target in axes)
+    if _is_averaged(resize, size_wh, target_wh):
+        kind: Kind = "area" if resize == "area" else "triangle"
+        ways = zip(axes, (True, False), strict=True)
+        return tuple(averages(size, target=target, kind=kind, is_across=way) for (size, target), way in ways)
+    return tuple(enlarged(size, target=target) for size, target in axes) if resize == "area" else ()
+
+
+def _is_averaged(resize: Resize, size_wh: SizeWh, target_wh: SizeWh) -> bool:
     if resize == "area":
-        return Filter.AREA if shrinks else Filter.ENLARGED
-    return Filter.TRIANGLE if is_averaged(size_wh, target_wh=target_wh) else Filter.LINEAR
-
-
-def _axis(kind: Filter, *, size: int, target: int, origin: int, start: int) -> _Axis:
-    """`origin` is the place in the resized plane of the input's pixel 0; `start` the plane's first sample."""
-    scale = size / target
-    if kind is Filter.NEAREST:
-        return _Axis(start + (origin + 0.5) * scale + _HAIR, scale)
-    if kind is Filter.ENLARGED:
-        return _Axis(start + origin * scale + _HAIR, scale)
-    return _Axis(start + (origin + 0.5) * scale - 0.5, scale)
+        return size_wh[0] >= target_wh[0] and size_wh[1] >= target_wh[1]
+    return resize == "antialias" and is_averaged(size_wh, target_wh=target_wh)

@@ -7,10 +7,10 @@
 
 // PLANES       luma and chroma are resampled, then converted
 // STEPWISE     every sample is converted as swscale does it, then red, green and blue are resampled
-// ROUNDED      every sample is converted to the nearest level, then red, green and blue are resampled
+// SUMMED       the same, as swscale does it where every pixel has chroma of its own
 // LUMA         luma is resampled, and is grey
 // COLORS       red, green and blue are there, and are resampled
-enum Conversion { PLANES, STEPWISE, ROUNDED, LUMA, COLORS };
+enum Conversion { PLANES, STEPWISE, SUMMED, LUMA, COLORS };
 
 // A part of a surface and where it goes: the rectangle of the input's picture number `slot`, half-open; around it is
 // padding.
@@ -79,7 +79,7 @@ struct ColorTap {
         const Chroma chroma = chroma_at(surface, x >> surface.across_shift, y >> surface.down_shift);
         const int luma = luma_at(surface, x, y);
         return job.conversion == STEPWISE ? color_stepwise(job.colors, luma, chroma)
-                                          : color_rounded(job.colors, luma, chroma);
+                                          : color_summed(job.colors, luma, chroma);
     }
 };
 
@@ -96,45 +96,47 @@ struct AnyTap {
     }
 };
 
-__device__ inline int luma_of(const Job &job, int x, int y) {
-    if (is_averaging(job.luma)) return averaged<3>(job.luma, AnyTap{job, false}, x, y).of[0];
-    return resampled<1>(job.luma, LumaTap{job.surface}, x, y).of[0];
+__device__ inline int luma_of(const Job &job, const unsigned char *data, int x, int y) {
+    if (is_averaging(job.luma)) return averaged<3>(job.luma, data, AnyTap{job, false}, x, y).of[0];
+    return resampled<1>(job.luma, data, LumaTap{job.surface}, x, y).of[0];
 }
 
-__device__ inline Chroma chroma_of(const Job &job, int x, int y) {
+__device__ inline Chroma chroma_of(const Job &job, const unsigned char *data, int x, int y) {
     if (is_averaging(job.chroma)) {
-        const Values<3> values = averaged<3>(job.chroma, AnyTap{job, true}, x, y);
+        const Values<3> values = averaged<3>(job.chroma, data, AnyTap{job, true}, x, y);
         return {values.of[0], values.of[1]};
     }
-    const Values<2> values = resampled<2>(job.chroma, ChromaTap{job.surface}, x, y);
+    const Values<2> values = resampled<2>(job.chroma, data, ChromaTap{job.surface}, x, y);
     return {values.of[0], values.of[1]};
 }
 
-__device__ inline Color color_of(const Job &job, int x, int y) {
-    const Values<3> values = is_averaging(job.luma) ? averaged<3>(job.luma, AnyTap{job, false}, x, y)
-                                                    : resampled<3>(job.luma, ColorTap{job}, x, y);
+__device__ inline Color color_of(const Job &job, const unsigned char *data, int x, int y) {
+    const Values<3> values = is_averaging(job.luma) ? averaged<3>(job.luma, data, AnyTap{job, false}, x, y)
+                                                    : resampled<3>(job.luma, data, ColorTap{job}, x, y);
     return {values.of[0], values.of[1], values.of[2]};
 }
 
 // The colour of a pixel of the network's input.
-__device__ inline Color prepared(const Job &job, int x, int y) {
-    if (job.conversion == PLANES) return color_rounded(job.colors, luma_of(job, x, y), chroma_of(job, x, y));
-    if (job.conversion != LUMA) return color_of(job, x, y);
-    const int gray = gray_of_luma(job.colors, luma_of(job, x, y));
+__device__ inline Color prepared(const Job &job, const unsigned char *data, int x, int y) {
+    if (job.conversion == PLANES) return color_rounded(job.colors, luma_of(job, data, x, y), chroma_of(job, data, x, y));
+    if (job.conversion != LUMA) return color_of(job, data, x, y);
+    const int gray = gray_of_luma(job.colors, luma_of(job, data, x, y));
     return {gray, gray, gray};
 }
 
-// A thread makes the pixels of a column that lie `gridDim.y * blockDim.y` rows apart.
-extern "C" __global__ void preprocess(const Job *__restrict__ jobs, void *__restrict__ out, Tensor tensor) {
+// A thread makes the pixels of a column that lie `gridDim.y * blockDim.y` rows apart. `content` is the table of jobs,
+// and from `data` on what they refer to.
+extern "C" __global__ void preprocess(
+    const unsigned char *__restrict__ content, long long data, void *__restrict__ out, Tensor tensor) {
     const int x = blockIdx.x * blockDim.x + threadIdx.x;
     if (x >= tensor.width) return;
-    const Job &job = jobs[blockIdx.z];
+    const Job &job = reinterpret_cast<const Job *>(content)[blockIdx.z];
 #pragma unroll 1
     for (int y = blockIdx.y * blockDim.y + threadIdx.y; y < tensor.height; y += gridDim.y * blockDim.y) {
         const bool is_inside = x >= job.left && x < job.right && y >= job.top && y < job.bottom;
         int levels[3] = {tensor.pad[0], tensor.pad[1], tensor.pad[2]};
         if (is_inside) {
-            const Color color = prepared(job, x, y);
+            const Color color = prepared(job, content + data, x, y);
             levels[0] = tensor.is_reversed ? color.blue : color.red;
             levels[1] = color.green;
             levels[2] = tensor.is_reversed ? color.red : color.blue;

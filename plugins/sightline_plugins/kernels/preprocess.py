@@ -1,28 +1,28 @@
 """Pre-processing on the device: parts of surfaces become the input of a network, all in one launch.
 
-The definition is the CPU's (`infer/pixels/preprocess.py`), and so is the arithmetic: bilinear inputs are equal to the
-last bit (where the CPU rounds a product and a sum once, as AVX2 does), averages differ by one level in a few of a
-hundred values. No GPU has run this yet.
+The definition is the CPU's (`infer/pixels/preprocess.py`), and so is the arithmetic: inputs are equal to the last bit,
+where the CPU rounds a product and a sum once, as with AVX2. No GPU has run this yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from sightline.devices.gpu.launching import Kernels, blocks_for
 from sightline.media import ColorMatrix, ColorRange, PixelFormat
 from sightline_plugins.infer.pixels.placement import Placement, SizeWh
 from sightline_plugins.infer.pixels.preprocess import Preprocessing
 from sightline_plugins.infer.pixels.resizing import cut_for
-from sightline_plugins.kernels.colors import COARSE_BITS, COLORS, FINE_BITS, colors_record
+from sightline_plugins.kernels.colors import COLORS, colors_record
 from sightline_plugins.kernels.device_data import DeviceData, check_array
-from sightline_plugins.kernels.plane_maps import PLANE_MAP, plane_map
+from sightline_plugins.kernels.packing import Bytes, Packing
+from sightline_plugins.kernels.plane_maps import PLANE_MAP, PlaneMap, plane_map
 from sightline_plugins.kernels.surfaces import SURFACE, SurfaceView, surface_record
 from sightline_plugins.kernels.tensor_form import TensorForm
 
@@ -41,60 +41,86 @@ JOB = np.dtype(
 )
 Part: TypeAlias = tuple[SurfaceView, Placement]
 """A part of a surface and where it goes in a picture of the input."""
-_PLANES, _STEPWISE, _ROUNDED, _LUMA, _COLORS = range(5)
+_PLANES, _STEPWISE, _SUMMED, _LUMA, _COLORS = range(5)
 _BLOCK = (32, 8)
 _ROWS_OF_A_THREAD = 4
 
 
-def job_table(parts: Sequence[Part], definition: Preprocessing) -> npt.NDArray[Any]:
-    """The table of JOBs for these parts: part number n goes to picture number n of the input.
+@dataclass(frozen=True, slots=True, eq=False)
+class Jobs:
+    """Parts of surfaces that become network inputs, number n picture number n: `content` is to be copied to the device.
 
-    The surfaces may have any sizes and formats, and one may be there many times (crops of objects). The table holds
-    their addresses, so they have to stay where they are until the kernel is done. Raises ValueError for placements in
-    pictures of different sizes.
+    It holds the surfaces' addresses, so they have to stay where they are until the kernel is done. `count` is how many
+    parts there are; `data` says where in the content their filters begin.
+    """
+
+    content: Bytes
+    count: int
+    data: int
+
+
+def pack(parts: Sequence[Part], definition: Preprocessing) -> Jobs:
+    """What is made of these parts. The surfaces may have any sizes and formats, and one may be there many times (crops
+    of objects). Raises ValueError for placements in pictures of different sizes.
     """
     sizes = {placement.size_wh for _, placement in parts}
     if len(sizes) > 1:
         raise ValueError(f"the pictures of an input have one size, not {' and '.join(map(str, sorted(sizes)))}")
-    table = np.empty(len(parts), JOB)
+    table, data = np.empty(len(parts), JOB), Packing()
     for slot, (view, placement) in enumerate(parts):
-        table[slot] = _job(definition, placement, view.format, view.size_wh, view.is_wide, view.matrix, view.range)
+        job = _job(definition, placement, view.format, view.size_wh, view.is_wide, view.matrix, view.range)
+        table[slot] = job.record
         table[slot]["slot"] = slot
         view.fill_planes(table[slot]["surface"]["planes"])
-    return table
+        for name, plane in job.maps:
+            plane.write(table[name], slot, data)
+    content = Packing()
+    content.place(table)
+    start = content.nest(data)
+    return Jobs(content.joined(), len(parts), start)
 
 
 def preprocess(
     kernels: Kernels,
-    table: DeviceData,
+    jobs: Jobs,
     *,
+    content: DeviceData,
     out: DeviceData,
     definition: Preprocessing,
     form: TensorForm,
     stream: object = None,
 ) -> None:
-    """Write the network's input: the pictures of a `job_table` that was copied to the device, padding included.
+    """Write the network's input: the pictures of `jobs`, whose `content` is on the device, padding included.
 
-    `out` is dense, of `form`'s type and shape, with at least as many pictures as the table has parts; others are left
-    as they are. The placements must have been made for pictures of its size. The caller sees to it that the stream
-    waits for the surfaces (`arrays_on`).
+    `out` is dense, of `form`'s type and shape, with at least as many pictures as there are jobs; others are left as
+    they are. The placements must have been made for pictures of its size. The caller sees to it that the stream waits
+    for the surfaces (`arrays_on`).
     """
-    check_array(table, what="the table of parts", dtype=JOB, shape=(None,))
-    if table.shape[0] > out.shape[0]:
-        raise ValueError(f"{table.shape[0]} parts do not fit into an input of {out.shape[0]} pictures")
-    if table.shape[0] == 0:
+    check_array(content, what="the content of jobs", dtype=np.dtype(np.uint8), shape=jobs.content.shape)
+    if jobs.count > out.shape[0]:
+        raise ValueError(f"{jobs.count} parts do not fit into an input of {out.shape[0]} pictures")
+    if jobs.count == 0:
         return
     tensor = form.record(out, definition)
     width, height = form.size_wh_of(out)
     rows = _BLOCK[1] * _ROWS_OF_A_THREAD
     kernels["preprocess"](
-        table,
+        content,
+        jobs.data,
         out,
         tensor,
-        grid=(blocks_for(width, block=_BLOCK[0]), blocks_for(height, block=rows), table.shape[0]),
+        grid=(blocks_for(width, block=_BLOCK[0]), blocks_for(height, block=rows), jobs.count),
         block=_BLOCK,
         stream=stream,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Job:
+    """One JOB without addresses, `slot` 0, and the maps of its planes."""
+
+    record: np.void
+    maps: tuple[tuple[str, PlaneMap], ...]
 
 
 @lru_cache(maxsize=1024)
@@ -106,8 +132,7 @@ def _job(
     is_wide: bool,
     matrix: ColorMatrix,
     color_range: ColorRange,
-) -> np.void:
-    """One JOB without addresses; `slot` is 0."""
+) -> _Job:
     shift = pixel_format.chroma_shift
     samples = definition.resize in ("bilinear", "nearest")
     cut = cut_for(placement, size_wh=size_wh, chroma_shift=shift, averages=not samples)
@@ -115,12 +140,14 @@ def _job(
     conversion = _conversion(definition, pixel_format)
     job = np.zeros((), JOB)
     job["surface"] = surface_record(pixel_format, size_wh, is_wide=is_wide)
-    job["luma"] = plane_map(cut, placement, shift=(0, 0), resize=definition.resize)
-    job["chroma"] = plane_map(cut, placement, shift=shift, resize=definition.resize)
-    job["colors"] = colors_record(matrix, color_range, bits=FINE_BITS if conversion == _ROUNDED else COARSE_BITS)
+    job["colors"] = colors_record(matrix, color_range)
     job["rectangle_xyxy"] = left, top, left + width, top + height
     job["conversion"] = conversion
-    return cast("np.void", job[()])
+    maps = (
+        ("luma", plane_map(cut, placement, shift=(0, 0), resize=definition.resize)),
+        ("chroma", plane_map(cut, placement, shift=shift, resize=definition.resize)),
+    )
+    return _Job(cast("np.void", job[()]), maps)
 
 
 def _conversion(definition: Preprocessing, pixel_format: PixelFormat) -> int:
@@ -131,4 +158,4 @@ def _conversion(definition: Preprocessing, pixel_format: PixelFormat) -> int:
         return _LUMA
     if definition.convert == "network":
         return _PLANES
-    return _ROUNDED if pixel_format is PixelFormat.I444 else _STEPWISE
+    return _SUMMED if pixel_format is PixelFormat.I444 else _STEPWISE

@@ -4,33 +4,29 @@
 
 // LINEAR       the two nearest samples each way, in the whole numbers of OpenCV's `resize`
 // WARPED       the same, in the floats of OpenCV's `warpAffine`
-// NEAREST      the sample in which the position lies
 // CLOSEST      the sample whose middle is closest, of two the even one, by positions as WARPED has them
-// AREA         the mean of what lies within the reach
-// TRIANGLE     what lies within the reach, weighed less the farther away it is
-// ENLARGED     a sample, except where an edge between two lies within the new sample: these by their share of it
-enum Filter { LINEAR, WARPED, NEAREST, CLOSEST, AREA, TRIANGLE, ENLARGED };
+// LISTED       as LINEAR, of samples and by weights that are listed for each column and row
+// AVERAGED     a weighed sum along each row, then of rows, in the whole numbers of swscale, of what is listed, too
+enum Filter { LINEAR, WARPED, CLOSEST, LISTED, AVERAGED };
 
 typedef long long Fixed;  // 1 / 2^32 of a sample
 
-__device__ inline int whole_part(Fixed position) { return (int)(position >> 32); }
 __device__ inline float in_samples(Fixed position) { return (float)position * 2.3283064365386963e-10f; }
-__device__ inline float fraction(Fixed position) { return (float)(unsigned)position * 2.3283064365386963e-10f; }
 
 // Where a pixel of the network's input lies in a plane, in columns and rows of its samples; a whole number is the middle
-// of a sample, for NEAREST its edge. Samples outside of the rectangle are those of its edge.
+// of a sample. Samples outside of the rectangle are those of its edge.
 struct PlaneMap {
     Fixed x_per_column, first_x;
     Fixed y_per_row, first_y;
     int left, top, right, bottom;
-    float reach_x, reach_y;
     int filter;
-    int unused;
-    // WARPED and CLOSEST: positions in the rectangle from columns and rows behind the first ones. Columns from
-    // `together` on are computed one by one.
+    // The column and row of the input from which all others than LINEAR count.
+    int first_column, first_row;
+    // WARPED and CLOSEST: positions in the rectangle. Columns from `together` on are computed one by one.
+    int together;
     float warp_x[3], warp_y[3];
-    int first_column, first_row, together;
-    int unused_too;
+    // LISTED and AVERAGED: where in the launch's data the lists are, and how many taps they have.
+    int across, down, taps_across, taps_down;
 
     __device__ Fixed x(int column) const { return first_x + x_per_column * column; }
     __device__ Fixed y(int row) const { return first_y + y_per_row * row; }
@@ -86,74 +82,84 @@ template <int N> struct Corners {
     }
 };
 
-// What the next sample takes of an enlarged one: of the step from this to the next pixel, what lies behind the edge.
-__device__ inline float share(Fixed position, Fixed step) {
-    return max(1 - (1 - fraction(position)) / in_samples(step), 0.0f);
-}
+// Which samples of an axis make one of the resized plane, and with which weights.
+struct Reach {
+    int first;
+    const short *weights;
 
-__device__ inline float weight_at(float distance, float reach, bool is_triangle) {
-    if (is_triangle) return max(1 - fabsf(distance) / reach, 0.0f);
-    return min(max(reach + 0.5f - fabsf(distance), 0.0f), 1.0f);
-}
+    __device__ Reach(const unsigned char *data, int place, int taps, int number) {
+        const unsigned char *start = data + place + (long long)number * (4 + 2 * taps);
+        first = *reinterpret_cast<const int *>(start);
+        weights = reinterpret_cast<const short *>(start + 4);
+    }
+};
 
-// The mean of what a filter reaches, weighed as AREA or TRIANGLE says.
+// As swscale averages: 15 bits of what is summed up along rows, half a level more for rounding, and whole levels.
 template <int N, typename Tap>
-__device__ __noinline__ Values<N> averaged(const PlaneMap &map, const Tap &tap, int column, int row) {
-    const Fixed x = map.x(column), y = map.y(row);
-    const bool is_triangle = map.filter == TRIANGLE;
-    const int far_x = (int)ceilf(map.reach_x) + 1, far_y = (int)ceilf(map.reach_y) + 1;
-    float sums[N] = {}, total = 0;
+__device__ __noinline__ Values<N> averaged(
+    const PlaneMap &map, const unsigned char *data, const Tap &tap, int column, int row) {
+    const Reach across(data, map.across, map.taps_across, column - map.first_column);
+    const Reach down(data, map.down, map.taps_down, row - map.first_row);
+    int sums[N];
+    for (int n = 0; n < N; ++n) sums[n] = 1 << 18;
 #pragma unroll 1
-    for (int j = -far_y; j <= far_y; ++j) {
-        const float weight_y = weight_at(j - fraction(y), map.reach_y, is_triangle);
-        if (weight_y == 0) continue;
+    for (int j = 0; j < map.taps_down; ++j) {
+        if (down.weights[j] == 0) continue;
+        int along[N] = {};
 #pragma unroll 1
-        for (int i = -far_x; i <= far_x; ++i) {
-            const float weight = weight_y * weight_at(i - fraction(x), map.reach_x, is_triangle);
+        for (int i = 0; i < map.taps_across; ++i) {
+            const int weight = across.weights[i];
             if (weight == 0) continue;
-            const Values<N> values = tap(map.inside_x(whole_part(x) + i), map.inside_y(whole_part(y) + j));
-            for (int n = 0; n < N; ++n) sums[n] += weight * values.of[n];
-            total += weight;
+            const int x = map.inside_x(map.left + across.first + i), y = map.inside_y(map.top + down.first + j);
+            const Values<N> values = tap(x, y);
+            for (int n = 0; n < N; ++n) along[n] += weight * values.of[n];
         }
+        for (int n = 0; n < N; ++n) sums[n] += down.weights[j] * min(along[n] >> 7, 32767);
     }
     Values<N> result;
-    for (int n = 0; n < N; ++n) result.of[n] = __float2int_rd(sums[n] / total + 0.5f);
+    for (int n = 0; n < N; ++n) result.of[n] = min(max(sums[n] >> 19, 0), 255);
     return result;
 }
 
-__device__ inline bool is_averaging(const PlaneMap &map) { return map.filter == AREA || map.filter == TRIANGLE; }
+__device__ inline bool is_averaging(const PlaneMap &map) { return map.filter == AVERAGED; }
 
 // A position between samples: how far behind the middle of the one at (x, y) it lies, of the distance to the next.
 struct Between {
     int x, y;
     float right, bottom;
 
-    // Counted from the rectangle's edge.
+    // A position that is counted from the rectangle's edge.
     __device__ Between(const PlaneMap &map, float across, float down) {
         x = __float2int_rd(across), y = __float2int_rd(down);
         right = across - x, bottom = down - y;
         x += map.left, y += map.top;
     }
+
+    __device__ Between(const PlaneMap &map, const Reach &across, const Reach &down)
+        : x(map.left + across.first), y(map.top + down.first), right(across.weights[1] / 2048.0f),
+          bottom(down.weights[1] / 2048.0f) {}
 };
+
+__device__ inline Between place_of(const PlaneMap &map, const unsigned char *data, int column, int row) {
+    if (map.filter == LISTED) {
+        return {map, {data, map.across, 2, column - map.first_column}, {data, map.down, 2, row - map.first_row}};
+    }
+    if (map.filter == WARPED) return {map, map.warped_x(column, row), map.warped_y(column, row)};
+    const Fixed left = (Fixed)map.left << 32, top = (Fixed)map.top << 32;
+    return {map, in_samples(map.x(column) - left), in_samples(map.y(row) - top)};
+}
 
 // The plane's values at a pixel of the network's input, by one of the filters that do not average. `tap(x, y)` are those
 // of a sample inside the map's rectangle.
 template <int N, typename Tap>
-__device__ inline Values<N> resampled(const PlaneMap &map, const Tap &tap, int column, int row) {
-    const Fixed x = map.x(column), y = map.y(row);
-    const bool is_warped = map.filter == WARPED || map.filter == CLOSEST;
-    const float across = is_warped ? map.warped_x(column, row) : in_samples(x - ((Fixed)map.left << 32));
-    const float down = is_warped ? map.warped_y(column, row) : in_samples(y - ((Fixed)map.top << 32));
+__device__ inline Values<N> resampled(
+    const PlaneMap &map, const unsigned char *data, const Tap &tap, int column, int row) {
     if (map.filter == CLOSEST) {
-        return tap(map.inside_x(map.left + __float2int_rn(across)), map.inside_y(map.top + __float2int_rn(down)));
+        const int x = __float2int_rn(map.warped_x(column, row)), y = __float2int_rn(map.warped_y(column, row));
+        return tap(map.inside_x(map.left + x), map.inside_y(map.top + y));
     }
-    if (map.filter == NEAREST) return tap(map.inside_x(whole_part(x)), map.inside_y(whole_part(y)));
-    Between place(map, across, down);
-    if (map.filter == ENLARGED) {
-        place.x = whole_part(x), place.right = share(x, map.x_per_column);
-        place.y = whole_part(y), place.bottom = share(y, map.y_per_row);
-    }
+    const Between place = place_of(map, data, column, row);
     const Corners<N> corners(map, tap, place.x, place.y);
-    if (is_warped) return corners.mixed(place.right, place.bottom);
+    if (map.filter == WARPED) return corners.mixed(place.right, place.bottom);
     return corners.mixed(__float2int_rn(place.right * 2048), __float2int_rn(place.bottom * 2048));
 }

@@ -25,10 +25,11 @@ struct Tap {
     }
 };
 
-__device__ __noinline__ Values<2> levels_at(const Tile &tile, bool is_chroma, int column, int row) {
+__device__ __noinline__ Values<2> levels_at(
+    const Tile &tile, const unsigned char *data, bool is_chroma, int column, int row) {
     const PlaneMap &map = is_chroma ? tile.chroma : tile.luma;
     const Tap tap = {tile.surface, is_chroma};
-    return is_averaging(map) ? averaged<2>(map, tap, column, row) : resampled<2>(map, tap, column, row);
+    return is_averaging(map) ? averaged<2>(map, data, tap, column, row) : resampled<2>(map, data, tap, column, row);
 }
 
 __device__ inline int converted(const float *row, int luma, const Chroma &chroma) {
@@ -36,19 +37,21 @@ __device__ inline int converted(const float *row, int luma, const Chroma &chroma
 }
 
 // One thread for each chroma sample of the target, and the pixels that belong to it; a tile in each layer of the grid.
-extern "C" __global__ void fill_tiles(const Tile *tiles, Surface target) {
-    const Tile &tile = tiles[blockIdx.z];
+// `content` is the table of tiles, and from `start` on what they refer to.
+extern "C" __global__ void fill_tiles(const unsigned char *content, long long start, Surface target) {
+    const Tile &tile = reinterpret_cast<const Tile *>(content)[blockIdx.z];
+    const unsigned char *data = content + start;
     const int column = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
     const int across = 1 << target.across_shift, down = 1 << target.down_shift;
     if (column * across >= tile.width || row * down >= tile.height) return;
     Chroma chroma = {128, 128};
     if (tile.surface.format != GRAY) {
-        const Values<2> levels = levels_at(tile, true, column, row);
+        const Values<2> levels = levels_at(tile, data, true, column, row);
         chroma = {levels.of[0], levels.of[1]};
     }
     for (int y = row * down; y < min((row + 1) * down, tile.height); ++y) {
         for (int x = column * across; x < min((column + 1) * across, tile.width); ++x) {
-            const int luma = levels_at(tile, false, x, y).of[0];
+            const int luma = levels_at(tile, data, false, x, y).of[0];
             put_luma(target, tile.left + x, tile.top + y, tile.is_converted ? converted(tile.yuv, luma, chroma) : luma);
         }
     }

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,8 @@ from sightline_plugins.infer.pixels.placement import Placement, SizeWh, place
 from sightline_plugins.infer.pixels.plane_resize import Resize
 from sightline_plugins.infer.pixels.resizing import cut_for
 from sightline_plugins.kernels.device_data import DeviceData, check_array
-from sightline_plugins.kernels.plane_maps import PLANE_MAP, plane_map
+from sightline_plugins.kernels.packing import Bytes, Packing
+from sightline_plugins.kernels.plane_maps import PLANE_MAP, PlaneMap, plane_map
 from sightline_plugins.kernels.surfaces import SURFACE, SurfaceView
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -47,15 +48,17 @@ _BLOCK = (32, 8)
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Pictures and where they go: `table` (TILEs) is to be copied to the device as it is.
+    """Pictures and where they go: `content` is to be copied to the device as it is.
 
-    It holds addresses, so the pictures must stay where they are until the target is filled. `largest_wh` is the size of
-    the largest rectangle.
+    It holds addresses, so the pictures must stay where they are until the target is filled. `count` is how many there
+    are, `largest_wh` the size of the largest rectangle; `data` says where in the content their filters begin.
     """
 
-    table: npt.NDArray[Any]
+    content: Bytes
+    count: int
     target: SurfaceView
     largest_wh: SizeWh
+    data: int
 
 
 def arrange(
@@ -65,28 +68,34 @@ def arrange(
 
     Raises ValueError for a rectangle that does not, and for pictures that are not luma and chroma.
     """
-    table = np.zeros(len(pictures), TILE)
-    for tile, (view, rectangle) in zip(table, pictures, strict=True):
+    table, data = np.zeros(len(pictures), TILE), Packing()
+    for number, (view, rectangle) in enumerate(pictures):
         _check(view, rectangle, target)
+        tile = table[number]
         tile["surface"] = view.record
         tile["rectangle_xywh"] = rectangle
-        tile["luma"], tile["chroma"] = _maps(view.format, view.size_wh, rectangle[2:], target.format, resize)
+        maps = _maps(view.format, view.size_wh, rectangle[2:], target.format, resize)
+        for name, plane in zip(("luma", "chroma"), maps, strict=True):
+            plane.write(table[name], number, data)
         if (view.matrix, view.range) != (target.matrix, target.range):
             tile["yuv"] = _yuv_from_yuv((view.matrix, view.range), (target.matrix, target.range)).ravel()
             tile["is_converted"] = True
     largest = max((picture[1][2] for picture in pictures), default=0), max((p[1][3] for p in pictures), default=0)
-    return Tiles(table, target, largest)
+    content = Packing()
+    content.place(table)
+    start = content.nest(data)
+    return Tiles(content.joined(), len(pictures), target, largest, start)
 
 
-def fill_tiles(kernels: Kernels, tiles: Tiles, *, table: DeviceData, stream: object = None) -> None:
-    """Resize all pictures into their rectangles; `table` is that of `tiles` on the device. What else the target shows
+def fill_tiles(kernels: Kernels, tiles: Tiles, *, content: DeviceData, stream: object = None) -> None:
+    """Resize all pictures into their rectangles; `content` is that of `tiles` on the device. What else the target shows
     stays as it is: `fill_surface` before gives it one colour. The caller sees to it that the stream waits for all
     planes (`arrays_on`).
     """
-    check_array(table, what="the table of tiles", dtype=TILE, shape=tiles.table.shape)
-    if len(tiles.table):
-        grid = _grid(tiles.target.format, tiles.largest_wh)
-        kernels["fill_tiles"](table, tiles.target.record, grid=(*grid, len(tiles.table)), block=_BLOCK, stream=stream)
+    check_array(content, what="the content of tiles", dtype=np.dtype(np.uint8), shape=tiles.content.shape)
+    if tiles.count:
+        grid, target = (*_grid(tiles.target.format, tiles.largest_wh), tiles.count), tiles.target.record
+        kernels["fill_tiles"](content, tiles.data, target, grid=grid, block=_BLOCK, stream=stream)
 
 
 def fill_surface(
@@ -118,7 +127,7 @@ def fitted(size_wh: SizeWh, cell: Rectangle) -> Rectangle:
 @lru_cache(maxsize=1024)
 def _maps(
     source: PixelFormat, size_wh: SizeWh, tile_wh: SizeWh, target: PixelFormat, resize: Resize
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+) -> tuple[PlaneMap, PlaneMap]:
     """How luma and chroma planes of that size come into a tile."""
     wide, high = target.chroma_shift
     chroma_wh = -(-tile_wh[0] >> wide), -(-tile_wh[1] >> high)
@@ -127,7 +136,7 @@ def _maps(
     return _map((luma[1], luma[0]), tile_wh, resize), _map((chroma[1], chroma[0]), chroma_wh, resize)
 
 
-def _map(size_wh: SizeWh, tile_wh: SizeWh, resize: Resize) -> npt.NDArray[Any]:
+def _map(size_wh: SizeWh, tile_wh: SizeWh, resize: Resize) -> PlaneMap:
     whole = Placement((0.0, 0.0, float(size_wh[0]), float(size_wh[1])), (0, 0, *tile_wh), tile_wh)
     cut = cut_for(whole, size_wh=size_wh, chroma_shift=(0, 0), averages=resize in ("area", "antialias"))
     return plane_map(cut, whole, shift=(0, 0), resize=resize)

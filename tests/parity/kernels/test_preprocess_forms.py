@@ -9,7 +9,7 @@ import pytest
 from sightline.media import PixelFormat
 from sightline.testing.gpu import ORDERS, HostKernels, Order
 from sightline_plugins.infer.pixels.preprocess import Preprocessing
-from sightline_plugins.kernels.preprocess import SOURCE, job_table, preprocess
+from sightline_plugins.kernels.preprocess import SOURCE, pack, preprocess
 from sightline_plugins.kernels.tensor_form import Layout, TensorForm
 from tests.parity.kernels.pictures import inputs, noise, view
 from tests.unit.kernels.host_arrays import HostArray, dense, unset
@@ -91,8 +91,10 @@ def test_the_order_in_which_threads_run_does_not_matter(order: Order) -> None:
 
 
 def launch(pictures: int, *, out: HostArray) -> None:
-    table = job_table([(view(SURFACE), PART[1])] * pictures, DEFINITION)
-    preprocess(HostKernels(SOURCE), dense(table), out=out, definition=DEFINITION, form=TensorForm())
+    jobs = pack([(view(SURFACE), PART[1])] * pictures, DEFINITION)
+    preprocess(
+        HostKernels(SOURCE), jobs, content=dense(jobs.content), out=out, definition=DEFINITION, form=TensorForm()
+    )
 
 
 def test_pictures_beyond_the_table_are_left_as_they_are() -> None:
@@ -131,7 +133,7 @@ def test_placements_in_pictures_of_different_sizes_are_refused() -> None:
     parts = [(view(SURFACE), Preprocessing(size_wh).place((0.0, 0.0, 64.0, 48.0))) for size_wh in ((64, 48), (32, 24))]
 
     with pytest.raises(ValueError, match=r"one size, not \(32, 24\) and \(64, 48\)"):
-        job_table(parts, DEFINITION)
+        pack(parts, DEFINITION)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int32])

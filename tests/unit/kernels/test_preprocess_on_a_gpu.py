@@ -13,7 +13,7 @@ from sightline.testing.gpu.double import DoubleDriver
 from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Preprocessing
 from sightline_plugins.kernels.convert import SOURCE as CONVERT
 from sightline_plugins.kernels.convert import convert
-from sightline_plugins.kernels.preprocess import SOURCE, job_table, preprocess
+from sightline_plugins.kernels.preprocess import SOURCE, pack, preprocess
 from sightline_plugins.kernels.surfaces import SurfaceView
 from sightline_plugins.kernels.tensor_form import TensorForm
 
@@ -47,10 +47,11 @@ def test_a_batch_of_surfaces_becomes_the_cpus_input(gpu: Gpu) -> None:
     on_gpu = [surface.to_device(gpu) for surface in surfaces]
     stream = gpu.stream("work")
     views = [SurfaceView.of(surface, surface.arrays_on(stream)) for surface in on_gpu]
-    (table,) = gpu.upload([job_table(list(zip(views, places, strict=True)), DEFINITION)], stream=stream)
+    jobs = pack(list(zip(views, places, strict=True)), DEFINITION)
+    (content,) = gpu.upload([jobs.content], stream=stream)
     out = gpu.empty(FORM.shape(3, channels=3, size_wh=(64, 48)), FORM.dtype, stream=stream)
 
-    preprocess(gpu.kernels(SOURCE), table, out=out, definition=DEFINITION, form=FORM, stream=stream)
+    preprocess(gpu.kernels(SOURCE), jobs, content=content, out=out, definition=DEFINITION, form=FORM, stream=stream)
 
     prepared = out.written(stream.record()).to_host()
     expected = [

@@ -117,9 +117,9 @@ def test_surfaces_are_put_together(gpu: Gpu) -> None:
     kernels = gpu.kernels(tile.SOURCE)
 
     tiles = tile.arrange(list(zip(on_gpu, [(0, 0, 96, 64), (96, 0, 48, 32)], strict=True)), target=mosaic)
-    (table,) = gpu.upload([tiles.table], stream=stream)
+    (content,) = gpu.upload([tiles.content], stream=stream)
     tile.fill_surface(kernels, mosaic, stream=stream)
-    tile.fill_tiles(kernels, tiles, table=table, stream=stream)
+    tile.fill_tiles(kernels, tiles, content=content, stream=stream)
 
     luma, chroma = target.written(stream.record()).to_host().planes
     np.testing.assert_array_equal(luma[:, :96], pictures[0].planes[0])

@@ -12,7 +12,7 @@ from sightline.media import Surface
 from sightline.media.device_array import DeviceArray
 from sightline_plugins.infer.pixels.placement import Placement, SizeWh
 from sightline_plugins.infer.pixels.preprocess import Part, Picture, Prepared, Preprocessing
-from sightline_plugins.kernels.preprocess import SOURCE, job_table, preprocess
+from sightline_plugins.kernels.preprocess import SOURCE, pack, preprocess
 from sightline_plugins.kernels.surfaces import SurfaceView
 from sightline_plugins.kernels.tensor_form import TensorForm
 
@@ -105,8 +105,11 @@ class DevicePreprocessor:
     def _made(self, parts: Sequence[tuple[SurfaceView, Placement]]) -> DeviceArray:
         """The inputs of one size: one launch."""
         stream = self._stream
-        [table] = self._gpu.upload([job_table(parts, self._levels)], stream=stream)
+        jobs = pack(parts, self._levels)
+        [content] = self._gpu.upload([jobs.content], stream=stream)
         shape = self._form.shape(len(parts), channels=self._levels.channels, size_wh=parts[0][1].size_wh)
         out = self._gpu.empty(shape, self._form.dtype, stream=stream, pool=self._pool)
-        preprocess(self._kernels, table, out=out, definition=self._levels, form=self._form, stream=stream)
+        preprocess(
+            self._kernels, jobs, content=content, out=out, definition=self._levels, form=self._form, stream=stream
+        )
         return out.written(stream.record())
