@@ -1,1 +1,1 @@
-"""Decoding on the CPU: opening media, frames with exact timestamps, surfaces that view the decoder's planes."""
+"""Decoding: opening media, frames with exact timestamps, and decoders: the CPU's, and `nvdec` on a GPU."""
