@@ -15,6 +15,10 @@ _SHORTEST_REST = 4
 """Fewer bytes at the end of a packet are not looked at."""
 
 
+class DamagedPacket(Exception):
+    """A packet that FFmpeg's decoder refuses."""
+
+
 class ByteStream:
     """Turns the packets of one stream into a byte stream, by FFmpeg's bitstream filters.
 
@@ -36,7 +40,7 @@ class ByteStream:
     def of(self, packet: Packet[VideoStream]) -> Packet[VideoStream] | None:
         """The packet as a byte stream; what is given is empty then. None when nothing is left of it.
 
-        Raises FFmpegError, or ValueError, when it is damaged.
+        Raises FFmpegError, or DamagedPacket, when it is damaged.
         """
         if self._filter is None:
             return packet
@@ -54,12 +58,10 @@ class ByteStream:
             self._filter.flush()
 
     def _check(self, packet: Packet[VideoStream]) -> None:
-        """Raise ValueError for units that are empty or end behind the packet: FFmpeg's decoder refuses the packet, its
-        filter cuts them off.
-        """
+        """Look for units that are empty or end behind the packet, which FFmpeg's filter cuts off."""
         data, at, size = memoryview(packet), 0, self._length_bytes
         while at + _SHORTEST_REST <= len(data):
             length = int.from_bytes(data[at : at + size], "big")
             at += size + length
             if not length or at > len(data):
-                raise ValueError(f"a unit of {length} bytes does not lie in its packet")
+                raise DamagedPacket(f"a unit of {length} bytes does not lie in its packet")

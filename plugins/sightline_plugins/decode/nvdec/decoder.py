@@ -45,14 +45,13 @@ class NvdecDecoder:
             return self._uploading.decode(packet)
         hardware = self._hardware
         assert hardware is not None
-        is_early = not hardware.has_given_pictures
-        if is_early:
+        if not hardware.has_given_pictures:
             self._keep(packet, hardware)
         try:
             decoded = hardware.decode(packet)
         except LeaveNvdec as leaving:
             uploading = self._go_to_cpu(leaving.reason)
-            packets, self._early = self._early if is_early else [packet], []
+            packets, self._early = [packet] if hardware.has_given_pictures else self._early, []
             return reduce(Decoded.then, map(uploading.decode, packets), leaving.left)
         if hardware.has_given_pictures:
             self._early.clear()

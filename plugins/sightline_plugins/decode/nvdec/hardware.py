@@ -9,7 +9,7 @@ from av.video.stream import VideoStream
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.streams import GpuStream
 from sightline_plugins.decode.decoding import Decoded
-from sightline_plugins.decode.nvdec.byte_stream import ByteStream
+from sightline_plugins.decode.nvdec.byte_stream import ByteStream, DamagedPacket
 from sightline_plugins.decode.nvdec.choosing import reason_against, reason_against_codec
 from sightline_plugins.decode.nvdec.key_pictures import KeyPictures
 from sightline_plugins.decode.nvdec.library import NvdecError, NvdecLibrary, library_for
@@ -98,7 +98,7 @@ class HardwareStream:
             return Decoded(damaged_packets=1)
         try:
             return self._key_picture(packet) if is_key else self._picture(packet)
-        except (av.error.FFmpegError, OSError, ValueError):
+        except (av.error.FFmpegError, OSError, DamagedPacket):
             return Decoded(damaged_packets=1)
 
     def _key_picture(self, packet: Packet[VideoStream]) -> Decoded:
@@ -175,6 +175,7 @@ class HardwareStream:
         except NvdecError as error:
             self._faults.append(str(error))
             pictures = []
+        self.has_given_pictures |= bool(pictures)
         return Decoded(pictures, session.submitted.left() if self._counts_missing else 0)
 
     @property

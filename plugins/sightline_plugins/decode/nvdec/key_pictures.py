@@ -25,7 +25,7 @@ class KeyPictures:
     def look(self, packet: Packet[VideoStream]) -> tuple[Packet[VideoStream] | None, bool]:
         """The packet, which is left as it is, as a byte stream, and whether the facts are others from it on.
 
-        None when no picture can be decoded from it alone. Raises FFmpegError, or ValueError, when it is damaged.
+        None when no picture can be decoded from it alone. Raises FFmpegError, or DamagedPacket, when it is damaged.
         """
         data = bytes(packet)
         turned = self._bytes.of_copy(data)

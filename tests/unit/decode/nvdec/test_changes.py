@@ -22,13 +22,13 @@ KEYS = 10
 WIDE, SMALL, TALL = (320, 192), (160, 96), (176, 144)
 
 
-def changing_clip(folder: Path, *sizes_wh: tuple[int, int]) -> Path:
-    """One transport stream in which the size changes, 30 frames of each."""
+def changing_clip(folder: Path, *sizes_wh: tuple[int, int], count: int = COUNT) -> Path:
+    """One transport stream in which the size changes, with so many frames of each."""
     path = folder / "changing.ts"
     with path.open("wb") as joined:
         for number, size_wh in enumerate(sizes_wh):
-            stamps = [40 * (COUNT * number + frame) for frame in range(COUNT)]
-            part = write_clip(folder / f"{number}.ts", count=COUNT, size_wh=size_wh, stamps_ms=stamps, key_every=KEYS)
+            stamps = [40 * (count * number + frame) for frame in range(count)]
+            part = write_clip(folder / f"{number}.ts", count=count, size_wh=size_wh, stamps_ms=stamps, key_every=KEYS)
             joined.write(part.read_bytes())
     return path
 
@@ -64,6 +64,17 @@ def test_from_a_size_that_the_gpu_lacks_the_cpu_goes_on_and_no_frame_is_lost(gpu
     assert reader.decoder == "cpu"
     assert reader.decoder_reason is not None
     assert "not 320x192" in reader.decoder_reason
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_pictures_that_had_not_come_out_when_the_cpu_goes_on_come_once(gpu: Gpu, tmp_path: Path, count: int) -> None:
+    nvdec_double(gpu, caps={"H264": Caps(HOPPER["H264"].depths, max_size_wh=(200, 200))})
+    path = changing_clip(tmp_path, SMALL, WIDE, count=count)
+
+    ours, reader = frames_of(path, gpu)
+
+    assert all_same(ours, frames_of(path)[0])
+    assert reader.decoder == "cpu"
 
 
 def test_the_same_parameter_sets_again_are_no_change(gpu: Gpu, tmp_path: Path) -> None:
