@@ -18,7 +18,7 @@ from tests.parity.decode.test_video_facts import CLIPS
 from tests.unit.decode.nvdec.reading import EVERYTHING, Seen, frames_of, media, reader_of, same
 
 SAMPLES = ["dusk.mp4", "entrance.mp4", "gate.mp4", "street.mp4"]
-MOST = 80
+MOST = 40
 """So many frames of a long clip are compared."""
 ON_HOPPER = {
     "codec/av1_video.mkv": "av1, 4:2:0, 8 bits: this GPU does not decode it",

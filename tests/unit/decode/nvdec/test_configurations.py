@@ -53,7 +53,7 @@ def test_the_sequence_header_of_av1_in_a_container_is_that_of_the_stream(shared_
 
 @pytest.mark.parametrize(("codec", "encoder"), [("h264", "libx264"), ("hevc", "libx265")])
 def test_boxes_of_mp4_become_parameter_sets_with_start_codes(tmp_path: Path, codec: str, encoder: str) -> None:
-    _, extradata = first_packet(write_clip(tmp_path / "clip.mp4", count=1, codec=encoder))
+    _, extradata = first_packet(write_clip(tmp_path / "clip.mp4", count=5, codec=encoder, b_frames=0))
 
     found = configuration_outside(codec, extradata)
 
