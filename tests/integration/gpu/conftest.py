@@ -1,0 +1,60 @@
+"""A double of a GPU with a double of its decoder, and the certainty that nothing stays there."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sightline.devices.gpu.gpu import Gpu
+from sightline.testing.gpu import DoubleDriver
+from sightline_plugins.testing import NvdecDouble, nvdec_double
+from sightline_plugins.testing.nvdec_names import HOPPER
+from tests.integration.gpu.small_clips import SIZES, write_small_clip
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def _models_and_kernels_are_compiled_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIGHTLINE_CACHE", str(cache))
+
+
+@pytest.fixture(scope="session")
+def clips(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Small clips of different sizes."""
+    folder = tmp_path_factory.mktemp("clips")
+    return {name: write_small_clip(repository / "sample_videos" / f"{name}.mp4", folder) for name in SIZES}
+
+
+@pytest.fixture
+def driver() -> DoubleDriver:
+    return DoubleDriver(memory_bytes=2**27, pinned_bytes=2**27)
+
+
+@pytest.fixture
+def gpu(driver: DoubleDriver) -> Iterator[Gpu]:
+    """When the test is over, nobody may hold any of its memory, and nothing may have been done that a GPU does not
+    forgive.
+    """
+    gpu = Gpu(driver)
+    yield gpu
+    gc.collect()
+    held = gpu.memory.lent, gpu.pinned.lent
+    gpu.close()
+    assert (held, driver.is_closed, driver.live_bytes) == ((0, 0), True, (0, 0))
+    driver.check()
+
+
+@pytest.fixture
+def nvdec(gpu: Gpu) -> Iterator[NvdecDouble]:
+    """Its decoder; all that were opened have to be closed."""
+    library = nvdec_double(gpu, caps=HOPPER)
+    yield library
+    gc.collect()
+    assert library.open_count == 0
