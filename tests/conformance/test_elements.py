@@ -14,9 +14,18 @@ from sightline.config import parse_steps
 from sightline.graph import Element, Registry
 from sightline.media import Batch, Objects, Origin
 from sightline.testing import conformance, make_batches, make_frames
+from sightline.testing.gpu import double_gpu
 from tests.unit.infer import mean_color, tiny_maps
 
 DETECTIONS = "".join(f"{frame},-1,{4 + frame},10,12,12,0.9,-1,-1,-1\n" for frame in range(1, 9))
+
+
+ABOUT_PICTURES = (
+    conformance.frames_pass_unchanged,
+    conformance.shared_pixels_are_not_written_to,
+    conformance.results_do_not_depend_on_batch_size,
+)
+"""The checks that ask something else where pictures lie in a GPU's memory."""
 
 
 def nothing(batch: Batch) -> Batch:
@@ -89,6 +98,23 @@ def element(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
 def test_the_contract_is_kept(check: Callable[[conformance.Case], None], element: Element, tmp_path: Path) -> None:
     check(conformance.Case(element, moving_objects(), outputs=tmp_path))
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def test_pictures_on_a_gpu_are_dealt_with_as_the_contract_says(
+    element: Element, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGHTLINE_CACHE", str(cache))
+    with double_gpu(memory_bytes=2**26, pinned_bytes=2**26) as gpu:
+        there = [[frame.surface.to_device(gpu) for frame in batch.frames] for batch in moving_objects()]
+        batches = [batch.with_surfaces(own) for batch, own in zip(moving_objects(), there, strict=True)]
+
+        for check in ABOUT_PICTURES:
+            check(conformance.Case(element, batches, outputs=tmp_path / check.__name__, gpu=gpu))
 
 
 def test_every_installed_element_is_among_them() -> None:
