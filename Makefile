@@ -6,7 +6,7 @@ BIN := .venv/bin
 REQUIRE_ALL ?= 0
 PATHS := pipeline plugins tests benchmarks tools examples
 
-.PHONY: demo test check lint types tests gpu-test docs examples bench fuzz install dev clean
+.PHONY: demo test check lint types tests gpu-test gpu-bench docs examples bench fuzz install dev clean
 
 demo: install
 	$(BIN)/sightline run configs/demo.yaml
@@ -30,6 +30,13 @@ tests: dev
 gpu-test: dev
 	$(BIN)/python -m pip install --quiet --editable '.[gpu]'
 	$(BIN)/pytest -m gpu tests/gpu
+
+# On one, too: `make gpu-bench CLIPS="one.mp4 other.mp4"`, best with pictures of 1920x1080.
+CLIPS ?= sample_videos/gate.mp4
+gpu-bench: dev
+	$(BIN)/python -m pip install --quiet --editable '.[gpu]'
+	$(BIN)/python -m benchmarks.gpu_preprocess
+	$(BIN)/python -m benchmarks.gpu_decode $(CLIPS)
 
 docs: dev
 	$(BIN)/python -m tools.docs --check
