@@ -104,10 +104,16 @@ def places(found: Sequence[Part]) -> list[tuple[str, str]]:
     needs = {
         "decode": ("PyNvVideoCodec", "NVDEC"),
         "preprocess, draw": ("pycuda", "cuda-bindings", "NVRTC"),
-        "models": ("TensorRT",),
-        "encode": ("PyNvVideoCodec", "NVENC"),
     }
-    return [(work, _place([known[name] for name in names])) for work, names in needs.items()]
+    on_gpu = [(work, _place([known[name] for name in names])) for work, names in needs.items()]
+    return [*on_gpu, ("models", _place_of_models()), ("encode", "on the CPU")]
+
+
+def _place_of_models() -> str:
+    try:
+        return f"on the GPU, by ONNX Runtime's CUDA provider ({version('onnxruntime-gpu')})"
+    except PackageNotFoundError:
+        return "on the CPU, because onnxruntime-gpu is not installed in the place of onnxruntime"
 
 
 def _place(parts_needed: Sequence[Part]) -> str:

@@ -59,7 +59,16 @@ def test_without_a_driver_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> N
 def test_work_goes_where_all_that_it_needs_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "driver_facts", DriverFacts)
 
-    found = dict(places([Part(name, works=name != "NVENC", text="") for name in PARTS]))
+    found = dict(places([Part(name, works=True, text="") for name in PARTS]))
 
     assert found["decode"] == "on the GPU, by PyNvVideoCodec, NVDEC"
-    assert found["encode"] == "not by PyNvVideoCodec, NVENC, because of NVENC: see there"
+    assert found["models"] == "on the CPU, because onnxruntime-gpu is not installed in the place of onnxruntime"
+    assert found["encode"] == "on the CPU"
+
+
+def test_work_that_lacks_a_part_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "driver_facts", DriverFacts)
+
+    found = dict(places([Part(name, works=name != "NVRTC", text="") for name in PARTS]))
+
+    assert found["preprocess, draw"] == "not by pycuda, cuda-bindings, NVRTC, because of NVRTC: see there"
