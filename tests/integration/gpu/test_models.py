@@ -15,13 +15,16 @@ from tests.integration.test_plates import chain
 
 LINES = {"lines": {"middle": {"from": [0.5, 0], "to": [0.5, 1]}}}
 VEHICLES = ["car", "van", "truck", "bus"]
-SHARED: dict[str, tuple[str, dict[str, Any]]] = {
-    "FastestDet": ("street-cars-640x360", {"head": "fastestdet", "labels": "coco80.names", "confidence": 0.4}),
-    "yolox_nano": ("street-cars-640x360", {"head": "yolox", "labels": "coco80.names"}),
-    "deimv2_hgnetv2_atto_coco": ("street-cars-640x360", {"labels": "coco80.names"}),
-    "yunet_n_dynamic": ("crowd-faces-800x450", {"head": "yunet"}),
+CARS, FACES = "street-cars-640x360", "crowd-faces-800x450"
+SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "FastestDet": (CARS, "detect", {"head": "fastestdet", "labels": "coco80.names", "confidence": 0.4}),
+    "yolox_nano": (CARS, "detect", {"head": "yolox", "labels": "coco80.names"}),
+    "deimv2_hgnetv2_atto_coco": (CARS, "detect", {"labels": "coco80.names"}),
+    "yunet_n_dynamic": (FACES, "detect", {"head": "yunet"}),
+    "SqueezeNet_fp16": (CARS, "classify", {"labels": "imagenet1000.txt", "fit": "stretch", "mean": 0, "scale": 1}),
+    "deeplab_v3_257": (CARS, "segment", {"fit": "stretch", "mean": 127.5, "scale": 127.5}),
 }
-"""Models of others, each with a clip on which it finds something."""
+"""Models of others, each with a clip on which it finds something, and its step."""
 
 
 def records(clip: Path, steps: Sequence[Any], folder: Path, *, frames: int, gpu: Gpu | None = None) -> bytes:
@@ -71,10 +74,11 @@ def test_vehicles_are_told_apart_as_on_the_cpu(repository: Path, tmp_path: Path,
 def test_a_shared_model_finds_what_it_finds_on_the_cpu(
     shared_data: Path, tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble, model: str
 ) -> None:
-    clip, options = SHARED[model]
+    clip, element, options = SHARED[model]
     models = shared_data / "models"
     given = {**options, **({"labels": str(models / options["labels"])} if "labels" in options else {})}
-    steps = [{"detect": {"model": str(models / f"{model}.onnx"), **given}}, "track", LINES]
+    steps: list[Any] = [{element: {"model": str(models / f"{model}.onnx"), **given}}]
 
     path = shared_data / "videos" / f"{clip}.mp4"
-    assert_same(path, steps, tmp_path, frames=6, gpu=gpu, found=b'"confidence"')
+    followed = ["track", LINES] if element == "detect" else []
+    assert_same(path, [*steps, *followed], tmp_path, frames=6, gpu=gpu, found=b'"confidence"')
