@@ -104,6 +104,18 @@ def test_nothing_comes_down_but_what_the_model_looks_at(
     assert transfers(report) == (frames * JOB.itemsize, frames * INPUT_BYTES)
 
 
+def test_a_warning_says_that_the_cpu_computes_the_model(
+    repository: Path, clips: dict[str, Path], gpu: Gpu, nvdec: NvdecDouble
+) -> None:
+    pipeline = Pipeline(sources={"gate": str(clips["gate"])}, steps=look(repository), gpu=gpu)
+    told: list[str] = []
+    pipeline.on_message(lambda message: told.append(message.text))
+
+    pipeline.run(frames=1)
+
+    assert len([text for text in told if text.startswith("the model is computed on the CPU: ONNX Runtime has no")]) == 1
+
+
 def test_pictures_come_down_once_for_all_that_need_them(
     repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble
 ) -> None:
