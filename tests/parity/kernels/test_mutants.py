@@ -11,14 +11,15 @@ from sightline_plugins.infer.pixels.preprocess import Preprocessing
 from sightline_plugins.kernels import preprocess
 from tests.parity.kernels.pictures import assert_equal_levels, inputs, noise, on_the_cpu, placements
 
-DEFINITION = Preprocessing((67, 51), scale=(1.0,))
+DEFINITIONS = Preprocessing((67, 51), scale=(1.0,)), Preprocessing((37, 21), resize="area", scale=(1.0,))
 
 
 def compare_with_the_cpu(source: KernelSource) -> None:
     surface = noise(PixelFormat.NV12, (131, 77))
-    parts = [(surface, placement) for placement in placements(surface, DEFINITION).values()]
-    for picture, part in zip(inputs(parts, DEFINITION, source=source), parts, strict=True):
-        assert_equal_levels(picture, on_the_cpu(*part, DEFINITION))
+    for definition in DEFINITIONS:
+        parts = [(surface, placement) for placement in placements(surface, definition).values()]
+        for picture, part in zip(inputs(parts, definition, source=source), parts, strict=True):
+            assert_equal_levels(picture, on_the_cpu(*part, definition))
 
 
 def test_the_kernel_as_it_is_passes() -> None:
@@ -34,8 +35,14 @@ def test_the_kernel_as_it_is_passes() -> None:
         ("both.x, both.y", "both.y, both.x"),
         ("y < job.bottom", "y <= job.bottom"),
         ("row - first_row", "column - first_row"),
+        ("across.first + i", "across.first + i + 1"),
+        ("down.weights[j] *", "down.weights[0] *"),
+        ("number * (4 + 2 * taps)", "number * 2 * taps"),
     ],
-    ids=["a shifted tap", "a shifted sample", "an edge of its own", "swapped chroma", "a row too many", "a turn"],
+    ids=[
+        *("a shifted tap", "a shifted sample", "an edge of its own", "swapped chroma", "a row too many", "a turn"),
+        *("a shifted average", "another row's weight", "another column's list"),
+    ],
 )
 def test_a_wrong_index_is_noticed(old: str, new: str) -> None:
     mutant = KernelSource.read(preprocess.SOURCE).replaced(old, new)
