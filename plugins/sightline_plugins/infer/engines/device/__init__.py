@@ -1,0 +1,1 @@
+"""Engines whose inputs and outputs lie in the memory of a GPU."""
