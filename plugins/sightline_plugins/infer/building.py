@@ -10,6 +10,7 @@ from sightline.graph.operator import Operator, RunsOn
 from sightline.graph.site import Site
 from sightline_plugins.infer.box_options import BoxElement
 from sightline_plugins.infer.engines.protocol import Engine, open_engine
+from sightline_plugins.infer.looks.engine_looker import EngineLooker
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Preprocessing, Preprocessor
@@ -27,12 +28,10 @@ def build_runner(element: ModelElement, plan: ModelPlan, *, task: Task[Any], sit
     preprocessor = preprocessor_for(plan.preprocessing, site=site)
     engine, place = _open_engine(element, plan, site=site)
     return ModelRunner(
-        plan,
-        engine=engine,
-        preprocessor=preprocessor,
-        place=place,
+        EngineLooker(plan, preprocessor=preprocessor, engine=engine, place=place),
         subjects=subjects_of(element, plan),
         task=task,
+        is_stacked=plan.stack is not None,
         element_id=site.element_id or element.name,
         warn=site.warn,
     )

@@ -68,6 +68,11 @@ class ModelInputs:
     extras: Mapping[int, Extra]
     stack: StackInput | None = None
 
+    def extra_values(self, size_wh: SizeWh) -> dict[int, tuple[int, int]]:
+        """What the extras are for a picture that is so large in the network's input, by their places, in order."""
+        kinds = {"size_wh": size_wh, "size_hw": size_wh[::-1], "scale": (1, 1)}
+        return {place: kinds[kind] for place, kind in sorted(self.extras.items())}
+
 
 def read_facts(path: Path | str) -> ModelFacts:
     """The facts of an ONNX file, or of a served model, whose server is asked.
