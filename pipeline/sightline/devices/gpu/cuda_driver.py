@@ -64,16 +64,16 @@ class CudaDriver:
         self._streams: dict[int, Any] = {}
         self._modules: list[Any] = []
         self._quiet_stream = 0
-        self.name, self._architecture, self._context = self._opened()
+        self.name, self.compute_capability, self._context = self._opened()
         with self.current():
             self._quiet_stream = self.create_stream()
 
     @_told
-    def _opened(self) -> tuple[str, int, Any]:
+    def _opened(self) -> tuple[str, tuple[int, int], Any]:
         self._pycuda.init()
         device = self._pycuda.Device(self.index)
         major, minor = device.compute_capability()
-        return str(device.name()), 10 * major + minor, _primary_context(self.index)
+        return str(device.name()), (major, minor), _primary_context(self.index)
 
     def current(self) -> AbstractContextManager[None]:
         """Make the context this thread's; nothing stays on pycuda's stack when the block is left."""
@@ -193,7 +193,8 @@ class CudaDriver:
 
     def load(self, source: KernelSource) -> int:
         """Compile a source for this GPU and load it."""
-        cubin = compile_cubin(source, architecture=self._architecture)
+        major, minor = self.compute_capability
+        cubin = compile_cubin(source, architecture=10 * major + minor)
         module = self._call(self._cuda.cuModuleLoadData, cubin)
         self._modules.append(module)
         return int(module)

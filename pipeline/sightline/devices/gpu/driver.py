@@ -60,6 +60,11 @@ class Driver(Protocol):
         """What the GPU is called."""
         ...
 
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """NVIDIA's compute capability, such as (8, 6)."""
+        ...
+
     def current(self) -> AbstractContextManager[None]:
         """Make the GPU's context this thread's for a while; every verb below needs it. May be nested."""
         ...

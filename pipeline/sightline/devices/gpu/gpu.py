@@ -73,6 +73,11 @@ class Gpu:
         """What the GPU is called."""
         return self._driver.name
 
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """NVIDIA's compute capability, such as (8, 6)."""
+        return self._driver.compute_capability
+
     @cached_property
     def main_stream(self) -> GpuStream:
         """The stream for work that names none."""

@@ -41,9 +41,11 @@ class DoubleDriver:
         memory_bytes: int = 2**30,
         pinned_bytes: int = 2**28,
         order: Order = "shuffled",
+        compute_capability: tuple[int, int] = (8, 6),
     ) -> None:
         self.index = index
         self.name = "double"
+        self.compute_capability = compute_capability
         self.misuses: list[GpuMisuse] = []
         self.launched: list[str] = []
         """The names of all kernels that were queued."""
@@ -236,6 +238,16 @@ class DoubleDriver:
                     arena.check_fences()
 
             self._enqueue(stream, run, uses=[(False, address) for address in uses])
+
+    def queue(self, stream: int, work: Callable[[], None], *, uses: Sequence[tuple[int, int]]) -> None:
+        """Queue work of a library that stands on this double: `work` reads and writes memory by its address.
+
+        `uses` are that memory's addresses and sizes in bytes.
+        """
+        with self._verb("launch"):
+            for address, size_bytes in uses:
+                self._arenas[False].block(address, size_bytes=size_bytes)
+            self._enqueue(stream, work, uses=[(False, address) for address, _ in uses])
 
     def _enqueue(self, stream: int, work: Callable[[], None], *, uses: Sequence[tuple[bool, int]]) -> None:
         """Queue work on memory, which must be the same holder's when it is done."""

@@ -240,3 +240,21 @@ def misused_in_silence() -> None:
 def test_the_stand_in_tells_of_misuse_that_nobody_saw() -> None:
     with pytest.raises(GpuMisuse, match="no stream 5"):
         misused_in_silence()
+
+
+def test_work_of_a_library_is_done_in_the_order_of_its_stream(driver: DoubleDriver) -> None:
+    done = list[str]()
+    with driver.current():
+        stream, address = driver.create_stream(), driver.allocate(16)
+        driver.queue(stream, lambda: done.append("work"), uses=[(address, 16)])
+        before = list(done)
+        driver.synchronize(stream)
+
+    assert (before, done) == ([], ["work"])
+
+
+def test_work_of_a_library_uses_only_memory_that_is_there(driver: DoubleDriver) -> None:
+    with driver.current():
+        stream, address = driver.create_stream(), driver.allocate(16)
+        with pytest.raises(GpuMisuse, match="reach 1 bytes beyond the end"):
+            driver.queue(stream, lambda: None, uses=[(address, 17)])
