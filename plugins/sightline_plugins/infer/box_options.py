@@ -19,7 +19,7 @@ from sightline_plugins.infer.options import ModelElement
 if TYPE_CHECKING:
     from sightline_plugins.infer.model.plan import ModelPlan
     from sightline_plugins.infer.nms import NmsOptions
-    from sightline_plugins.infer.tasks.boxes import BoxRules
+    from sightline_plugins.infer.tasks.box_rules import BoxRules
 
 CONFIDENCE = 0.25
 TileSide = Annotated[int, Field(ge=32, le=16_384)]
@@ -135,7 +135,7 @@ def useless_options(element: ModelElement, names: Iterable[str], *, plan: ModelP
 def _rules(element: BoxElement, plan: ModelPlan) -> BoxRules:
     import numpy as np
 
-    from sightline_plugins.infer.tasks.boxes import BoxRules
+    from sightline_plugins.infer.tasks.box_rules import BoxRules
 
     card, labels = plan.card, plan.labels
     general = next(value for value in (element.confidence, card.confidence, CONFIDENCE) if value is not None)

@@ -17,7 +17,7 @@ from sightline_plugins.infer.box_options import BoxElement, plan_boxes
 from sightline_plugins.infer.options import ModelElement
 
 if TYPE_CHECKING:
-    from sightline_plugins.infer.tasks.boxes import BoxRules
+    from sightline_plugins.infer.tasks.box_rules import BoxRules
     from sightline_plugins.infer.tasks.custom import HeadFunction, MakeTask
 
 

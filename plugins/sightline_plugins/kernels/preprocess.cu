@@ -13,7 +13,7 @@
 enum Conversion { PLANES, STEPWISE, SUMMED, LUMA, COLORS };
 
 // A part of a surface and where it goes: the rectangle of the input's picture number `slot`, half-open; around it is
-// padding.
+// padding. A negative `slot` is nowhere.
 struct Job {
     Surface surface;
     PlaneMap luma, chroma;
@@ -131,6 +131,7 @@ extern "C" __global__ void preprocess(
     const int x = blockIdx.x * blockDim.x + threadIdx.x;
     if (x >= tensor.width) return;
     const Job &job = reinterpret_cast<const Job *>(content)[blockIdx.z];
+    if (job.slot < 0) return;
 #pragma unroll 1
     for (int y = blockIdx.y * blockDim.y + threadIdx.y; y < tensor.height; y += gridDim.y * blockDim.y) {
         const bool is_inside = x >= job.left && x < job.right && y >= job.top && y < job.bottom;

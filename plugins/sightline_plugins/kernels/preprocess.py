@@ -42,6 +42,7 @@ JOB = np.dtype(
 Part: TypeAlias = tuple[SurfaceView, Placement]
 """A part of a surface and where it goes in a picture of the input."""
 _PLANES, _STEPWISE, _SUMMED, _LUMA, _COLORS = range(5)
+_NOWHERE = -1
 _BLOCK = (32, 8)
 _ROWS_OF_A_THREAD = 4
 
@@ -51,7 +52,7 @@ class Jobs:
     """Parts of surfaces that become network inputs, number n picture number n: `content` is to be copied to the device.
 
     It holds the surfaces' addresses, so they have to stay where they are until the kernel is done. `count` is how many
-    parts there are; `data` says where in the content their filters begin.
+    rows the table of parts has; `data` says where in the content their filters begin, which depends on that alone.
     """
 
     content: Bytes
@@ -59,14 +60,16 @@ class Jobs:
     data: int
 
 
-def pack(parts: Sequence[Part], definition: Preprocessing) -> Jobs:
+def pack(parts: Sequence[Part], definition: Preprocessing, *, rows: int = 0) -> Jobs:
     """What is made of these parts. The surfaces may have any sizes and formats, and one may be there many times (crops
-    of objects). Raises ValueError for placements in pictures of different sizes.
+    of objects). The table is given at least so many `rows`; those without a part leave their pictures as they are.
+    Raises ValueError for placements in pictures of different sizes.
     """
     sizes = {placement.size_wh for _, placement in parts}
     if len(sizes) > 1:
         raise ValueError(f"the pictures of an input have one size, not {' and '.join(map(str, sorted(sizes)))}")
-    table, data = np.empty(len(parts), JOB), Packing()
+    table, data = np.zeros(max(len(parts), rows), JOB), Packing()
+    table[len(parts) :]["slot"] = _NOWHERE
     for slot, (view, placement) in enumerate(parts):
         job = _job(definition, placement, view.format, view.size_wh, view.is_wide, view.matrix, view.range)
         table[slot] = job.record
@@ -77,7 +80,7 @@ def pack(parts: Sequence[Part], definition: Preprocessing) -> Jobs:
     content = Packing()
     content.place(table)
     start = content.nest(data)
-    return Jobs(content.joined(), len(parts), start)
+    return Jobs(content.joined(), len(table), start)
 
 
 def preprocess(

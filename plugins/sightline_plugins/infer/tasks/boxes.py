@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.media import Batch, Origin
+from sightline.media.boxes import Boxes
 from sightline.media.shapes import usual_skeleton
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Reading
@@ -16,25 +17,12 @@ from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.nms import NmsOptions, merge_parts, thin_out
 from sightline_plugins.infer.pixels.placement import Region
 from sightline_plugins.infer.subjects.subject import Subject
+from sightline_plugins.infer.tasks.box_rules import BoxRules, Suppressed
 from sightline_plugins.infer.tasks.found import FindingTask, Found, SkeletonOf, all_finite, in_picture, joined
 from sightline_plugins.infer.tasks.masks import cut_masks, united
 
 _SIZES = 256
 """Sizes of the input, for models that take any, of which the reading is kept."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BoxRules:
-    """Which candidates become objects.
-
-    `limits` (classes + 1,) holds the least confidence for each class, the last one for classes beyond; `confidence` is
-    the least of them. `wanted` (classes + 1,) says which classes become objects, None for all.
-    """
-
-    nms: NmsOptions
-    confidence: float
-    limits: npt.NDArray[np.float32]
-    wanted: npt.NDArray[np.bool_] | None
 
 
 class BoxTask(FindingTask):
@@ -65,27 +53,29 @@ class BoxTask(FindingTask):
 
     def read(self, outputs: Sequence[Array], subject: Subject, batch: Batch) -> Found | None:
         """See `Task.read`."""
-        plan, rules, placement = self._plan, self._rules, subject.placement
+        plan, rules = self._plan, self._rules
         assert plan.head is not None
-        raw: Candidates = plan.head.decode(outputs, self._reading(placement.size_wh))
-        on = batch.objects.xyxy[subject.object] if subject.object >= 0 else None
+        raw: Candidates = plan.head.decode(outputs, self._reading(subject.placement.size_wh))
         if not len(raw):
-            return Found(raw, on, read_nothing=True)
+            return Found(raw, _box_of(subject, batch), read_nothing=True)
         if self._masks and raw.prototypes is not None and not all_finite([raw.prototypes]):
             return None
         kept = thinned(self._above_limits(self._finite(raw)), rules.nms, least=rules.confidence)
         if rules.nms.method == "soft":
             kept = self._above_limits(kept)
-        found = in_picture(kept, subject, size_wh=batch.frames[subject.row].size_wh)
-        there: npt.NDArray[np.bool_] = np.all(found.xyxy[:, 2:] > found.xyxy[:, :2], axis=1)
-        if rules.wanted is not None:
-            there &= rules.wanted[np.clip(found.class_id, -1, len(plan.labels))]
-        found = found if there.all() else found.select(there)
-        if self._masks:
-            found = replace(found, shapes=cut_masks(found, placement))
-        if found.masks is not None:
-            found = replace(found, masks=None, prototypes=None)
-        return Found(found, on)
+        return self._found(kept, subject, batch)
+
+    @property
+    def box_rules(self) -> BoxRules | None:
+        """See `Task.box_rules`."""
+        return None if self._masks else self._rules
+
+    def read_boxes(self, boxes: Suppressed, subject: Subject, batch: Batch) -> Found:
+        """See `Task.read_boxes`."""
+        self._count_invalid(boxes.invalid)
+        if not boxes.found and not boxes.invalid:
+            return Found(boxes.candidates, _box_of(subject, batch), read_nothing=True)
+        return self._found(boxes.candidates, subject, batch)
 
     def merged(
         self, tables: Sequence[Candidates], *, regions: Sequence[Region], size_wh: tuple[int, int]
@@ -121,19 +111,40 @@ class BoxTask(FindingTask):
             self._readings[size_wh] = reading
         return reading
 
+    def _found(self, kept: Candidates, subject: Subject, batch: Batch) -> Found:
+        """What is left after suppression, in pixels of the picture, without what is not wanted there."""
+        rules = self._rules
+        found = in_picture(kept, subject, size_wh=batch.frames[subject.row].size_wh)
+        there: npt.NDArray[np.bool_] = np.all(found.xyxy[:, 2:] > found.xyxy[:, :2], axis=1)
+        if rules.wanted is not None:
+            there &= rules.wanted[np.clip(found.class_id, -1, len(self._plan.labels))]
+        found = found if there.all() else found.select(there)
+        if self._masks:
+            found = replace(found, shapes=cut_masks(found, subject.placement))
+        if found.masks is not None:
+            found = replace(found, masks=None, prototypes=None)
+        return Found(found, _box_of(subject, batch))
+
     def _finite(self, raw: Candidates) -> Candidates:
         found = raw.finite()
-        if found is not raw:
-            if not self.invalid_boxes:
-                self._warn("the model gave boxes that are not finite numbers; they are left out")
-            self.invalid_boxes += len(raw) - len(found)
+        self._count_invalid(len(raw) - len(found))
         return found
+
+    def _count_invalid(self, count: int) -> None:
+        if count and not self.invalid_boxes:
+            self._warn("the model gave boxes that are not finite numbers; they are left out")
+        self.invalid_boxes += count
 
     def _above_limits(self, found: Candidates) -> Candidates:
         if not self._limited:
             return found
         limits = self._rules.limits
         return found.select(found.confidence >= limits[np.clip(found.class_id, -1, len(limits) - 1)])
+
+
+def _box_of(subject: Subject, batch: Batch) -> Boxes | None:
+    """The box (4,) of the object that the subject shows."""
+    return batch.objects.xyxy[subject.object] if subject.object >= 0 else None
 
 
 def thinned(found: Candidates, options: NmsOptions, *, least: float = 0.0) -> Candidates:

@@ -9,6 +9,7 @@ from sightline.media import Batch
 from sightline_plugins.infer.heads.findings import Array
 from sightline_plugins.infer.subjects.memory import Slot
 from sightline_plugins.infer.subjects.subject import Subject
+from sightline_plugins.infer.tasks.box_rules import BoxRules, Suppressed
 
 Answer = TypeVar("Answer")
 Answered: TypeAlias = tuple[Subject, Answer | None]
@@ -25,6 +26,15 @@ class Task(Generic[Answer]):
 
     def read(self, outputs: Sequence[Array], subject: Subject, batch: Batch) -> Answer | None:
         """The answer in the model's outputs for a subject; None when the outputs are no numbers to be used."""
+        raise NotImplementedError
+
+    @property
+    def box_rules(self) -> BoxRules | None:
+        """The rules for a task that boxes alone are enough for, after suppression; None for one that reads outputs."""
+        return None
+
+    def read_boxes(self, boxes: Suppressed, subject: Subject, batch: Batch) -> Answer:
+        """The answer in boxes that were decoded and suppressed by `box_rules` on a GPU; as `read`."""
         raise NotImplementedError
 
     def is_empty(self, answer: Answer) -> bool:
