@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from threading import Lock
 from typing import Any
 
@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.media.color import ColorMatrix, ColorRange
+from sightline.media.coming import Coming
 from sightline.media.device_array import DeviceArray
-from sightline.media.device_memory import DeviceEvent, DeviceStream, PixelDevice
+from sightline.media.device_memory import DeviceEvent, DeviceStream, Download, PixelDevice
 from sightline.media.twin import Twin
 
 Plane = npt.NDArray[np.uint8]
@@ -82,8 +83,8 @@ class Surface:
     memory they have 8. A surface is shared unless `exclusive`; nobody writes to a shared one, because a decoder
     may still predict from it and other branches may still read it.
 
-    No copy between memories is hidden: `to_host` and `to_device` make them, once however often they are asked, and
-    they are counted.
+    No copy between memories is hidden: `to_host` (or `begin_to_host`, which does not wait) and `to_device` make them,
+    once however often they are asked, and they are counted.
     """
 
     format: PixelFormat
@@ -93,7 +94,7 @@ class Surface:
     range: ColorRange = ColorRange.LIMITED
     owner: object = None
     exclusive: bool = False
-    _twin: Twin[Surface] | None = field(default=None, repr=False, kw_only=True)
+    _twin: Twin[Coming[Surface]] | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         shapes = tuple([plane.shape for plane in self.pixels])
@@ -178,8 +179,14 @@ class Surface:
         The copy waits for the pixels, without the GIL; it is counted, and kept with the surface, so that several
         takers pay once.
         """
+        return self if self.memory is Memory.HOST else self.begin_to_host().wait()
+
+    def begin_to_host(self) -> Coming[Surface]:
+        """Begin what `to_host` does: `wait()` of what is returned gives the picture, and waits until it is there. Who
+        holds that holds no memory of the GPU.
+        """
         if self.memory is Memory.HOST:
-            return self
+            return Coming.there(self)
         return self._own_twin().at(None, self._download)
 
     def to_device(self, gpu: PixelDevice, *, stream: DeviceStream | None = None) -> Surface:
@@ -188,7 +195,7 @@ class Surface:
         """
         if self.memory is Memory.CUDA and self._gpu is gpu:
             return self
-        return self._own_twin().at(gpu, lambda: self._upload(gpu, stream))
+        return self._own_twin().at(gpu, lambda: Coming.there(self._upload(gpu, stream))).wait()
 
     @property
     def whole(self) -> DeviceArray:
@@ -227,22 +234,37 @@ class Surface:
     ) -> Surface:
         return dataclasses.replace(self, pixels=pixels, owner=owner, exclusive=exclusive)
 
-    def _own_twin(self) -> Twin[Surface]:
+    def _own_twin(self) -> Twin[Coming[Surface]]:
         with _ATTACHING:
             if self._twin is None:
                 object.__setattr__(self, "_twin", Twin(self.pixels))
             assert self._twin is not None
             return self._twin
 
-    def _download(self) -> Surface:
-        planes = self._gpu.download(self.arrays).wait()
-        if self.is_wide:
-            planes = [_levels(plane) for plane in planes]
-        return self._with_pixels(tuple(planes), exclusive=False)
+    def _download(self) -> Coming[Surface]:
+        """One copy where the planes are one array, else one for each."""
+        try:
+            arrays: tuple[DeviceArray, ...] = (self.whole,)
+        except ValueError:
+            arrays = self.arrays
+        copies = self._gpu.download(arrays)
+        return Coming(partial(_downloaded, copies, self.format, self.size_wh, self.matrix, self.range))
 
     def _upload(self, gpu: PixelDevice, stream: DeviceStream | None) -> Surface:
         planes = self.to_host().planes
         return self._with_pixels(tuple(gpu.upload(planes, stream=stream)), exclusive=False)
+
+
+def _downloaded(
+    copies: Download, pixel_format: PixelFormat, size_wh: tuple[int, int], matrix: ColorMatrix, range_: ColorRange
+) -> Surface:
+    """The picture, when its copies are there. It knows nothing of the GPU's memory, which others may have by now."""
+    arrays, shapes = copies.wait(), _plane_shapes(pixel_format, size_wh)
+    if len(arrays) < len(shapes):
+        starts = np.cumsum([shape[0] for shape in shapes[:-1]])
+        arrays = [rows.reshape(shape) for rows, shape in zip(np.split(arrays[0], starts), shapes, strict=True)]
+    planes = tuple(_levels(plane) if plane.dtype.itemsize == 2 else plane for plane in arrays)
+    return Surface(pixel_format, size_wh, planes, matrix, range_)
 
 
 def _levels(samples: npt.NDArray[np.uint16]) -> Plane:

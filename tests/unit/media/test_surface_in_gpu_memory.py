@@ -80,7 +80,50 @@ def test_takers_in_several_threads_pay_once(gpu: Gpu) -> None:
         thread.join()
 
     assert len({id(host) for host in hosts}) == 1
-    assert gpu.transfers.counts.device_to_host_copies == 2
+    assert gpu.transfers.counts.device_to_host_copies == 1
+
+
+@pytest.mark.parametrize(
+    ("pixel_format", "size_wh", "copies"),
+    [
+        (PixelFormat.NV12, (300, 2), 1),
+        (PixelFormat.I444, (300, 2), 1),
+        (PixelFormat.RGB24, (15, 7), 1),
+        (PixelFormat.NV12, (15, 8), 2),
+        (PixelFormat.I420, (16, 8), 3),
+    ],
+)
+def test_planes_whose_rows_are_alike_come_down_in_one_copy(
+    gpu: Gpu, pixel_format: PixelFormat, size_wh: tuple[int, int], copies: int
+) -> None:
+    picture(pixel_format, size_wh).to_device(gpu).to_host()
+
+    assert gpu.transfers.counts.device_to_host_copies == copies
+
+
+def test_a_copy_that_is_begun_is_waited_for_by_whoever_wants_the_picture(gpu: Gpu, driver: DoubleDriver) -> None:
+    surface = picture()
+    there = surface.to_device(gpu)
+
+    coming = there.begin_to_host()
+    undone = driver.undone
+    back = coming.wait()
+
+    assert undone > driver.undone
+    assert there.to_host() is there.begin_to_host().wait() is back
+    assert gpu.transfers.counts.device_to_host_copies == 1
+    assert_same(back, surface)
+
+
+def test_a_picture_on_its_way_down_holds_no_memory_of_the_gpu(gpu: Gpu) -> None:
+    surface = picture()
+    coming = surface.to_device(gpu).begin_to_host()
+    surface = picture()  # its twin in GPU memory goes with it
+
+    held = gpu.memory.lent
+
+    assert held == 0
+    assert_same(coming.wait(), surface)
 
 
 def test_where_it_is_already_nothing_is_copied(gpu: Gpu) -> None:
