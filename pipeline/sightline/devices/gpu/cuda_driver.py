@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache, wraps
 from importlib import import_module
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
+from sightline.devices.gpu.cuda_context import Current
 from sightline.devices.gpu.driver import DriverError, Harm, Span
 from sightline.devices.gpu.kernel_arguments import PackedArguments
 from sightline.devices.gpu.kernel_source import KernelSource
@@ -77,7 +77,7 @@ class CudaDriver:
 
     def current(self) -> AbstractContextManager[None]:
         """Make the context this thread's; nothing stays on pycuda's stack when the block is left."""
-        return _Current(self._context, self._pycuda.Context, self._local, refused=self._refused)
+        return Current(self._context, self._pycuda.Context, self._local)
 
     def close(self) -> None:
         """Let go of what is left; the primary context stays for others. A broken GPU takes nothing back."""
@@ -218,6 +218,36 @@ class CudaDriver:
         del uses
         self._call(self._cuda.cuLaunchKernel, function, *grid, *block, shared_bytes, stream, arguments.address, 0)
 
+    def begin_capture(self, stream: int) -> None:
+        """Note what is queued on a stream instead of doing it; what other threads do is left alone."""
+        mode = self._cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        self._call(self._cuda.cuStreamBeginCapture, stream, mode)
+
+    def end_capture(self, stream: int) -> int:
+        """The noted work as an executable graph."""
+        graph = self._call(self._cuda.cuStreamEndCapture, stream)
+        try:
+            return int(self._call(self._cuda.cuGraphInstantiate, graph, 0))
+        finally:
+            self._call(self._cuda.cuGraphDestroy, graph)
+
+    def abandon_capture(self, stream: int) -> None:
+        """Forget the noted work. CUDA says of a capture that was spoiled that it was, and ends it."""
+        codes = self._cuda.CUresult
+        result, graph = self._cuda.cuStreamEndCapture(stream)
+        if result == codes.CUDA_SUCCESS:
+            self._call(self._cuda.cuGraphDestroy, graph)
+        elif result not in (codes.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, codes.CUDA_ERROR_STREAM_CAPTURE_UNJOINED):
+            self._check("cuStreamEndCapture", result)
+
+    def launch_graph(self, graph: int, *, stream: int) -> None:
+        """Queue all work of a graph."""
+        self._call(self._cuda.cuGraphLaunch, graph, stream)
+
+    def destroy_graph(self, graph: int) -> None:
+        """Let go of a graph; CUDA keeps what is under way until it is done."""
+        self._call(self._cuda.cuGraphExecDestroy, graph)
+
     def _call(self, function: Any, *arguments: Any) -> Any:
         result, *values = function(*arguments)
         self._check(function.__name__, result)
@@ -236,34 +266,12 @@ class CudaDriver:
 
     @property
     def _works(self) -> bool:
+        """Whether the GPU does. A thread that captures gets no answer, for that reason alone."""
         codes = self._cuda.CUresult
         (state,) = self._cuda.cuStreamQuery(self._quiet_stream)
+        if state in (codes.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, codes.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED):
+            return True
         return state in (codes.CUDA_SUCCESS, codes.CUDA_ERROR_NOT_READY)
-
-
-class _Current:
-    """A block in which a context is this thread's; it may stand within another."""
-
-    __slots__ = ("_context", "_contexts", "_local", "_refused")
-
-    def __init__(self, context: Any, contexts: Any, local: threading.local, *, refused: Callable[[str], Any]) -> None:
-        self._context = context
-        self._contexts = contexts
-        self._local = local
-        self._refused = refused
-
-    def __enter__(self) -> None:
-        depth = getattr(self._local, "depth", 0)
-        if depth == 0:
-            self._context.push()
-        self._local.depth = depth + 1
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._local.depth -= 1
-        if self._local.depth == 0:
-            self._contexts.pop()
 
 
 def _pycuda() -> Any:

@@ -165,3 +165,29 @@ class Driver(Protocol):
     ) -> None:
         """Queue a kernel. `uses` are addresses among the arguments, for drivers that can check them."""
         ...
+
+    def begin_capture(self, stream: int) -> None:
+        """What this thread queues on the stream from now on is noted and not done, until the capture ends.
+
+        Meanwhile this thread may not allocate, free, load, wait or ask for events; nobody may wait for the stream, nor
+        let it wait for an event from outside. What is refused spoils the capture, too.
+        """
+        ...
+
+    def end_capture(self, stream: int) -> int:
+        """The noted work as a graph that can be launched. For the thread that began; the capture is over, even when
+        this raises DriverError because the capture was spoiled or the graph can not be made.
+        """
+        ...
+
+    def abandon_capture(self, stream: int) -> None:
+        """End a capture, spoiled or not, and forget the noted work. For the thread that began."""
+        ...
+
+    def launch_graph(self, graph: int, *, stream: int) -> None:
+        """Queue all work of a graph. Launches of the same graph follow one another, on whatever streams."""
+        ...
+
+    def destroy_graph(self, graph: int) -> None:
+        """Let go of a graph; launches that are queued are still done."""
+        ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -16,9 +16,11 @@ import numpy.typing as npt
 
 from sightline.devices.gpu import transfers
 from sightline.devices.gpu.driver import Driver, Span
+from sightline.devices.gpu.graphs import Graph, Graphs
 from sightline.devices.gpu.guard import Guard
 from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.devices.gpu.kernels import DeviceKernels
+from sightline.devices.gpu.memory import PinnedBuffer
 from sightline.devices.gpu.pools import DevicePool, PinnedPool
 from sightline.devices.gpu.streams import GpuStream, Handles
 from sightline.devices.gpu.transfers import HostCopies, TransferCounter
@@ -48,6 +50,8 @@ class Gpu:
         self.guard = Guard(driver)
         self.transfers = TransferCounter()
         self._handles = Handles(self.guard)
+        self.graphs = Graphs(self._handles, self.transfers)
+        """The graphs that `capture` made."""
         self._kernels: dict[str, DeviceKernels] = {}
         with self.guard("asking for its memory") as current:
             _, total = current.free_memory_bytes()
@@ -148,9 +152,31 @@ class Gpu:
         targets = self._like([array.shape for array in arrays], [array.dtype for array in arrays], stream=where)
         return transfers.upload(self, arrays, targets, stream=where)
 
+    def upload_into(
+        self, arrays: Sequence[npt.NDArray[Any]], targets: Sequence[DeviceArray], *, stream: DeviceStream
+    ) -> list[DeviceArray]:
+        """Copy arrays of the host into arrays that there are, counted; returns the targets with their new content.
+
+        For a table whose address stays, of which only the first rows are used: `upload_into([jobs],
+        [table.rows(0, len(jobs))], stream=stream)`. The host may change its own at once. Work of other streams that
+        still reads the targets is waited for by `settle`. Raises ValueError for other shapes or types.
+        """
+        return transfers.upload(self, arrays, targets, stream=stream)
+
     def download(self, arrays: Sequence[DeviceArray]) -> HostCopies:
         """Begin to copy arrays to the host, counted; `wait()` of what is returned gives them."""
         return transfers.download(self, arrays, stream=self.stream("to the host"))
+
+    def copy_to_pinned(
+        self, array: DeviceArray, target: PinnedBuffer, *, stream: DeviceStream, offset_bytes: int = 0
+    ) -> None:
+        """Queue a copy of an array, dense, into pinned memory that the caller keeps (`gpu.pinned.lease`), counted.
+
+        `target.array(shape, dtype=..., offset_bytes=...)` shows it when an event behind the copy was waited for, and
+        until the next copy. In a capture it belongs to the graph, and is counted at each launch. Raises ValueError when
+        it does not fit.
+        """
+        transfers.copy_to_pinned(self, array, target, offset_bytes=offset_bytes, stream=stream)
 
     def duplicate(self, arrays: Sequence[DeviceArray], *, stream: DeviceStream | None = None) -> list[DeviceArray]:
         """Copies within this GPU's memory, ready in the order of the stream."""
@@ -187,6 +213,22 @@ class Gpu:
             if array.nbytes:
                 driver.fill(span, value, width_bytes=array.row_bytes, rows=rows, stream=stream.handle)
         return array.written(stream.record())
+
+    def capture(self, stream: GpuStream, queue: Callable[[], None], *, name: str, keep: object = None) -> Graph:
+        """What `queue` queues on a stream, as a graph to be launched there; nothing of it is done yet.
+
+        `queue` launches kernels, calls `copy`, `fill` and `copy_to_pinned`, and lets other libraries queue. Addresses
+        and numbers are those of now at each launch. It takes no memory, waits for nothing (arrays are ready on this
+        stream, or `ready` is None), and nobody else queues on the stream meanwhile. Arrays that are written in a graph
+        are ready behind a launch, `array.written(stream.record())`, whatever `copy` or `fill` returned.
+        Queue the work plainly once before: what is used first is loaded first, which a capture forbids.
+
+        `keep` is held as long as the graph is: all memory that the work uses. `name` is for messages.
+
+        Raises GpuError when CUDA or the code refuses: then nothing was queued, the stream is as it was, and the same
+        work can be queued plainly. What else `queue` raises is passed on.
+        """
+        return self.graphs.capture(stream, queue, name=name, keep=keep)
 
     def hold(self) -> None:
         """Somebody holds memory of this GPU."""
@@ -235,6 +277,7 @@ class Gpu:
                 self._handles.synchronize(driver)
                 for pool in list(self._pools):
                     pool.close()
+                self.graphs.destroy(driver)
                 self._handles.destroy(driver)
         except GpuError as error:
             _LOG.warning("%s", error)

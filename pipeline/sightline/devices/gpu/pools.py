@@ -96,6 +96,7 @@ class Pool:
 
     def _acquire(self, wanted_bytes: int, *, stream: DeviceStream | None, patience_seconds: float) -> tuple[int, int]:
         """Address and size of memory that is ready to be used on that stream, or by the host when it is None."""
+        self.gpu.graphs.check_may_lend(self.name)
         size = _rounded(wanted_bytes)
         if size > self._limit_bytes:
             limit = f"{self._limit_bytes / 2**20:.1f} MiB"

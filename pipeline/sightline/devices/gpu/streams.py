@@ -6,9 +6,12 @@ Only events order work; the host waits for an event where it needs what is there
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sightline.devices.gpu.driver import Driver
 from sightline.devices.gpu.guard import Guard
+from sightline.errors import GpuError
 from sightline.media.device_memory import DeviceEvent
 
 
@@ -21,11 +24,13 @@ class Handles:
         self.idle_events: deque[int] = deque()
         self._all_streams: list[int] = []
         self._all_events: list[int] = []
+        self._marks: dict[int, GpuEvent] = {}
+        self._latest_capture = object()
 
     def stream(self, name: str) -> GpuStream:
         """A stream; after a time of use by others what they queued may come before."""
         with self.guard("making a stream") as driver:
-            handle = _taken(self.idle_streams)
+            handle = taken(self.idle_streams)
             if handle is None:
                 handle = driver.create_stream()
                 self._all_streams.append(handle)
@@ -33,11 +38,40 @@ class Handles:
 
     def event(self, driver: Driver) -> int:
         """An event that nobody holds."""
-        handle = _taken(self.idle_events)
+        handle = taken(self.idle_events)
         if handle is None:
             handle = driver.create_event()
             self._all_events.append(handle)
         return handle
+
+    def record(self, driver: Driver, stream: GpuStream) -> GpuEvent:
+        """The point behind everything queued on a stream so far.
+
+        While a stream is captured that is the point before: nothing is queued meanwhile, and an event that became part
+        of the capture could be waited for by nobody. When a capture begins just now the event may be part of it.
+        """
+        while True:
+            latest = self._latest_capture
+            if (mark := self._marks.get(stream.handle)) is not None:
+                return mark
+            event = GpuEvent(self, self.event(driver), stream=stream)
+            driver.record(event.handle, stream=stream.handle)
+            if self._latest_capture is latest:
+                return event
+
+    def is_captured(self, stream: int) -> bool:
+        """Whether a stream is captured now."""
+        return stream in self._marks
+
+    @contextmanager
+    def marked(self, stream: GpuStream) -> Iterator[None]:
+        """A block in which a stream is captured, as others have to know."""
+        self._marks[stream.handle] = stream.record()
+        self._latest_capture = object()
+        try:
+            yield
+        finally:
+            del self._marks[stream.handle]
 
     def synchronize(self, driver: Driver) -> None:
         """Wait for everything that is queued on any of them."""
@@ -79,16 +113,22 @@ class GpuStream:
             self._handles.idle_streams.append(self.handle)
 
     def record(self) -> GpuEvent:
-        """The point behind everything queued here so far."""
+        """The point behind everything queued here so far. In a capture: behind what was queued before it."""
         with self._handles.guard(f"recording an event on the stream {self.name!r}") as driver:
-            event = GpuEvent(self._handles, self._handles.event(driver), stream=self)
-            driver.record(event.handle, stream=self.handle)
-            return event
+            return self._handles.record(driver, self)
 
     def wait(self, event: DeviceEvent) -> None:
-        """Let what is queued here from now on begin after that point. Returns at once; no thread waits."""
+        """Let what is queued here from now on begin after that point. Returns at once; no thread waits.
+
+        Raises GpuError while the stream is captured: a graph can not wait for what is outside of it.
+        """
         if event.stream.handle == self.handle:
             return
+        if self._handles.is_captured(self.handle):
+            raise GpuError(
+                f"the stream {self.name!r} is captured as a graph and can not wait for another stream's work: wait for "
+                "it before the capture, and let the graph use arrays that are ready on its own stream"
+            )
         with self._handles.guard(f"waiting for an event on the stream {self.name!r}") as driver:
             driver.wait(self.handle, event=event.handle)
 
@@ -123,7 +163,8 @@ class GpuEvent:
             return driver.is_done(self.handle)
 
 
-def _taken(idle: deque[int]) -> int | None:
+def taken(idle: deque[int]) -> int | None:
+    """The handle that is idle for longest; None when there is none."""
     try:
         return idle.popleft()
     except IndexError:

@@ -118,8 +118,7 @@ def upload(
             staged = staging.array(array.shape, dtype=array.dtype, offset_bytes=offset)
             np.copyto(staged, array)
             source = Span(staging.address + offset, target.row_bytes, on_host=True)
-            target.owner.used_on(stream)
-            _copy(driver, _span(target), source, extent=_extent(target), stream=stream)
+            _copy(driver, _span(target.on(stream)), source, extent=_extent(target), stream=stream)
             gpu.transfers.to_device(array.nbytes)
             offset += _aligned(array.nbytes)
     staging.used_on(stream)
@@ -139,6 +138,21 @@ def download(gpu: Gpu, arrays: Sequence[DeviceArray], *, stream: DeviceStream) -
             copies.append(_view(staging, array, offset))
             offset += _aligned(array.nbytes)
     return HostCopies(copies, stream.record())
+
+
+def copy_to_pinned(
+    gpu: Gpu, array: DeviceArray, target: PinnedBuffer, *, offset_bytes: int, stream: DeviceStream
+) -> None:
+    """Queue a copy into pinned memory that the caller keeps."""
+    if offset_bytes < 0 or offset_bytes + array.nbytes > target.size_bytes:
+        raise ValueError(
+            f"{array.nbytes} bytes at {offset_bytes} do not fit into {target.size_bytes} bytes of pinned memory"
+        )
+    place = Span(target.address + offset_bytes, array.row_bytes, on_host=True)
+    target.used_on(stream)
+    with gpu.guard("copying to the host") as driver:
+        _copy(driver, place, _span(array.on(stream)), extent=_extent(array), stream=stream)
+    gpu.graphs.count_to_host(array.nbytes, stream=stream.handle)
 
 
 def copy_arrays(

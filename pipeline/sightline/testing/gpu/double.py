@@ -8,26 +8,23 @@ takes part in copies only when it is pinned. Kernels run on the host build, thei
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Literal
 
 import numpy as np
 
-from sightline.devices.gpu.driver import DriverError, Harm, Span
+from sightline.devices.gpu.driver import Span
 from sightline.devices.gpu.kernel_arguments import PackedArguments
 from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.devices.gpu.launching import Extent3
-from sightline.testing.gpu.double_memory import Arena, Block, GpuMisuse
+from sightline.testing.gpu.double_calls import DoubleCalls
+from sightline.testing.gpu.double_graphs import Piece
+from sightline.testing.gpu.double_memory import Arena, GpuMisuse
 from sightline.testing.gpu.double_streams import Streams
 from sightline.testing.gpu.host_kernels import HostKernel, HostKernels, Order
 
-Verb = Literal["allocate", "allocate_pinned", "copy", "fill", "launch", "load", "synchronize", "work"]
 
-
-class DoubleDriver:
+class DoubleDriver(DoubleCalls):
     """Stands for a GPU: a `Driver`. From any thread.
 
     What must not happen raises GpuMisuse, and stays in `misuses`, should it be raised where nobody looks. `fail_next`
@@ -43,10 +40,10 @@ class DoubleDriver:
         order: Order = "shuffled",
         compute_capability: tuple[int, int] = (8, 6),
     ) -> None:
+        super().__init__()
         self.index = index
         self.name = "double"
         self.compute_capability = compute_capability
-        self.misuses: list[GpuMisuse] = []
         self.launched: list[str] = []
         """The names of all kernels that were queued."""
         self._memory_bytes = memory_bytes
@@ -59,34 +56,16 @@ class DoubleDriver:
         self._numbers = count(1)
         self._modules: dict[int, HostKernels] = {}
         self._functions: dict[int, tuple[str, HostKernel]] = {}
-        self._lock = threading.RLock()
-        self._local = threading.local()
-        self._faults: dict[str, tuple[str, Harm]] = {}
-        self._broken: str | None = None
-        self.is_closed = False
-
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Make the context this thread's."""
-        self._local.depth = self._depth + 1
-        try:
-            yield
-        finally:
-            self._local.depth -= 1
-
-    def fail_next(self, verb: Verb, message: str, *, harm: Harm = Harm.DEVICE) -> None:
-        """Let the next call of that verb fail."""
-        self._faults[verb] = (message, harm)
-
-    def check(self) -> None:
-        """Raise the first misuse, if there was any."""
-        if self.misuses:
-            raise self.misuses[0]
 
     @property
     def live_bytes(self) -> tuple[int, int]:
         """How much GPU memory and how much pinned memory is allocated."""
         return self._arenas[False].live_bytes, self._arenas[True].live_bytes
+
+    @property
+    def live_graphs(self) -> int:
+        """How many graphs are not destroyed."""
+        return self._captures.count
 
     @property
     def undone(self) -> int:
@@ -106,22 +85,22 @@ class DoubleDriver:
 
     def allocate(self, size_bytes: int) -> int:
         """Memory of the GPU."""
-        with self._verb("allocate"):
+        with self._verb("allocate", f"{size_bytes} bytes"):
             return self._arenas[False].allocate(size_bytes)
 
     def free(self, address: int) -> None:
         """Give it back."""
-        with self._verb():
+        with self._verb("free"):
             self._arenas[False].free(address)
 
     def allocate_pinned(self, size_bytes: int) -> int:
         """Pinned host memory."""
-        with self._verb("allocate_pinned"):
+        with self._verb("allocate_pinned", f"{size_bytes} bytes"):
             return self._arenas[True].allocate(size_bytes)
 
     def free_pinned(self, address: int) -> None:
         """Give it back."""
-        with self._verb():
+        with self._verb("free_pinned"):
             self._arenas[True].free(address)
 
     def retire(self, address: int, size_bytes: int, *, after: Sequence[int]) -> Sequence[int]:
@@ -141,52 +120,59 @@ class DoubleDriver:
 
     def create_stream(self) -> int:
         """A stream."""
-        with self._verb():
+        with self._verb("create_stream"):
             return self._streams.create_stream()
 
     def destroy_stream(self, stream: int) -> None:
         """Let go of a stream."""
-        with self._verb():
+        with self._verb("destroy_stream", stream=stream):
+            self._captures.check_stream(stream, "destroy_stream")
             self._streams.destroy_stream(stream)
 
     def synchronize(self, stream: int) -> None:
         """Do everything queued on a stream."""
-        with self._verb("synchronize"):
+        with self._verb("synchronize", stream=stream):
+            self._captures.check_stream(stream, "synchronize")
             self._streams.finish(stream)
 
     def create_event(self) -> int:
         """An event."""
-        with self._verb():
+        with self._verb("create_event"):
             return self._streams.create_event()
 
     def destroy_event(self, event: int) -> None:
         """Let go of an event."""
-        with self._verb():
+        with self._verb("destroy_event"):
             self._streams.destroy_event(event)
 
     def record(self, event: int, *, stream: int) -> None:
         """The event is the point behind everything queued on that stream so far."""
-        with self._verb():
-            self._streams.record(event, stream=stream)
+        with self._verb("record", stream=stream):
+            if not self._captures.record(event, stream=stream):
+                self._streams.record(event, stream=stream)
 
     def wait(self, stream: int, *, event: int) -> None:
         """Let a stream wait for the point of an event."""
-        with self._verb():
-            self._streams.wait(stream, event=event)
+        with self._verb("wait", stream=stream, other=self._streams.origin(event)):
+            if not self._captures.wait(stream, event=event):
+                self._streams.wait(stream, event=event)
 
     def synchronize_event(self, event: int) -> None:
         """Do what is queued before the point of an event."""
-        with self._verb("synchronize"):
+        with self._verb("synchronize", "event", stream=self._streams.origin(event)):
+            self._captures.check_event(event)
             self._streams.reach(event)
 
     def is_done(self, event: int) -> bool:
         """Whether it is reached; asking does not help, unless somebody asks very often."""
-        with self._verb():
+        with self._verb("is_done", stream=self._streams.origin(event)):
+            self._captures.check_event(event)
             return self._streams.is_reached(event)
 
     def copy(self, target: Span, source: Span, *, width_bytes: int, rows: int, stream: int) -> None:
         """Queue a copy."""
-        with self._verb("copy"):
+        where = "host" if target.on_host else "gpu"
+        with self._verb("copy", f"{width_bytes * rows} bytes to {where}", stream=stream):
             to = self._arenas[target.on_host].rows(target, width_bytes=width_bytes, rows=rows)
             what = self._arenas[source.on_host].rows(source, width_bytes=width_bytes, rows=rows)
             spans = ((target.on_host, target.address), (source.on_host, source.address))
@@ -194,20 +180,20 @@ class DoubleDriver:
 
     def fill(self, target: Span, value: int, *, width_bytes: int, rows: int, stream: int) -> None:
         """Queue that bytes become a value."""
-        with self._verb("fill"):
+        with self._verb("fill", f"{width_bytes * rows} bytes", stream=stream):
             to = self._arenas[False].rows(target, width_bytes=width_bytes, rows=rows)
             self._enqueue(stream, lambda: to.fill(value), uses=((False, target.address),))
 
     def load(self, source: KernelSource) -> int:
         """Build a source for this machine's processor."""
-        with self._verb("load"):
+        with self._verb("load", source.name):
             number = next(self._numbers)
             self._modules[number] = HostKernels(source, order=self._order)
             return number
 
     def function(self, module: int, name: str) -> int:
         """A kernel of a module."""
-        with self._verb():
+        with self._verb("function", name):
             if module not in self._modules:
                 raise GpuMisuse(f"there is no module {module}")
             number = next(self._numbers)
@@ -226,81 +212,84 @@ class DoubleDriver:
         uses: Sequence[int] = (),
     ) -> None:
         """Queue a kernel."""
-        with self._verb("launch"):
-            if function not in self._functions:
+        name, kernel = self._functions.get(function, ("", None))
+        with self._verb("launch", name, stream=stream):
+            if kernel is None:
                 raise GpuMisuse(f"there is no kernel {function}")
-            name, kernel = self._functions[function]
-            self.launched.append(name)
 
             def run() -> None:
                 kernel.run(arguments, grid=grid, block=block, shared=shared_bytes)
                 for arena in self._arenas.values():
                     arena.check_fences()
 
-            self._enqueue(stream, run, uses=[(False, address) for address in uses])
+            self._enqueue(stream, run, uses=[(False, address) for address in uses], kernel=name)
 
-    def queue(self, stream: int, work: Callable[[], None], *, uses: Sequence[tuple[int, int]]) -> None:
+    def queue(
+        self, stream: int, work: Callable[[], None], *, uses: Sequence[tuple[int, int]], what: str = "work"
+    ) -> None:
         """Queue work of a library that stands on this double: `work` reads and writes memory by its address.
 
-        `uses` are that memory's addresses and sizes in bytes.
+        `uses` are that memory's addresses and sizes in bytes; `what` is what journals call it. A graph can hold it.
         """
-        with self._verb("launch"):
+        with self._verb("queue", what, stream=stream):
             for address, size_bytes in uses:
-                self._arenas[False].block(address, size_bytes=size_bytes)
-            self._enqueue(stream, work, uses=[(False, address) for address, _ in uses])
+                self._arena_of(address).block(address, size_bytes=size_bytes)
+            self._enqueue(stream, work, uses=[(self._arenas[True].holds(address), address) for address, _ in uses])
 
-    def _enqueue(self, stream: int, work: Callable[[], None], *, uses: Sequence[tuple[bool, int]]) -> None:
-        """Queue work on memory, which must be the same holder's when it is done."""
+    def begin_capture(self, stream: int) -> None:
+        """Note what is queued on a stream."""
+        with self._verb("begin_capture", stream=stream):
+            self._streams.point(stream)
+            self._captures.begin(stream)
+
+    def end_capture(self, stream: int) -> int:
+        """The noted work as a graph."""
+        with self._verb():
+            pieces = self._captures.end(stream)
+        with self._verb("end_capture", stream=stream):
+            return self._captures.add(pieces)
+
+    def abandon_capture(self, stream: int) -> None:
+        """Forget the noted work."""
+        with self._verb("abandon_capture", stream=stream):
+            self._captures.abandon(stream)
+
+    def launch_graph(self, graph: int, *, stream: int) -> None:
+        """Queue all work of a graph."""
+        with self._verb("launch_graph", str(graph), stream=stream):
+            self._captures.check_stream(stream, "launch_graph")
+            launched = self._captures.graph(graph)
+            for piece in launched.pieces:
+                piece.check_promised()
+            if launched.last is not None:
+                self._streams.follow(stream, launched.last)
+            for piece in launched.pieces:
+                self._add(stream, piece)
+            launched.last = self._streams.point(stream)
+
+    def destroy_graph(self, graph: int) -> None:
+        """Let go of a graph."""
+        with self._verb("destroy_graph", str(graph)):
+            self._captures.destroy(graph)
+
+    def _enqueue(
+        self, stream: int, work: Callable[[], None], *, uses: Sequence[tuple[bool, int]], kernel: str = ""
+    ) -> None:
+        """Queue work on memory, or note it."""
         held = [(arena, arena.block(address)) for on_host, address in uses for arena in [self._arenas[on_host]]]
-        promised = [block.promised for _, block in held]
+        piece = Piece(work, [(arena, block, block.promised) for arena, block in held], kernel)
+        if not self._captures.note(stream, piece):
+            self._add(stream, piece)
 
-        def checked() -> None:
+    def _add(self, stream: int, piece: Piece) -> None:
+        def do() -> None:
             self._fail_if_asked_to("work")
-            for (arena, block), number in zip(held, promised, strict=True):
-                _check_holder(arena, block, number)
-            work()
+            piece.check_holders()
+            piece.run()
 
-        self._streams.add(stream, checked)
+        self._streams.add(stream, do)
+        if piece.kernel:
+            self.launched.append(piece.kernel)
 
     def _arena_of(self, address: int) -> Arena:
         return next((arena for arena in self._arenas.values() if arena.holds(address)), self._arenas[False])
-
-    @property
-    def _depth(self) -> int:
-        depth: int = getattr(self._local, "depth", 0)
-        return depth
-
-    @contextmanager
-    def _verb(self, name: str = "") -> Iterator[None]:
-        with self._lock:
-            try:
-                if self.is_closed:
-                    raise GpuMisuse("the driver is used after it was closed")
-                if not self._depth:
-                    raise GpuMisuse("no context is current in this thread")
-                if self._broken is not None:
-                    raise DriverError(self._broken, harm=Harm.DEVICE)
-                self._fail_if_asked_to(name)
-                yield
-            except GpuMisuse as misuse:
-                raise self._noted(misuse) from None
-
-    def _fail_if_asked_to(self, verb: str) -> None:
-        if verb in self._faults:
-            message, harm = self._faults.pop(verb)
-            if harm is Harm.DEVICE:
-                self._broken = message
-            raise DriverError(message, harm=harm)
-
-    def _noted(self, misuse: GpuMisuse) -> GpuMisuse:
-        self.misuses.append(misuse)
-        return misuse
-
-
-def _check_holder(arena: Arena, block: Block, promised: int) -> None:
-    if block.is_free:
-        raise GpuMisuse(f"{arena.what} at {block.address:#x} was freed before work that uses it was done")
-    if block.reached > promised:
-        raise GpuMisuse(f"{arena.what} at {block.address:#x} was given to another before work that uses it was done")
-    if block.reached < promised:
-        raise GpuMisuse(f"{arena.what} at {block.address:#x} is used before those who had it before are done")

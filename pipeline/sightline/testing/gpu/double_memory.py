@@ -88,6 +88,7 @@ class Arena:
             raise GpuMisuse(f"{self.what} at {address:#x} was freed twice")
         self.check_fences()
         block.is_free = True
+        block.promised, block.reached = block.promised + 1, block.reached + 1
         self.poison(block)
         self._free.append(block)
         return block

@@ -10,14 +10,18 @@ from itertools import count
 from sightline.testing.gpu.double_memory import GpuMisuse
 
 _QUESTIONS_IN_VAIN = 1000
-_STREAMS_OF_CUDA = (1, 2)
+STREAMS_OF_CUDA = (1, 2)
 """CUDA's legacy default stream, and that of each thread."""
 
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """What one stream still has to do. `queued` and `done` count pieces of work since the beginning."""
+    """What one stream still has to do. `queued` and `done` count pieces of work since the beginning.
 
+    `stream` is 0 for work that is done by itself.
+    """
+
+    stream: int = 0
     work: deque[Callable[[], None] | Point] = field(default_factory=deque)
     queued: int = 0
     done: int = 0
@@ -96,7 +100,7 @@ class Streams:
 
     def __init__(self) -> None:
         self._numbers = count(1000)
-        self._queues: dict[int, Queue] = {number: Queue() for number in _STREAMS_OF_CUDA}
+        self._queues: dict[int, Queue] = {number: Queue(number) for number in STREAMS_OF_CUDA}
         self._events: dict[int, Point | None] = {}
         self._later = Later()
         self._questions = 0
@@ -109,7 +113,7 @@ class Streams:
     def create_stream(self) -> int:
         """A stream."""
         number = next(self._numbers)
-        self._queues[number] = Queue()
+        self._queues[number] = Queue(number)
         return number
 
     def destroy_stream(self, stream: int) -> None:
@@ -136,6 +140,19 @@ class Streams:
         """The event is the point behind everything queued on that stream so far."""
         self._point(event)
         self._events[event] = self._queue(stream).point()
+
+    def origin(self, event: int) -> int:
+        """The stream on which an event was recorded; 0 when on none."""
+        point = self._events.get(event)
+        return 0 if point is None else point.queue.stream
+
+    def point(self, stream: int) -> Point:
+        """Behind everything queued on a stream so far."""
+        return self._queue(stream).point()
+
+    def follow(self, stream: int, point: Point) -> None:
+        """Let a stream wait for a point."""
+        self._queue(stream).add(point)
 
     def wait(self, stream: int, *, event: int) -> None:
         """Let a stream wait for the point of an event as it is now."""
