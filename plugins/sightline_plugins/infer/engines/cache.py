@@ -50,12 +50,38 @@ def models_folder() -> Path | None:
 
 
 class ModelCache:
-    """Compiled models in a folder; None keeps nothing. Trouble with the folder is told to `warn` and harms nothing."""
+    """Compiled models in a folder; None keeps nothing. Trouble with the folder is told to `warn` and harms nothing.
 
-    def __init__(self, folder: Path | None, *, warn: Callable[[str], None], limit_bytes: int = LIMIT_BYTES) -> None:
+    What is `for_processor` is for processors like this machine's alone; what is not was compiled for a GPU.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        warn: Callable[[str], None],
+        limit_bytes: int = LIMIT_BYTES,
+        for_processor: bool = True,
+    ) -> None:
         self._folder = folder
         self._warn = warn
         self._limit_bytes = limit_bytes
+        self._for_processor = for_processor
+
+    def holds(self, key: Mapping[str, Any]) -> bool:
+        """Whether something is kept for the key; whether it is of use is found out when it is loaded."""
+        return self._folder is not None and self._path(self._folder, key).is_file()
+
+    def keep(self, key: Mapping[str, Any], entry: Entry) -> None:
+        """Keep this for the key, in the place of what was kept."""
+        if self._folder is None:
+            return
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            self._can_not_keep(error)
+        else:
+            self._write(self._path(self._folder, key), entry)
 
     def obtain(
         self, key: Mapping[str, Any], *, load: Callable[[Entry], T], make: Callable[[], T], dump: Callable[[T], Entry]
@@ -66,7 +92,7 @@ class ModelCache:
         """
         if self._folder is None:
             return make(), False
-        path = self._folder / f"{key_digest(key)}.model"
+        path = self._path(self._folder, key)
         found = self._read(path, load)
         if found is not None:
             return found, True
@@ -86,6 +112,9 @@ class ModelCache:
             made = make()
             self._write(path, dump(made))
             return made, False
+
+    def _path(self, folder: Path, key: Mapping[str, Any]) -> Path:
+        return folder / f"{key_digest(key, for_processor=self._for_processor)}.model"
 
     def _read(self, path: Path, load: Callable[[Entry], T]) -> T | None:
         """What the file holds; None when there is none, or it is damaged."""
@@ -139,9 +168,11 @@ class ModelCache:
         )
 
 
-def key_digest(key: Mapping[str, Any]) -> str:
-    """The name of what belongs to a key: of all its entries, this machine's processor and our own rewriting."""
-    whole = {**key, "processor": _processor(), "rewriting": _rewriting()}
+def key_digest(key: Mapping[str, Any], *, for_processor: bool = True) -> str:
+    """The name of what belongs to a key: of all its entries, our own rewriting, and this machine's processor if that
+    is what it is for.
+    """
+    whole = {**key, "processor": _processor() if for_processor else None, "rewriting": _rewriting()}
     return hashlib.sha256(json.dumps(whole, sort_keys=True, default=repr).encode()).hexdigest()
 
 

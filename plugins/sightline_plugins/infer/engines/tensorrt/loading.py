@@ -1,0 +1,138 @@
+"""From a plan to an engine of the library's, with what is to be known of its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sightline.errors import ModelError
+from sightline_plugins.infer.engines.libraries import About
+from sightline_plugins.infer.engines.protocol import TensorSpec
+from sightline_plugins.infer.engines.tensorrt.library import INSTEAD, TensorRt
+
+_TYPES = {
+    "FLOAT": "float32",
+    "HALF": "float16",
+    "INT8": "int8",
+    "UINT8": "uint8",
+    "INT32": "int32",
+    "INT64": "int64",
+    "BOOL": "bool",
+}
+Shape = tuple[int | None, ...]
+
+
+class Loaded:
+    """A plan in a GPU's memory. Its GPU's context must be current for every call, `close` too.
+
+    No GPU has run this yet.
+    """
+
+    def __init__(self, library: TensorRt, engine: Any, *, runtime: Any) -> None:
+        self.library = library
+        self._engine = engine
+        self._runtime = runtime
+        self._config: Any = None
+
+    @property
+    def scratch_bytes(self) -> int:
+        """How much scratch memory a context needs, for any number of pictures."""
+        return int(self._engine.device_memory_size_v2)
+
+    def new_context(self) -> Any:
+        """An execution context without scratch memory of its own; None when the library refuses.
+
+        TensorRT-RTX compiles kernels for new sizes at once, and not while an older one computes: so the second run of
+        a context is like all that follow, and can be captured.
+        """
+        module = self.library.module
+        managed = module.ExecutionContextAllocationStrategy.USER_MANAGED
+        strategies = getattr(module, "DynamicShapesKernelSpecializationStrategy", None)
+        if strategies is None:
+            return self._engine.create_execution_context(managed)
+        if self._config is None:
+            self._config = self._engine.create_runtime_config()
+            self._config.set_execution_context_allocation_strategy(managed)
+            self._config.dynamic_shapes_kernel_specialization_strategy = strategies.EAGER
+        return self._engine.create_execution_context(self._config)
+
+    def tensors(self, about: About, *, most_rows: int) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+        """Inputs and outputs, in the order of the ONNX file. Raises ModelError for what a GPU's memory can not hold."""
+        shapes = {name: self._declared(name, about.label) for name in (*about.inputs, *about.outputs)}
+        if any(-1 in shapes[name][1:] for name in about.outputs):
+            shapes |= self._found(about, shapes, most_rows=most_rows)
+        specs = [
+            TensorSpec(name, tuple(None if size < 0 else size for size in shape), self._type(name, about.label))
+            for name, shape in shapes.items()
+        ]
+        return tuple(specs[: len(about.inputs)]), tuple(specs[len(about.inputs) :])
+
+    def close(self) -> None:
+        """Let go of it; contexts must be gone before. May be called again."""
+        self._config = self._engine = self._runtime = None
+
+    def _declared(self, name: str, label: str) -> tuple[int, ...]:
+        module, engine = self.library.module, self._engine
+        if engine.get_tensor_mode(name) == module.TensorIOMode.NONE:
+            raise ModelError(f"{label}: {self.library} left its tensor {name!r} out; {INSTEAD}")
+        if engine.get_tensor_location(name).name != "DEVICE":
+            raise ModelError(f"{label}: {self.library} wants its tensor {name!r} in host memory; {INSTEAD}")
+        return tuple(engine.get_tensor_shape(name))
+
+    def _found(self, about: About, shapes: dict[str, tuple[int, ...]], *, most_rows: int) -> dict[str, tuple[int, ...]]:
+        """The shapes of outputs whose sizes the plan leaves open, by asking for one picture and for the most."""
+        least, most = (self._shapes_at(about, shapes, rows=rows) for rows in (1, most_rows))
+        found = dict[str, tuple[int, ...]]()
+        for name in about.outputs:
+            one, all_ = least[name], most[name]
+            if one[1:] != all_[1:] or -1 in one or one[:1] not in ((1,), all_[:1]):
+                raise ModelError(
+                    f"{about.label}: its output {name!r} differs in size from picture to picture, which a GPU's memory "
+                    f"can not be set aside for; {INSTEAD}"
+                )
+            found[name] = one if one == all_ else (-1, *one[1:])
+        return found
+
+    def _shapes_at(self, about: About, shapes: dict[str, tuple[int, ...]], *, rows: int) -> dict[str, tuple[int, ...]]:
+        with self.library.listening() as heard:
+            context = self.new_context()
+            taken = context is not None and all(
+                context.set_input_shape(name, tuple(rows if size < 0 else size for size in shapes[name]))
+                for name in about.inputs
+            )
+        if not taken:
+            raise ModelError(f"{about.label}: {self.library} does not take {rows} pictures: {heard.reason}; {INSTEAD}")
+        return {name: tuple(context.get_tensor_shape(name)) for name in about.outputs}
+
+    def _type(self, name: str, label: str) -> np.dtype[Any]:
+        kind = self._engine.get_tensor_dtype(name).name
+        if kind not in _TYPES:
+            raise ModelError(f"{label}: tensor {name!r} has element type {kind}, which is not supported; {INSTEAD}")
+        return np.dtype(_TYPES[kind])
+
+
+def load_plan(library: TensorRt, plan: bytes, *, label: str) -> Loaded:
+    """The plan in the memory of the GPU whose context is current. Raises ModelError when it is refused.
+
+    Without a GPU it is always refused; no GPU has loaded one yet.
+    """
+    with library.listening() as heard:
+        runtime = library.module.Runtime(library.messages.logger)
+        engine = runtime.deserialize_cuda_engine(plan)
+    if engine is None:
+        diagnosis = _diagnosis(library, runtime, plan)
+        raise ModelError(f"{label}: {library} can not load its plan{diagnosis}: {heard.reason}; {INSTEAD}")
+    return Loaded(library, engine, runtime=runtime)
+
+
+def _diagnosis(library: TensorRt, runtime: Any, plan: bytes) -> str:
+    """What TensorRT-RTX knows of a plan that it refuses, such as ` (UNSUPPORTED_CC)`."""
+    if not hasattr(runtime, "get_engine_validity"):
+        return ""
+    with library.listening():
+        _, bits = runtime.get_engine_validity(plan)
+    known = library.module.EngineInvalidityDiagnostics.__members__
+    names: Sequence[str] = [name for name, bit in known.items() if int(bits) & int(bit)]
+    return f" ({', '.join(names)})" if names else ""
