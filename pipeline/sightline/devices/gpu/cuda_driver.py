@@ -269,9 +269,8 @@ class CudaDriver:
         """Whether the GPU does. A thread that captures gets no answer, for that reason alone."""
         codes = self._cuda.CUresult
         (state,) = self._cuda.cuStreamQuery(self._quiet_stream)
-        if state in (codes.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, codes.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED):
-            return True
-        return state in (codes.CUDA_SUCCESS, codes.CUDA_ERROR_NOT_READY)
+        captures = (codes.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, codes.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
+        return state in (codes.CUDA_SUCCESS, codes.CUDA_ERROR_NOT_READY, *captures)
 
 
 def _pycuda() -> Any:

@@ -214,7 +214,7 @@ class Gpu:
                 driver.fill(span, value, width_bytes=array.row_bytes, rows=rows, stream=stream.handle)
         return array.written(stream.record())
 
-    def capture(self, stream: GpuStream, queue: Callable[[], None], *, name: str, keep: object = None) -> Graph:
+    def capture(self, stream: GpuStream, queue: Callable[[], object], *, name: str, keep: object = None) -> Graph:
         """What `queue` queues on a stream, as a graph to be launched there; nothing of it is done yet.
 
         `queue` launches kernels, calls `copy`, `fill` and `copy_to_pinned`, and lets other libraries queue. Addresses

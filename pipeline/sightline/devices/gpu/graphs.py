@@ -76,7 +76,7 @@ class Graphs:
         self._all: set[int] = set()
         self._captures: dict[int, _Capture] = {}
 
-    def capture(self, stream: GpuStream, queue: Callable[[], None], *, name: str, keep: object) -> Graph:
+    def capture(self, stream: GpuStream, queue: Callable[[], object], *, name: str, keep: object) -> Graph:
         """See `Gpu.capture`."""
         capture = _Capture(name, get_ident(), [])
         self._check_may_capture(stream, name)
@@ -134,7 +134,7 @@ class Graphs:
         thread = get_ident()
         return next((capture for capture in list(self._captures.values()) if capture.thread == thread), None)
 
-    def _queue(self, driver: Driver, stream: GpuStream, *, queue: Callable[[], None], name: str) -> None:
+    def _queue(self, driver: Driver, stream: GpuStream, *, queue: Callable[[], object], name: str) -> None:
         """Let the caller queue his work; when he can not, the stream is out of the capture again."""
         try:
             queue()

@@ -171,8 +171,8 @@ class DoubleDriver(DoubleCalls):
 
     def copy(self, target: Span, source: Span, *, width_bytes: int, rows: int, stream: int) -> None:
         """Queue a copy."""
-        where = "host" if target.on_host else "gpu"
-        with self._verb("copy", f"{width_bytes * rows} bytes to {where}", stream=stream):
+        where = " to host" if target.on_host else " from host" if source.on_host else ""
+        with self._verb("copy", f"{width_bytes * rows} bytes{where}", stream=stream):
             to = self._arenas[target.on_host].rows(target, width_bytes=width_bytes, rows=rows)
             what = self._arenas[source.on_host].rows(source, width_bytes=width_bytes, rows=rows)
             spans = ((target.on_host, target.address), (source.on_host, source.address))

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the driver; as text `launch add on work`, `copy 16 bytes to host on work`, `wait for other on work`.
+    """One call of the driver.
 
+    As text: `launch add on work`, `wait for other on work`, `copy 16 bytes to host on work` (`from host`, or neither).
     `stream` is the stream it was for, by its name in the journal, `stream 1003` without one, empty where there is none.
     """
 
