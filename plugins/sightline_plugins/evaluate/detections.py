@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.errors import MissingExtra
 from sightline.media.boxes import ltwh_from_xyxy
@@ -38,7 +39,7 @@ def score_detections(found: Annotations, *, truth: Annotations) -> DetectionScor
     labels = sorted(set(truth.label.tolist()))
     with contextlib.redirect_stdout(io.StringIO()):
         known = COCO()
-        known.dataset = _dataset(truth, labels)
+        known.dataset = _dataset(truth, labels, frames=np.union1d(truth.frame, found.frame))
         known.createIndex()
         results = _results(found, labels)
         if not results:
@@ -58,7 +59,7 @@ def _mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     return float(there.mean()) if len(there) else 0.0
 
 
-def _dataset(truth: Annotations, labels: list[str]) -> dict[str, Any]:
+def _dataset(truth: Annotations, labels: list[str], *, frames: npt.NDArray[np.int64]) -> dict[str, Any]:
     numbers = {label: number for number, label in enumerate(labels, 1)}
     boxes = ltwh_from_xyxy(truth.xyxy).astype(np.float64)
     annotations = [
@@ -76,7 +77,7 @@ def _dataset(truth: Annotations, labels: list[str]) -> dict[str, Any]:
     ]
     return {
         "info": {},
-        "images": [{"id": int(frame)} for frame in np.unique(truth.frame)],
+        "images": [{"id": int(frame)} for frame in frames],
         "categories": [{"id": number, "name": label} for label, number in numbers.items()],
         "annotations": annotations,
     }

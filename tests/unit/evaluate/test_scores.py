@@ -56,6 +56,14 @@ def test_boxes_on_ignored_truth_count_neither_way() -> None:
     assert (scores.mota, scores.false) == (1, 0)
 
 
+def test_what_is_found_where_nothing_is_true_is_wrong() -> None:
+    truth = walk().select(walk().frame < FRAMES // 2)
+
+    scores = score_detections(walk(), truth=truth)
+
+    assert 0 < scores.ap < 0.7
+
+
 def test_a_wrong_label_finds_nothing() -> None:
     scores = score_detections(walk(label="van"), truth=walk())
 
