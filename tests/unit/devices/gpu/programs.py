@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.gpu.graphs import Graph
 from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.devices.gpu.memory import DeviceBuffer
 from sightline.devices.gpu.streams import GpuStream
@@ -34,14 +35,27 @@ class _Thing:
     value: int
 
 
+@dataclass
+class _Captured:
+    """A graph that adds a number to a thing, which may be let go of meanwhile."""
+
+    graph: Graph
+    thing: _Thing
+    amount: int
+
+
 class Program:
-    """Interprets numbers as steps: arrays are made, copied, changed, let go of and looked at, on three streams."""
+    """Interprets numbers as steps: arrays are made, copied, changed by kernels and graphs, let go of and looked at, on
+    three streams.
+    """
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
         self._pool = gpu.pool("things", limit_count=8)
+        self._add = gpu.kernels(ADD)["add"]
         self._streams = [gpu.stream(name) for name in "abc"]
         self._things: list[_Thing] = []
+        self._captured: list[_Captured] = []
         self._steps: tuple[Callable[[Iterator[int]], None], ...] = (
             self._make,
             self._copy,
@@ -52,6 +66,8 @@ class Program:
             self._release,
             self._make,
             self._copy,
+            self._capture,
+            self._replay,
         )
 
     def run(self, numbers: Sequence[int]) -> None:
@@ -62,6 +78,7 @@ class Program:
         while self._things:
             self._look(iter((0,)))
             self._things.pop(0)
+        self._captured.clear()
 
     def _stream(self, left: Iterator[int]) -> GpuStream:
         return self._streams[next(left, 0) % len(self._streams)]
@@ -91,9 +108,30 @@ class Program:
         if (thing := self._thing(left)) is not None:
             stream, amount = self._stream(left), next(left, 0) % 7
             (array,) = self._gpu.settle([thing.array], stream=stream)
-            self._gpu.kernels(ADD)["add"](array, array.nbytes, amount, grid=30, block=32, stream=stream)
+            self._add(array, array.nbytes, amount, grid=30, block=32, stream=stream)
             thing.array = array.written(stream.record())
             thing.value = (thing.value + amount) % 256
+
+    def _capture(self, left: Iterator[int]) -> None:
+        if (thing := self._thing(left)) is not None:
+            stream, amount = self._stream(left), next(left, 0) % 7
+            (array,) = self._gpu.settle([thing.array], stream=stream)
+
+            def queue() -> None:
+                self._add(array, array.nbytes, amount, grid=30, block=32, stream=stream)
+                self._let_go(left)
+
+            graph = self._gpu.capture(stream, queue, name="add", keep=array)
+            self._captured = [*self._captured[-1:], _Captured(graph, thing, amount)]
+
+    def _replay(self, left: Iterator[int]) -> None:
+        if self._captured:
+            captured = self._captured[next(left, 0) % len(self._captured)]
+            thing, stream = captured.thing, captured.graph.stream
+            (array,) = self._gpu.settle([thing.array], stream=stream)
+            captured.graph.launch()
+            thing.array = array.written(stream.record())
+            thing.value = (thing.value + captured.amount) % 256
 
     def _let_go(self, left: Iterator[int]) -> None:
         if (thing := self._thing(left)) is not None:
@@ -102,6 +140,7 @@ class Program:
     def _release(self, left: Iterator[int]) -> None:
         if (thing := self._thing(left)) is not None:
             self._things.remove(thing)
+            self._captured = [captured for captured in self._captured if captured.thing is not thing]
             assert isinstance(thing.array.owner, DeviceBuffer)
             thing.array.owner.release()
             with pytest.raises(SurfaceReleased):

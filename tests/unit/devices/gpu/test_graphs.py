@@ -12,6 +12,7 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.graphs import Graph
 from sightline.devices.gpu.streams import GpuEvent, GpuStream
 from sightline.media.device_array import DeviceArray
+from sightline.testing.gpu.double import DoubleDriver
 from tests.unit.devices.gpu.programs import ADD
 
 
@@ -182,3 +183,29 @@ def test_memory_that_is_given_back_while_a_graph_is_captured_can_be_lent_again(
     again = gpu.fill(gpu.empty((10,), np.uint8, stream=other, pool=pool), 5, stream=other)
 
     assert (set(again.to_host().tolist()), content(array, stream)) == ({5}, {2})
+
+
+def test_an_event_that_was_caught_by_a_capture_just_beginning_is_recorded_before_it(
+    gpu: Gpu, driver: DoubleDriver, stream: GpuStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, begun, over = driver.record, threading.Event(), threading.Event()
+
+    def queue() -> None:
+        begun.set()
+        over.wait(60)
+
+    capturing = threading.Thread(target=lambda: gpu.capture(stream, queue, name="sudden"))
+
+    def record_late(event: int, *, stream: int) -> None:
+        monkeypatch.setattr(driver, "record", record)
+        capturing.start()
+        begun.wait(60)
+        record(event, stream=stream)
+
+    monkeypatch.setattr(driver, "record", record_late)
+    event = stream.record()
+    over.set()
+    capturing.join()
+
+    event.wait()
+    assert event.is_done

@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.devices.gpu import memory, pools, streams
+from sightline.devices.gpu import graphs, memory, pools, streams
 from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.gpu.streams import GpuStream
+from sightline.errors import GpuError
 from sightline.media.device_array import DeviceArray
 from sightline.testing.gpu.double import DoubleDriver
 from sightline.testing.gpu.double_memory import GpuMisuse
@@ -25,6 +28,7 @@ def run(numbers: list[int]) -> None:
     gpu.close()
     driver.check()
     assert driver.live_bytes == (0, 0)
+    assert driver.live_graphs == 0
     assert driver.is_closed
 
 
@@ -38,12 +42,20 @@ def does_nothing(*_: object, **__: object) -> None:
     """What a mutant does instead."""
 
 
+def launched_elsewhere(all_graphs: graphs.Graphs, handle: int, *, stream: GpuStream, name: str) -> None:
+    """Launches a graph on a stream of its own."""
+    LAUNCH(all_graphs, handle, stream=all_graphs._handles.stream("elsewhere"), name=name)
+
+
+LAUNCH = graphs.Graphs.launch
 MUTANTS: dict[str, tuple[type, str, Callable[..., object]]] = {
     "a stream does not wait for events": (streams.GpuStream, "wait", does_nothing),
     "arrays do not wait for their content": (DeviceArray, "on", lambda array, _: array),
     "who gives back memory forgets who uses it": (memory.Lease, "last_uses", lambda _: []),
     "memory is lent before its users are done": (pools.Pool, "_awaited", lambda _, block, __: block.address),
     "changes do not wait for readers": (Gpu, "settle", lambda _, arrays, stream: arrays),
+    "events become part of a graph": (streams.Handles, "marked", lambda _, stream: nullcontext()),
+    "a graph is launched on another stream": (graphs.Graphs, "launch", launched_elsewhere),
 }
 
 
@@ -52,7 +64,7 @@ def fails(seed: int) -> bool:
     rolls = random.Random(seed)
     try:
         run([rolls.randrange(256) for _ in range(200)])
-    except (AssertionError, GpuMisuse):
+    except (AssertionError, GpuError, GpuMisuse):
         return True
     return False
 
