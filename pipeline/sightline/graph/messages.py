@@ -47,6 +47,7 @@ class MessageKind(StrEnum):
     STREAM_ENDED = "stream_ended"
     STREAM_FAILED = "stream_failed"
     ELEMENT_STUCK = "element_stuck"
+    MODEL = "model"
     RECORDING = "recording"
     SINK_DEGRADED = "sink_degraded"
     SINK_RECOVERED = "sink_recovered"

@@ -50,7 +50,7 @@ class Site:
     """Device, clock, output root, encoded packets and message bus that an element's operator lives with.
 
     `element_id` names the element in messages and errors; `pipeline` is the pipeline's name. `gpu` is there when
-    `device` is one: streams, memory and kernels come from it.
+    `device` is one: streams, memory and kernels come from it. `live` says that streams are live, and do not wait.
     """
 
     device: Device
@@ -61,6 +61,7 @@ class Site:
     packets: Packets = field(default_factory=Packets)
     post: Callable[[Message], None] = _discard
     gpu: Gpu | None = None
+    live: bool = False
 
     def warn(self, text: str, *, stream: str | None = None) -> None:
         """Post a warning; credentials are taken out of it."""

@@ -104,9 +104,15 @@ class ModelElement(Element):
     """Each level is divided by this (255 gives 0..1): one value, or one a channel."""
     pad: Levels | None = None
     """Level of the padding, 0 to 255: one value, or one a channel."""
-    engine: Literal["auto", "openvino", "onnxruntime", "triton"] = "auto"
-    """What computes; `auto` is Triton for models that it serves, else OpenVINO where it is installed, else ONNX
-    Runtime."""
+    engine: Literal["auto", "openvino", "onnxruntime", "tensorrt", "triton"] = "auto"
+    """What computes; `auto` is Triton for models that it serves. On a GPU it is TensorRT where that is installed and
+    takes the model, else ONNX Runtime where it was built for GPUs; else, and on the CPU, OpenVINO where it is
+    installed, else ONNX Runtime."""
+    precision: Literal["auto", "fp32", "fp16", "int8"] = "fp32"
+    """How exactly it is computed. `fp32` takes the file as it is, on every machine alike: a result should change because
+    somebody wanted it, not because another processor did the work. `int8` takes the quantised file beside the model
+    (`street.int8.onnx`, which `sightline quantize` writes). `fp16` halves it on GPUs; CPUs compute it as fp32. `auto`
+    measures what there is once, keeps the fastest that lost no more than its budget, and the report says why."""
     every: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Run on every n-th frame of each stream, from its first."""
     frames: FrameCount | None = None
@@ -152,8 +158,10 @@ class ModelElement(Element):
         problems = []
         try:
             check_engine(self.engine, self.model)
-        except MissingExtra:
-            pass  # told by whoever reads the model's facts
+        except MissingExtra as error:
+            if self.engine == "tensorrt":
+                problems.append(Problem(str(error), ("engine",)))
+            # of a served model, whoever reads its facts tells it
         except ConfigurationError as error:
             problems.append(Problem(str(error), ("engine",)))
         if self.on is not None and self.regions is not None:

@@ -92,7 +92,8 @@ def test_records_and_films_are_the_cpus_to_the_byte(
     assert len(nvdec.made) == len(clips)
     assert [name for name, place in report.runs_on.items() if place == "cuda:0"] == ["detect-1", "privacy-1", "draw-1"]
     said = report.totals["detect-1"]["engine_runs_on"]
-    assert said.startswith("cpu (ONNX Runtime has no provider for 'cuda:0' here")
+    assert said.startswith("cpu (")
+    assert "ONNX Runtime has no CUDA provider here" in said
 
 
 def test_nothing_comes_down_but_what_the_model_looks_at(
@@ -113,7 +114,16 @@ def test_a_warning_says_that_the_cpu_computes_the_model(
 
     pipeline.run(frames=1)
 
-    assert len([text for text in told if text.startswith("the model is computed on the CPU: ONNX Runtime has no")]) == 1
+    assert (
+        len(
+            [
+                text
+                for text in told
+                if text.startswith("the model is computed on the CPU") and "ONNX Runtime has no CUDA" in text
+            ]
+        )
+        == 1
+    )
 
 
 def test_pictures_come_down_once_for_all_that_need_them(

@@ -100,7 +100,7 @@ class OnnxRuntime:
         try:
             return [session.run(None, dict(one)) for one in feeds]
         except FAILURES as error:
-            raise ModelError(f"ONNX Runtime failed: {_reason(error)}") from error
+            raise ModelError(f"ONNX Runtime failed: {reason_of(error)}") from error
 
     def _session(
         self, content: bytes, *, label: str, level: ort.GraphOptimizationLevel, write_to: Path | None = None
@@ -115,7 +115,7 @@ class OnnxRuntime:
         try:
             session = ort.InferenceSession(content, options, providers=self._providers)
         except FAILURES as error:
-            raise ModelError(f"{label}: ONNX Runtime can not use it: {_reason(error)}") from error
+            raise ModelError(f"{label}: ONNX Runtime can not use it: {reason_of(error)}") from error
         wanted = self._providers[0]
         first = wanted if isinstance(wanted, str) else wanted[0]
         if first not in session.get_providers():
@@ -149,7 +149,7 @@ def _run(
     try:
         return tuple(session.run(None, dict(zip(names, inputs, strict=True))))
     except FAILURES as error:
-        raise ModelError(f"{label}: ONNX Runtime failed: {_reason(error)}") from error
+        raise ModelError(f"{label}: ONNX Runtime failed: {reason_of(error)}") from error
 
 
 def _spec(port: ort.NodeArg, label: str) -> TensorSpec:
@@ -159,7 +159,7 @@ def _spec(port: ort.NodeArg, label: str) -> TensorSpec:
     return TensorSpec(name=port.name, shape=shape, dtype=dtype)
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """ONNX Runtime's message without its error code, source file and signature of the function that failed."""
     first = str(error).strip().splitlines()[0].split(" : ")[-1]
     return _SIGNATURE.sub("", first)

@@ -143,7 +143,12 @@ def check_engine(engine: EngineName, model: str | Path | bytes) -> Address | Non
         address = address_of(model)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    if address is None:
+    if address is None and engine == "tensorrt":
+        from sightline_plugins.infer.engines.tensorrt.library import is_installed
+
+        if not is_installed():
+            raise MissingExtra("tensorrt", extra="gpu", purpose="engine tensorrt")
+    elif address is None:
         choose(engine)
     elif engine not in ("auto", "triton"):
         raise ConfigurationError(f"engine {engine} computes here, but the model is served: leave engine out")
@@ -161,6 +166,8 @@ def choose(engine: EngineName) -> Installed:
     wanted = PREFERENCE if engine == "auto" else (engine,)
     for name in wanted:
         if importlib.util.find_spec(name) is not None:
+    if engine == "tensorrt":
+        raise DeviceUnavailable("engine tensorrt computes on an NVIDIA GPU: use device: cuda, or engine: auto")
             return name
     needed = " or ".join(wanted)
     raise ConfigurationError(f"running a model needs {needed}, which is not installed: pip install {wanted[0]}")

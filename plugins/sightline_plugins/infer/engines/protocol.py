@@ -26,7 +26,7 @@ from sightline.errors import ModelError
 __all__ = ["Array", "Engine", "EngineName", "ImageForm", "ModelError", "Pending", "TensorSpec", "open_engine"]
 
 Array: TypeAlias = npt.NDArray[Any]
-EngineName: TypeAlias = Literal["auto", "openvino", "onnxruntime", "triton"]
+EngineName: TypeAlias = Literal["auto", "openvino", "onnxruntime", "tensorrt", "triton"]
 
 
 @dataclass(frozen=True, slots=True)

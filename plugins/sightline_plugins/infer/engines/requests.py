@@ -5,18 +5,22 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from sightline.errors import ModelError
+from sightline.errors import ModelError, SightlineError
 from sightline_plugins.infer.engines.protocol import Array, TensorSpec
 
 QUEUED = 2
 """Requests accepted beyond those that are computed at once, so that no core waits for the next picture."""
 
 
-class Work:
-    """One picture under way: `wait` blocks until it is computed and gives the outputs; it is called exactly once.
+Outputs = TypeVar("Outputs")
+
+
+class Work(Generic[Outputs]):
+    """Something under way: `wait` blocks until it is computed and gives the outputs; it is called exactly once.
 
     Whoever comes first, the collector or a submitter in need of a free request, waits; the other one finds the
     outputs ready. So a request can be used again before anybody read its result.
@@ -24,11 +28,11 @@ class Work:
 
     __slots__ = ("_error", "_lock", "_outputs", "_wait")
 
-    def __init__(self, wait: Callable[[], tuple[Array, ...]]) -> None:
+    def __init__(self, wait: Callable[[], Outputs]) -> None:
         self._lock = threading.Lock()
-        self._wait: Callable[[], tuple[Array, ...]] | None = wait
-        self._outputs: tuple[Array, ...] = ()
-        self._error: ModelError | None = None
+        self._wait: Callable[[], Outputs] | None = wait
+        self._outputs: list[Outputs] = []
+        self._error: SightlineError | None = None
 
     @property
     def finished(self) -> bool:
@@ -41,20 +45,20 @@ class Work:
             if self._wait is not None:
                 self._error = ModelError("the computation was interrupted")
                 try:
-                    self._outputs = self._wait()
+                    self._outputs = [self._wait()]
                     self._error = None
-                except ModelError as error:
+                except SightlineError as error:
                     self._error = error
                 finally:
                     self._wait = None
 
-    def result(self) -> tuple[Array, ...]:
-        """See `Pending.result`."""
+    def result(self) -> Outputs:
+        """The outputs, waited for when nobody has; any number of times. Raises what the computation failed with."""
         if self._wait is not None:
             self.finish()
         if self._error is not None:
             raise self._error
-        return self._outputs
+        return self._outputs[0]
 
 
 class Underway:
@@ -63,12 +67,12 @@ class Underway:
     __slots__ = ("_work",)
 
     def __init__(self) -> None:
-        self._work: deque[Work] = deque()
+        self._work: deque[Work[Any]] = deque()
 
     def __len__(self) -> int:
         return len(self._work)
 
-    def add(self, work: Work) -> None:
+    def add(self, work: Work[Any]) -> None:
         """Takes up new work, and forgets the oldest as far as it was collected."""
         while self._work and self._work[0].finished:
             self._work.popleft()

@@ -58,7 +58,8 @@ class ModelInputs:
 
     `width` and `height` are None where the model leaves them open. `extras` are inputs (1, 2) by their place: the size
     of the picture as width and height (`orig_target_sizes`) or as height and width (`im_shape`), or its scale. `stack`
-    is set for models that take several pictures of one stream at once.
+    is set for models that take several pictures of one stream at once, `channels_last` for pictures of interleaved
+    channels.
     """
 
     picture: int
@@ -67,6 +68,7 @@ class ModelInputs:
     channels: int
     extras: Mapping[int, Extra]
     stack: StackInput | None = None
+    channels_last: bool = False
 
     def extra_values(self, size_wh: SizeWh) -> dict[int, tuple[int, int]]:
         """What the extras are for a picture that is so large in the network's input, by their places, in order."""
@@ -172,7 +174,7 @@ def find_inputs(specs: tuple[TensorSpec, ...]) -> ModelInputs:
     sizes = {axis: shape[1 + axes.index(axis)] for axis in axes}
     order = next((order for order in _STACKS if order == axes), None)
     stack = None if order is None else StackInput(order, sizes["t"])
-    return ModelInputs(pictures[0], sizes["w"], sizes["h"], sizes["c"] or 3, extras, stack)
+    return ModelInputs(pictures[0], sizes["w"], sizes["h"], sizes["c"] or 3, extras, stack, axes.endswith("c"))
 
 
 _STACKS: tuple[StackOrder, ...] = ("cthw", "tchw", "thwc")

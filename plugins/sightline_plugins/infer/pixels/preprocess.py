@@ -84,6 +84,12 @@ class Preprocessing:
         """Channels of the network's input."""
         return 1 if self.color == "gray" else 3
 
+    @property
+    def value_range(self) -> tuple[float, float]:
+        """The least and the largest value of the network's input, of all channels."""
+        levels = [(level - mean) / scale for level in (0, 255) for mean, scale in self._steps()]
+        return min(levels), max(levels)
+
     def place(self, region_xyxy: Region) -> Placement:
         """Where a region of the picture, in its pixels, lies in the network's input."""
         return place(
@@ -99,6 +105,11 @@ class Preprocessing:
         """Where a region in fractions of the picture lies in the network's input; grown to whole chroma samples."""
         size_wh, chroma_shift = surface.size_wh, surface.format.chroma_shift
         return self.place(region_in_pixels(fractions, size_wh=size_wh, chroma_shift=chroma_shift))
+
+    def _steps(self) -> list[tuple[float, float]]:
+        """Mean and scale of each channel."""
+        count = max(len(self.mean), len(self.scale))
+        return list(zip(self.mean * (count // len(self.mean)), self.scale * (count // len(self.scale)), strict=True))
 
     def image_form(self) -> ImageForm:
         """What the engine is opened with, so that it takes the pictures of a `Preprocessor` as they are."""

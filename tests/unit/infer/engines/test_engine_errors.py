@@ -188,8 +188,8 @@ def test_an_element_type_that_numpy_lacks_is_named() -> None:
 
 
 def test_an_unknown_engine_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ConfigurationError, match="auto, openvino, onnxruntime, triton"):
-        open_engine(content(), engine="tensorrt")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="auto, openvino, onnxruntime, tensorrt, triton"):
+        open_engine(content(), engine="tflite")  # type: ignore[arg-type]
 
 
 def test_a_gpu_without_its_provider_is_refused_with_what_to_install() -> None:

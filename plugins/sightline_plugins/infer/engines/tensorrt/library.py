@@ -17,6 +17,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.gpu.libcuda import driver_facts
 from sightline.errors import DeviceUnavailable, MissingExtra
 from sightline_plugins.infer.engines.tensorrt.messages import Heard, Log, Messages
 
@@ -71,11 +72,18 @@ def library_for(gpu: Gpu) -> TensorRt:
     """The library, or what stands in for it on that GPU. Raises MissingExtra without it, DeviceUnavailable where it
     does not load, or does not support the GPU.
     """
-    library = _STAND_INS.get(gpu) or installed()
+    library = _STAND_INS.get(gpu) or _with_driver()
     if library.compiles_ahead and gpu.compute_capability not in library.targets:
         found = "{} ({}) has {}.{}".format(gpu, gpu.name, *gpu.compute_capability)
         raise DeviceUnavailable(f"{library} supports compute capability {library.target_text}, {found}: {INSTEAD}")
     return library
+
+
+def _with_driver() -> TensorRt:
+    reason = driver_facts().reason
+    if reason is not None:
+        raise DeviceUnavailable(f"engine tensorrt can not be used: {reason}")
+    return installed()
 
 
 def stand_in(module: Any, *, gpu: Gpu, title: str = "TensorRT-RTX") -> TensorRt:

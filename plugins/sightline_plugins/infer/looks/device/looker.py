@@ -1,0 +1,118 @@
+"""Looks on a GPU: batches go through two sets of buffers, so that one is prepared while the other is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
+from typing import Any
+
+from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.gpu.streams import GpuStream
+from sightline.errors import ModelError
+from sightline.media import Batch
+from sightline_plugins.infer.engines.device.protocol import DeviceEngine
+from sightline_plugins.infer.engines.requests import Work
+from sightline_plugins.infer.looks.device.boxes import BoxEnding, plan_boxes_of
+from sightline_plugins.infer.looks.device.ending import Ending, Outcome, RawEnding
+from sightline_plugins.infer.looks.device.gather import Gather
+from sightline_plugins.infer.looks.device.slot import Slot
+from sightline_plugins.infer.looks.look import Answered, Look, Seen
+from sightline_plugins.infer.model.plan import ModelPlan
+from sightline_plugins.infer.subjects.subject import Subject
+from sightline_plugins.infer.tasks.task import Task
+
+_SLOTS = 2
+
+
+class DeviceLooker:
+    """A `Looker` whose pictures, model, heads and suppression stay on the GPU; results come down in one copy a batch.
+
+    Pictures go in batches of 1, 2, 4, 8 ... up to what the engine takes; each size is a CUDA graph after some launches,
+    where the engine allows it. Heads without kernels read on the host what comes down of the outputs.
+    """
+
+    def __init__(self, plan: ModelPlan, *, engine: DeviceEngine, task: Task[Any], gpu: Gpu, stream: GpuStream) -> None:
+        self.device = str(gpu)
+        self.most_unread = 2 * _SLOTS * engine.most_rows
+        self._engine = engine
+        self._is_fixed = engine.inputs[plan.inputs.picture].shape[0] is not None
+        ending, self._heads = _ending(plan, engine=engine, task=task, gpu=gpu, stream=stream)
+        self._slots = [
+            Slot(
+                engine,
+                gather=Gather(plan, inputs=engine.inputs, most_rows=engine.most_rows, gpu=gpu, stream=stream),
+                ending=ending,
+                gpu=gpu,
+                stream=stream,
+            )
+            for _ in range(_SLOTS)
+        ]
+        self._turns = cycle(self._slots)
+
+    @property
+    def report(self) -> Mapping[str, Any]:
+        """What computes, where boxes are decoded, which batches are graphs, and why others are not."""
+        steps = [step for slot in self._slots for step in slot.steps]
+        told: dict[str, Any] = {**self._engine.report, "engine_runs_on": self.device, "heads_run_on": self._heads}
+        if captured := sorted({step.rows for step in steps if step.is_graph}):
+            told["graphs"] = captured
+        if reasons := sorted({step.plainly for step in steps if step.plainly is not None}):
+            told["no_graphs"] = "; ".join(reasons)
+        return told
+
+    def look_all(self, seen: Sequence[Seen]) -> Iterator[Look | None]:
+        """See `Looker.look_all`."""
+        parts = [(surface, subject.placement) for surface, subject in seen]
+        most = self._engine.most_rows
+        for first in range(0, len(parts), most):
+            portion = parts[first : first + most]
+            work = next(self._turns).start(portion, rows=self._rows_for(len(portion)))
+            yield from (DeviceLook(work, row) for row in range(len(portion)))
+
+    def close(self) -> None:
+        """See `Looker.close`."""
+        for slot in self._slots:
+            slot.finish()
+        self._engine.close()
+
+    def _rows_for(self, count: int) -> int:
+        most = self._engine.most_rows
+        return most if self._is_fixed else min(1 << (count - 1).bit_length(), most)
+
+
+class DeviceLook:
+    """A `Look` at one picture of a batch."""
+
+    __slots__ = ("_row", "_work")
+
+    def __init__(self, work: Work[list[Outcome]], row: int) -> None:
+        self._work = work
+        self._row = row
+
+    def wait(self) -> None:
+        """See `Look.wait`."""
+        self._work.result()
+
+    def read(self, task: Task[Any], subject: Subject, batch: Batch) -> Answered:
+        """See `Look.read`."""
+        return self._work.result()[self._row].read(task, subject, batch)
+
+
+def _ending(
+    plan: ModelPlan, *, engine: DeviceEngine, task: Task[Any], gpu: Gpu, stream: GpuStream
+) -> tuple[Ending, str]:
+    """What follows the model, and where its heads run, for the report."""
+    most, outputs = engine.most_rows, engine.outputs
+    reason = "the step reads the model's outputs"
+    if task.box_rules is not None:
+        try:
+            decoding = plan_boxes_of(plan, task.box_rules, outputs=outputs)
+        except ModelError as error:
+            reason = str(error)
+        else:
+            rules = task.box_rules
+            boxes = BoxEnding(gpu, stream=stream, decoding=decoding, rules=rules, outputs=outputs, most_rows=most)
+            return boxes, str(gpu)
+    wanted = [output.dtype for output in plan.outputs]
+    raw = RawEnding(gpu, stream=stream, outputs=outputs, wanted=wanted, most_rows=most)
+    return raw, f"cpu ({reason})"

@@ -1,0 +1,143 @@
+"""Which engine computes a model on a GPU: TensorRT, else ONNX Runtime, else none, and then the CPU does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sightline.devices.gpu.gpu import Gpu
+from sightline.errors import DeviceUnavailable, MissingExtra, ModelError
+from sightline.graph.messages import Message, MessageKind
+from sightline.graph.site import Site
+from sightline_plugins.infer.engines.address import address_of
+from sightline_plugins.infer.engines.cache import ModelCache, models_folder
+from sightline_plugins.infer.engines.device.onnxruntime import OnnxRuntimeCuda
+from sightline_plugins.infer.engines.device.onnxruntime import why_not as why_not_onnxruntime
+from sightline_plugins.infer.engines.device.preparing import prepare_batches
+from sightline_plugins.infer.engines.tensorrt.opening import TensorRtModel
+from sightline_plugins.infer.looks.device.looker import DeviceLooker
+from sightline_plugins.infer.looks.look import Looker
+from sightline_plugins.infer.looks.opening import open_cpu_looker, open_engine_looker
+from sightline_plugins.infer.looks.upgrading import UpgradingLooker
+from sightline_plugins.infer.model.plan import ModelPlan
+from sightline_plugins.infer.options import ModelElement
+from sightline_plugins.infer.tasks.task import Task
+
+_NOT_HERE = (DeviceUnavailable, MissingExtra)
+
+
+@dataclass(slots=True)
+class GpuLookers:
+    """Opens the looker of a step in a run on a GPU. `reasons` says why what goes before what was taken was not."""
+
+    element: ModelElement
+    plan: ModelPlan
+    task: Task[Any]
+    site: Site
+    gpu: Gpu
+    reasons: list[str] = field(default_factory=list)
+
+    def open(self) -> Looker:
+        """TensorRT where it is there and takes the model, else ONNX Runtime on the GPU, else an engine of the CPU.
+
+        With live streams a model that TensorRT has not compiled yet is served by the next one meanwhile; with files the
+        run begins when it is compiled, so that results do not depend on how long that takes.
+        Raises ConfigurationError or ModelError for an engine that was asked for by name, and can not be had.
+        """
+        reason = self._why_not_in_batches()
+        if reason is not None:
+            self.reasons.append(reason)
+            if self.element.engine == "tensorrt":
+                raise DeviceUnavailable(f"engine tensorrt can not compute this model: {reason}")
+            return self._one_by_one()
+        if self.element.engine in ("auto", "tensorrt"):
+            looker = self._by_tensorrt()
+            if looker is not None:
+                return looker
+        return self._served()
+
+    def _why_not_in_batches(self) -> str | None:
+        plan, engine = self.plan, self.element.engine
+        if engine not in ("auto", "tensorrt", "onnxruntime"):
+            return f"engine {engine} takes pictures one by one"
+        if address_of(self.element.model) is not None:
+            return "the model is served elsewhere"
+        if plan.stack is not None:
+            return "it takes stacks of pictures"
+        if plan.preprocessing.size_wh is None:
+            return "it takes pictures of any size"
+        return None
+
+    def _by_tensorrt(self) -> Looker | None:
+        """TensorRT's, or one that becomes it; None, and a reason told, where it can not be had."""
+        is_wanted = self.element.engine == "tensorrt"
+        try:
+            model = self._tensorrt_model()
+            if is_wanted or model.is_kept or not self.site.live:
+                return self._loaded(model)
+        except (*_NOT_HERE, ModelError) as error:
+            if is_wanted:
+                raise
+            self.reasons.append(str(error))
+            return None
+        return UpgradingLooker(
+            self._served(),
+            make=lambda: self._loaded(model),
+            stop=model.stop,
+            ready=lambda: self._tell(f"{model.label}: TensorRT computes it from now on"),
+            warn=self.site.warn,
+        )
+
+    def _tensorrt_model(self) -> TensorRtModel:
+        preprocessing = self.plan.preprocessing
+        return TensorRtModel(
+            self.element.model,
+            gpu=self.gpu,
+            size_wh=preprocessing.size_wh,
+            input_range=preprocessing.value_range,
+            warn=self.site.warn,
+        )
+
+    def _loaded(self, model: TensorRtModel) -> Looker:
+        stream = self.gpu.stream(f"model of {self.site.element_id}")
+        engine = model.load(stream=stream, progress=self._tell)
+        return DeviceLooker(self.plan, engine=engine, task=self.task, gpu=self.gpu, stream=stream)
+
+    def _served(self) -> Looker:
+        """By ONNX Runtime, on the GPU where it can be."""
+        reason = why_not_onnxruntime(self.gpu)
+        if reason is None:
+            try:
+                return self._by_onnxruntime()
+            except (DeviceUnavailable, ModelError) as error:
+                reason = str(error)
+        self.reasons.append(reason)
+        return self._on_the_cpu()
+
+    def _by_onnxruntime(self) -> Looker:
+        preprocessing = self.plan.preprocessing
+        assert preprocessing.size_wh is not None
+        stream = self.gpu.stream(f"model of {self.site.element_id}")
+        model = prepare_batches(
+            self.element.model,
+            size_wh=preprocessing.size_wh,
+            precision="fp32",
+            input_range=preprocessing.value_range,
+            cache=ModelCache(models_folder(), warn=self.site.warn),
+        )
+        engine = OnnxRuntimeCuda(model, gpu=self.gpu, stream=stream)
+        return DeviceLooker(self.plan, engine=engine, task=self.task, gpu=self.gpu, stream=stream)
+
+    def _one_by_one(self) -> Looker:
+        """By an engine of single pictures, on the GPU where it can be."""
+        try:
+            return open_engine_looker(self.element, self.plan, site=self.site)
+        except DeviceUnavailable as error:
+            self.reasons.append(str(error))
+        return self._on_the_cpu()
+
+    def _on_the_cpu(self) -> Looker:
+        return open_cpu_looker(self.element, self.plan, reason="; ".join(self.reasons), site=self.site)
+
+    def _tell(self, text: str) -> None:
+        self.site.post(Message(MessageKind.MODEL, text, element=self.site.element_id))

@@ -1,0 +1,56 @@
+"""From a step and its plan to what shows pictures to its model: on the GPU of the run, or on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sightline.graph.operator import RunsOn
+from sightline.graph.site import Site
+from sightline_plugins.infer.engines.protocol import open_engine
+from sightline_plugins.infer.looks.engine_looker import EngineLooker
+from sightline_plugins.infer.looks.look import Looker
+from sightline_plugins.infer.model.plan import ModelPlan
+from sightline_plugins.infer.options import ModelElement
+from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Preprocessing, Preprocessor
+from sightline_plugins.infer.tasks.task import Task
+
+
+def open_looker(element: ModelElement, plan: ModelPlan, *, task: Task[Any], site: Site) -> Looker:
+    """The looker of a step. Raises ModelError or ConfigurationError when the model can not be loaded."""
+    if site.gpu is None:
+        return open_engine_looker(element, plan, site=site)
+    from sightline_plugins.infer.looks.device.opening import GpuLookers
+
+    return GpuLookers(element, plan, task=task, site=site, gpu=site.gpu).open()
+
+
+def open_engine_looker(element: ModelElement, plan: ModelPlan, *, site: Site) -> Looker:
+    """One with an engine of single pictures, on the run's device. Raises DeviceUnavailable where it can not be had."""
+    place = {} if site.gpu is None else {"engine_runs_on": str(site.device)}
+    return _with_engine(element, plan, device=str(site.device), place=place, site=site)
+
+
+def open_cpu_looker(element: ModelElement, plan: ModelPlan, *, reason: str, site: Site) -> Looker:
+    """One whose engine computes on the CPU although the run is on a GPU; `reason` says why."""
+    site.warn(f"the model is computed on the CPU: {reason}")
+    place = {"engine_runs_on": str(RunsOn("cpu", reason))}
+    return _with_engine(element, plan, device="cpu", place=place, site=site)
+
+
+def _with_engine(
+    element: ModelElement, plan: ModelPlan, *, device: str, place: Mapping[str, str], site: Site
+) -> Looker:
+    form = plan.preprocessing.image_form() if plan.stack is None else None
+    preprocessor = preprocessor_for(plan.preprocessing, site=site)
+    engine = open_engine(element.model, engine=element.engine, device=device, image=form, warn=site.warn)
+    return EngineLooker(plan, preprocessor=preprocessor, engine=engine, place=place)
+
+
+def preprocessor_for(definition: Preprocessing, *, site: Site) -> Preprocessor:
+    """What makes a model's inputs where the step is built: the GPU of the run, else the CPU."""
+    if site.gpu is None:
+        return HostPreprocessor(definition)
+    from sightline_plugins.infer.pixels.preprocess_device import DevicePreprocessor
+
+    return DevicePreprocessor(definition, gpu=site.gpu)
