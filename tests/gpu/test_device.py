@@ -7,15 +7,21 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.gpu.graphs import Graph
 from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.devices.gpu.opening import open_gpu
+from sightline.devices.gpu.streams import GpuStream
+from sightline.errors import GpuError, GpuFailed
 from sightline.media import PixelFormat, Surface
+from sightline.media.device_array import DeviceArray
 from sightline.testing import make_frames
 from tests.unit.devices.gpu.programs import ADD, Program
 
@@ -130,6 +136,7 @@ def test_torch_and_cupy_see_the_picture_and_keep_it(gpu: Gpu) -> None:
 def test_a_kernel_that_writes_where_it_must_not_ends_the_gpu_and_not_the_process(gpu: Gpu) -> None:
     program = """
 import numpy as np
+from sightline.devices.gpu.graphs import Graph
 from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.devices.gpu.opening import open_gpu
 from sightline.errors import GpuFailed
@@ -158,3 +165,111 @@ def test_an_opened_and_closed_gpu_leaves_nothing(gpu: Gpu) -> None:
         other.close()
 
         assert other.is_closed
+
+
+def added(gpu: Gpu, array: DeviceArray, amount: int, *, stream: GpuStream) -> Graph:
+    """A graph that adds a number to every byte."""
+    add = gpu.kernels(ADD)["add"]
+    add(array, array.nbytes, 0, grid=32, block=32, stream=stream)
+    queue = partial(add, array, array.nbytes, amount, grid=32, block=32, stream=stream)
+    return gpu.capture(stream, queue, name=f"add {amount}", keep=array)
+
+
+def test_graphs_take_turns_on_what_lies_in_their_memory(gpu: Gpu) -> None:
+    stream = gpu.stream("work")
+    array = gpu.fill(gpu.empty((1000,), np.uint8, stream=stream), 1, stream=stream)
+    one, ten = added(gpu, array, 1, stream=stream), added(gpu, array, 10, stream=stream)
+
+    for graph in (one, ten, one):
+        graph.launch()
+    first = array.written(stream.record()).to_host()
+    gpu.upload_into([np.full(1000, 100, np.uint8)], [array], stream=stream)
+    ten.launch()
+
+    assert set(first.tolist()) == {13}
+    assert set(array.written(stream.record()).to_host().tolist()) == {110}
+
+
+def test_a_graph_copies_its_result_to_pinned_memory(gpu: Gpu) -> None:
+    stream, pinned = gpu.stream("work"), gpu.pinned.lease(1000)
+    array = gpu.fill(gpu.empty((1000,), np.uint8, stream=stream), 1, stream=stream)
+    add = gpu.kernels(ADD)["add"]
+    add(array, 1000, 0, grid=32, block=32, stream=stream)
+
+    def queue() -> None:
+        add(array, 1000, 4, grid=32, block=32, stream=stream)
+        gpu.copy_to_pinned(array, pinned, stream=stream)
+
+    graph = gpu.capture(stream, queue, name="add and copy", keep=(array, pinned))
+    found = list[set[int]]()
+    for _ in range(2):
+        graph.launch()
+        stream.record().wait()
+        found.append(set(pinned.array((1000,)).tolist()))
+
+    assert found == [{5}, {9}]
+    assert gpu.transfers.counts.device_to_host_copies == 2
+
+
+FORBIDDEN: dict[str, Callable[[Gpu, GpuStream], object]] = {
+    "waiting for the stream": lambda _, stream: stream.synchronize(),
+    "waiting for an event": lambda _, stream: stream.record().wait(),
+    "asking for an event": lambda _, stream: stream.record().is_done,
+    "memory": lambda gpu, stream: gpu.empty((1000,), np.uint8, stream=stream),
+    "a download": lambda gpu, stream: gpu.empty((1000,), np.uint8, stream=stream).to_host(),
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_after_a_capture_that_was_refused_the_same_work_can_be_queued(gpu: Gpu, what: str) -> None:
+    stream = gpu.stream("work")
+    array = gpu.fill(gpu.empty((1000,), np.uint8, stream=stream), 1, stream=stream)
+    add = gpu.kernels(ADD)["add"]
+    add(array, 1000, 0, grid=32, block=32, stream=stream)
+
+    def queue() -> None:
+        add(array, 1000, 4, grid=32, block=32, stream=stream)
+        FORBIDDEN[what](gpu, stream)
+
+    with pytest.raises(GpuError, match="the graph 'refused' can not be captured") as raised:
+        gpu.capture(stream, queue, name="refused")
+    add(array, 1000, 2, grid=32, block=32, stream=stream)
+
+    assert not isinstance(raised.value, GpuFailed)
+    assert set(array.written(stream.record()).to_host().tolist()) == {3}
+
+
+def test_other_threads_work_on_while_a_graph_is_captured(gpu: Gpu) -> None:
+    stream = gpu.stream("work")
+    array = gpu.fill(gpu.empty((1000,), np.uint8, stream=stream), 1, stream=stream)
+    add, found = gpu.kernels(ADD)["add"], list[int]()
+    add(array, 1000, 0, grid=32, block=32, stream=stream)
+
+    def work() -> None:
+        beside = gpu.stream("beside")
+        for value in range(50):
+            filled = gpu.fill(gpu.empty((1000,), np.uint8, stream=beside), value, stream=beside)
+            beside.wait(stream.record())
+            found.extend(set(filled.to_host().tolist()))
+
+    def queue() -> None:
+        add(array, 1000, 4, grid=32, block=32, stream=stream)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+    gpu.capture(stream, queue, name="slow", keep=array).launch()
+
+    assert found == list(range(50))
+    assert set(array.written(stream.record()).to_host().tolist()) == {5}
+
+
+def test_graphs_that_are_dropped_while_they_run_leave_nothing(gpu: Gpu) -> None:
+    stream = gpu.stream("work")
+    array = gpu.fill(gpu.empty((1000,), np.uint8, stream=stream), 0, stream=stream)
+
+    for _ in range(100):
+        added(gpu, array, 1, stream=stream).launch()
+
+    assert set(array.written(stream.record()).to_host().tolist()) == {100}
+    assert gpu.graphs.count <= 2
