@@ -36,7 +36,6 @@ class BuildSettings:
 
     capability: tuple[int, int] | None
     most_rows: int
-    workspace_bytes: int = WORKSPACE_BYTES
 
     @property
     def usual_rows(self) -> int:
@@ -46,8 +45,8 @@ class BuildSettings:
     @property
     def key(self) -> Mapping[str, Any]:
         """All of it, with what is fixed in this module, for the cache."""
-        fixed = {"tf32": False, "auxiliary_streams": 0, "usual_rows": self.usual_rows}
-        return {**asdict(self), **fixed}
+        fixed = {"workspace_bytes": WORKSPACE_BYTES, "tf32": False, "auxiliary_streams": 0}
+        return {**asdict(self), **fixed, "usual_rows": self.usual_rows}
 
     @property
     def target(self) -> str:
@@ -118,7 +117,7 @@ def _built(
 
 def _configure(config: Any, *, module: Any, settings: BuildSettings) -> None:
     config.clear_flag(module.BuilderFlag.TF32)
-    config.set_memory_pool_limit(module.MemoryPoolType.WORKSPACE, settings.workspace_bytes)
+    config.set_memory_pool_limit(module.MemoryPoolType.WORKSPACE, WORKSPACE_BYTES)
     config.max_aux_streams = 0
     if hasattr(module.BuilderFlag, "REQUIRE_USER_ALLOCATION"):
         config.set_flag(module.BuilderFlag.REQUIRE_USER_ALLOCATION)

@@ -78,7 +78,9 @@ def gist(text: str) -> str:
     coded = _CODE.match(bare)
     if coded is not None:
         kind, inner = coded["kind"], _PLACE.sub("", coded["text"]).strip()
-        bare = inner.strip("() ") if kind in ("", "Internal Error", "API Usage Error") else f"{kind}: {inner}"
+        if inner.startswith("(") and inner.endswith(")"):
+            inner = inner[1:-1]
+        bare = inner if kind in ("", "Internal Error", "API Usage Error") else f"{kind}: {inner}"
     return " ".join(_PLACE.sub("", bare).split()).removesuffix(".")
 
 

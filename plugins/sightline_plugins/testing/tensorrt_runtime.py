@@ -1,0 +1,132 @@
+"""How the double of TensorRT loads plans, and what it says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+from sightline_plugins.testing import tensorrt_names as names
+
+if TYPE_CHECKING:
+    from sightline_plugins.testing.tensorrt_context import Context
+    from sightline_plugins.testing.tensorrt_double import TensorRtDouble
+
+_SCRATCH_BYTES = 1024
+Sizes = tuple[int, ...]
+
+
+class Runtime:
+    """Loads plans."""
+
+    def __init__(self, double: TensorRtDouble) -> None:
+        self._double = double
+
+    def deserialize_cuda_engine(self, packed: bytes) -> Engine | None:
+        """The plan in the GPU's memory; None when the logger was told why not."""
+        self._double.check_context("deserialize")
+        plan = names.read_plan(packed)
+        reason = self._reason(plan)
+        if plan is None or reason:
+            self._double.complain(names.complaint(reason, kind="Serialization"))
+            return None
+        return Engine(self._double, plan)
+
+    def _reason(self, plan: names.Plan | None) -> str:
+        double = self._double
+        if plan is None:
+            return "Serialization assertion header.magicTag == kEXPECTED_MAGIC_TAG failed."
+        if (plan.library, plan.version) != (double.title, double.__version__):
+            made = f"expecting library version {double.__version__} got {plan.version}"
+            return f"The engine plan file is not compatible with this version of TensorRT, {made}, please rebuild."
+        if plan.target != double.here:
+            return f"The engine is for {plan.target}, and this GPU is {double.here}."
+        return ""
+
+
+class RtxRuntime(Runtime):
+    """Loads plans, and says what is wrong with them."""
+
+    def get_engine_validity(self, packed: bytes) -> tuple[str, int]:
+        """Whether it can be loaded, and the reasons in bits."""
+        plan = names.read_plan(packed)
+        bits = names.EngineInvalidityDiagnostics
+        if plan is None:
+            return "INVALID", bits.MALFORMED_ENGINE
+        if plan.version != self._double.__version__:
+            return "INVALID", bits.VERSION_MISMATCH
+        return ("VALID", 0) if plan.target == self._double.here else ("INVALID", bits.UNSUPPORTED_CC)
+
+
+class RuntimeConfig:
+    """How contexts are made."""
+
+    def __init__(self) -> None:
+        self.strategy = names.ExecutionContextAllocationStrategy.STATIC
+        self.dynamic_shapes_kernel_specialization_strategy = names.DynamicShapesKernelSpecializationStrategy.LAZY
+
+    def set_execution_context_allocation_strategy(self, strategy: names.ExecutionContextAllocationStrategy) -> None:
+        """Whose the scratch memory is."""
+        self.strategy = strategy
+
+
+class Engine:
+    """A loaded plan."""
+
+    def __init__(self, double: TensorRtDouble, plan: names.Plan) -> None:
+        self.double = double
+        self.profile = plan.profile
+        self.model = onnx.load_from_string(plan.content)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        self.session = ort.InferenceSession(plan.content, options, providers=["CPUExecutionProvider"])
+        self.inputs = {port.name: port for port in self.session.get_inputs()}
+        self.outputs = {port.name: port for port in self.session.get_outputs()}
+
+    @property
+    def device_memory_size_v2(self) -> int:
+        """How much scratch memory a context needs."""
+        rows = max((most[0] for _, _, most in self.profile.values()), default=1)
+        return _SCRATCH_BYTES * rows
+
+    def create_runtime_config(self) -> RuntimeConfig:
+        """How contexts are made, for TensorRT-RTX."""
+        return RuntimeConfig()
+
+    def create_execution_context(self, how: names.ExecutionContextAllocationStrategy | RuntimeConfig) -> Context:
+        """A context."""
+        self.double.check_context("create context")
+        strategy = how.strategy if isinstance(how, RuntimeConfig) else how
+        assert strategy is names.ExecutionContextAllocationStrategy.USER_MANAGED, "scratch memory is ours"
+        return self.double.context_class(self)
+
+    def get_tensor_mode(self, name: str) -> names.TensorIOMode:
+        """What a tensor is."""
+        mode = names.TensorIOMode
+        return mode.INPUT if name in self.inputs else mode.OUTPUT if name in self.outputs else mode.NONE
+
+    def get_tensor_location(self, name: str) -> names.TensorLocation:
+        """Where a tensor must lie."""
+        return names.TensorLocation["HOST" if name in self.double.faults.on_host else "DEVICE"]
+
+    def get_tensor_shape(self, name: str) -> Sizes:
+        """Its sizes, -1 where they are open."""
+        port = self.inputs.get(name) or self.outputs[name]
+        return tuple(size if isinstance(size, int) else -1 for size in port.shape)
+
+    def get_tensor_dtype(self, name: str) -> names.DataType:
+        """Its element type."""
+        port = self.inputs.get(name) or self.outputs[name]
+        kind = port.type.removeprefix("tensor(").removesuffix(")")
+        return names.DataType({"float": "float32"}.get(kind, kind))
+
+    def shapes_for(self, inputs: Mapping[str, Sizes]) -> dict[str, Sizes]:
+        """The sizes of the outputs for inputs of these sizes."""
+        feeds = {name: np.zeros(shape, self.get_tensor_dtype(name).value) for name, shape in inputs.items()}
+        arrays = self.session.run(None, feeds)
+        return {port.name: array.shape for port, array in zip(self.session.get_outputs(), arrays, strict=True)}
