@@ -169,8 +169,8 @@ class Driver(Protocol):
     def begin_capture(self, stream: int) -> None:
         """What this thread queues on the stream from now on is noted and not done, until the capture ends.
 
-        Meanwhile this thread may not allocate, free, load, wait or ask for events; nobody may wait for the stream, nor
-        let it wait for an event from outside. What is refused spoils the capture, too.
+        Meanwhile this thread may not allocate, free, load, destroy graphs, wait or ask for events; nobody may wait for
+        the stream, nor let it wait for an event from outside. What is refused spoils the capture, too.
         """
         ...
 

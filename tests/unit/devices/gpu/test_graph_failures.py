@@ -1,64 +1,24 @@
-"""Graphs that can not be captured or launched, and what becomes of graphs: whatever happens, plain work goes on."""
+"""Graphs that can not be captured or launched: whatever happens, plain work goes on."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from sightline.devices.gpu.driver import Harm
 from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.graphs import Graph
-from sightline.devices.gpu.streams import GpuStream
 from sightline.errors import GpuError, GpuFailed
-from sightline.media.device_array import DeviceArray
 from sightline.testing.gpu.double import DoubleDriver
 from sightline.testing.gpu.double_calls import Verb
-from sightline.testing.gpu.double_memory import GpuMisuse
+from tests.unit.devices.gpu.benches import Bench, make_bench
 from tests.unit.devices.gpu.programs import ADD
 
 VERBS: tuple[Verb, ...] = ("begin_capture", "launch", "end_capture")
-
-
-@dataclass
-class Bench:
-    """Ten bytes, all 1 at first, that are ready on the stream `work`, and ten that are ready on another."""
-
-    gpu: Gpu
-    stream: GpuStream
-    array: DeviceArray
-    elsewhere: DeviceArray
-
-    def add(self, amount: int) -> None:
-        self.gpu.kernels(ADD)["add"](self.array, 10, amount, grid=1, block=32, stream=self.stream)
-
-    def capture(self, queue: Callable[[], object] = lambda: None, *, name: str = "add") -> Graph:
-        """A graph that adds 4, and of what `queue` queues."""
-
-        def both() -> None:
-            self.add(4)
-            queue()
-
-        return self.gpu.capture(self.stream, both, name=name, keep=self.array)
-
-    @property
-    def content(self) -> set[int]:
-        values: list[int] = self.array.written(self.stream.record()).to_host().tolist()
-        return set(values)
-
-
-def make_bench(gpu: Gpu) -> Bench:
-    stream, other = gpu.stream("work"), gpu.stream("other")
-    arrays = [gpu.fill(gpu.empty((10,), np.uint8, stream=one), 1, stream=one) for one in (stream, other)]
-    bench = Bench(gpu, stream, *arrays)
-    bench.add(0)
-    return bench
 
 
 @pytest.fixture
@@ -223,64 +183,3 @@ def test_another_thread_can_not_capture_the_same_stream_meanwhile(bench: Bench) 
 
     assert said == ["the graph 'late' can not be captured while the graph 'first' is"]
     assert bench.content == {5}
-
-
-def test_a_graph_that_nobody_holds_is_destroyed_at_the_next_chance(bench: Bench, driver: DoubleDriver) -> None:
-    kept, dropped = bench.capture(), bench.capture()
-    before = driver.live_graphs
-
-    dropped.launch()
-    del dropped
-    kept.launch()
-
-    assert (before, driver.live_graphs) == (2, 1)
-    assert bench.content == {9}
-
-
-def test_a_graph_keeps_the_memory_that_it_was_given_to_keep(bench: Bench) -> None:
-    pool = bench.gpu.pool("scratch", limit_count=1)
-    scratch = bench.gpu.empty((10,), np.uint8, stream=bench.stream, pool=pool)
-    copy = functools.partial(bench.gpu.copy, [bench.array], [scratch], stream=bench.stream)
-    graph = bench.gpu.capture(bench.stream, copy, name="copy", keep=scratch)
-
-    del scratch, copy
-    held = pool.lent
-    del graph
-
-    assert (held, pool.lent) == (1, 0)
-
-
-def test_a_graph_whose_memory_was_given_back_is_found(driver: DoubleDriver) -> None:
-    bench = make_bench(Gpu(driver))
-    graph = bench.gpu.capture(bench.stream, lambda: bench.add(1), name="careless")
-
-    bench.array = bench.elsewhere
-
-    with pytest.raises(GpuMisuse, match="was given back since a graph captured its use"):
-        graph.launch()
-
-
-def test_a_gpu_that_was_closed_goes_with_the_graph_that_keeps_its_memory(driver: DoubleDriver) -> None:
-    bench = make_bench(Gpu(driver))
-    graphs = [bench.capture()]
-    bench.gpu.close()
-
-    graphs[0].launch()
-    content = bench.content
-    graphs.clear()
-    bench.array = bench.elsewhere
-    del bench
-
-    assert content == {5}
-    assert (driver.is_closed, driver.live_graphs) == (True, 0)
-
-
-def test_a_gpu_that_closes_destroys_graphs_that_keep_nothing(driver: DoubleDriver) -> None:
-    gpu = Gpu(driver)
-    graph = gpu.capture(gpu.main_stream, lambda: None, name="empty")
-
-    gpu.close()
-
-    assert (driver.is_closed, driver.live_graphs) == (True, 0)
-    with pytest.raises(GpuFailed, match="cuda:0 was closed"):
-        graph.launch()

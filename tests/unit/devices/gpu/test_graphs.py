@@ -81,6 +81,8 @@ def test_an_upload_in_place_waits_for_what_was_there_before(gpu: Gpu, stream: Gp
     other = gpu.stream("other")
 
     (after,) = gpu.upload_into([np.full(10, 5, np.uint8)], [array], stream=other)
+    other.synchronize()
+    stream.synchronize()
 
     assert after.to_host().tolist() == [5] * 10
 

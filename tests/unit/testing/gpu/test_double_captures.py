@@ -65,6 +65,7 @@ SPOILING: dict[str, tuple[Callable[[Captured], object], str]] = {
     "memory": (lambda on: on.driver.allocate(16), "UNSUPPORTED: allocate"),
     "pinned memory": (lambda on: on.driver.allocate_pinned(16), "UNSUPPORTED: allocate_pinned"),
     "memory is freed": (lambda on: on.driver.free(on.address), "UNSUPPORTED: free"),
+    "a graph is destroyed": (lambda on: on.driver.destroy_graph(1), "UNSUPPORTED: destroy_graph"),
     "a module": (lambda on: on.driver.load(ADD), "UNSUPPORTED: load"),
     "waiting for the stream": (lambda on: on.driver.synchronize(on.stream), "UNSUPPORTED: synchronize"),
     "waiting for another stream": (lambda on: on.driver.synchronize(on.other), "UNSUPPORTED: synchronize"),
