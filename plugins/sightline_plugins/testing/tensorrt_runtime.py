@@ -127,6 +127,35 @@ class Engine:
 
     def shapes_for(self, inputs: Mapping[str, Sizes]) -> dict[str, Sizes]:
         """The sizes of the outputs for inputs of these sizes."""
-        feeds = {name: np.zeros(shape, self.get_tensor_dtype(name).value) for name, shape in inputs.items()}
+        found = self._inferred(inputs)
+        if all(-1 not in sizes for sizes in found.values()):
+            return found
+        dark, bright = (self._computed(inputs, level) for level in (0, 1))
+        return {name: _same(dark[name], bright[name]) for name in found}
+
+    def _inferred(self, inputs: Mapping[str, Sizes]) -> dict[str, Sizes]:
+        """What can be told without computing, -1 for the rest."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        del model.graph.value_info[:]
+        for entry in model.graph.input:
+            for size, wanted in zip(entry.type.tensor_type.shape.dim, inputs[entry.name], strict=True):
+                size.dim_value = wanted
+        for entry in model.graph.output:
+            entry.type.tensor_type.ClearField("shape")
+        outputs = onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
+        return {
+            entry.name: tuple(size.dim_value or -1 for size in entry.type.tensor_type.shape.dim) or (-1,)
+            for entry in outputs
+        }
+
+    def _computed(self, inputs: Mapping[str, Sizes], level: int) -> dict[str, Sizes]:
+        """The sizes for inputs of one level."""
+        feeds = {name: np.full(shape, level, self.get_tensor_dtype(name).value) for name, shape in inputs.items()}
         arrays = self.session.run(None, feeds)
         return {port.name: array.shape for port, array in zip(self.session.get_outputs(), arrays, strict=True)}
+
+
+def _same(one: Sizes, other: Sizes) -> Sizes:
+    """The sizes that are the same in both, -1 for the rest."""
+    return tuple(size if size == same else -1 for size, same in zip(one, other, strict=True))
