@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sightline.media.color import ColorMatrix, ColorRange
 from sightline.media.coming import Coming
-from sightline.media.device_array import DeviceArray
+from sightline.media.device_array import DeviceArray, use_on
 from sightline.media.device_memory import DeviceEvent, DeviceStream, Download, PixelDevice
 from sightline.media.twin import Twin
 
@@ -147,7 +147,8 @@ class Surface:
 
     def arrays_on(self, stream: DeviceStream) -> tuple[DeviceArray, ...]:
         """The pixels for work on that stream, which waits until they are there; see `DeviceArray.on`."""
-        return tuple(array.on(stream) for array in self.arrays)
+        use_on(stream, self.arrays)
+        return self.arrays
 
     def writable(self, *, stream: DeviceStream | None = None) -> Surface:
         """This surface if it is exclusive, else an exclusive copy of it in the same memory.

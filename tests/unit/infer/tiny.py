@@ -17,24 +17,33 @@ HALF_A_CELL = 0.5493061443340549
 LABELS = ("yellow", "pink")
 
 
-def write_detector(path: Path, *, metadata: Mapping[str, str] | None = None, offset: float = HALF_A_CELL) -> Path:
+def write_detector(
+    path: Path,
+    *,
+    metadata: Mapping[str, str] | None = None,
+    offset: float = HALF_A_CELL,
+    rows: int | str = 1,
+) -> Path:
     """A model with FastestDet's outputs for an RGB input of 32 x 32, divided by 255.
 
     Each of its 8 x 8 cells is a box of the cell's own size: as sure as the cell is red; `yellow` as far as it is
-    green, `pink` as far as it is blue. `offset` is the raw offset of the centres.
+    green, `pink` as far as it is blue. `offset` is the raw offset of the centres, `rows` how many pictures it takes (a
+    name: any number).
     """
     size = np.full((1, 2, CELLS, CELLS), np.log((1 / CELLS) / (1 - 1 / CELLS)), np.float32)
     shape = np.concatenate([np.full((1, 2, CELLS, CELLS), offset, np.float32), size], axis=1)
     nodes = [
         helper.make_node("AveragePool", ["images"], ["mean"], kernel_shape=[4, 4], strides=[4, 4]),
         helper.make_node("Split", ["mean", "parts"], ["red", "others"], axis=1),
-        helper.make_node("Concat", ["red", "shape", "others"], ["map"], axis=1),
+        helper.make_node("Sub", ["red", "red"], ["nothing"]),
+        helper.make_node("Add", ["nothing", "shape"], ["shapes"]),
+        helper.make_node("Concat", ["red", "shapes", "others"], ["map"], axis=1),
     ]
     graph = helper.make_graph(
         nodes,
         "tiny",
-        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, SIDE, SIDE])],
-        [helper.make_tensor_value_info("map", TensorProto.FLOAT, [1, 7, CELLS, CELLS])],
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [rows, 3, SIDE, SIDE])],
+        [helper.make_tensor_value_info("map", TensorProto.FLOAT, [rows, 7, CELLS, CELLS])],
         [numpy_helper.from_array(shape, "shape"), numpy_helper.from_array(np.array([1, 2]), "parts")],
     )
     return save(graph, path, metadata=metadata)

@@ -176,10 +176,10 @@ class Pool:
         try:
             with self.gpu.guard(f"lending memory of {self.name}") as driver:
                 for event in block.after:
-                    if stream is None:
-                        driver.synchronize_event(event)
-                    else:
+                    if stream is not None:
                         driver.wait(stream.handle, event=event)
+                    elif not driver.is_done(event):
+                        driver.synchronize_event(event)
         except BaseException:
             self._enter(None, block.size_bytes)
             raise
