@@ -14,10 +14,9 @@ from av.video.frame import PictureType
 from sightline.errors import OutputError
 from sightline.media import Frame, PixelFormat, Surface
 from sightline_plugins.encode.pictures import AV_MATRIX, AV_RANGE, PictureMaker, even_size
-from sightline_plugins.encode.recording import TICKS_PER_SECOND, Layout, ticks_from_ns
+from sightline_plugins.encode.settings import TICKS_PER_SECOND, TIME_BASE, Layout, ticks_from_ns
 
 _SECOND_NS = 1_000_000_000
-_TIME_BASE = Fraction(1, TICKS_PER_SECOND)
 _NOMINAL_FPS = 30
 _ENDLESS_GOP = 1 << 30
 
@@ -67,7 +66,7 @@ class LiveEncoder:
         if self._last_ticks is not None:
             ticks = max(ticks, self._last_ticks + 1)
         self._last_ticks = picture.pts = ticks
-        picture.time_base = _TIME_BASE
+        picture.time_base = TIME_BASE
         picture.pict_type = PictureType.I if self._is_key(frame.pts_ns) or key else PictureType.NONE
         try:
             packets = self._context.encode(picture)
@@ -97,7 +96,7 @@ def _open(layout: Layout, *, settings: LiveSettings, pixel_format: str) -> Video
     context.options = options
     context.width, context.height = even_size(layout.size_wh)
     context.pix_fmt = pixel_format
-    context.time_base = _TIME_BASE
+    context.time_base = TIME_BASE
     context.framerate = Fraction(_NOMINAL_FPS)
     context.gop_size = _ENDLESS_GOP
     context.thread_count = 1

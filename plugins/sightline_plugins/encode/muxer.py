@@ -24,6 +24,7 @@ from sightline.errors import OutputError
 from sightline.graph import EncodedFormat
 from sightline.graph.outputs import Outputs, output_error
 from sightline_plugins.encode.containers import CONTAINERS, SENDERS
+from sightline_plugins.encode.encoders import EncoderError
 
 if TYPE_CHECKING:
     from av.packet import Packet
@@ -139,7 +140,7 @@ class Muxer:
         """Turn trouble of the file, the container or its encoder into an OutputError; the file is abandoned first."""
         try:
             yield
-        except (OSError, av.FFmpegError, ValueError) as error:
+        except (OSError, av.FFmpegError, EncoderError, ValueError) as error:
             self.abandon()
             cause = self.file.failure or error
             if isinstance(cause, OSError) and not isinstance(cause, av.FFmpegError):

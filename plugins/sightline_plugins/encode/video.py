@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from sightline.devices import DeviceKind
 from sightline.errors import OutputError
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
 from sightline.media.time import Duration
@@ -75,6 +76,9 @@ class Video(Element):
     """How much time the encoder takes to make the file smaller."""
     gop: Annotated[Duration, Field(gt=0)] = 2_000_000_000
     """Time from one key frame to the next: how exactly players seek."""
+    encoder: Literal["auto", "cpu", "nvenc"] = "auto"
+    """What encodes: `auto` is the GPU (NVENC) for pictures in its memory, where it can, else the CPU; the report says
+    which, and why. `nvenc` is an error where it can not."""
 
     @model_validator(mode="after")
     def _one_target(self) -> Video:
@@ -83,7 +87,9 @@ class Video(Element):
         return self
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
-        """The suffix must name a container, no two streams may share a file, and it can be written."""
+        """The suffix must name a container, no two streams share a file, it can be written; `nvenc` needs a GPU."""
+        if self.encoder == "nvenc" and context.device.kind is DeviceKind.CPU:
+            yield Problem("nvenc is an encoder of GPUs, and this runs on the CPU: write auto", ("encoder",))
         if Path(self.path).suffix.lower() not in CONTAINERS:
             yield Problem(f"{self.path!r} must end in {' or '.join(CONTAINERS)}", ("path",))
         taken: dict[Path, str] = {}
@@ -106,11 +112,15 @@ class Video(Element):
             if obstacle := context.outputs.obstacle(path):
                 yield Problem(obstacle, ("path",))
 
+    def serves_all_gpus(self) -> bool:
+        """False: each stream has files of its own, which are encoded where its pictures lie."""
+        return False
+
     def build(self, site: Site) -> Sink:
         """Make the writer; files are opened with the first frame of each stream."""
-        from sightline_plugins.encode.recording import EncoderSettings
+        from sightline_plugins.encode.settings import EncoderSettings
         from sightline_plugins.encode.writer import VideoWriter
 
         quality = _DEFAULT_QUALITY[self.codec] if self.quality is None else self.quality
         settings = EncoderSettings(self.codec, self.preset, quality, self.bitrate, self.gop)
-        return VideoWriter(self.path, settings=settings, site=site)
+        return VideoWriter(self.path, settings=settings, site=site, encoder=self.encoder)

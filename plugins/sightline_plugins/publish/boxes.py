@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Sequence
 
 from sightline.rtsp.codec import Codec
-from sightline_plugins.encode.recording import TICKS_PER_SECOND, ticks_from_ns
+from sightline_plugins.encode.settings import TICKS_PER_SECOND, ticks_from_ns
 from sightline_plugins.publish.picture import Format, Picture
 
 _MATRIX = struct.pack(">9I", 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)

@@ -8,7 +8,7 @@ from sightline.media import Frame
 from sightline.rtsp.bitstream import is_h264_parameter_set, nal_units
 from sightline.rtsp.codec import Codec
 from sightline_plugins.encode.live import LiveEncoder, LivePacket, LiveSettings
-from sightline_plugins.encode.recording import Layout
+from sightline_plugins.encode.settings import Layout
 from sightline_plugins.publish.picture import Format, Picture
 
 

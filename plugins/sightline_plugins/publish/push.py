@@ -14,7 +14,7 @@ from sightline.redaction import redact
 from sightline.rtsp.bitstream import annex_b
 from sightline.rtsp.codec import Codec
 from sightline.runtime.pacing import backoff_seconds
-from sightline_plugins.encode.recording import ticks_from_ns
+from sightline_plugins.encode.settings import ticks_from_ns
 from sightline_plugins.publish.broadcast import Broadcast
 from sightline_plugins.publish.picture import Picture
 from sightline_plugins.publish.sender import SILENCE_SECONDS, Sending, picture_bytes

@@ -23,7 +23,7 @@ from av.packet import Packet
 
 from sightline.redaction import redact
 from sightline_plugins.encode.muxer import open_sender
-from sightline_plugins.encode.recording import TICKS_PER_SECOND
+from sightline_plugins.encode.settings import TICKS_PER_SECOND
 
 SILENCE_SECONDS = 10.0
 """After so long without the server taking anything the process is ended by a signal (SIGALRM)."""

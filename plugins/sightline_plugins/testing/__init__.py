@@ -2,5 +2,19 @@
 
 from sightline_plugins.testing.nvdec_double import NvdecDouble, nvdec_double
 from sightline_plugins.testing.nvdec_names import HOPPER, Caps, NvdecFaults
+from sightline_plugins.testing.nvenc_double import NvencDouble, nvenc_double
+from sightline_plugins.testing.nvenc_names import ADA, NO_NVENC, NvencCaps, NvencFaults
 
-__all__ = ["HOPPER", "Caps", "NvdecDouble", "NvdecFaults", "nvdec_double"]
+__all__ = [
+    "ADA",
+    "HOPPER",
+    "NO_NVENC",
+    "Caps",
+    "NvdecDouble",
+    "NvdecFaults",
+    "NvencCaps",
+    "NvencDouble",
+    "NvencFaults",
+    "nvdec_double",
+    "nvenc_double",
+]

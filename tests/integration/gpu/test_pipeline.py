@@ -39,7 +39,7 @@ def everything(repository: Path) -> list[Any]:
         {"lines": {"middle": {"from": [0.5, 0], "to": [0.5, 1]}}},
         {"privacy": {"on": "person", "detector": "detect-1"}},
         {"draw": {"clock": True}},
-        {"video": {"path": "{stream}.mp4"}},
+        {"video": {"path": "{stream}.mp4", "encoder": "cpu"}},
         {"jsonl": {"path": "{stream}.jsonl"}},
     ]
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from sightline.devices import Device
 from sightline.graph import CheckContext, Outputs, Problem
-from sightline_plugins.encode.recording import ticks_from_ns
+from sightline_plugins.encode.settings import ticks_from_ns
 from sightline_plugins.encode.video import Video
 
 

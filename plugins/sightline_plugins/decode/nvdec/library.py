@@ -48,7 +48,7 @@ class NvdecLibrary:
                 bitdepth=bit_depth,
             )
         except self._errors as error:
-            raise NvdecError(_gist(error)) from error
+            raise NvdecError(gist(error)) from error
         return DecoderSupport(
             is_supported=bool(caps["supported"]),
             engines=caps["num_decoder_engines"],
@@ -77,7 +77,7 @@ class NvdecLibrary:
                 latency=latency.LOW if is_immediate else latency.NATIVE,
             )
         except self._errors as error:
-            raise NvdecError(_gist(error)) from error
+            raise NvdecError(gist(error)) from error
         packet = module.PacketData()
         if is_immediate:
             packet.decode_flag = module.VideoPacketFlag.ENDOFPICTURE
@@ -118,7 +118,7 @@ class HardwareDecoder:
         try:
             return [(frame.timestamp, frame.GetPtrToPlane(0)) for frame in self._made.Decode(packet)]
         except self._errors as error:
-            raise NvdecError(_gist(error)) from error
+            raise NvdecError(gist(error)) from error
 
 
 def library_for(gpu: Gpu) -> NvdecLibrary:
@@ -143,10 +143,10 @@ def _installed() -> Any:
     except ModuleNotFoundError as error:
         raise NvdecError("the package PyNvVideoCodec is missing: pip install 'sightline[gpu]'") from error
     except (ImportError, RuntimeError) as error:
-        raise NvdecError(f"PyNvVideoCodec can not be imported: {_gist(error)}") from error
+        raise NvdecError(f"PyNvVideoCodec can not be imported: {gist(error)}") from error
 
 
-def _gist(error: Exception) -> str:
-    """What an error of the library says, without its place in the library's sources."""
+def gist(error: Exception) -> str:
+    """What an error of PyNvVideoCodec says, without its place in the sources of that."""
     said = str(error).partition("\nat ")[0].partition("\n\n")[0]
     return " ".join(said.split()) or type(error).__name__

@@ -10,7 +10,7 @@ from sightline.rtsp.channels import Channel
 from sightline.rtsp.payloads import payloads
 from sightline.rtsp.rtp import RtpStream
 from sightline.rtsp.sdp import PAYLOAD_TYPES
-from sightline_plugins.encode.recording import ticks_from_ns
+from sightline_plugins.encode.settings import ticks_from_ns
 from sightline_plugins.publish.broadcast import Broadcast
 from sightline_plugins.publish.picture import Format, Picture
 from sightline_plugins.publish.viewer import Viewer

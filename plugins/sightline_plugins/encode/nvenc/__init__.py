@@ -1,0 +1,1 @@
+"""Encoding on the GPU: NVENC through PyNvVideoCodec, from surfaces in GPU memory."""

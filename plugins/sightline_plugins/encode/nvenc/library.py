@@ -1,0 +1,198 @@
+"""The encoder of PyNvVideoCodec in this project's words: the only module that knows its names.
+
+What it does: it copies a picture into memory of its own, on the stream that it was given, and lets the encoder read it
+there; so a picture is the caller's again when that stream has come so far. What it does not: it takes no rows with
+padding and no odd sizes, carries no timestamps (it numbers pictures), and writes nothing of colours into the stream.
+Pictures come out three calls late. A call waits for the picture that it gives, without the GIL.
+No GPU has run this yet; PyNvVideoCodec 2.2.4 has, over a driver that only pretends to encode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.gpu.streams import GpuStream
+from sightline.media import PixelFormat
+from sightline.media.device_array import DeviceArray
+from sightline_plugins.decode.nvdec.library import gist
+from sightline_plugins.encode.encoders import EncoderError
+from sightline_plugins.encode.nvenc.session import reason_against_sessions
+
+FORMATS: Mapping[PixelFormat, str] = {PixelFormat.NV12: "NV12", PixelFormat.I420: "YUV420"}
+"""PyNvVideoCodec's names of the formats that it is given."""
+_IDR = 3
+"""NV_ENC_PIC_TYPE_IDR."""
+_STAND_INS: WeakKeyDictionary[Gpu, Any] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSupport:
+    """What the GPU encodes of one codec."""
+
+    is_supported: bool
+    min_size_wh: tuple[int, int] = (0, 0)
+    max_size_wh: tuple[int, int] = (0, 0)
+
+    def reason_against(self, size_wh: tuple[int, int]) -> str | None:
+        """Why it does not encode pictures of that size; None when it does."""
+        if not self.is_supported:
+            return "this GPU does not encode it"
+        (width, height), low, high = size_wh, self.min_size_wh, self.max_size_wh
+        if low[0] <= width <= high[0] and low[1] <= height <= high[1]:
+            return None
+        return f"this GPU encodes pictures from {low[0]}x{low[1]} to {high[0]}x{high[1]}, not {width}x{height}"
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPicture:
+    """A picture as it comes out: the number of the call that it went in with, from 0, and a byte stream, which begins
+    with the parameter sets where it is a key picture.
+    """
+
+    number: int
+    data: bytes
+    is_key: bool
+
+
+class NvencLibrary:
+    """PyNvVideoCodec on one GPU that has an encoder."""
+
+    def __init__(self, module: Any, *, gpu: Gpu) -> None:
+        self._module = module
+        self._gpu = gpu
+        self._errors = (module.PyNvVCException, module.PyNvVCExceptionUnsupported, RuntimeError, MemoryError)
+        self._known: dict[str, EncoderSupport] = {}
+
+    def support(self, codec: str) -> EncoderSupport:
+        """What the GPU encodes of a codec (FFmpeg's name); asked once. Raises EncoderError."""
+        if codec not in self._known:
+            self._known[codec] = self._asked(codec)
+        return self._known[codec]
+
+    def encoder(
+        self,
+        pixel_format: PixelFormat,
+        *,
+        size_wh: tuple[int, int],
+        stream: GpuStream,
+        options: Mapping[str, str | int],
+    ) -> HardwareEncoder:
+        """An encoder that works on that stream of the GPU's primary context. Ask for its `support` before.
+
+        Raises EncoderError, GpuError when the GPU does not work.
+        """
+        with self._gpu.guard("making a video encoder") as driver:
+            driver.free_memory_bytes()
+        try:
+            made = self._module.CreateEncoder(
+                *size_wh,
+                FORMATS[pixel_format],
+                False,  # pictures do not lie in host memory
+                gpu_id=self._gpu.index,
+                cudacontext=0,
+                cudastream=stream.handle,
+                **options,
+            )
+            return HardwareEncoder(made, flags=self._module.NV_ENC_PIC_FLAGS, errors=self._errors)
+        except self._errors as error:
+            raise EncoderError(gist(error)) from error
+
+    def _asked(self, codec: str) -> EncoderSupport:
+        try:
+            caps = self._module.GetEncoderCaps(gpuid=self._gpu.index, codec=codec)
+        except self._errors as error:
+            lacks = "nvEncOpenEncodeSession" in str(error)
+            raise EncoderError("NVENC opens no session on this GPU" if lacks else gist(error)) from error
+        return EncoderSupport(
+            is_supported=bool(caps.get("width_max")),
+            min_size_wh=(caps.get("width_min", 0), caps.get("height_min", 0)),
+            max_size_wh=(caps.get("width_max", 0), caps.get("height_max", 0)),
+        )
+
+
+class HardwareEncoder:
+    """One encoder of the library; for one thread."""
+
+    def __init__(self, made: Any, *, flags: Any, errors: tuple[type[Exception], ...]) -> None:
+        self._made = made
+        self._errors = errors
+        self._key = int(flags.FORCEIDR) | int(flags.OUTPUT_SPSPPS)
+        self.configuration: bytes = made.GetSequenceParams()
+        """The parameter sets, with start codes."""
+
+    def encode(self, planes: Sequence[DeviceArray], *, is_key: bool) -> list[EncodedPicture]:
+        """What comes out when this picture goes in: its planes, without padding, for work on the encoder's stream. They
+        may be let go of when this returns. Raises EncoderError, after which the encoder is of no use.
+        """
+        try:
+            return _given(self._made.Encode(_Picture(planes), self._key if is_key else 0))
+        except self._errors as error:
+            raise EncoderError(gist(error)) from error
+
+    def finish(self) -> list[EncodedPicture]:
+        """What is left. Raises EncoderError."""
+        try:
+            return _given(self._made.EndEncode())
+        except self._errors as error:
+            raise EncoderError(gist(error)) from error
+
+
+class _Picture:
+    """What PyNvVideoCodec takes for a picture."""
+
+    def __init__(self, planes: Sequence[DeviceArray]) -> None:
+        self._planes = planes
+
+    def cuda(self) -> list[_Plane]:
+        """Its planes."""
+        return [_Plane(plane) for plane in self._planes]
+
+
+class _Plane:
+    """What it takes for a plane: three axes, with luma having one sample."""
+
+    def __init__(self, plane: DeviceArray) -> None:
+        height, width, samples = plane.shape if len(plane.shape) == 3 else (*plane.shape, 1)
+        self.__cuda_array_interface__ = {
+            "shape": (height, width, samples),
+            "strides": (plane.pitch_bytes, samples, 1),
+            "typestr": plane.dtype.str,
+            "data": (plane.address, False),
+            "version": 3,
+        }
+
+
+def _given(packets: list[dict[str, Any]]) -> list[EncodedPicture]:
+    return [EncodedPicture(one["timestamp"], one["data"], one["picture_type"] == _IDR) for one in packets]
+
+
+def library_for(gpu: Gpu) -> NvencLibrary:
+    """PyNvVideoCodec, or what stands in for it on that GPU. Raises EncoderError where there is none, or no encoder."""
+    module = _STAND_INS.get(gpu)
+    if module is None:
+        reason = reason_against_sessions(gpu)
+        if reason is not None:
+            raise EncoderError(reason)
+        module = _installed()
+    return NvencLibrary(module, gpu=gpu)
+
+
+def stand_in(module: Any, *, gpu: Gpu) -> None:
+    """Let something with the calls of PyNvVideoCodec take its place on that GPU, for encoding: for tests."""
+    _STAND_INS[gpu] = module
+
+
+@lru_cache(maxsize=1)
+def _installed() -> Any:
+    try:
+        return import_module("PyNvVideoCodec")
+    except ModuleNotFoundError as error:
+        raise EncoderError("the package PyNvVideoCodec is missing: pip install 'sightline[gpu]'") from error
+    except (ImportError, RuntimeError) as error:
+        raise EncoderError(f"PyNvVideoCodec can not be imported: {gist(error)}") from error
