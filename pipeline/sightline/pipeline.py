@@ -54,7 +54,7 @@ class Pipeline:
     found on it (leaving the loop stops the pipeline); `async for` does the same in an event loop; `start()`, `stop()`
     and `wait()`, or a `with` block, run it in the background. Many pipelines live in one process; one pipeline runs
     once at a time, and may be run again. Sources and steps are elements, or what YAML holds in their place. `gpu` is an
-    open GPU that the runs share with the program, unless `device` is `cpu`; who gives it closes it.
+    open GPU, or several, that the runs share with the program, unless `device` is `cpu`; who gives it closes it.
 
     Ctrl-C while `run()` or a loop waits ends the sources, finishes what is under way, closes the outputs and is then
     raised; a second one drops what is under way.
@@ -76,7 +76,7 @@ class Pipeline:
         batch: BatchOptions | Mapping[str, Any] | None = None,
         outputs: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
-        gpu: Gpu | None = None,
+        gpu: Gpu | Sequence[Gpu] | None = None,
     ) -> None:
         from sightline.config import parse_steps, source_from
 
@@ -90,7 +90,7 @@ class Pipeline:
         )
         self._outputs_root = None if outputs is None else Path(outputs)
         self._clock = clock or SystemClock()
-        self._gpu = gpu
+        self._gpus = () if gpu is None else tuple(gpu) if isinstance(gpu, Sequence) else (gpu,)
         self._listeners: list[Callable[[Message], None]] = []
         self._probes: dict[str, list[Callable[[Batch], None]]] = {}
         self._control = Control(description, outputs_root=self._outputs_root, tell=self._tell)
@@ -102,7 +102,7 @@ class Pipeline:
         *,
         outputs: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
-        gpu: Gpu | None = None,
+        gpu: Gpu | Sequence[Gpu] | None = None,
     ) -> Self:
         """A pipeline from a description, such as `sightline.config.load_description` gives."""
         pipeline = cls(sources={}, outputs=outputs, clock=clock, gpu=gpu)
@@ -306,7 +306,7 @@ class Pipeline:
 
     def _begin(self, limits: Limits, *, consumer: Link[Item] | None) -> Runner:
         def make(description: PipelineDescription, watches: tuple[Watch, ...]) -> Runner:
-            device = take_device(description.device, given=self._gpu)
+            device = take_device(description.device, given=self._gpus)
             return Runner(
                 description,
                 device=device,

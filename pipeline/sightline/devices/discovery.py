@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -38,10 +39,18 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class DeviceChoice:
-    """The device that a configuration's `device` means here, and why it is that one."""
+    """The devices that a configuration's `device` means here, several only when they are GPUs, and why it is those."""
 
-    device: Device
+    devices: tuple[Device, ...]
     reason: str
+
+    @property
+    def device(self) -> Device:
+        """The first of them."""
+        return self.devices[0]
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.devices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +66,35 @@ _ALLOWED = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
 def choose_device(name: str) -> DeviceChoice:
-    """The device that a configuration's `device` means; `auto` is the first GPU that can be used, else the CPU.
+    """The devices that a configuration's `device` means: `cuda` all GPUs that can be used, `cuda:N` that one, `auto`
+    the first that can be used, else the CPU.
 
     Raises DeviceUnavailable when it is unknown or can not be used here, with the reason. No GPU library is imported.
     """
     if not _ALLOWED.fullmatch(name):
-        raise DeviceUnavailable(f"device {name!r} is unknown: use auto, cpu or cuda:N")
+        raise DeviceUnavailable(f"device {name!r} is unknown: use auto, cpu, cuda or cuda:N")
     if name == "cpu":
-        return DeviceChoice(Device(), "the configuration says so")
-    index = int(name.partition(":")[2] or 0)
-    reason = why_not(index)
-    if reason is None:
-        return DeviceChoice(Device(DeviceKind.CUDA, index), str(driver_facts().gpus[index]))
+        return DeviceChoice((Device(),), "the configuration says so")
+    number = name.partition(":")[2]
+    indices = [int(number)] if number else [gpu.index for gpu in driver_facts().gpus] or [0]
+    reasons = {index: why_not(index) for index in indices}
+    usable = [index for index, reason in reasons.items() if reason is None]
+    if usable:
+        return _choice_of_gpus(usable if name == "cuda" else usable[:1], reasons=reasons if name == "cuda" else {})
     if name == "auto":
-        return DeviceChoice(Device(), f"no GPU: {reason}")
-    raise DeviceUnavailable(f"device {name!r} can not be used: {reason}; use device: cpu or auto")
+        return DeviceChoice((Device(),), f"no GPU: {reasons[indices[0]]}")
+    raise DeviceUnavailable(f"device {name!r} can not be used: {reasons[indices[0]]}; use device: cpu or auto")
+
+
+def _choice_of_gpus(indices: Sequence[int], *, reasons: Mapping[int, str | None]) -> DeviceChoice:
+    facts = driver_facts().gpus
+    left_out = [f"without cuda:{index}: {reason}" for index, reason in reasons.items() if reason is not None]
+    devices = tuple(Device(DeviceKind.CUDA, index) for index in indices)
+    return DeviceChoice(devices, "; ".join([*(str(facts[index]) for index in indices), *left_out]))
 
 
 def resolve_device(name: str) -> Device:
-    """The device that `choose_device` chooses."""
+    """The device that `choose_device` chooses; of several GPUs the first."""
     return choose_device(name).device
 
 

@@ -150,6 +150,15 @@ class Element(BaseModel):
         """Those of the named steps that have to search whole pictures, because this step must not overlook anything."""
         return ()
 
+    def serves_all_gpus(self) -> bool:
+        """Whether a run on several GPUs has one operator of this step for all of them, instead of one for each.
+
+        Sinks are so: they write files of several streams, hold a port, count what all of them wrote. Then streams of
+        all GPUs come to the operator, from several threads but one at a time, and it has no `site.gpu`. What such a
+        step knows of a stream stays when a GPU is lost: a step that does not touch pictures does well to say so.
+        """
+        return self.sink
+
     def build(self, site: Site) -> Operator:
         """Make the operator for this site. Raises a SightlineError when a part is missing."""
         raise NotImplementedError

@@ -63,7 +63,10 @@ class Operator:
         """The stream has ended, all its frames were processed: close its files, drop its state."""
 
     def totals(self) -> Mapping[str, Any]:
-        """What it counted over the run, by stream, for the report; may be called after `close`."""
+        """What it counted over the run, by stream, for the report; may be called after `close`.
+
+        Of operators on several GPUs, whole numbers are added up, and other values stand behind one another.
+        """
         return {}
 
     def runs_on(self) -> RunsOn:

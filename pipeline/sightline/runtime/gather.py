@@ -103,6 +103,11 @@ class Gather:
         for link in links:
             link.close()
 
+    @property
+    def count(self) -> int:
+        """How many streams have not ended."""
+        return len(self._links)
+
     def links(self) -> dict[Stream, Link[Arrival]]:
         """The links of the streams that have not ended."""
         with self._bell.ready:

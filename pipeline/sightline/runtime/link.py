@@ -23,13 +23,14 @@ class LinkPolicy(StrEnum):
 
 
 class DropReason(StrEnum):
-    """Why an item was dropped: what comes behind could not keep up (`latest` only), the run was stopped, or its picture
-    was damaged and the source leaves such out.
+    """Why an item was dropped: what comes behind could not keep up (`latest` only), the run was stopped, its picture
+    was damaged and the source leaves such out, or the GPU that worked on it broke and the stream went on on another.
     """
 
     OVERLOADED = "overloaded"
     DAMAGED = "damaged"
     STOPPED = "stopped"
+    GPU_LOST = "gpu lost"
 
 
 @dataclass(slots=True)
@@ -53,7 +54,7 @@ class Doorbell:
 
 
 class Link(Generic[Item]):
-    """A bounded first-in, first-out queue between one sending and one receiving thread.
+    """A bounded first-in, first-out queue to one receiving thread, from one that sends, or several through `Mouth`s.
 
     The sender ends it (`end`): what is in it can still be received, then `receive` raises EndOfLink. The receiver
     closes it (`close`): what is in it is dropped, and `send` raises LinkClosed from then on. Both may be called from

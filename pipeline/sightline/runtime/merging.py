@@ -1,4 +1,4 @@
-"""Merging: what was made of some rows of a batch, put into their place."""
+"""Merging: what was made of some rows of a batch, put into their place; and the marks of what was altered."""
 
 from __future__ import annotations
 
@@ -42,3 +42,20 @@ def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:
         tensors=tuple(sorted([*kept_tensors, *moved_tensors], key=lambda tensor: tensor.frame)),
         searched_by=tuple(searched),
     )
+
+
+def marked(given: Batch, result: Batch, *, changes_pictures: bool) -> Batch:
+    """The result, in which frames whose picture may be another one are marked as altered."""
+    if not changes_pictures and result.frames is given.frames:
+        return result
+    altered = [
+        not after.altered and (changes_pictures or after.surface is not before.surface)
+        for before, after in zip(given.frames, result.frames, strict=True)
+    ]
+    if not any(altered):
+        return result
+    frames = tuple(
+        dataclasses.replace(frame, altered=True) if is_altered else frame
+        for frame, is_altered in zip(result.frames, altered, strict=True)
+    )
+    return dataclasses.replace(result, frames=frames)

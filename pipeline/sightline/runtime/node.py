@@ -9,11 +9,11 @@ from threading import Lock, get_ident
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
-from sightline.errors import OperatorError, SightlineError
+from sightline.errors import GpuFailed, OperatorError, SightlineError
 from sightline.graph import Element, Operator, Pending, RunsOn
 from sightline.media import Batch, Frame, Stream
 from sightline.redaction import redact
-from sightline.runtime.merging import merge_rows
+from sightline.runtime.merging import marked, merge_rows
 from sightline.runtime.statistics import ElementStatistics
 from sightline.runtime.tolerance import Tolerance
 
@@ -42,6 +42,7 @@ class Node:
         *,
         element_id: str,
         probes: list[Probe],
+        probing: Lock | None = None,
         tolerance: Tolerance | None = None,
     ) -> None:
         self.call: Call | None = None
@@ -52,6 +53,7 @@ class Node:
         self.operator = operator
         self._patterns = element.streams
         self._probes = probes
+        self._probing = probing or Lock()
         self._streams: dict[Stream, bool] = {}
         self._joined: dict[Stream, None] = {}
         self._lock = Lock()
@@ -111,7 +113,14 @@ class Node:
             self._holders -= 1
             last = self._holders == 0
         if last:
-            self._guarded(self.operator.close, doing="closing")
+            self._close()
+
+    def discard(self) -> None:
+        """Who was to hold it, and never came to that, lets go. Raises OperatorError."""
+        self.release()
+
+    def _close(self) -> None:
+        self._guarded(self.operator.close, doing="closing")
 
     def runs_on(self) -> RunsOn:
         """Where the operator works. Raises OperatorError."""
@@ -135,7 +144,8 @@ class Node:
             try:
                 made = self._made_of(part)
             except OperatorError as error:
-                if not isinstance(error.__cause__ or error, Exception):
+                cause = error.__cause__ or error
+                if isinstance(cause, GpuFailed) or not isinstance(cause, Exception):
                     raise
                 tolerance.failed(stream, error, counted=self.statistics.failures)
             else:
@@ -182,27 +192,10 @@ class Node:
 
     def _finish(self, batch: Batch, given: Batch, own: Sequence[int], result: Batch) -> Batch:
         self._check(given, result)
-        result = self._marked(given, result)
+        result = marked(given, result, changes_pictures=self.element.changes_pictures)
         if len(own) < len(batch):
             result = merge_rows(batch, own, result)
         return self._shown(batch, result)
-
-    def _marked(self, given: Batch, result: Batch) -> Batch:
-        """The result, in which frames whose picture may be another one are marked as altered."""
-        changes = self.element.changes_pictures
-        if not changes and result.frames is given.frames:
-            return result
-        altered = [
-            not after.altered and (changes or after.surface is not before.surface)
-            for before, after in zip(given.frames, result.frames, strict=True)
-        ]
-        if not any(altered):
-            return result
-        frames = tuple(
-            dataclasses.replace(frame, altered=True) if is_altered else frame
-            for frame, is_altered in zip(result.frames, altered, strict=True)
-        )
-        return dataclasses.replace(result, frames=frames)
 
     def _check(self, given: Batch, result: Batch) -> None:
         if len(result) != len(given):
@@ -216,11 +209,14 @@ class Node:
             raise self._failed(given, f"its objects are on frames {rows[0]} to {rows[-1]} of a batch of {len(result)}")
 
     def _shown(self, batch: Batch, result: Batch) -> Batch:
-        for probe in self._probes:
-            try:
-                probe(result.shared())
-            except BaseException as error:
-                raise self._failed(batch, f"a probe of it raised {_describe(error)}") from error
+        if not self._probes:
+            return result
+        with self._probing:
+            for probe in self._probes:
+                try:
+                    probe(result.shared())
+                except BaseException as error:
+                    raise self._failed(batch, f"a probe of it raised {_describe(error)}") from error
         return result
 
     def _collect(self, batch: Batch, given: Batch, own: Sequence[int], pending: Pending, given_at_ns: int) -> Batch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ _MS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class GpuTransfers:
-    """How much crossed between host and GPU in a run, in bytes and copies."""
+    """How much crossed between host and GPUs in a run, in bytes and copies."""
 
     host_to_device_bytes: int
     device_to_host_bytes: int
@@ -27,16 +27,16 @@ class GpuTransfers:
     device_to_host_copies: int
 
     @classmethod
-    def of(cls, gpu: Gpu | None, *, since: GpuTransfers | None = None) -> GpuTransfers | None:
-        """What a GPU has counted, less what it had before; None where there is no GPU."""
-        if gpu is None:
+    def of(cls, gpus: Sequence[Gpu], *, since: GpuTransfers | None = None) -> GpuTransfers | None:
+        """What all GPUs have counted, less what they had before; None where there is none."""
+        if not gpus:
             return None
-        now = gpu.transfers.counts
+        counts = [gpu.transfers.counts for gpu in gpus]
         return cls(
-            now.host_to_device_bytes - (since.host_to_device_bytes if since else 0),
-            now.device_to_host_bytes - (since.device_to_host_bytes if since else 0),
-            now.host_to_device_copies - (since.host_to_device_copies if since else 0),
-            now.device_to_host_copies - (since.device_to_host_copies if since else 0),
+            sum(one.host_to_device_bytes for one in counts) - (since.host_to_device_bytes if since else 0),
+            sum(one.device_to_host_bytes for one in counts) - (since.device_to_host_bytes if since else 0),
+            sum(one.host_to_device_copies for one in counts) - (since.host_to_device_copies if since else 0),
+            sum(one.device_to_host_copies for one in counts) - (since.device_to_host_copies if since else 0),
         )
 
     def to_json(self, *, frames: int) -> dict[str, int]:
@@ -75,7 +75,8 @@ class Report:
     transfers: GpuTransfers | None = None
     """Copies between host and GPU; None when it ran on the CPU."""
     runs_on: Mapping[str, str] = field(default_factory=dict)
-    """Where each element worked on pictures, in a run on a GPU: `cuda:0`, `cpu`, or either with `(reason)`."""
+    """Where each element worked on pictures, in a run on a GPU: `cuda:0`, `cpu`, or either with `(reason)`;
+    several places, with `; ` between them, where each GPU has its own."""
 
     @property
     def frames(self) -> int:

@@ -3,73 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 
 from sightline.errors import ConfigurationError, LinkClosed
-from sightline.graph import Site, SourceElement
-from sightline.media import Stream
+from sightline.graph import SourceElement
+from sightline.media import Batch, Stream
 from sightline.runtime.alteration import Alteration, done
-from sightline.runtime.gather import Arrival, Gather
-from sightline.runtime.link import Link, LinkPolicy
-from sightline.runtime.statistics import StreamStatistics
-from sightline.runtime.supervise import Limits, SourceThread
+from sightline.runtime.lane import Berth, Lane
+from sightline.runtime.lanes import Lanes
+from sightline.runtime.link import DropReason, LinkPolicy
+from sightline.runtime.parcel import Parcel
+from sightline.runtime.statistics import StreamStatistics, count_objects
+from sightline.runtime.supervise import Limits
+from sightline.runtime.turn import Turn
 
 _FRAMES_IN_A_STREAM_LINK = 4
 _FRAMES_IN_A_LIVE_LINK = 2
 _PATIENCE_WITH_SOURCES_SECONDS = 0.5
 _MOST_REMEMBERED = 1000
-_GLANCE_SECONDS = 0.1
-
-
-class _Turn(SourceThread):
-    """One stay of a stream. What came under the same name before it (`before`) comes to its end first, even when its
-    input answers late, and is then continued.
-    """
-
-    def __init__(
-        self,
-        source: SourceElement,
-        *,
-        site: Site,
-        link: Link[Arrival],
-        statistics: StreamStatistics,
-        limits: Limits,
-        before: _Turn | None,
-    ) -> None:
-        super().__init__(source, site=site, link=link, statistics=statistics, limits=limits)
-        self._before = before
-        self._cpu_ns_before = 0
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether it, and all that came before it, have ended."""
-        return self.ident is not None and not self.running and (self._before is None or self._before.is_settled)
-
-    @property
-    def all_cpu_ns(self) -> int:
-        """What it and all that came before it took."""
-        return self._cpu_ns_before + self.cpu_ns
-
-    def work(self) -> None:
-        """Read the stream to its end, once what came before has ended."""
-        before = self._before
-        while before is not None and not before.is_settled:
-            if self._stopping.wait(_GLANCE_SECONDS):
-                self._link.end()
-                return
-        self._take_over()
-        super().work()
-
-    def _take_over(self) -> None:
-        before, self._before = self._before, None
-        while before is not None and before._before is not None:  # noqa: SLF001  those between never came to read
-            before = before._before  # noqa: SLF001
-        if before is not None:
-            self._continuation, self._cpu_ns_before = before._continuation, before.all_cpu_ns  # noqa: SLF001
-            self.statistics.ended_ns = self.statistics.error = self.statistics.cause = None
 
 
 @dataclass(slots=True, eq=False)
@@ -77,8 +30,8 @@ class _Entry:
     """A stream that is there. `leaving` when it is to go; then `successor` is the source that takes its place."""
 
     stream: Stream
-    link: Link[Arrival]
-    turn: _Turn
+    berth: Berth
+    turn: Turn
     has_ended: bool = False
     leaving: Alteration | None = None
     successor: SourceElement | None = None
@@ -91,14 +44,13 @@ class Roster:
     record of the run has its like. The last thousand names that went are remembered for the report.
     """
 
-    def __init__(self, gather: Gather, *, site: Callable[[str], Site], limits: Limits) -> None:
-        self._gather = gather
-        self._site = site
+    def __init__(self, lanes: Lanes, *, limits: Limits) -> None:
+        self._lanes = lanes
         self._limits = limits
         self._lock = Lock()
         self._entries: dict[str, _Entry] = {}
         self._statistics: dict[str, StreamStatistics] = {}
-        self._last_turns: dict[str, _Turn] = {}
+        self._last_turns: dict[str, Turn] = {}
         self._is_open = True
         self._has_started = self._is_over = False
         self._cpu_ns_of_gone = 0
@@ -142,8 +94,8 @@ class Roster:
             self._is_open = False
             for entry in self._entries.values():
                 entry.turn.stop()
-        self._gather.seal()
-        for link in self._gather.links().values():
+        self._lanes.seal()
+        for link in self._lanes.source_links.values():
             link.end()
 
     def stream_ended(self, stream: Stream) -> None:
@@ -156,6 +108,13 @@ class Roster:
             leaving = self._let_go(stream.name, entry) if entry.leaving is not None else None
         if leaving is not None:
             leaving.finish()
+
+    def lane_gone(self, lane: Lane) -> None:
+        """The lane is lost, and all of it has come to its end: its streams go on in others, or end."""
+        with self._lock:
+            moving = [one for one in self._entries.values() if one.berth.lane is lane and not one.has_ended]
+            for entry in moving:
+                self._move(entry)
 
     def run_ended(self) -> None:
         """All steps have ended: whatever was to go is gone."""
@@ -183,6 +142,12 @@ class Roster:
         return tuple(name for name, turn in turns.items() if not turn.wait(max(0.0, deadline - time.monotonic())))
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the ends of all streams that are there have passed all steps."""
+        with self._lock:
+            return all(entry.has_ended for entry in self._entries.values())
+
+    @property
     def count(self) -> int:
         """How many streams are there."""
         return len(self._entries)
@@ -205,9 +170,17 @@ class Roster:
         with self._lock:
             return self._cpu_ns_of_gone + sum(turn.all_cpu_ns for turn in self._last_turns.values())
 
-    def statistics(self, stream: Stream) -> StreamStatistics:
-        """What is counted of a stream."""
-        return self._statistics[stream.name]
+    def count_done(self, parcel: Parcel, batch: Batch, *, now_ns: int) -> None:
+        """Count frames that went all the way, and what was found on them."""
+        statistics = [self._statistics[frame.stream.name] for frame in parcel.frames]
+        count_objects(batch, statistics)
+        for stream, frame, arrived_ns in zip(statistics, parcel.frames, parcel.arrivals_ns, strict=True):
+            stream.finish(damaged=frame.damaged, latency_ns=now_ns - arrived_ns)
+
+    def count_lost(self, parcel: Parcel, reason: DropReason) -> None:
+        """Count frames that did not get there."""
+        for frame in parcel.frames:
+            self._statistics[frame.stream.name].drop(reason)
 
     def _check_free(self, name: str) -> None:
         entry = self._entries.get(name)
@@ -225,7 +198,7 @@ class Roster:
                 return entry.leaving
             leaving = entry.leaving = Alteration()
             entry.turn.stop()
-            entry.link.end()
+            entry.berth.link.end()
             is_gone = entry.has_ended or not self._has_started or self._is_over
             if is_gone:
                 self._let_go(name, entry)
@@ -244,13 +217,12 @@ class Roster:
     def _enter(self, name: str, source: SourceElement) -> None:
         stream = Stream(name, live=source.live)
         statistics = self._statistics.get(name) or StreamStatistics(stream)
-        link = self._link(stream, statistics)
+        berth = self._berth(stream, statistics)
         statistics.stream = stream
         before = self._last_turns.get(name)
-        turn = _Turn(
+        turn = Turn(
             source,
-            site=self._site(name),
-            link=link,
+            berth=berth,
             statistics=statistics,
             limits=self._limits,
             before=before if before is not None and before.ident is not None else None,
@@ -258,19 +230,29 @@ class Roster:
         self._statistics.pop(name, None)
         self._statistics[name], self._last_turns[name] = statistics, turn
         self._entries.pop(name, None)
-        self._entries[name] = _Entry(stream, link, turn)
+        self._entries[name] = _Entry(stream, berth, turn)
         if self._has_started:
             turn.start()
 
-    def _link(self, stream: Stream, statistics: StreamStatistics) -> Link[Arrival]:
+    def _move(self, entry: _Entry) -> None:
+        try:
+            entry.berth = self._berth(entry.stream, entry.turn.statistics)
+        except ConfigurationError:  # the run is ending
+            entry.turn.move(None)
+            return
+        if entry.leaving is not None:
+            entry.berth.link.end()
+        entry.turn.move(entry.berth)
+
+    def _berth(self, stream: Stream, statistics: StreamStatistics) -> Berth:
         try:
             if not self._is_open:
                 raise LinkClosed
-            return self._gather.add(
+            return self._lanes.berth(
                 stream,
                 capacity=_FRAMES_IN_A_LIVE_LINK if stream.live else _FRAMES_IN_A_STREAM_LINK,
                 policy=LinkPolicy.LATEST if stream.live else LinkPolicy.BLOCK,
-                on_drop=lambda _, reason: statistics.drop(reason),
+                on_drop=statistics.drop,
             )
         except LinkClosed as error:
             message = f"the stream {stream.name!r} can not come any more: the pipeline is at its end"

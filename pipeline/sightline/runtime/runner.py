@@ -23,23 +23,20 @@ from sightline.graph.site import Clock
 from sightline.media import Batch, Stream
 from sightline.runtime.accounts import Accounts
 from sightline.runtime.alteration import Alteration
-from sightline.runtime.assembly import Assembly, Exits, Rebuilt
-from sightline.runtime.gather import Gather
-from sightline.runtime.link import DropReason, Link
+from sightline.runtime.lane import Lane, sites_of
+from sightline.runtime.lanes import Lanes, Rebuilt, RunExits
+from sightline.runtime.link import Link
 from sightline.runtime.load import Load
 from sightline.runtime.node import Probe
 from sightline.runtime.parcel import Item, Parcel
 from sightline.runtime.report import Report
 from sightline.runtime.roster import Roster
-from sightline.runtime.statistics import count_objects
 from sightline.runtime.status import StreamStatus
 from sightline.runtime.supervise import Limits
 from sightline.runtime.view import RunView
 from sightline.runtime.watch import Watch
 from sightline.runtime.watchdog import Watchdog
 from sightline.runtime.workshop import Workshop
-
-_LARGEST_DEFAULT_BATCH = 16
 
 
 class Runner:
@@ -76,32 +73,24 @@ class Runner:
         self._batch = description.batch
         self._error: BaseException | None = None
         self._error_lock = Lock()
-        self._packets = Packets()
         self._begun = Event()
         self.has_streams = False
         self._could_begin = True
         self._stopped = self._aborted = self._is_over = False
         self._concluding = Lock()
         self.report: Report | None = None
-        self._gather = Gather(size=1, timeout_ns=self._batch.timeout, clock=clock)
-        self._roster = Roster(self._gather, site=self._site, limits=limits)
-        exits = Exits(
-            self._done, self._lost, self._fail, on_stream_end=self._stream_ended, on_over=self._over, consumer=consumer
-        )
-        workshop = Workshop(site=self._site, probes=probes, on_error=self._fail, hopeless=self._roster.give_up)
-        self._assembly = Assembly(self._gather, workshop=workshop, exits=exits, clock=clock)
-        self._watchdog = Watchdog(lambda: self._assembly.nodes, post=self._post)
-        self._load = Load(
-            streams=lambda: self._roster.present, elements=lambda: self._assembly.elements, post=self._post
-        )
+        self._lanes = self._lay_lanes(probes)
+        self._roster = Roster(self._lanes, limits=limits)
+        ledger = self._lanes.ledger
+        self._watchdog = Watchdog(ledger.each_node, post=self._post)
+        self._load = Load(streams=lambda: self._roster.present, elements=lambda: ledger.elements, post=self._post)
         self._accounts = Accounts(
             name=description.name,
             device=device,
             clock=clock,
             outputs=outputs,
             roster=self._roster,
-            assembly=self._assembly,
-            gather=self._gather,
+            lanes=self._lanes,
             load=self._load,
         )
         for name, source in description.sources.items():
@@ -114,11 +103,10 @@ class Runner:
         A KeyboardInterrupt that comes when frames may flow already (`has_streams`) leaves a run that has to be ended.
         """
         try:
-            self._assembly.build(self._description.steps)
-            if not self._goes_on:
-                self._gather.seal()
+            self._lanes.build(self._description.steps)
+            self._seal_if_over()
             self._accounts.begin()
-            self._assembly.start()
+            self._lanes.start()
         except BaseException as error:
             self._undo(error)
             raise
@@ -134,8 +122,8 @@ class Runner:
             self.stop()
         if self._aborted:
             self.abort()
-        where = f"{self._device.device}"
-        if self._description.device == "auto":
+        where = str(self._device)
+        if self._description.device in ("auto", "cuda"):
             where = f"{where} ({self._device.reason})"
         self._post(Message(MessageKind.STARTED, f"started on {where} with {self._roster.count} streams"))
 
@@ -150,7 +138,7 @@ class Runner:
         """
         self._aborted = True
         self._roster.stop()
-        self._assembly.abort()
+        self._lanes.abort()
         if self._consumer is not None:
             self._consumer.close()
 
@@ -189,7 +177,7 @@ class Runner:
 
     def record(self, stream: str, *, step: str | None, before_ns: int | None, after_ns: int | None) -> int:
         """Ask the steps that can (or one of them) to record a stream; return how many do."""
-        asked = [node.operator for node in self._assembly.nodes if step in (None, node.element_id)]
+        asked = [one.operator for one in self._lanes.ledger.each_node() if step in (None, one.element_id)]
         able = [one for one in asked if isinstance(one, RecordsOnRequest)]
         return sum([one.request(stream, before_ns=before_ns, after_ns=after_ns) for one in able])
 
@@ -214,16 +202,15 @@ class Runner:
     def rebuild(self, steps: tuple[Step, ...]) -> Rebuilt:
         """Go on with other steps; waits until they run. Raises SightlineError, and goes on as before."""
         self._begun.wait()
-        return self._assembly.rebuild(steps)
+        return self._lanes.rebuild(steps)
 
     def differs(self, steps: tuple[Step, ...]) -> bool:
         """Whether these steps are others than the present ones, or files that they read have changed."""
-        return self._assembly.differs(steps)
+        return self._lanes.differs(steps)
 
     def gather_by(self, batch: BatchOptions) -> None:
         """Gather batches in another way from now on."""
         self._batch = batch
-        self._gather.timeout_ns = batch.timeout
         self._fit()
 
     def _conclude(self) -> Report:
@@ -244,50 +231,65 @@ class Runner:
         """Let go of everything although not all of it was begun."""
         self._error = self._error or error
         self.abort()
-        self._assembly.discard()
-        if self._assembly.is_running:
+        self._lanes.discard()
+        if self._lanes.is_running:
             self._wait_for_stages()
         self._device.let_go()
         self._could_begin, self._is_over = False, True
         self._begun.set()
 
     def _wait_for_stages(self) -> None:
-        for steps in self._assembly.wait():
+        for steps in self._lanes.wait():
             self._post(Message(MessageKind.WARNING, f"{steps}: did not stop, and is left behind with its outputs open"))
 
     def _fit(self) -> None:
-        """Let batches be as large as is wanted, or as there are streams."""
-        size = self._batch.size or min(max(self._roster.count, 1), _LARGEST_DEFAULT_BATCH)
-        if size != self._gather.size:
-            self._gather.size = size
-            self._assembly.fit()
+        """Let batches be as large as is wanted, or as suits the number of streams."""
+        self._lanes.fit(self._batch, streams=self._roster.count)
 
-    def _site(self, element_id: str) -> Site:
-        return Site(
-            device=self._device.device,
-            gpu=self._device.gpu,
-            element_id=element_id,
+    def _seal_if_over(self) -> None:
+        """Let the lanes end with their streams; when there are several, not before all streams have ended."""
+        if not self._goes_on and (self._lanes.count == 1 or self._roster.has_ended):
+            self._lanes.seal()
+
+    def _lay_lanes(self, probes: dict[str, list[Probe]]) -> Lanes:
+        """The lanes of the run, and where things go from there."""
+        exits = RunExits(
+            on_done=self._done,
+            on_lost=lambda parcel, reason: self._roster.count_lost(parcel, reason),
+            on_error=self._fail,
+            on_stream_end=self._stream_ended,
+            on_lane_gone=self._lane_gone,
+            on_over=self._over,
+            consumer=self._consumer,
+        )
+        workshop = Workshop(
+            probes=probes,
+            on_error=self._fail,
+            hopeless=lambda stream, error, details: self._roster.give_up(stream, error, details),
+        )
+        site = Site(
+            device=self._device.devices[0],
             pipeline=self._description.name,
             clock=self._clock,
             outputs=self._outputs,
-            packets=self._packets,
+            packets=Packets(),
             post=self._post,
         )
+        sites = sites_of(self._device, site)
+        return Lanes(sites, timeout_ns=self._batch.timeout, workshop=workshop, exits=exits)
 
     def _done(self, parcel: Parcel, batch: Batch) -> None:
-        now = self._clock.monotonic_ns()
-        statistics = [self._roster.statistics(frame.stream) for frame in parcel.frames]
-        count_objects(batch, statistics)
-        for stream, frame, arrived_ns in zip(statistics, parcel.frames, parcel.arrivals_ns, strict=True):
-            stream.finish(damaged=frame.damaged, latency_ns=now - arrived_ns)
-        self._load.look(now)
-
-    def _lost(self, parcel: Parcel) -> None:
-        for frame in parcel.frames:
-            self._roster.statistics(frame.stream).drop(DropReason.STOPPED)
+        now_ns = self._clock.monotonic_ns()
+        self._roster.count_done(parcel, batch, now_ns=now_ns)
+        self._load.look(now_ns)
 
     def _stream_ended(self, stream: Stream) -> None:
         self._roster.stream_ended(stream)
+        self._fit()
+        self._seal_if_over()
+
+    def _lane_gone(self, lane: Lane) -> None:
+        self._roster.lane_gone(lane)
         self._fit()
 
     def _over(self) -> None:

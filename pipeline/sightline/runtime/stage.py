@@ -12,6 +12,7 @@ from sightline.graph import Clock
 from sightline.media import Batch
 from sightline.redaction import redact
 from sightline.runtime.link import Link
+from sightline.runtime.mouth import Outlet
 from sightline.runtime.node import Node
 from sightline.runtime.parcel import Handover, Item, Parcel, StreamEnd
 from sightline.runtime.worker import Worker
@@ -51,7 +52,7 @@ class Stage:
     steps: list[Node | Tap] = field(default_factory=list)
     collects: Node | None = None
     hands_over: bool = False
-    outlet: Link[Item] | None = None
+    outlet: Outlet | None = None
     on_done: Callable[[Parcel, Batch], None] | None = None
     on_lost: Callable[[Parcel], None] | None = None
 
@@ -66,9 +67,9 @@ class Stage:
         return self.nodes if self.collects is None else [*self.nodes, self.collects]
 
     @property
-    def sends(self) -> list[Link[Item]]:
-        """Every link that this stage sends to."""
-        taps = [step.link for step in self.steps if isinstance(step, Tap)]
+    def sends(self) -> list[Outlet]:
+        """Everything that this stage sends to."""
+        taps: list[Outlet] = [step.link for step in self.steps if isinstance(step, Tap)]
         return [*taps, self.outlet] if self.outlet is not None else taps
 
 

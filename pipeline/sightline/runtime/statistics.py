@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from threading import Lock
@@ -67,6 +68,14 @@ class Histogram:
         largest = max(new._buckets, default=None)
         new.maximum_ns = 0 if largest is None else min(self.maximum_ns, round(2 ** ((largest + 1) / _STEPS_PER_OCTAVE)))
         return new
+
+    def add_all(self, other: Histogram) -> None:
+        """Count what another one has counted, too."""
+        self._buckets.update(dict(other._buckets))
+        self._between = [own + its for own, its in zip(self._between, list(other._between), strict=True)]
+        self.count += other.count
+        self.total_ns += other.total_ns
+        self.maximum_ns = max(self.maximum_ns, other.maximum_ns)
 
     def cumulative(self) -> list[int]:
         """How many were not longer than each of LIMITS_NS, and how many there are."""
@@ -190,6 +199,22 @@ class ElementStatistics:
     latency: Histogram = field(default_factory=Histogram)
     failures: Counter[str] = field(default_factory=Counter)
     """How often it failed and was skipped, by the type of the error."""
+
+
+def added_up(parts: Sequence[ElementStatistics]) -> ElementStatistics:
+    """What was counted of one element in several places: itself where it is one, else a sum that does not go on."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = ElementStatistics(parts[0].element_id, parts[0].name)
+    for part in parts:
+        whole.calls += part.calls
+        whole.frames += part.frames
+        whole.busy_ns += part.busy_ns
+        whole.cpu_ns += part.cpu_ns
+        whole.result_wait_ns += part.result_wait_ns
+        whole.latency.add_all(part.latency)
+        whole.failures.update(dict(part.failures))
+    return whole
 
 
 def count_objects(batch: Batch, statistics: list[StreamStatistics]) -> None:

@@ -8,13 +8,23 @@ import threading
 from dataclasses import dataclass
 from time import thread_time_ns
 
-from sightline.errors import LinkClosed, StreamError, StreamLost, StreamRefused, StreamStalled, StreamUnreadable
+from sightline.errors import (
+    GpuFailed,
+    LinkClosed,
+    StreamError,
+    StreamLost,
+    StreamRefused,
+    StreamStalled,
+    StreamUnreadable,
+)
 from sightline.graph import Site, SourceElement, SourceReader
 from sightline.media import Frame
 from sightline.runtime.changes import Changes
 from sightline.runtime.condition import Condition, describe
 from sightline.runtime.gather import Arrival
-from sightline.runtime.link import DropReason, Link
+from sightline.runtime.lane import Berth
+from sightline.runtime.link import DropReason
+from sightline.runtime.moves import Moves
 from sightline.runtime.pacing import Continuation, Pace, delay_seconds, refused_delay_seconds
 from sightline.runtime.patience import Patience
 from sightline.runtime.readings import Readings
@@ -42,20 +52,19 @@ class SourceThread(Worker):
         self,
         source: SourceElement,
         *,
-        site: Site,
-        link: Link[Arrival],
+        berth: Berth,
         statistics: StreamStatistics,
         limits: Limits,
     ) -> None:
         super().__init__(statistics.stream.name)
         self._source = source
-        self._site = site
-        self._link = link
+        self._moves = Moves(berth)
         self.statistics = statistics
         self._limits = limits
-        self._condition = Condition(statistics, site=site)
+        self._condition = Condition(statistics, site=berth.site)
         self._stopping = threading.Event()
         self._reader: SourceReader | None = None
+        self._readings: Readings | None = None
         self._verdict: tuple[BaseException, str | None] | None = None
         self._first_pts_ns: int | None = None
         self._pace = Pace() if source.realtime and not source.live else None
@@ -63,14 +72,23 @@ class SourceThread(Worker):
         self._patience = None if source.stall_ns is None else Patience(source.stall_ns)
         self._changes = Changes() if source.live else None
         self._begun_ns = self._frame_ns = 0
+        self._has_begun = False
         self.cpu_ns = 0
 
     def stop(self) -> None:
         """Ask the thread to end after the frame it is at, or soon when none comes; from any thread."""
         self._stopping.set()
+        self._moves.stop()
         reader = self._reader
         if reader is not None:
             reader.stop()
+
+    def move(self, berth: Berth | None) -> None:
+        """Go on at another place, because the lane of the present one is lost; None: end. From any thread."""
+        reader = self._reader
+        if reader is not None:
+            reader.stop()
+        self._moves.to(berth)
 
     def give_up(self, error: BaseException, *, details: str | None = None) -> None:
         """End the stream as failed, for a reason that lies behind it in the pipeline; from any thread."""
@@ -94,18 +112,30 @@ class SourceThread(Worker):
                 self._condition.failed(self._verdict[0], details=self._verdict[1])
             self._condition.ended()
             self.statistics.ended_ns = self._site.clock.monotonic_ns()
-            self._link.end()
+            self._end()
             self.cpu_ns = thread_time_ns()
+
+    @property
+    def _site(self) -> Site:
+        return self._moves.berth.site
+
+    def _end(self) -> None:
+        """Say that no more frames come."""
+        self._moves.end()
 
     def _attempts(self) -> None:
         attempt = 0
         while not self._stopping.is_set():
             received, begun_ns = self.statistics.received, self._site.clock.monotonic_ns()
-            try:
-                self._attempt()
+            trouble = self._trouble_of_attempt()
+            if trouble is None:
                 return
-            except (StreamUnreadable, StreamLost) as error:
-                trouble = error
+            if self._moves.berth.is_lost:
+                self._condition.trouble(trouble, delay_seconds=0)
+                if not self._moves.wait():
+                    return
+                attempt = 0
+                continue
             if self._is_final():
                 self._condition.failed(trouble)
                 return
@@ -117,9 +147,25 @@ class SourceThread(Worker):
                 self._patience.silent()  # one frame does not tell how fast it is, and may have come only by the limit
             self._wait_after(trouble, attempt=attempt, begun_ns=begun_ns)
 
+    def _trouble_of_attempt(self) -> StreamError | None:
+        """Read until the stream ends (None), or breaks off."""
+        berth = self._moves.berth
+        try:
+            self._attempt()
+        except (StreamUnreadable, StreamLost) as error:
+            return error
+        except LinkClosed:
+            if not berth.is_lost:
+                raise
+        except GpuFailed as error:
+            if not berth.is_lost_by(error):
+                raise
+        return StreamLost(f"{berth.lane} is lost") if berth.is_lost else None
+
     def _attempt(self) -> None:
         reader = self._reader = self._source.build(self._site, stream=self.statistics.stream)
-        readings = Readings(reader, self.statistics)
+        readings = Readings(reader, self.statistics, again=None if self._source.live else self._readings)
+        self._readings = readings
         if self._patience is not None:
             self._patience.begin()
             reader.silence_limit_ns = self._patience.limit_ns
@@ -132,7 +178,7 @@ class SourceThread(Worker):
 
     def _read(self, reader: SourceReader, readings: Readings) -> None:
         statistics, first = self.statistics, True
-        frames = reader.frames()
+        frames, received = reader.frames(), self.statistics.received
         while not (self._stopping.is_set() or self._is_full()):
             started = thread_time_ns()
             frame = next(frames, None)
@@ -143,6 +189,8 @@ class SourceThread(Worker):
                 first = False
                 self._begin(reader, frame)
             frame = self._continued(frame)
+            if frame.index < received:  # a file that is read again
+                continue
             if self._is_past_duration(frame):
                 return
             self._look_at(frame, reader)
@@ -174,12 +222,14 @@ class SourceThread(Worker):
         if frame.damaged and self._source.skips_damaged:
             statistics.drop(DropReason.DAMAGED)
         else:
-            self._link.send(Arrival(frame, now_ns))
+            self._moves.berth.link.send(Arrival(frame, now_ns))
 
     def _begin(self, reader: SourceReader, frame: Frame) -> None:
         """The first frame of an attempt has come."""
         now_ns = self._site.clock.monotonic_ns()
-        self._continuation.begin(index=self.statistics.received, pts_ns=frame.pts_ns, now_ns=now_ns)
+        if self._source.live or not self._has_begun:
+            self._continuation.begin(index=self.statistics.received, pts_ns=frame.pts_ns, now_ns=now_ns)
+            self._has_begun = True
         self.statistics.frame_count = reader.frame_count
         self._condition.live()
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
 
+from sightline.devices import Device
 from sightline.errors import OperatorError, SightlineError
 from sightline.graph import Element, Operator, Site
 from sightline.graph.fields import PathRole, paths_of
 from sightline.redaction import redact
 from sightline.runtime.node import Node, Probe
+from sightline.runtime.shared_node import SharedNode
 from sightline.runtime.tolerance import Hopeless, Tolerance
 
 _Files = tuple[tuple[str, int, int] | None, ...]
@@ -34,59 +37,76 @@ class Workshop:
     """
 
     def __init__(
-        self,
-        *,
-        site: Callable[[str], Site],
-        probes: dict[str, list[Probe]],
-        on_error: Callable[[BaseException], None],
-        hopeless: Hopeless,
+        self, *, probes: dict[str, list[Probe]], on_error: Callable[[BaseException], None], hopeless: Hopeless
     ) -> None:
         self._hopeless = hopeless
-        self._site = site
         self._probes = probes
+        self._probing: dict[str, Lock] = {}
         self._on_error = on_error
 
-    def build(self, elements: Iterable[tuple[str, Element]]) -> dict[str, Made]:
-        """The nodes of these elements by id. Raises SightlineError, with nothing left open."""
-        built: dict[str, Made] = {}
+    def build(self, elements: Iterable[tuple[str, Element]], *, sites: Sequence[Site]) -> list[dict[str, Made]]:
+        """The nodes of these elements by id, for each of the lanes whose sites are given. Raises SightlineError, with
+        nothing left open.
+        """
+        built: list[dict[str, Made]] = [{} for _ in sites]
         try:
             for element_id, element in elements:
                 files = _files_of(element)
-                operator = self._operator(element_id, element)
-                node = Node(
-                    element,
-                    operator,
-                    element_id=element_id,
-                    probes=self._probes.setdefault(element_id, []),
-                    tolerance=self._tolerance(element_id, element),
-                )
-                built[element_id] = Made(node, files)
+                if len(sites) > 1 and element.serves_all_gpus():
+                    shared = Made(self._shared_node(element_id, element, sites=sites), files)
+                    for own in built:
+                        own[element_id] = shared
+                else:
+                    for own, site in zip(built, sites, strict=True):
+                        own[element_id] = Made(self._node(element_id, element, site=site), files)
         except BaseException:
             self.discard(built)
             raise
         return built
 
-    def discard(self, made: Mapping[str, Made]) -> None:
-        """Let go of nodes that no stage holds."""
-        for one in made.values():
-            try:
-                one.node.release()
-            except OperatorError as error:
-                self._on_error(error)
+    def discard(self, built: Iterable[Mapping[str, Made]]) -> None:
+        """Let go of nodes that no stage holds, of so many lanes."""
+        for made in built:
+            for one in made.values():
+                try:
+                    one.node.discard()
+                except OperatorError as error:
+                    self._on_error(error)
 
-    def _tolerance(self, element_id: str, element: Element) -> Tolerance | None:
-        if element.on_error == "stop":
-            return None
-        return Tolerance(site=self._site(element_id), hopeless=self._hopeless)
+    def _node(self, element_id: str, element: Element, *, site: Site) -> Node:
+        own = replace(site, element_id=element_id)
+        return Node(
+            element,
+            _operator(element, own),
+            element_id=element_id,
+            probes=self._probes.setdefault(element_id, []),
+            probing=self._probing.setdefault(element_id, Lock()),
+            tolerance=self._tolerance(element, own),
+        )
 
-    def _operator(self, element_id: str, element: Element) -> Operator:
-        try:
-            return element.build(self._site(element_id))
-        except SightlineError:
-            raise
-        except Exception as error:
-            message = f"element {element_id!r} can not be built: {redact(f'{type(error).__name__}: {error}')}"
-            raise OperatorError(message, element=element_id) from error
+    def _shared_node(self, element_id: str, element: Element, *, sites: Sequence[Site]) -> SharedNode:
+        own = replace(sites[0], element_id=element_id, device=Device(), gpu=None)
+        return SharedNode(
+            element,
+            _operator(element, own),
+            element_id=element_id,
+            probes=self._probes.setdefault(element_id, []),
+            lanes=len(sites),
+            tolerance=self._tolerance(element, own),
+        )
+
+    def _tolerance(self, element: Element, site: Site) -> Tolerance | None:
+        return None if element.on_error == "stop" else Tolerance(site=site, hopeless=self._hopeless)
+
+
+def _operator(element: Element, site: Site) -> Operator:
+    try:
+        return element.build(site)
+    except SightlineError:
+        raise
+    except Exception as error:
+        message = f"element {site.element_id!r} can not be built: {redact(f'{type(error).__name__}: {error}')}"
+        raise OperatorError(message, element=site.element_id) from error
 
 
 def _files_of(element: Element) -> _Files:

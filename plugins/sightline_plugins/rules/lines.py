@@ -113,6 +113,10 @@ class Lines(Element):
             for number, label in enumerate(line.classes or ()):
                 yield (name, "classes", number), label
 
+    def serves_all_gpus(self) -> bool:
+        """True: counts go on when a GPU is lost."""
+        return True
+
     def build(self, site: Site) -> LineRule:
         """Make the operator."""
         return LineRule(self.lines, pixels=self.pixels, step=site.element_id)

@@ -124,6 +124,10 @@ class Zones(Element):
             for number, label in enumerate(zone.classes or ()):
                 yield (name, "classes", number), label
 
+    def serves_all_gpus(self) -> bool:
+        """True: who is where stays known when a GPU is lost."""
+        return True
+
     def build(self, site: Site) -> ZoneRule:
         """Make the operator."""
         return ZoneRule(self.zones, pixels=self.pixels, gone_ns=self.gone, step=site.element_id)

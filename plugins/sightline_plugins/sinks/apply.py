@@ -49,6 +49,10 @@ class Apply(Element):
         """None: the function may add objects and rename classes."""
         return None
 
+    def serves_all_gpus(self) -> bool:
+        """True: the function may keep what it likes of all streams, and is called from one thread at a time."""
+        return True
+
     def build(self, site: Site) -> ApplyOperator:
         """Import the function. Raises ConfigurationError."""
         return ApplyOperator(cast("BatchFunction", load_function(self.function)), reference=self.function, site=site)

@@ -70,6 +70,10 @@ class Track(Element):
             class_mismatch_weight=self.class_mismatch_weight,
         )
 
+    def serves_all_gpus(self) -> bool:
+        """True: tracks are kept when a GPU is lost."""
+        return True
+
     def build(self, site: Site) -> Operator:
         """Make the operator; each stream gets a tracker of its own at its first frame."""
         from sightline_plugins.track.operator import TrackOperator

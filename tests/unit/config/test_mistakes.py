@@ -58,7 +58,7 @@ SHAPE = {
     "bad name": (f"{GATE}{STEPS}name: a b\n", "p.yaml:3:7: name: may hold only letters, digits and . _ -, at most 64"),
     "unknown device": (
         f"{GATE}{STEPS}device: gpu\n",
-        "p.yaml:3:9: device: device 'gpu' is unknown: use auto, cpu or cuda:N",
+        "p.yaml:3:9: device: device 'gpu' is unknown: use auto, cpu, cuda or cuda:N",
     ),
     "device not there": (f"{GATE}{STEPS}device: cuda:9\n", "p.yaml:3:9: device: device 'cuda:9' can not be used"),
     "batch of no size": (f"{GATE}{STEPS}batch: {{size: 0}}\n", "p.yaml:3:15: batch.size: must be at least 1"),

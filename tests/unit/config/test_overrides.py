@@ -119,7 +119,7 @@ WRONG = {
     "pipeline.detect.mean.7=1": "pipeline.0.detect.mean has 3 entries, numbered from 0: there is none '7'",
     "pipeline.detect.confidence=2": "pipeline.0.detect.confidence: must be at most 1",
     "pipeline.detect.labels=[a": "a comma or the closing bracket of [ is missing",
-    "device=gpu": "--set device: device: device 'gpu' is unknown: use auto, cpu or cuda:N",
+    "device=gpu": "--set device: device: device 'gpu' is unknown: use auto, cpu, cuda or cuda:N",
 }
 
 

@@ -63,8 +63,8 @@ def test_cpu_is_the_cpu_whatever_there_is(machine: pytest.MonkeyPatch) -> None:
     [
         ("cuda:1", r"device 'cuda:1' can not be used: Tesla K80, .* is older than Turing"),
         ("cuda:2", r"there is no GPU of that number; there is cuda:0 \(NVIDIA H200\), cuda:1 \(Tesla K80\)"),
-        ("cuda:", "is unknown: use auto, cpu or cuda:N"),
-        ("gpu", "is unknown: use auto, cpu or cuda:N"),
+        ("cuda:", r"is unknown: use auto, cpu, cuda or cuda:N"),
+        ("gpu", r"is unknown: use auto, cpu, cuda or cuda:N"),
     ],
 )
 def test_what_can_not_be_used_is_refused_with_the_reason(machine: pytest.MonkeyPatch, name: str, said: str) -> None:
@@ -95,4 +95,4 @@ def test_choosing_imports_no_gpu_library() -> None:
 
 
 def test_taking_the_cpu_opens_nothing(machine: pytest.MonkeyPatch) -> None:
-    assert take_device("cpu") == DeviceInUse(Device(), "the configuration says so", None)
+    assert take_device("cpu") == DeviceInUse((Device(),), "the configuration says so")

@@ -345,11 +345,11 @@ def test_batches_grow_and_shrink_with_the_number_of_streams(running: Pipeline) -
     assert runner is not None
     for number in range(3):
         running.add_source(f"guest {number}", endless()).wait(LIMIT_SECONDS)
-        sizes.append(runner._gather.size)
+        sizes.append(runner._lanes._all[0].gather.size)
     running.remove_source("guest 1").wait(LIMIT_SECONDS)
 
     assert sizes == [1, 2, 3]
-    wait_until(lambda: runner._gather.size == 2)
+    wait_until(lambda: runner._lanes._all[0].gather.size == 2)
 
 
 def test_messages_tell_of_streams_that_come_and_go(running: Pipeline) -> None:

@@ -162,7 +162,7 @@ def test_batches_may_be_gathered_in_another_way() -> None:
 
     runner = pipeline._runner
     assert runner is not None
-    assert (runner._gather.size, runner._gather.timeout_ns) == (7, 2_000_000_000)
+    assert (runner._lanes._all[0].gather.size, runner._lanes._all[0].gather.timeout_ns) == (7, 2_000_000_000)
     ended(pipeline)
 
 

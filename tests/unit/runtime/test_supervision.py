@@ -14,6 +14,7 @@ from sightline.graph import Message, MessageKind, Site, SourceElement, SourceRea
 from sightline.graph.site import SystemClock
 from sightline.media import Frame, Stream
 from sightline.runtime.gather import Arrival
+from sightline.runtime.lane import Berth
 from sightline.runtime.link import Link
 from sightline.runtime.pacing import Continuation, Pace, backoff_seconds
 from sightline.runtime.statistics import StreamStatistics
@@ -124,7 +125,7 @@ class Bench:
         self.link: Link[Arrival] = Link(1000)
         self.statistics = StreamStatistics(Stream("cam", live=source.live))
         site = Site(device=Device(), element_id="cam", clock=self.clock, post=self.messages.append)
-        thread = SourceThread(source, site=site, link=self.link, statistics=self.statistics, limits=limits)
+        thread = SourceThread(source, berth=Berth(self.link, site), statistics=self.statistics, limits=limits)
         thread._stopping = self.event  # type: ignore[assignment]
         thread.work()
         self.arrivals = [self.link.receive() for _ in range(self.link.depth)]

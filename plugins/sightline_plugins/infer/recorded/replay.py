@@ -90,6 +90,10 @@ class Replay(Element):
             except ConfigurationError as error:
                 yield Problem(str(error), ("path",))
 
+    def serves_all_gpus(self) -> bool:
+        """True: a recording is read once."""
+        return True
+
     def build(self, site: Site) -> ReplayOperator:
         """Make the operator; a stream's recording is read at its first frame."""
         return ReplayOperator(self, element_id=site.element_id)

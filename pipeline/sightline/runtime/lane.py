@@ -1,0 +1,91 @@
+"""A lane: one GPU's share of a run. A run on the CPU, or on one GPU, has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sightline.devices.use import DeviceInUse
+from sightline.graph import Site
+from sightline.media import Batch, Stream
+from sightline.runtime.assembly import Assembly, Exits
+from sightline.runtime.gather import Arrival, Gather
+from sightline.runtime.link import Link
+from sightline.runtime.mouth import Outlet
+from sightline.runtime.parcel import Parcel
+
+
+@dataclass(frozen=True, slots=True)
+class LaneExits:
+    """Where things leave a lane: finished and lost parcels, errors, ends of streams, its own end.
+
+    `on_trouble` is told of an error behind which a broken GPU may be, and says whether the lane is lost by it.
+    """
+
+    on_done: Callable[[Parcel, Batch], None]
+    on_lost: Callable[[Lane, Parcel], None]
+    on_trouble: Callable[[Lane, BaseException], bool]
+    on_error: Callable[[BaseException], None]
+    on_stream_end: Callable[[Stream], None]
+    on_over: Callable[[Lane], None]
+    outlet: Outlet | None = None
+
+
+class Lane:
+    """The gather, the stages and the operators of one GPU; `site` is what they are built for. From any thread."""
+
+    def __init__(self, site: Site, *, timeout_ns: int, exits: LaneExits) -> None:
+        self.site = site
+        self.is_lost = False
+        """Whether its streams go on in other lanes, because its GPU is broken."""
+        self.gather = Gather(size=1, timeout_ns=timeout_ns, clock=site.clock)
+        self._exits = exits
+        own = Exits(
+            on_done=exits.on_done,
+            on_lost=lambda parcel: exits.on_lost(self, parcel),
+            on_error=self._failed,
+            on_stream_end=exits.on_stream_end,
+            on_over=lambda: exits.on_over(self),
+            outlet=exits.outlet,
+        )
+        self.assembly = Assembly(self.gather, exits=own, clock=site.clock)
+
+    def __str__(self) -> str:
+        return str(self.site.device)
+
+    @property
+    def breakage(self) -> str | None:
+        """Why its GPU can not be used any more; None while it can."""
+        return None if self.site.gpu is None else self.site.gpu.guard.cause
+
+    def is_lost_by(self, error: BaseException) -> bool:
+        """Whether an error means that its streams go on elsewhere; the first one makes it so."""
+        return self._exits.on_trouble(self, error)
+
+    def _failed(self, error: BaseException) -> None:
+        if not self.is_lost_by(error):
+            self._exits.on_error(error)
+
+
+def sites_of(device: DeviceInUse, site: Site) -> list[Site]:
+    """The site of each lane, like one of them."""
+    gpus = device.gpus or (None,)
+    return [replace(site, device=one, gpu=gpu) for one, gpu in zip(device.devices, gpus, strict=True)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Berth:
+    """Where the frames of a stream go: a link into a lane, and what its reader is built for."""
+
+    link: Link[Arrival]
+    site: Site
+    lane: Lane | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the lane is, so that the stream gets another place, or comes to its end."""
+        return self.lane is not None and self.lane.is_lost
+
+    def is_lost_by(self, error: BaseException) -> bool:
+        """Whether an error of the reader or of the link means that; the first one makes it so."""
+        return self.lane is not None and self.lane.is_lost_by(error)
