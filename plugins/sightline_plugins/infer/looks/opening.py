@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sightline.graph.messages import Message, MessageKind
 from sightline.graph.operator import RunsOn
 from sightline.graph.site import Site
-from sightline_plugins.infer.engines.protocol import open_engine
+from sightline_plugins.infer.engines.protocol import ImageForm, open_engine
 from sightline_plugins.infer.looks.engine_looker import EngineLooker
 from sightline_plugins.infer.looks.look import Looker
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Preprocessing, Preprocessor
+from sightline_plugins.infer.precision.choice import Chosen, choose_model
+from sightline_plugins.infer.precision.on_cpu import CpuSpeeds
 from sightline_plugins.infer.tasks.task import Task
 
 
@@ -42,9 +45,21 @@ def _with_engine(
     element: ModelElement, plan: ModelPlan, *, device: str, place: Mapping[str, str], site: Site
 ) -> Looker:
     form = plan.preprocessing.image_form() if plan.stack is None else None
+    chosen = _chosen(element, form, device=device, site=site)
     preprocessor = preprocessor_for(plan.preprocessing, site=site)
-    engine = open_engine(element.model, engine=element.engine, device=device, image=form, warn=site.warn)
-    return EngineLooker(plan, preprocessor=preprocessor, engine=engine, place=place)
+    engine = open_engine(chosen.model, engine=element.engine, device=device, image=form, warn=site.warn)
+    return EngineLooker(plan, preprocessor=preprocessor, engine=engine, place={**place, **chosen.report()})
+
+
+def _chosen(element: ModelElement, form: ImageForm | None, *, device: str, site: Site) -> Chosen:
+    """Which file is computed, and in which precision; told once where that was not simply asked for."""
+    if device.startswith("cuda"):
+        return Chosen(element.model, "fp32")
+    chosen = choose_model(element, speeds=CpuSpeeds(element.engine, form=form, warn=site.warn))
+    if chosen.reason:
+        text = f"precision {chosen.precision}: {chosen.reason}"
+        site.post(Message(MessageKind.MODEL, text, element=site.element_id))
+    return chosen
 
 
 def preprocessor_for(definition: Preprocessing, *, site: Site) -> Preprocessor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from sightline.errors import SightlineError
@@ -59,6 +59,10 @@ class UpgradingLooker:
         if self._made is not None:
             self._looks += len(seen)
         return self._serving.look_all(seen)
+
+    def wait_for_making(self, limit_seconds: float) -> bool:
+        """Wait until the better one is made, or can not be; whether that is so."""
+        return self._made is None or not wait([self._made], timeout=limit_seconds).not_done
 
     def close(self) -> None:
         """See `Looker.close`; lets the making end."""

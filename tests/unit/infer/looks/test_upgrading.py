@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from sightline.devices.gpu.gpu import Gpu
+from sightline.errors import ModelError
+from sightline.testing.gpu import DoubleDriver
+from sightline_plugins import Detect
+from sightline_plugins.infer.engines.cache import ModelCache
+from sightline_plugins.infer.engines.device.onnxruntime import OnnxRuntimeCuda
+from sightline_plugins.infer.engines.device.preparing import prepare_batches
+from sightline_plugins.infer.looks.device.looker import DeviceLooker
+from sightline_plugins.infer.looks.look import Looker
+from sightline_plugins.infer.looks.upgrading import UpgradingLooker
+from sightline_plugins.infer.tasks.boxes import BoxTask
+from sightline_plugins.testing.onnxruntime_double import onnxruntime_double
+from sightline_plugins.testing.tensorrt_double import TensorRtDouble
+from tests.unit.infer.looks.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, find, planned, seen_of
+
+LIMIT_SECONDS = 30
+
+
+@dataclass(slots=True)
+class Workshop:
+    """Where the better looker is made when the test says so, and what was told."""
+
+    make: Callable[[], Looker]
+    may_end: threading.Event = field(default_factory=threading.Event)
+    has_ended: threading.Event = field(default_factory=threading.Event)
+    told: list[str] = field(default_factory=list)
+
+    def work(self) -> Looker:
+        try:
+            assert self.may_end.wait(LIMIT_SECONDS)
+            return self.make()
+        finally:
+            self.has_ended.set()
+
+    def finish(self, looker: UpgradingLooker) -> None:
+        self.may_end.set()
+        looker.wait_for_making(LIMIT_SECONDS)
+
+
+@pytest.fixture
+def task(detect: Detect) -> BoxTask:
+    return planned(detect)[1]
+
+
+@pytest.fixture
+def serving(gpu: Gpu, driver: DoubleDriver, detect: Detect) -> DeviceLooker:
+    """ONNX Runtime."""
+    onnxruntime_double(gpu, driver)
+    plan, task = planned(detect)
+    stream = gpu.stream("served")
+    cache = ModelCache(None, warn=print)
+    model = prepare_batches(str(detect.model), size_wh=(32, 32), precision="fp32", input_range=(0.0, 1.0), cache=cache)
+    engine = OnnxRuntimeCuda(model, gpu=gpu, stream=stream)
+    return DeviceLooker(plan, engine=engine, task=task, gpu=gpu, stream=stream)
+
+
+@pytest.fixture
+def workshop(gpu: Gpu, tensorrt: TensorRtDouble, detect: Detect) -> Workshop:
+    return Workshop(lambda: by_tensorrt(detect, gpu=gpu, stream=gpu.stream("better"))[0])
+
+
+@pytest.fixture
+def upgrading(serving: DeviceLooker, workshop: Workshop) -> Iterator[UpgradingLooker]:
+    looker = UpgradingLooker(
+        serving,
+        make=workshop.work,
+        stop=workshop.may_end.set,
+        ready=lambda: workshop.told.append("ready"),
+        warn=workshop.told.append,
+    )
+    yield looker
+    looker.close()
+
+
+def test_the_first_one_serves_until_the_better_one_is_made(
+    upgrading: UpgradingLooker, workshop: Workshop, task: BoxTask, detect: Detect, gpu: Gpu
+) -> None:
+    before = find(upgrading, task, detect, CELLS[:5], gpu=gpu)
+    engine_before = upgrading.report["engine"]
+
+    workshop.finish(upgrading)
+    after = find(upgrading, task, detect, CELLS[5:9], gpu=gpu)
+
+    assert (before, after) == (expected(CELLS[:5]), expected(CELLS[5:9]))
+    assert (engine_before, upgrading.report["engine"]) == ("onnxruntime, CUDA", "tensorrt")
+    assert workshop.told == ["ready"]
+
+
+def test_the_report_tells_how_many_looks_the_first_one_served(
+    upgrading: UpgradingLooker, workshop: Workshop, task: BoxTask, detect: Detect, gpu: Gpu
+) -> None:
+    find(upgrading, task, detect, CELLS[:5], gpu=gpu)
+    workshop.finish(upgrading)
+
+    find(upgrading, task, detect, CELLS[:3], gpu=gpu)
+
+    assert (upgrading.report["served_before"], upgrading.report["looks_before"]) == ("onnxruntime, CUDA", 5)
+
+
+def test_looks_that_the_first_one_began_are_read_after_the_change(
+    upgrading: UpgradingLooker, workshop: Workshop, task: BoxTask, detect: Detect, gpu: Gpu
+) -> None:
+    batch = batch_of(CELLS[:4], gpu=gpu)
+    seen = seen_of(batch, detect)
+    looks = list(upgrading.look_all(seen))
+
+    workshop.finish(upgrading)
+    find(upgrading, task, detect, CELLS[4:6], gpu=gpu)
+
+    assert upgrading.report["engine"] == "tensorrt"
+    assert cells_of(looks, task, seen, batch) == expected(CELLS[:4])
+
+
+def test_where_the_better_one_can_not_be_made_the_first_one_goes_on_and_says_why(
+    upgrading: UpgradingLooker, workshop: Workshop, task: BoxTask, detect: Detect, gpu: Gpu
+) -> None:
+    def refuse() -> Looker:
+        raise ModelError("it has an operator that nobody knows")
+
+    workshop.make = refuse
+    workshop.finish(upgrading)
+
+    found = find(upgrading, task, detect, CELLS[:2], gpu=gpu)
+
+    assert found == expected(CELLS[:2])
+    assert workshop.told == ["it goes on with onnxruntime, CUDA: it has an operator that nobody knows"]
+    assert upgrading.report["engine"] == "onnxruntime, CUDA"
+
+
+def test_closing_ends_the_making(serving: DeviceLooker, workshop: Workshop, detect: Detect) -> None:
+    looker = UpgradingLooker(
+        serving, make=workshop.work, stop=workshop.may_end.set, ready=lambda: None, warn=workshop.told.append
+    )
+
+    looker.close()
+
+    assert workshop.has_ended.is_set()
+    assert workshop.told == []
