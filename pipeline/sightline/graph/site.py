@@ -50,7 +50,9 @@ class Site:
     """Device, clock, output root, encoded packets and message bus that an element's operator lives with.
 
     `element_id` names the element in messages and errors; `pipeline` is the pipeline's name. `gpu` is there when
-    `device` is one: streams, memory and kernels come from it. `live` says that streams are live, and do not wait.
+    `device` is one: streams, memory and kernels come from it. In a run on several GPUs each has operators of its own,
+    whose frames lie on it or on the host; what serves all GPUs (`Element.serves_all_gpus`) is built as for the CPU.
+    `live` says that streams are live, and do not wait.
     """
 
     device: Device
