@@ -23,6 +23,7 @@ from sightline_plugins.infer.engines.protocol import Engine, EngineName, ImageFo
 from sightline_plugins.infer.engines.rebatching import make_single
 from sightline_plugins.infer.engines.simplify import clean, simplify
 from sightline_plugins.infer.engines.simplify.inputs import find_image_input, fix_batch, fix_size, take_image
+from sightline_plugins.infer.engines.simplify.quantized import store_unsigned
 
 Installed = Literal["openvino", "onnxruntime"]
 PREFERENCE: tuple[Installed, ...] = ("openvino", "onnxruntime")
@@ -132,6 +133,8 @@ def prepare(
         prepared = simplify(parsed, engine=engine) if optimize else parsed
         if image is not None:
             prepared = clean(take_image(prepared, image))
+        if optimize and str(library.settings["device"]).lower() == "cpu":
+            prepared = store_unsigned(prepared)
         return Prepared(prepared, rows, exported_rows)
     except (ModelError, onnx.shape_inference.InferenceError) as error:
         raise ModelError(f"{label}: {error}") from error
@@ -163,11 +166,11 @@ def choose(engine: EngineName) -> Installed:
         raise ConfigurationError("engine triton needs a served model: model: grpc://HOST:PORT/NAME")
     if engine not in get_args(EngineName):
         raise ConfigurationError(f"there is no engine {engine!r}; choose one of {', '.join(get_args(EngineName))}")
+    if engine == "tensorrt":
+        raise DeviceUnavailable("engine tensorrt computes on an NVIDIA GPU: use device: cuda, or engine: auto")
     wanted = PREFERENCE if engine == "auto" else (engine,)
     for name in wanted:
         if importlib.util.find_spec(name) is not None:
-    if engine == "tensorrt":
-        raise DeviceUnavailable("engine tensorrt computes on an NVIDIA GPU: use device: cuda, or engine: auto")
             return name
     needed = " or ".join(wanted)
     raise ConfigurationError(f"running a model needs {needed}, which is not installed: pip install {wanted[0]}")
