@@ -10,8 +10,10 @@ import pytest
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.testing.gpu import DoubleDriver
-from sightline_plugins.testing import NvdecDouble, nvdec_double
+from sightline_plugins.testing import NvdecDouble, NvencDouble, nvdec_double, nvenc_double
 from sightline_plugins.testing.nvdec_names import HOPPER
+from sightline_plugins.testing.onnxruntime_double import OnnxRuntimeDouble, onnxruntime_double
+from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
 from tests.integration.gpu.small_clips import SIZES, write_small_clip
 
 
@@ -34,7 +36,7 @@ def clips(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 @pytest.fixture
 def driver() -> DoubleDriver:
-    return DoubleDriver(memory_bytes=2**27, pinned_bytes=2**27)
+    return DoubleDriver(memory_bytes=2**29, pinned_bytes=2**28)
 
 
 @pytest.fixture
@@ -55,6 +57,27 @@ def gpu(driver: DoubleDriver) -> Iterator[Gpu]:
 def nvdec(gpu: Gpu) -> Iterator[NvdecDouble]:
     """Its decoder; all that were opened have to be closed."""
     library = nvdec_double(gpu, caps=HOPPER)
+    yield library
+    gc.collect()
+    assert library.open_count == 0
+
+
+@pytest.fixture
+def tensorrt(gpu: Gpu) -> TensorRtDouble:
+    """TensorRT-RTX for it."""
+    return tensorrt_double(gpu)
+
+
+@pytest.fixture
+def onnxruntime(gpu: Gpu, driver: DoubleDriver) -> OnnxRuntimeDouble:
+    """ONNX Runtime's CUDA provider for it."""
+    return onnxruntime_double(gpu, driver)
+
+
+@pytest.fixture
+def nvenc(gpu: Gpu) -> Iterator[NvencDouble]:
+    """Its encoder; all that were opened have to be closed."""
+    library = nvenc_double(gpu)
     yield library
     gc.collect()
     assert library.open_count == 0

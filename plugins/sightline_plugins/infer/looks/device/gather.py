@@ -41,7 +41,8 @@ class Gather:
         arrays = {place: self._picture}
         for number, values in plan.inputs.extra_values(size_wh).items():
             rows = np.tile(np.array(values, inputs[number].dtype), (most_rows, 1))
-            [arrays[number]] = gpu.upload([rows], stream=stream)
+            room = gpu.empty(rows.shape, rows.dtype, stream=stream)
+            [arrays[number]] = gpu.upload_into([rows], [room], stream=stream)
         self.inputs = [arrays[number] for number in range(len(inputs))]
         """All inputs of the model, for the most pictures."""
         self._content = self._room(0)

@@ -12,8 +12,9 @@ from sightline.errors import ModelError
 from sightline.media import Batch
 from sightline_plugins.infer.engines.device.protocol import DeviceEngine
 from sightline_plugins.infer.engines.requests import Work
+from sightline_plugins.infer.looks.device.blocks import size_of
 from sightline_plugins.infer.looks.device.boxes import BoxEnding, plan_boxes_of
-from sightline_plugins.infer.looks.device.ending import Ending, Outcome, RawEnding
+from sightline_plugins.infer.looks.device.ending import Ending, Outcome, RawEnding, output_parts
 from sightline_plugins.infer.looks.device.gather import Gather
 from sightline_plugins.infer.looks.device.slot import Slot
 from sightline_plugins.infer.looks.look import Answered, Look, Seen
@@ -22,6 +23,8 @@ from sightline_plugins.infer.subjects.subject import Subject
 from sightline_plugins.infer.tasks.task import Task
 
 _SLOTS = 2
+_MOST_OUTPUT_BYTES = 1 << 27
+"""Of a batch, so that models whose outputs are as large as pictures do not fill the memory."""
 
 
 class DeviceLooker:
@@ -33,14 +36,15 @@ class DeviceLooker:
 
     def __init__(self, plan: ModelPlan, *, engine: DeviceEngine, task: Task[Any], gpu: Gpu, stream: GpuStream) -> None:
         self.device = str(gpu)
-        self.most_unread = 2 * _SLOTS * engine.most_rows
         self._engine = engine
         self._is_fixed = engine.inputs[plan.inputs.picture].shape[0] is not None
-        ending, self._heads = _ending(plan, engine=engine, task=task, gpu=gpu, stream=stream)
+        self._most_rows = engine.most_rows if self._is_fixed else _rows_that_fit(engine)
+        self.most_unread = 2 * _SLOTS * self._most_rows
+        ending, self._heads = _ending(plan, engine=engine, task=task, most_rows=self._most_rows, gpu=gpu, stream=stream)
         self._slots = [
             Slot(
                 engine,
-                gather=Gather(plan, inputs=engine.inputs, most_rows=engine.most_rows, gpu=gpu, stream=stream),
+                gather=Gather(plan, inputs=engine.inputs, most_rows=self._most_rows, gpu=gpu, stream=stream),
                 ending=ending,
                 gpu=gpu,
                 stream=stream,
@@ -63,7 +67,7 @@ class DeviceLooker:
     def look_all(self, seen: Sequence[Seen]) -> Iterator[Look | None]:
         """See `Looker.look_all`."""
         parts = [(surface, subject.placement) for surface, subject in seen]
-        most = self._engine.most_rows
+        most = self._most_rows
         for first in range(0, len(parts), most):
             portion = parts[first : first + most]
             work = next(self._turns).start(portion, rows=self._rows_for(len(portion)))
@@ -76,8 +80,7 @@ class DeviceLooker:
         self._engine.close()
 
     def _rows_for(self, count: int) -> int:
-        most = self._engine.most_rows
-        return most if self._is_fixed else min(1 << (count - 1).bit_length(), most)
+        return self._most_rows if self._is_fixed else min(1 << (count - 1).bit_length(), self._most_rows)
 
 
 class DeviceLook:
@@ -98,11 +101,18 @@ class DeviceLook:
         return self._work.result()[self._row].read(task, subject, batch)
 
 
+def _rows_that_fit(engine: DeviceEngine) -> int:
+    """The largest power of two of pictures, as far as the engine takes them, whose outputs are not too large."""
+    size = size_of(output_parts(engine.outputs, 1))
+    fitting = max(min(_MOST_OUTPUT_BYTES // size, engine.most_rows), 1)
+    return 1 << (fitting.bit_length() - 1)
+
+
 def _ending(
-    plan: ModelPlan, *, engine: DeviceEngine, task: Task[Any], gpu: Gpu, stream: GpuStream
+    plan: ModelPlan, *, engine: DeviceEngine, task: Task[Any], most_rows: int, gpu: Gpu, stream: GpuStream
 ) -> tuple[Ending, str]:
     """What follows the model, and where its heads run, for the report."""
-    most, outputs = engine.most_rows, engine.outputs
+    outputs = engine.outputs
     reason = "the step reads the model's outputs"
     if task.box_rules is not None:
         try:
@@ -111,8 +121,8 @@ def _ending(
             reason = str(error)
         else:
             rules = task.box_rules
-            boxes = BoxEnding(gpu, stream=stream, decoding=decoding, rules=rules, outputs=outputs, most_rows=most)
+            boxes = BoxEnding(gpu, stream=stream, decoding=decoding, rules=rules, outputs=outputs, most_rows=most_rows)
             return boxes, str(gpu)
     wanted = [output.dtype for output in plan.outputs]
-    raw = RawEnding(gpu, stream=stream, outputs=outputs, wanted=wanted, most_rows=most)
+    raw = RawEnding(gpu, stream=stream, outputs=outputs, wanted=wanted, most_rows=most_rows)
     return raw, f"cpu ({reason})"
