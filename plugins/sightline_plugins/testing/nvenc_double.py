@@ -38,14 +38,15 @@ class NvencDouble:
         self._caps = caps
         self._faults = faults
         self._calls = 0
-        self._open: weakref.WeakSet[PyNvEncoder] = weakref.WeakSet()
+        self.open: weakref.WeakSet[PyNvEncoder] = weakref.WeakSet()
+        """The encoders that there are."""
         self.made: list[dict[str, str | int]] = []
         """The options of every encoder that was made, with its `size` and `format`."""
 
     @property
     def open_count(self) -> int:
         """How many encoders there are."""
-        return len(self._open)
+        return len(self.open)
 
     def GetEncoderCaps(self, gpuid: int = 0, codec: str = "h264") -> dict[str, int]:
         """What the GPU encodes of a codec; nothing for one that there is not."""
@@ -95,7 +96,7 @@ class NvencDouble:
             faults=self._faults,
             number_of_call=self._number_of_call,
         )
-        self._open.add(encoder)
+        self.open.add(encoder)
         return encoder
 
     def _number_of_call(self) -> int:

@@ -1,5 +1,5 @@
 """An encoder of the double of PyNvVideoCodec."""
-# ruff: noqa: N802  the names are PyNvVideoCodec's
+# ruff: noqa: N802, N815  the names are PyNvVideoCodec's
 
 from __future__ import annotations
 
@@ -38,6 +38,14 @@ class _Inside:
     is_key: bool
 
 
+@dataclass(slots=True)
+class Rate:
+    """`structEncodeReconfigureParams`, of which nothing else is used."""
+
+    frameRateNum: int
+    frameRateDen: int
+
+
 class PyNvEncoder:
     """One encoder. It waits for what it has in hand when nobody holds it."""
 
@@ -60,6 +68,8 @@ class PyNvEncoder:
         self._inside: deque[_Inside] = deque()
         self._count = 0
         self._is_spoilt = False
+        self.rate = Rate(int(options["fps"]), 1)
+        """How many pictures a second there are said to be."""
 
     def Encode(self, frame: Any, flags: int = 0, /) -> list[dict[str, Any]]:
         """Copy a picture into the encoder's memory, in the order of its stream; what comes out is older."""
@@ -81,6 +91,15 @@ class PyNvEncoder:
         is_lost = self._number_of_call() in self._faults.lose
         given = self._given(leave=0)
         return [] if is_lost else given
+
+    def GetEncodeReconfigureParams(self) -> Rate:
+        """What may be changed."""
+        return Rate(self.rate.frameRateNum, self.rate.frameRateDen)
+
+    def Reconfigure(self, params: Rate, /) -> bool:
+        """Change it."""
+        self.rate = params
+        return True
 
     def GetSequenceParams(self) -> bytes:
         """The parameter sets."""

@@ -4,10 +4,7 @@ encodes, with one copy for a picture; and nothing stays behind.
 
 from __future__ import annotations
 
-import dataclasses
 import gc
-import re
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +12,9 @@ import pytest
 
 from sightline import Pipeline
 from sightline.devices.gpu.gpu import Gpu
-from sightline.errors import DeviceUnavailable, GpuFailed, OutputError
-from sightline.graph import RunsOn, Sink
-from sightline.graph.messages import Message
-from sightline.media import ColorMatrix, ColorRange, Frame, PixelFormat
+from sightline.errors import DeviceUnavailable, OutputError
+from sightline.graph import RunsOn
+from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.device_array import DeviceArray
 from sightline.media.device_memory import DeviceStream
 from sightline.testing import make_batches
@@ -26,65 +22,9 @@ from sightline.testing.gpu import DoubleDriver
 from sightline.testing.gpu.double_memory import GpuMisuse
 from sightline.testing.run import site_for
 from sightline_plugins.encode.video import Video
-from sightline_plugins.testing import ADA, NO_NVENC, NvdecDouble, NvencCaps, NvencDouble, NvencFaults, nvenc_double
-from tests.integration.encode.clips import Readback, frames_at, psnr, read_back
-
-MS = 1_000_000
-CONSTANT = [index * 40 * MS for index in range(12)]
-VARIABLE = [5_000 * MS + time for time in (0, 33 * MS, 50 * MS, 51 * MS, 400 * MS, 3_000 * MS, 9_999 * MS + 123_456)]
-SIZE = (160, 64)
-DENSE = (256, 64)
-
-
-def nv12(times_ns: Sequence[int] = CONSTANT, **options: Any) -> list[Frame]:
-    return frames_at(times_ns, **{"size_wh": SIZE, "pixel_format": PixelFormat.NV12, **options})
-
-
-def on(gpu: Gpu | None, frame: Frame) -> Frame:
-    return frame if gpu is None else dataclasses.replace(frame, surface=frame.surface.to_device(gpu).shared())
-
-
-class Written:
-    """What a step made of frames, which it was given one after another and which nobody kept."""
-
-    def __init__(self, folder: Path, frames: Iterable[Frame], gpu: Gpu | None = None, **options: Any) -> None:
-        self.messages: list[Message] = []
-        self._path = folder / options.setdefault("path", "film.mp4")
-        self._gpu = gpu
-        video = Video.model_validate({"quality": 10, **options})
-        self.writer: Sink = video.build(site_for("video-1", folder, self.messages, gpu=gpu))
-        self._write(frames)
-
-    def _write(self, frames: Iterable[Frame]) -> None:
-        before: Frame | None = None
-        try:
-            for frame in frames:
-                copied = dataclasses.replace(frame, surface=dataclasses.replace(frame.surface))
-                self.writer.process(make_batches([on(self._gpu, copied)])[0])
-                before = frame
-            if before is not None:
-                self.writer.end_stream(before.stream)
-        finally:
-            self.writer.close()
-
-    @property
-    def film(self) -> Readback:
-        return read_back(self._path)
-
-    @property
-    def encoder(self) -> str:
-        return str(self.writer.totals()["cam"]["encoder"])
-
-
-def assert_alike(one: Readback, other: Readback) -> None:
-    """The same times, and pictures that differ as encoders do."""
-    assert one.times_ns() == other.times_ns()
-    assert min(psnr(mine, its) for mine, its in zip(one.rgb, other.rgb, strict=True)) > 33
-
-
-@pytest.fixture
-def nvenc(gpu: Gpu) -> NvencDouble:
-    return nvenc_double(gpu)
+from sightline_plugins.testing import NvdecDouble, NvencDouble, NvencFaults, nvenc_double
+from tests.integration.encode.clips import read_back
+from tests.integration.gpu.films import CONSTANT, DENSE, MS, SIZE, VARIABLE, Written, assert_alike, nv12, on
 
 
 @pytest.mark.parametrize("codec", ["h264", "h265"])
@@ -126,17 +66,19 @@ def test_memory_that_is_lent_again_at_once_spoils_no_film(tmp_path: Path, gpu: G
     assert_alike(made.film, Written(tmp_path / "cpu", frames).film)
 
 
-def unawaited(array: DeviceArray, stream: DeviceStream) -> DeviceArray:
-    """A mutant of `DeviceArray.on`: the stream does not wait for the content."""
-    array.owner.used_on(stream)
-    return array
+def unawaited(surface: Surface, stream: DeviceStream) -> tuple[DeviceArray, ...]:
+    """A mutant of `Surface.arrays_on`: the stream does not wait for the content."""
+    for array in surface.arrays:
+        array.owner.used_on(stream)
+    return surface.arrays
 
 
-def unguarded(array: DeviceArray, stream: DeviceStream) -> DeviceArray:
+def unguarded(surface: Surface, stream: DeviceStream) -> tuple[DeviceArray, ...]:
     """Another one: memory may be lent again before the stream is done with it."""
-    if array.ready is not None:
-        stream.wait(array.ready)
-    return array
+    for array in surface.arrays:
+        if array.ready is not None:
+            stream.wait(array.ready)
+    return surface.arrays
 
 
 @pytest.mark.parametrize("mutant", [unawaited, unguarded])
@@ -147,7 +89,7 @@ def test_a_picture_that_is_not_waited_for_or_not_kept_would_be_noticed(
     nvenc_double(gpu)
     frames = nv12(size_wh=DENSE)
     expected = Written(tmp_path / "cpu", frames).film
-    monkeypatch.setattr(DeviceArray, "on", mutant)
+    monkeypatch.setattr(Surface, "arrays_on", mutant)
 
     with pytest.raises((GpuMisuse, AssertionError)):
         assert_alike(Written(tmp_path / "gpu", frames, gpu).film, expected)
@@ -200,6 +142,17 @@ def test_pictures_of_another_decoder_go_on_in_the_same_film(tmp_path: Path, gpu:
     assert_alike(made.film, Written(tmp_path / "cpu", frames).film)
 
 
+def test_nvenc_is_told_how_many_pictures_a_second_share_the_bits(tmp_path: Path, gpu: Gpu, nvenc: NvencDouble) -> None:
+    writer = Video.model_validate({"path": "film.mp4", "bitrate": "1M"}).build(site_for("video", tmp_path, gpu=gpu))
+    for frame in nv12([index * 100 * MS for index in range(5)]):
+        writer.process(make_batches([on(gpu, frame)])[0])
+
+    (rate,) = [encoder.rate for encoder in nvenc.open]
+    writer.close()
+
+    assert (rate.frameRateNum, rate.frameRateDen) == (10, 1)
+
+
 def test_settings_become_those_of_nvenc(tmp_path: Path, gpu: Gpu, nvenc: NvencDouble) -> None:
     Written(tmp_path, nv12(CONSTANT[:2]), gpu, preset="medium", quality=0, path="a.mp4")
     Written(tmp_path, nv12(CONSTANT[:2]), gpu, codec="h265", quality=None, bitrate="1.5M", path="b.mp4")
@@ -208,82 +161,6 @@ def test_settings_become_those_of_nvenc(tmp_path: Path, gpu: Gpu, nvenc: NvencDo
     assert (by_quality["preset"], by_quality["cq"], by_quality["bitrate"]) == ("P6", 1, 0)
     assert (by_rate["codec"], by_rate["bitrate"], by_rate["maxbitrate"]) == ("hevc", 1_500_000, 3_000_000)
     assert "cq" not in by_rate
-
-
-LACKS: dict[str, tuple[dict[str, Any], str]] = {
-    "4:4:4": ({"pixel_format": PixelFormat.I444}, "NVENC is given nv12 and i420, and these pictures are i444"),
-    "odd": ({"size_wh": (161, 64)}, "NVENC takes pictures of even width and height, not 161x64"),
-    "small": ({"size_wh": (96, 64)}, "h264: this GPU encodes pictures from 145x49 to 4096x4096, not 96x64"),
-}
-
-
-@pytest.mark.parametrize("kind", LACKS)
-def test_what_nvenc_lacks_is_encoded_on_the_cpu_to_the_byte_and_the_report_says_why(
-    tmp_path: Path, gpu: Gpu, nvenc: NvencDouble, kind: str
-) -> None:
-    options, reason = LACKS[kind]
-    Written(tmp_path / "cpu", nv12(**options))
-
-    made = Written(tmp_path / "gpu", nv12(**options), gpu)
-
-    assert made.encoder == f"libx264 on the CPU ({reason})"
-    assert made.writer.runs_on() == RunsOn("cpu", reason)
-    assert [message.text for message in made.messages] == [f"films are encoded on the CPU: {reason}"]
-    assert (tmp_path / "gpu" / "film.mp4").read_bytes() == (tmp_path / "cpu" / "film.mp4").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("caps", "faults", "reason"),
-    [
-        (NO_NVENC, NvencFaults(), "NVENC opens no session on this GPU"),
-        ({"hevc": NvencCaps()}, NvencFaults(), "h264: this GPU does not encode it"),
-        (ADA, NvencFaults(is_refused=True), "NVENC: PyNvEncoder : Error code : 10 .* returned error 10"),
-    ],
-    ids=["none", "codec", "refused"],
-)
-def test_a_gpu_that_does_not_encode_says_so(
-    tmp_path: Path, gpu: Gpu, caps: dict[str, NvencCaps], faults: NvencFaults, reason: str
-) -> None:
-    nvenc_double(gpu, caps=caps, faults=faults)
-
-    made = Written(tmp_path, nv12(), gpu)
-
-    assert re.fullmatch(rf"libx264 on the CPU \({reason}\)", made.encoder)
-    assert len(made.film.ticks) == len(CONSTANT)
-
-
-def test_without_the_library_the_cpu_encodes(tmp_path: Path, gpu: Gpu) -> None:
-    made = Written(tmp_path, nv12(), gpu)
-
-    assert made.encoder.startswith("libx264 on the CPU (")
-    assert len(made.film.ticks) == len(CONSTANT)
-
-
-def test_on_the_cpu_one_copy_comes_down_for_a_picture_and_is_under_way_while_another_is_encoded(
-    tmp_path: Path, gpu: Gpu, driver: DoubleDriver
-) -> None:
-    writer = Video(path="film.mp4", encoder="cpu").build(site_for("video-1", tmp_path, gpu=gpu))
-    undone = []
-    for frame in nv12():
-        writer.process(make_batches([on(gpu, frame)])[0])
-        undone.append(driver.undone > 0)
-    writer.close()
-
-    assert all(undone)
-    counts = gpu.transfers.counts
-    assert counts.device_to_host_copies == len(CONSTANT)
-    assert counts.device_to_host_bytes == len(CONSTANT) * SIZE[0] * SIZE[1] * 3 // 2
-    assert writer.totals() == {"cam": {"encoder": "libx264 on the CPU"}}
-
-
-def test_pictures_in_host_memory_stay_there(tmp_path: Path, gpu: Gpu, nvenc: NvencDouble) -> None:
-    writer = Video(path="film.mp4").build(site_for("video-1", tmp_path, gpu=gpu))
-    for frame in nv12():
-        writer.process(make_batches([frame])[0])
-    writer.close()
-
-    assert writer.runs_on() == RunsOn("cpu", "its pictures lie in host memory")
-    assert gpu.transfers.counts.host_to_device_copies == 0
 
 
 def test_who_asks_for_nvenc_gets_it_for_pictures_in_host_memory(tmp_path: Path, gpu: Gpu, nvenc: NvencDouble) -> None:
@@ -328,22 +205,6 @@ def test_an_encoder_that_fails_is_told_of_and_leaves_a_film_that_can_be_read(
     assert times == CONSTANT[: len(times)]
     gc.collect()
     assert library.open_count == 0
-
-
-def test_a_gpu_that_breaks_costs_the_pictures_that_were_on_their_way(tmp_path: Path, driver: DoubleDriver) -> None:
-    gpu = Gpu(driver)
-
-    def breaking() -> Iterable[Frame]:
-        for index, frame in enumerate(nv12()):
-            if index == 8:
-                driver.fail_next("work", "CUDA_ERROR_ILLEGAL_ADDRESS")
-            yield frame
-
-    with pytest.raises(GpuFailed, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
-        Written(tmp_path, breaking(), gpu)
-
-    assert read_back(tmp_path / "film.mp4").times_ns() == CONSTANT[:7]
-    gpu.close()
 
 
 def test_a_pipeline_from_file_to_film_leaves_every_picture_on_the_gpu(

@@ -19,6 +19,7 @@ from sightline_plugins.encode.muxer import Muxer
 from sightline_plugins.encode.nvenc.colours import ColourTags
 from sightline_plugins.encode.nvenc.library import EncodedPicture, HardwareEncoder, NvencLibrary
 from sightline_plugins.encode.nvenc.options import CODECS, options_of
+from sightline_plugins.encode.nvenc.pace import Pace
 from sightline_plugins.encode.nvenc.same_format import as_format
 from sightline_plugins.encode.pictures import AV_MATRIX, AV_RANGE
 from sightline_plugins.encode.settings import TIME_BASE, EncoderSettings, Layout
@@ -50,6 +51,7 @@ class NvencEncoder:
         self._video = _add_stream(
             muxer, codec, layout=layout, configuration=self._tags.on(self._hardware.configuration)
         )
+        self._pace = None if settings.bitrate is None else Pace()
         self._inside: deque[int] = deque()
         self._given = 0
 
@@ -58,6 +60,8 @@ class NvencEncoder:
         assert self._hardware is not None
         here = as_format(surface, self._format).to_device(self._gpu, stream=self._stream)
         planes = self._without_padding(here.arrays_on(self._stream))
+        if self._pace is not None and (fps := self._pace.note(ticks)) is not None:
+            self._hardware.set_rate(fps)
         self._inside.append(ticks)
         return self._packets(self._hardware.encode(planes, is_key=is_key))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -132,6 +133,15 @@ class HardwareEncoder:
         """
         try:
             return _given(self._made.Encode(_Picture(planes), self._key if is_key else 0))
+        except self._errors as error:
+            raise EncoderError(gist(error)) from error
+
+    def set_rate(self, fps: Fraction) -> None:
+        """From the next picture on there are so many a second. Raises EncoderError."""
+        try:
+            params = self._made.GetEncodeReconfigureParams()
+            params.frameRateNum, params.frameRateDen = fps.numerator, fps.denominator
+            self._made.Reconfigure(params)
         except self._errors as error:
             raise EncoderError(gist(error)) from error
 

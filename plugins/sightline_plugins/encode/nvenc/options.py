@@ -8,8 +8,8 @@
 | `bitrate` | variable rate with that average, and twice as much for a while |
 | `gop` | none: key pictures are asked for, so that they stand where they do on the CPU |
 
-There are no B-frames and no look-ahead, so that pictures come out in the order in which they go in. NVENC shares out
-bits for 30 pictures a second, whatever the times of the pictures are.
+There are no B-frames and no look-ahead, so that pictures come out in the order in which they go in. With `bitrate`,
+NVENC is told how many pictures a second there are, see `pace.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from sightline_plugins.encode.nvenc.pace import NOMINAL_FPS
 from sightline_plugins.encode.settings import EncoderSettings
 
 CODECS: Mapping[str, str] = MappingProxyType({"h264": "h264", "h265": "hevc"})
@@ -33,7 +34,6 @@ PRESETS: Mapping[str, str] = MappingProxyType(
     }
 )
 _ENDLESS_GOP = 0xFFFFFFFF
-_NOMINAL_FPS = 30
 
 
 def options_of(settings: EncoderSettings) -> dict[str, str | int]:
@@ -47,7 +47,7 @@ def options_of(settings: EncoderSettings) -> dict[str, str | int]:
         "rc": "vbr",
         "bf": 0,
         "gop": _ENDLESS_GOP,
-        "fps": _NOMINAL_FPS,
+        "fps": NOMINAL_FPS,
     }
     if settings.bitrate is None:
         return options | {"cq": max(1, settings.quality), "bitrate": 0, "maxbitrate": 0}
