@@ -22,6 +22,7 @@ from sightline_plugins.infer.engines.protocol import Array
 from sightline_plugins.infer.engines.simplify.constants import store_constants
 from sightline_plugins.infer.engines.simplify.graph import Graph
 from sightline_plugins.infer.engines.tensorrt.half_writing import half_name, halved_places, write_half
+from sightline_plugins.infer.engines.tensorrt.rounding import with_rounding
 from sightline_plugins.infer.engines.tensorrt.samples import outcomes, sample_feeds
 
 Compute = Callable[[onnx.ModelProto, Sequence[Mapping[str, Array]]], list[list[Array]]]
@@ -51,8 +52,8 @@ def to_half(model: onnx.ModelProto, *, compute: Compute, input_range: tuple[floa
     Raises ModelError where nothing can be FP16, or the outputs are not nearly the same.
     """
     graph = _graph_of(model)
-    learned = [node for node in graph.nodes if _is_learned(node, graph)]
-    if any(graph.element_type(node.output[0]) == TensorProto.FLOAT16 for node in learned):
+    learned = [one for one in graph.nodes if _is_learned(one, graph)]
+    if any(graph.element_type(one.output[0]) == TensorProto.FLOAT16 for one in learned):
         return model
     feeds = sample_feeds(model, input_range=input_range)
     chosen = _chosen(graph, learned, _largest(model, graph, feeds, compute))
@@ -73,10 +74,10 @@ def _graph_of(model: onnx.ModelProto) -> Graph:
     return graph
 
 
-def _is_learned(node: NodeProto, graph: Graph) -> bool:
-    if node.op_type not in LEARNED:
+def _is_learned(one: NodeProto, graph: Graph) -> bool:
+    if one.op_type not in LEARNED:
         return False
-    weights = [graph.constant(name) for name in node.input[:2]]
+    weights = [graph.constant(name) for name in one.input[:2]]
     counts = [weight.size for weight in weights if weight is not None]
     return not counts or max(counts) >= _FEWEST_WEIGHTS
 
@@ -85,11 +86,11 @@ def _largest(
     model: onnx.ModelProto, graph: Graph, feeds: Sequence[Mapping[str, Array]], compute: Compute
 ) -> Mapping[str, float]:
     """The largest magnitude of every FP32 tensor that is computed, over the pictures that are tried."""
-    known = {name for node in model.graph.node for name in node.output}
+    known = {name for one in model.graph.node for name in one.output}
     names = [
         name
-        for node in graph.nodes
-        for name in node.output
+        for one in graph.nodes
+        for name in one.output
         if name in known and graph.element_type(name) == TensorProto.FLOAT
     ]
     found = outcomes(model, names, feeds, compute=compute, as_largest=True)
@@ -100,12 +101,12 @@ def _chosen(graph: Graph, learned: Sequence[NodeProto], largest: Mapping[str, fl
     """The nodes to compute in FP16, in order."""
     leading = _leading_to(graph, learned)
     return [
-        node
-        for node in graph.nodes
-        if id(node) in leading
-        and node.op_type not in _SUM_SQUARES
-        and halved_places(node, graph) is not None
-        and all(_fits(name, graph, largest) for name in (*node.input, *node.output))
+        one
+        for one in graph.nodes
+        if id(one) in leading
+        and one.op_type not in _SUM_SQUARES
+        and halved_places(one, graph) is not None
+        and all(_fits(name, graph, largest) for name in (*one.input, *one.output))
     ]
 
 
@@ -113,11 +114,11 @@ def _leading_to(graph: Graph, learned: Sequence[NodeProto]) -> set[int]:
     """The nodes from which a learned operator can be reached, with these themselves."""
     found, waiting = set[int](), list(learned)
     while waiting:
-        node = waiting.pop()
-        if id(node) in found:
+        one = waiting.pop()
+        if id(one) in found:
             continue
-        found.add(id(node))
-        waiting.extend(made for name in node.input if (made := graph.producer(name)) is not None)
+        found.add(id(one))
+        waiting.extend(made for name in one.input if (made := graph.producer(name)) is not None)
     return found
 
 
@@ -134,11 +135,12 @@ def _compare(
     model: onnx.ModelProto, halved: onnx.ModelProto, feeds: Sequence[Mapping[str, Array]], compute: Compute
 ) -> None:
     """Raise ModelError where the outputs differ much, or what an operator that picks or sorts is given."""
-    kept = {name for node in halved.graph.node for name in node.output}
+    kept = {name for one in halved.graph.node for name in one.output}
     names = {name: name if name in kept else half_name(name) for name in _comparable(model)}
     names = {name: other for name, other in names.items() if other in kept}
     expected = outcomes(model, list(names), feeds, compute=compute)
-    found = outcomes(halved, list(names.values()), [_as_half(one, halved) for one in feeds], compute=compute)
+    halves = [_as_half(one, halved) for one in feeds]
+    found = outcomes(with_rounding(halved), list(names.values()), halves, compute=compute)
     for name, halved_name in names.items():
         for one, other in zip(found[halved_name], expected[name], strict=True):
             error = _mean_error(one.astype(np.float64), other.astype(np.float64))
@@ -154,12 +156,12 @@ def _comparable(model: onnx.ModelProto) -> list[str]:
     graph = _graph_of(model)
     picking = {"TopK", "NonMaxSuppression", "ArgMax", "ArgMin", "Unique", "NonZero", "GatherND", "ScatterND"}
     behind, names = set[str](), list[str]()
-    for node in graph.nodes:
-        if behind.intersection(node.input):
-            behind.update(node.output)
-        elif node.op_type in picking:
-            names.append(node.input[0])
-            behind.update(node.output)
+    for one in graph.nodes:
+        if behind.intersection(one.input):
+            behind.update(one.output)
+        elif one.op_type in picking:
+            names.append(one.input[0])
+            behind.update(one.output)
     names.extend(entry.name for entry in model.graph.output if entry.name not in behind)
     types = (TensorProto.FLOAT, TensorProto.FLOAT16)
     return [name for name in dict.fromkeys(names) if graph.element_type(name) in types]

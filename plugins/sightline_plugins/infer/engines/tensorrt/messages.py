@@ -13,6 +13,7 @@ Log = Callable[[str, str], None]
 """Takes a message's severity (`error`, `warning`, `info`, `verbose`) and its text."""
 _ERRORS = ("internal_error", "error")
 _MOST_REASONS = 3
+_LONGEST_REASON = 240
 _SIGNATURE = re.compile(r"^(\[\S+::\d+\]\s*|\(\w+\):\s*|[\w:]+:\s*(?=Error Code)|\w+\.cpp:\d+:\s*)")
 _CODE = re.compile(r"^Error Code \d+: (?P<kind>[^(]*?)\s*\((?P<text>.*)\)\s*$", re.DOTALL)
 _PLACE = re.compile(r"\.?\s*\bIn \w+ at \S+:\d+")
@@ -73,7 +74,7 @@ class Messages:
 
 
 def gist(text: str) -> str:
-    """A message without function, file and line of the library's sources."""
+    """A message without function, file and line of the library's sources, cut where it is very long."""
     bare = _bare(text)
     coded = _CODE.match(bare)
     if coded is not None:
@@ -81,7 +82,8 @@ def gist(text: str) -> str:
         if inner.startswith("(") and inner.endswith(")"):
             inner = inner[1:-1]
         bare = inner if kind in ("", "Internal Error", "API Usage Error") else f"{kind}: {inner}"
-    return " ".join(_PLACE.sub("", bare).split()).removesuffix(".")
+    told = " ".join(_PLACE.sub("", bare).split()).removesuffix(".")
+    return told if len(told) <= _LONGEST_REASON else f"{told[:_LONGEST_REASON].rstrip()}..."
 
 
 def _bare(text: str) -> str:

@@ -24,7 +24,7 @@ from sightline_plugins.infer.engines.simplify.inputs import fix_batch
 Precision: TypeAlias = Literal["fp32", "fp16", "int8"]
 """`fp32`: the types of the file. `fp16`: halves. `int8`: the types of the file, which must hold Q/DQ."""
 _QUANTIZES = "QuantizeLinear"
-_TRIED_ROWS = 3
+_TRIED_ROWS = 2
 _TURNED_DOWN = (ModelError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError)
 
 
@@ -57,8 +57,11 @@ def prepare(parsed: onnx.ModelProto, *, precision: Precision, input_range: tuple
     opened = _with_open_rows(parsed, library=library)
     model = _simplified(opened.model, library=library)
     try:
-        if precision == "int8" and not any(node.op_type == _QUANTIZES for node in model.graph.node):
+        is_quantised = any(node.op_type == _QUANTIZES for node in model.graph.node)
+        if precision == "int8" and not is_quantised:
             raise ModelError("precision int8 needs a quantised model: sightline quantize makes one")
+        if precision == "fp16" and is_quantised:
+            raise ModelError("it is quantised, and FP16 would undo that: use precision: int8")
         if precision == "fp16":
             from sightline_plugins.infer.engines.tensorrt.half import to_half
 

@@ -18,7 +18,7 @@ Compute = Callable[[onnx.ModelProto, Sequence[Mapping[str, Array]]], list[list[A
 
 
 def sample_feeds(model: onnx.ModelProto, *, input_range: tuple[float, float]) -> list[dict[str, Array]]:
-    """Inputs for a few calls: coloured blocks, a gradient, noise, and the brightest picture, from a fixed seed."""
+    """Inputs for a few calls: coloured blocks, a gradient, noise, and bright blocks, from a fixed seed."""
     generator = np.random.default_rng(0)
     rows = batch_of(model) or 1
     fixed = onnx.ModelProto()
@@ -79,5 +79,5 @@ def _pictures(size_hw: tuple[int, ...], channels: int, generator: np.random.Gene
         blocks[rows][:, columns],
         np.repeat(gradient[..., None], channels, axis=2),
         generator.random((height, width, channels)),
-        np.ones((height, width, channels)),
+        1 - 0.1 * blocks[::-1][rows][:, columns],
     ]
