@@ -109,10 +109,10 @@ class ModelElement(Element):
     takes the model, else ONNX Runtime where it was built for GPUs; else, and on the CPU, OpenVINO where it is
     installed, else ONNX Runtime."""
     precision: Literal["auto", "fp32", "fp16", "int8"] = "fp32"
-    """How exactly it is computed. `fp32` takes the file as it is, on every machine alike: a result should change because
+    """How exactly it is computed. `fp32` takes the file as it is, on every machine alike: results should change because
     somebody wanted it, not because another processor did the work. `int8` takes the quantised file beside the model
     (`street.int8.onnx`, which `sightline quantize` writes). `fp16` halves it on GPUs; CPUs compute it as fp32. `auto`
-    measures what there is once, keeps the fastest that lost no more than its budget, and the report says why."""
+    measures what there is once, and keeps the fastest that lost no more than its budget; the report says why."""
     every: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Run on every n-th frame of each stream, from its first."""
     frames: FrameCount | None = None
@@ -152,10 +152,12 @@ class ModelElement(Element):
         return Capability.OBJECTS in self.gives and self.on is None
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
-        """Engine, regions, and options that contradict each other; subclasses add the model."""
+        """Engine, precision, regions, and options that contradict each other; subclasses add the model."""
         from sightline_plugins.infer.engines.opening import check_engine
+        from sightline_plugins.infer.precision.choice import precision_problem
 
-        problems = []
+        wrong = precision_problem(self)
+        problems = [] if wrong is None else [Problem(wrong, ("precision",))]
         try:
             check_engine(self.engine, self.model)
         except MissingExtra as error:

@@ -55,6 +55,7 @@ from sightline_plugins.infer.model.values import (
 )
 
 MAX_BYTES = 1_000_000
+_QUANTIZED = ".int8"
 _NUMBERED = re.compile(r"(\d{1,6})[\s,:]\s*(\S.*)")
 
 
@@ -114,8 +115,14 @@ class ModelCard(_Said):
 
 
 def card_path(model: Path) -> Path:
-    """Where the card of a model lies, if it has one."""
-    return model.with_suffix(".yaml")
+    """Where the card of a model lies, if it has one.
+
+    That of `street.onnx` is also that of the quantised `street.int8.onnx`, unless this has one of its own.
+    """
+    own = model.with_suffix(".yaml")
+    if own.stem.endswith(_QUANTIZED) and not is_there(own):
+        return own.with_name(f"{own.stem.removesuffix(_QUANTIZED)}.yaml")
+    return own
 
 
 def read_card(model: Path | str) -> ModelCard:

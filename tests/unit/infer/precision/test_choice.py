@@ -1,0 +1,161 @@
+"""What is computed: the file as it is unless asked otherwise, and with `auto` the fastest that is good enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sightline.errors import ConfigurationError, ModelError
+from sightline_plugins import Detect
+from sightline_plugins.infer.precision.choice import Candidate, Chosen, choose_model, precision_problem
+from tests.unit.infer.precision.quantized_pair import write_pair
+
+
+@dataclass
+class Told:
+    """Speeds as the test says them, in seconds by precision."""
+
+    times: dict[str, float] = field(default_factory=lambda: {"fp32": 1.0, "fp16": 0.4, "int8": 0.5})
+    supports_half: bool = False
+    obstacle: str | None = None
+    place: str = "an engine"
+    asked: int = 0
+
+    def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
+        self.asked += 1
+        return [self.times[one.precision] for one in candidates]
+
+
+class Broken(Told):
+    """An engine that can not compute one of them."""
+
+    def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
+        raise ModelError("no kernel")
+
+
+def chosen(model: Path | str, precision: str, speeds: Told | None = None) -> Chosen:
+    return choose_model(step(model, precision), speeds=speeds or Told())
+
+
+def step(model: Path | str, precision: str) -> Detect:
+    options: dict[str, Any] = {"model": model, "precision": precision}
+    return Detect(**options)
+
+
+def test_the_file_is_taken_as_it_is_when_nothing_is_said(tmp_path: Path) -> None:
+    model, speeds = write_pair(tmp_path), Told()
+
+    taken = choose_model(Detect(model=model), speeds=speeds)
+
+    assert (taken.model, taken.precision, taken.report(), speeds.asked) == (model, "fp32", {}, 0)
+
+
+def test_int8_takes_the_quantised_file_and_measures_nothing(tmp_path: Path) -> None:
+    model, speeds = write_pair(tmp_path), Told()
+
+    taken = chosen(model, "int8", speeds)
+
+    assert (taken.model, taken.precision, speeds.asked) == (tmp_path / "small.int8.onnx", "int8", 0)
+    assert taken.report()["precision_reason"] == "asked for; int8 lost 0.25 points of AP"
+
+
+def test_int8_without_a_quantised_file_is_a_configuration_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"precision int8: .*is missing.*sightline quantize"):
+        chosen(tmp_path / "small.onnx", "int8")
+
+
+def test_int8_on_a_processor_that_may_overflow_is_told(tmp_path: Path) -> None:
+    taken = chosen(write_pair(tmp_path), "int8", Told(obstacle="no VNNI"))
+
+    assert "no VNNI, so results may be worse" in taken.reason
+
+
+def test_fp16_is_fp32_where_16_bits_are_not_computed(tmp_path: Path) -> None:
+    model = write_pair(tmp_path)
+
+    taken = chosen(model, "fp16")
+
+    assert (taken.model, taken.precision) == (model, "fp32")
+    assert "computes fp16 as fp32" in taken.reason
+
+
+def test_fp16_stays_where_16_bits_are_computed(tmp_path: Path) -> None:
+    assert chosen(write_pair(tmp_path), "fp16", Told(supports_half=True)).precision == "fp16"
+
+
+def test_auto_takes_the_faster_one_and_says_how_much_faster_it_is(tmp_path: Path) -> None:
+    taken = chosen(write_pair(tmp_path), "auto")
+
+    assert (taken.model, taken.precision) == (tmp_path / "small.int8.onnx", "int8")
+    assert taken.reason == "int8 is 2.00 times as fast as fp32 with an engine; int8 lost 0.25 points of AP"
+
+
+def test_auto_keeps_fp32_where_int8_gains_nothing_and_says_so(tmp_path: Path) -> None:
+    model = write_pair(tmp_path)
+
+    taken = chosen(model, "auto", Told({"fp32": 1.0, "int8": 0.98}))
+
+    assert (taken.model, taken.precision) == (model, "fp32")
+    assert taken.reason == "int8 is 1.02 times as fast with an engine: not worth what it loses"
+
+
+def test_auto_does_not_try_a_file_that_lost_more_than_its_budget(tmp_path: Path) -> None:
+    speeds = Told()
+
+    taken = chosen(write_pair(tmp_path, lost_points=3.5), "auto", speeds)
+
+    assert (taken.precision, speeds.asked) == ("fp32", 0)
+    assert "lost 3.50 points of AP, more than its budget of 1" in taken.reason
+
+
+def test_auto_does_not_trust_a_processor_that_may_overflow(tmp_path: Path) -> None:
+    speeds = Told(obstacle="no VNNI")
+
+    taken = chosen(write_pair(tmp_path), "auto", speeds)
+
+    assert (taken.precision, taken.reason, speeds.asked) == ("fp32", "no VNNI", 0)
+
+
+def test_auto_without_a_quantised_file_keeps_fp32_and_says_how_to_make_one(tmp_path: Path) -> None:
+    taken = chosen(tmp_path / "small.onnx", "auto")
+
+    assert taken.precision == "fp32"
+    assert "sightline quantize" in taken.reason
+
+
+def test_auto_keeps_fp32_where_the_engine_can_not_compute_the_other(tmp_path: Path) -> None:
+    taken = chosen(write_pair(tmp_path), "auto", Broken())
+
+    assert (taken.precision, taken.reason) == ("fp32", "it could not be compared: no kernel")
+
+
+def test_auto_takes_16_bits_where_they_are_the_fastest(tmp_path: Path) -> None:
+    model = write_pair(tmp_path)
+
+    taken = chosen(model, "auto", Told(supports_half=True))
+
+    assert (taken.model, taken.precision) == (model, "fp16")
+
+
+@pytest.mark.parametrize("precision", ["auto", "fp16", "int8"])
+def test_a_served_model_has_no_precision_of_ours(precision: str) -> None:
+    wrong = precision_problem(step("grpc://127.0.0.1:8001/street", precision))
+
+    assert wrong is not None
+    assert "leave precision out" in wrong
+
+
+def test_the_check_tells_of_a_missing_quantised_file(tmp_path: Path) -> None:
+    wrong = precision_problem(step(tmp_path / "small.onnx", "int8"))
+
+    assert wrong is not None
+    assert "sightline quantize" in wrong
+
+
+@pytest.mark.parametrize("precision", ["auto", "fp16", "fp32", "int8"])
+def test_the_check_has_nothing_against_a_pair_that_fits(precision: str, tmp_path: Path) -> None:
+    assert precision_problem(step(write_pair(tmp_path), precision)) is None
