@@ -18,11 +18,11 @@ def command(config: Path, sources: tuple[str, ...], overrides: tuple[str, ...], 
     is one.
     """
     from sightline.config import load_description
-    from sightline.devices import resolve_device
+    from sightline.devices import choose_device
 
     description = load_description(config, sources=sources, overrides=overrides, device=device)
     streams, steps = len(description.sources), sum(1 for _ in description.elements())
     click.echo(
         f"{config}: {streams} {'stream' if streams == 1 else 'streams'}, {steps} {'step' if steps == 1 else 'steps'}, "
-        f"device {resolve_device(description.device)}: no mistakes"
+        f"device {choose_device(description.device)}: no mistakes"
     )

@@ -71,7 +71,7 @@ def pipeline_options(function: _Function) -> _Function:
             metavar="KEY.PATH=VALUE",
             help="Change a value, such as pipeline.detect.confidence=0.5. Repeat for more.",
         ),
-        click.option("--device", metavar="DEVICE", help="Where to run: auto, cpu or cuda:N."),
+        click.option("--device", metavar="DEVICE", help="Where to run: auto, cpu, cuda (all GPUs) or cuda:N."),
         debug_option,
     )
     for option in reversed(options):

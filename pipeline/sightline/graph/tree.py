@@ -71,7 +71,7 @@ class PipelineDescription(BaseModel):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "pipeline"
     """Name of the pipeline in reports and logs."""
     device: str = "auto"
-    """Where it runs: `auto`, `cpu` or `cuda:N`."""
+    """Where it runs: `auto`, `cpu`, `cuda` (all GPUs) or `cuda:N`."""
     sources: Mapping[str, SerializeAsAny[SourceElement]]
     """Streams by name."""
     batch: BatchOptions = BatchOptions()

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import replace
 
 import pytest
 
 from sightline.devices import Device, DeviceKind, choose_device, discovery, survey
-from sightline.devices.gpu import availability
+from sightline.devices.gpu import availability, opening
+from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.libcuda import DriverFacts, GpuFacts
 from sightline.devices.use import DeviceInUse, take_device
-from sightline.errors import DeviceUnavailable
+from sightline.errors import DeviceUnavailable, GpuError
+from sightline.testing.gpu import DoubleDriver
 
+H100 = GpuFacts(2, "NVIDIA H100", (9, 0), 80_000_000_000)
 H200 = GpuFacts(0, "NVIDIA H200", (9, 0), 150_000_000_000)
 K80 = GpuFacts(1, "Tesla K80", (3, 7), 12_000_000_000)
 
@@ -26,6 +31,26 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
+@pytest.fixture
+def doubles(monkeypatch: pytest.MonkeyPatch) -> dict[int, Gpu | GpuError]:
+    """What opening a GPU of a number gives, or raises."""
+    made: dict[int, Gpu | GpuError] = {index: Gpu(DoubleDriver(index=index, memory_bytes=2**20)) for index in range(3)}
+
+    def open_gpu(index: int) -> Gpu:
+        found = made[index]
+        if isinstance(found, GpuError):
+            raise found
+        return found
+
+    monkeypatch.setattr(opening, "open_gpu", open_gpu)
+    return made
+
+
+def with_three(monkeypatch: pytest.MonkeyPatch, *gpus: GpuFacts) -> None:
+    for module in (availability, discovery):
+        monkeypatch.setattr(module, "driver_facts", lambda: DriverFacts((13, 0), gpus))
+
+
 def without_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = DriverFacts(reason="no NVIDIA driver on this machine (libcuda.so.1 is missing)")
     for module in (availability, discovery):
@@ -37,6 +62,56 @@ def test_auto_is_the_first_gpu(machine: pytest.MonkeyPatch) -> None:
 
     assert choice.device == Device(DeviceKind.CUDA, 0)
     assert choice.reason == "NVIDIA H200, compute capability 9.0, 139.7 GiB"
+
+
+def test_auto_is_the_first_gpu_that_can_be_used(machine: pytest.MonkeyPatch) -> None:
+    with_three(machine, replace(K80, index=0), replace(H200, index=1), H100)
+
+    choice = choose_device("auto")
+
+    assert (choice.devices, choice.reason) == ((Device(DeviceKind.CUDA, 1),), str(H200))
+
+
+def test_cuda_is_all_gpus_that_can_be_used_and_says_what_is_left_out(machine: pytest.MonkeyPatch) -> None:
+    with_three(machine, H200, K80, H100)
+
+    choice = choose_device("cuda")
+
+    assert str(choice) == "cuda:0, cuda:2"
+    assert choice.device == Device(DeviceKind.CUDA, 0)
+    assert choice.reason.startswith("NVIDIA H200, compute capability 9.0, 139.7 GiB; NVIDIA H100, ")
+    assert re.search(r"; without cuda:1: Tesla K80, .* is older than Turing, compute capability 7.5$", choice.reason)
+
+
+def test_cuda_opens_all_of_them(machine: pytest.MonkeyPatch, doubles: dict[int, Gpu | GpuError]) -> None:
+    with_three(machine, H200, K80, H100)
+
+    taken = take_device("cuda")
+
+    assert (str(taken), taken.gpus) == ("cuda:0, cuda:2", (doubles[0], doubles[2]))
+    taken.let_go()
+    assert [one.is_closed for one in taken.gpus] == [True, True]
+
+
+def test_one_that_does_not_open_is_left_out_and_told(
+    machine: pytest.MonkeyPatch, doubles: dict[int, Gpu | GpuError]
+) -> None:
+    with_three(machine, H200, K80, H100)
+    doubles[0] = GpuError("cuda:0 can not be opened: it is taken")
+
+    taken = take_device("cuda")
+
+    assert str(taken) == "cuda:2"
+    assert taken.reason.endswith("; cuda:0 can not be opened: it is taken")
+
+
+def test_when_none_opens_the_first_error_is_raised(
+    machine: pytest.MonkeyPatch, doubles: dict[int, Gpu | GpuError]
+) -> None:
+    doubles[0] = GpuError("cuda:0 can not be opened: it is taken")
+
+    with pytest.raises(GpuError, match="it is taken"):
+        take_device("cuda")
 
 
 def test_auto_without_a_gpu_is_the_cpu_and_says_why(machine: pytest.MonkeyPatch) -> None:

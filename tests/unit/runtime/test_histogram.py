@@ -43,3 +43,13 @@ def test_nothing_since_is_nothing() -> None:
     counted = histogram(5 * MS)
 
     assert counted.since(counted.copy()).percentile_ns(95) == 0
+
+
+def test_what_another_one_counted_can_be_added() -> None:
+    counted = histogram(5 * MS, 100 * MS)
+
+    counted.add_all(histogram(5 * MS, 300 * MS, 300 * MS))
+
+    assert (counted.count, counted.total_ns, counted.maximum_ns) == (5, 710 * MS, 300 * MS)
+    assert counted.percentile_ns(95) == pytest.approx(300 * MS, rel=0.1)
+    assert counted.cumulative() == histogram(5 * MS, 5 * MS, 100 * MS, 300 * MS, 300 * MS).cumulative()

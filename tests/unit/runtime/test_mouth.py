@@ -1,0 +1,41 @@
+"""Several stages send into one link."""
+
+from __future__ import annotations
+
+import pytest
+
+from sightline.errors import EndOfLink
+from sightline.media import Stream
+from sightline.runtime.link import Link
+from sightline.runtime.mouth import mouths_of
+from sightline.runtime.parcel import Item, StreamEnd
+
+FIRST, SECOND = StreamEnd(Stream("gate")), StreamEnd(Stream("yard"))
+
+
+def test_what_any_mouth_sends_arrives_and_the_last_that_ends_ends_the_link() -> None:
+    link = Link[Item](4)
+    one, other = mouths_of(link, count=2)
+    assert one is not None
+    assert other is not None
+
+    one.send(FIRST)
+    one.end()
+    one.end()
+    other.send(SECOND)
+    was_ended = link.ended
+    other.end()
+
+    assert [link.receive(), link.receive(), was_ended] == [FIRST, SECOND, False]
+    with pytest.raises(EndOfLink):
+        link.receive()
+
+
+def test_one_mouth_is_the_link_itself() -> None:
+    link = Link[Item](4)
+
+    assert mouths_of(link, count=1) == [link]
+
+
+def test_where_nobody_listens_there_are_no_mouths() -> None:
+    assert mouths_of(None, count=2) == [None, None]
