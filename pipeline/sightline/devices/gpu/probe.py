@@ -75,10 +75,11 @@ def _nvenc(index: int) -> str:
     encoded = []
     for name in _ENCODED:
         try:
-            codec.GetEncoderCaps(index, name)
+            caps = codec.GetEncoderCaps(index, name)
         except Exception:  # noqa: BLE001, S112  its errors are plain exceptions, and mean: not this codec
             continue
-        encoded.append(name)
+        if caps.get("width_max"):
+            encoded.append(name)
     return ", ".join(encoded) or "this GPU encodes nothing: the CPU encodes"
 
 

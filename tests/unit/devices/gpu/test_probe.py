@@ -1,0 +1,36 @@
+"""What `doctor` says of a GPU's encoder."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from sightline.devices.gpu import probe
+
+
+def encoder(**widths: int) -> SimpleNamespace:
+    """PyNvVideoCodec on a GPU that encodes pictures so wide; codecs that are not named raise."""
+
+    def caps(gpu: int, codec: str) -> dict[str, int]:
+        if codec not in widths:
+            raise RuntimeError("nvEncOpenEncodeSessionEx returned error 2")
+        return {"width_max": widths[codec]} if widths[codec] else {}
+
+    return SimpleNamespace(GetEncoderCaps=caps)
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        (encoder(h264=4096, hevc=8192, av1=8192), "h264, hevc, av1"),
+        (encoder(h264=4096, hevc=8192, av1=0), "h264, hevc"),
+        (encoder(), "this GPU encodes nothing: the CPU encodes"),
+    ],
+)
+def test_it_names_the_codecs_or_says_that_the_cpu_encodes(
+    monkeypatch: pytest.MonkeyPatch, module: SimpleNamespace, text: str
+) -> None:
+    monkeypatch.setattr(probe, "import_module", lambda name: module)
+
+    assert probe.PARTS["NVENC"](0) == text
