@@ -270,6 +270,27 @@ def test_a_file_that_was_read_to_its_end_ends_where_its_lane_is_lost(gpus: Gpus,
     assert dropped(report)["short"] == 3
 
 
+def test_a_run_ends_although_what_its_files_held_was_lost(gpus: Gpus, drivers: Drivers) -> None:
+    pipeline = Pipeline.from_description(described(Work(), Collect(), streams=2, frames=3), gpu=gpus[:2])
+    opened = threading.Event()
+
+    def stay(batch: Batch) -> None:
+        if "s0" in {frame.stream.name for frame in batch.frames}:
+            assert opened.wait(LIMIT_SECONDS)
+            drivers[0].fail_next("fill", CAUSE)
+
+    pipeline.probe("work-1", stay)
+    pipeline.start()
+    wait_until(lambda: {one.state for one in pipeline.status()} == {StreamState.ENDED})
+    opened.set()
+
+    report = pipeline.wait()
+
+    assert_accounted(report, gpu_lost=True)
+    assert sorted(workers(Collector)[0].ended) == ["s0", "s1"]
+    assert workers(Collector)[0].closed == 1
+
+
 def test_a_stream_can_be_removed_that_has_moved(gpus: Gpus, drivers: Drivers) -> None:
     pipeline = Pipeline.from_description(described(Work(), Collect(), streams=2, frames=None), gpu=gpus[:2])
     started(pipeline, drivers, breaking={0: 50})
