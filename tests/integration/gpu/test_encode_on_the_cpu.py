@@ -97,8 +97,13 @@ def test_pictures_in_host_memory_stay_there(tmp_path: Path, gpu: Gpu, nvenc: Nve
     assert gpu.transfers.counts.host_to_device_copies == 0
 
 
-def test_a_gpu_that_breaks_costs_the_pictures_that_were_on_their_way(tmp_path: Path, driver: DoubleDriver) -> None:
+@pytest.mark.parametrize(("has_nvenc", "left"), [(False, 7), (True, 5)], ids=["cpu", "nvenc"])
+def test_a_gpu_that_breaks_costs_the_pictures_that_were_on_their_way(
+    tmp_path: Path, driver: DoubleDriver, has_nvenc: bool, left: int
+) -> None:
     gpu = Gpu(driver)
+    if has_nvenc:
+        nvenc_double(gpu)
 
     def breaking() -> Iterable[Frame]:
         for index, frame in enumerate(nv12()):
@@ -107,7 +112,7 @@ def test_a_gpu_that_breaks_costs_the_pictures_that_were_on_their_way(tmp_path: P
             yield frame
 
     with pytest.raises(GpuFailed, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
-        Written(tmp_path, breaking(), gpu)
+        Written(tmp_path, breaking(), gpu, gop="80ms")
 
-    assert read_back(tmp_path / "film.mp4").times_ns() == CONSTANT[:7]
+    assert read_back(tmp_path / "film.mp4").times_ns() == CONSTANT[:left]
     gpu.close()

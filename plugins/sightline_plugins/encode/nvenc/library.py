@@ -9,7 +9,8 @@ No GPU has run this yet; PyNvVideoCodec 2.2.4 has, over a driver that only prete
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -100,9 +101,9 @@ class NvencLibrary:
                 cudastream=stream.handle,
                 **options,
             )
-            return HardwareEncoder(made, flags=self._module.NV_ENC_PIC_FLAGS, errors=self._errors)
         except self._errors as error:
             raise EncoderError(gist(error)) from error
+        return HardwareEncoder(made, flags=self._module.NV_ENC_PIC_FLAGS, errors=self._errors, gpu=self._gpu)
 
     def _asked(self, codec: str) -> EncoderSupport:
         try:
@@ -118,38 +119,45 @@ class NvencLibrary:
 
 
 class HardwareEncoder:
-    """One encoder of the library; for one thread."""
+    """One encoder of the library; for one thread. Its calls raise EncoderError, after which it is of no use, and
+    GpuError where the GPU is what failed.
+    """
 
-    def __init__(self, made: Any, *, flags: Any, errors: tuple[type[Exception], ...]) -> None:
+    def __init__(self, made: Any, *, flags: Any, errors: tuple[type[Exception], ...], gpu: Gpu) -> None:
         self._made = made
         self._errors = errors
+        self._gpu = gpu
         self._key = int(flags.FORCEIDR) | int(flags.OUTPUT_SPSPPS)
-        self.configuration: bytes = made.GetSequenceParams()
-        """The parameter sets, with start codes."""
+        with self._guard():
+            self.configuration: bytes = made.GetSequenceParams()
+            """The parameter sets, with start codes."""
 
     def encode(self, planes: Sequence[DeviceArray], *, is_key: bool) -> list[EncodedPicture]:
         """What comes out when this picture goes in: its planes, without padding, for work on the encoder's stream. They
-        may be let go of when this returns. Raises EncoderError, after which the encoder is of no use.
+        may be let go of when this returns.
         """
-        try:
+        with self._guard():
             return _given(self._made.Encode(_Picture(planes), self._key if is_key else 0))
-        except self._errors as error:
-            raise EncoderError(gist(error)) from error
 
     def set_rate(self, fps: Fraction) -> None:
-        """From the next picture on there are so many a second. Raises EncoderError."""
-        try:
+        """From the next picture on there are so many a second."""
+        with self._guard():
             params = self._made.GetEncodeReconfigureParams()
             params.frameRateNum, params.frameRateDen = fps.numerator, fps.denominator
             self._made.Reconfigure(params)
-        except self._errors as error:
-            raise EncoderError(gist(error)) from error
 
     def finish(self) -> list[EncodedPicture]:
-        """What is left. Raises EncoderError."""
-        try:
+        """What is left."""
+        with self._guard():
             return _given(self._made.EndEncode())
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        try:
+            yield
         except self._errors as error:
+            with self._gpu.guard("encoding") as driver:
+                driver.free_memory_bytes()  # a GPU that is broken says so
             raise EncoderError(gist(error)) from error
 
 

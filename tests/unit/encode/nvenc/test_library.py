@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sightline.devices.gpu.gpu import Gpu
+from sightline.errors import GpuFailed
 from sightline.media import PixelFormat
 from sightline.testing import make_frames
 from sightline.testing.gpu import double_gpu
@@ -15,8 +16,10 @@ from sightline_plugins.encode.encoders import EncoderError
 from sightline_plugins.encode.nvenc import library
 from sightline_plugins.encode.nvenc.choosing import reason_against
 from sightline_plugins.encode.nvenc.library import EncoderSupport, library_for
+from sightline_plugins.encode.nvenc.options import options_of
 from sightline_plugins.encode.nvenc.same_format import as_format
-from sightline_plugins.testing import NvencCaps, nvenc_double
+from sightline_plugins.encode.settings import EncoderSettings
+from sightline_plugins.testing import NvencCaps, NvencFaults, nvenc_double
 
 
 @pytest.fixture
@@ -66,6 +69,20 @@ def test_a_package_that_can_not_be_imported_is_the_reason(
 
     with pytest.raises(EncoderError, match=reason):
         library_for(gpu)
+
+
+def test_when_it_is_the_gpu_that_failed_that_is_said(gpu: Gpu) -> None:
+    nvenc_double(gpu, faults=NvencFaults(fail_at=frozenset({0})))
+    encoder = library_for(gpu).encoder(
+        PixelFormat.NV12,
+        size_wh=(160, 64),
+        stream=gpu.stream("test"),
+        options=options_of(EncoderSettings("h264", "fast", 23, None, 1)),
+    )
+    gpu.guard.cause = "CUDA_ERROR_ECC_UNCORRECTABLE"
+
+    with pytest.raises(GpuFailed, match="CUDA_ERROR_ECC_UNCORRECTABLE"):
+        encoder.encode([], is_key=False)
 
 
 def test_pictures_of_16_bits_are_not_for_nvenc(gpu: Gpu) -> None:
