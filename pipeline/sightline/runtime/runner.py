@@ -274,6 +274,7 @@ class Runner:
             outputs=self._outputs,
             packets=Packets(),
             post=self._post,
+            live=self._goes_on or any(source.live for source in self._description.sources.values()),
         )
         sites = sites_of(self._device, site)
         return Lanes(sites, timeout_ns=self._batch.timeout, workshop=workshop, exits=exits)

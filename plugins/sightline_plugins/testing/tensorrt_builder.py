@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _WITHOUT_KERNELS = "NonMaxSuppression"
 _PHASE = "Building engine"
 _STEPS = 4
+_STEP_SECONDS = 0.02
 
 
 class NetworkInput:
@@ -167,7 +168,7 @@ class Builder:
         double.note(f"build {' '.join(sorted(config.flags))}".rstrip())
         profile = config.profiles[0].shapes if config.profiles else {}
         reason = _refusal(network, profile)
-        if reason is None and not _told_in_a_thread(config.progress_monitor):
+        if reason is None and not _told_in_a_thread(config.progress_monitor, double.faults.may_build):
             reason = names.complaint("The build was cancelled.", doing="IBuilder::buildSerializedNetwork")
         if reason is not None:
             double.complain(reason)
@@ -190,14 +191,19 @@ def _refusal(network: Network, profile: dict[str, list[list[int]]]) -> str | Non
     return None
 
 
-def _told_in_a_thread(monitor: names.IProgressMonitor | None) -> bool:
-    """Tell of all steps, in a thread as the real one has them; whether nobody stopped it."""
+def _told_in_a_thread(monitor: names.IProgressMonitor | None, may_end: threading.Event | None) -> bool:
+    """Tell of all steps, in a thread as the real one has them, the first one until it may end; whether nobody stopped
+    it.
+    """
     goes_on = list[Any]()
 
     def tell() -> None:
         if monitor is None:
             return
         monitor.phase_start(_PHASE, None, _STEPS)
+        while may_end is not None and not may_end.wait(_STEP_SECONDS):
+            if not monitor.step_complete(_PHASE, 0):
+                break
         goes_on.extend(monitor.step_complete(_PHASE, step) for step in range(_STEPS))
         monitor.phase_finish(_PHASE)
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum, IntEnum, IntFlag
+from threading import Event
 
 _BEGINNING = b"plan of a double\n"
 _PLACE = "In validate at /_src/runtime/dispatch/runtime.cpp:780"
@@ -133,13 +134,15 @@ class DataType(Enum):
 @dataclass(frozen=True, slots=True)
 class TensorRtFaults:
     """What goes wrong: operators that the parser does not take, runs that fail by their number from 0 over all
-    contexts, contexts that can not be captured, tensors that must lie in host memory.
+    contexts, contexts that can not be captured, tensors that must lie in host memory. Compiling lasts until `may_build`
+    is set, or it is stopped.
     """
 
     untaken: frozenset[str] = frozenset()
     fail_at: frozenset[int] = frozenset()
     is_uncapturable: bool = False
     on_host: frozenset[str] = frozenset()
+    may_build: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ class Arena:
         address = self._next
         if address + capacity + _ALIGNMENT > self._end:
             return None
-        self._next = address + capacity + _ALIGNMENT
+        self._next = -(-(address + capacity) // _ALIGNMENT) * _ALIGNMENT + _ALIGNMENT
         offset = address - self._start
         before = np.arange(offset - _FENCE_BYTES, offset)
         behind = np.arange(offset + capacity, offset + capacity + _FENCE_BYTES)

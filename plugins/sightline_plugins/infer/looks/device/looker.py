@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
+from types import MappingProxyType
 from typing import Any
 
 from sightline.devices.gpu.gpu import Gpu
@@ -22,6 +23,7 @@ from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.subjects.subject import Subject
 from sightline_plugins.infer.tasks.task import Task
 
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _SLOTS = 2
 _MOST_OUTPUT_BYTES = 1 << 27
 """Of a batch, so that models whose outputs are as large as pictures do not fill the memory."""
@@ -31,10 +33,20 @@ class DeviceLooker:
     """A `Looker` whose pictures, model, heads and suppression stay on the GPU; results come down in one copy a batch.
 
     Pictures go in batches of 1, 2, 4, 8 ... up to what the engine takes; each size is a CUDA graph after some launches,
-    where the engine allows it. Heads without kernels read on the host what comes down of the outputs.
+    where the engine allows it. Heads without kernels read on the host what comes down of the outputs. `told` is
+    more for the report.
     """
 
-    def __init__(self, plan: ModelPlan, *, engine: DeviceEngine, task: Task[Any], gpu: Gpu, stream: GpuStream) -> None:
+    def __init__(
+        self,
+        plan: ModelPlan,
+        *,
+        engine: DeviceEngine,
+        task: Task[Any],
+        gpu: Gpu,
+        stream: GpuStream,
+        told: Mapping[str, str] = _NOTHING,
+    ) -> None:
         self.device = str(gpu)
         self._engine = engine
         self._is_fixed = engine.inputs[plan.inputs.picture].shape[0] is not None
@@ -52,12 +64,18 @@ class DeviceLooker:
             for _ in range(_SLOTS)
         ]
         self._turns = cycle(self._slots)
+        self._told = told
 
     @property
     def report(self) -> Mapping[str, Any]:
         """What computes, where boxes are decoded, which batches are graphs, and why others are not."""
         steps = [step for slot in self._slots for step in slot.steps]
-        told: dict[str, Any] = {**self._engine.report, "engine_runs_on": self.device, "heads_run_on": self._heads}
+        told: dict[str, Any] = {
+            **self._engine.report,
+            "engine_runs_on": self.device,
+            "heads_run_on": self._heads,
+            **self._told,
+        }
         if captured := sorted({step.rows for step in steps if step.is_graph}):
             told["graphs"] = captured
         if reasons := sorted({step.plainly for step in steps if step.plainly is not None}):

@@ -126,7 +126,8 @@ class GpuLookers:
             cache=ModelCache(models_folder(), warn=self.site.warn),
         )
         engine = OnnxRuntimeCuda(model, gpu=self.gpu, stream=stream)
-        return DeviceLooker(self.plan, engine=engine, task=self.task, gpu=self.gpu, stream=stream)
+        told = {"no_tensorrt": "; ".join(self.reasons)} if self.reasons else {}
+        return DeviceLooker(self.plan, engine=engine, task=self.task, gpu=self.gpu, stream=stream, told=told)
 
     def _one_by_one(self) -> Looker:
         """By an engine of single pictures, on the GPU where it can be."""
