@@ -16,7 +16,7 @@ import onnx
 from sightline.errors import ModelError
 from sightline_plugins.infer.engines.tensorrt.library import INSTEAD, TensorRt
 from sightline_plugins.infer.engines.tensorrt.messages import Heard, Log, gist
-from sightline_plugins.infer.engines.tensorrt.progress import Progress, Tell
+from sightline_plugins.infer.engines.tensorrt.progress import EVERY_SECONDS, Progress, Tell
 
 USUAL_ROWS = 8
 """The number of pictures that kernels are chosen for where any number up to the most is taken."""
@@ -68,15 +68,19 @@ def build_plan(
     progress: Tell = lambda _: None,
     log: Log | None = None,
     is_stopped: Callable[[], bool] = never,
+    every_seconds: float = EVERY_SECONDS,
 ) -> bytes:
     """The plan of a prepared model: its inputs are fixed but for the number of pictures.
+
+    `progress` is told when it begins and ends and, at most every so many seconds, what the library does; `log` is told
+    all that it says. Both may be called from threads of the library. Where `is_stopped` says so, it ends soon.
 
     Takes from a second to minutes, mostly without the GIL; the GPU's context must be current where the library
     compiles on it. Raises ModelError. TensorRT-RTX 1.7 has built plans without a GPU; no GPU has run one yet.
     """
     doing = f"{label}: {library} can not compile it for {settings.target}"
     _check_target(library, settings, label=label)
-    told = Progress(progress, is_stopped=is_stopped)
+    told = Progress(progress, is_stopped=is_stopped, every_seconds=every_seconds)
     progress(f"{label}: {library} compiles it for {settings.target}")
     with library.listening(log) as heard:
         plan = _built(library, model, settings=settings, progress=told, heard=heard, doing=doing)

@@ -22,13 +22,14 @@ def with_rounding(model: onnx.ModelProto) -> onnx.ModelProto:
     copy.CopyFrom(model)
     graph = Graph(copy)
     splitter = graph.add_constant(np.float32(_SPLITTER), like="splitter")
-    added = list[NodeProto]()
+    nodes = list[NodeProto]()
     for one in graph.nodes:
+        nodes.append(one)
         for place, name in enumerate(one.output):
             if name and graph.element_type(name) == TensorProto.FLOAT16:
                 one.output[place] = graph.new_name(name)
-                added.extend(_rounded(one.output[place], name, graph=graph, splitter=splitter))
-    graph.replace([], added)
+                nodes.extend(_rounded(one.output[place], name, graph=graph, splitter=splitter))
+    graph.nodes = nodes
     return graph.to_model()
 
 
