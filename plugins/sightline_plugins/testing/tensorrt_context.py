@@ -15,7 +15,7 @@ from sightline.testing.gpu import GpuMisuse
 from sightline_plugins.testing import tensorrt_names as names
 
 if TYPE_CHECKING:
-    from sightline_plugins.testing.tensorrt_runtime import Engine
+    from sightline_plugins.testing.tensorrt_runtime import Engine, RuntimeCache
 
 _ALIGNMENT_BYTES = 256
 Sizes = tuple[int, ...]
@@ -24,8 +24,9 @@ Sizes = tuple[int, ...]
 class Context:
     """Computes, with sizes and addresses that were set."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, kernels: RuntimeCache | None) -> None:
         self._engine = weakref.ref(engine)
+        self._kernels = kernels
         self._double = engine.double
         self._session = engine.session
         self._needed_bytes = engine.device_memory_size_v2
@@ -73,7 +74,7 @@ class Context:
 
     def execute_async_v3(self, stream: int) -> bool:
         """Queue it; False when the logger was told why not."""
-        self._checked("execute")
+        engine = self._checked("execute")
         lacking = [name for name in self._types if name not in self._addresses]
         if lacking or any(-1 in sizes for sizes in (*self._shapes.values(), *self._outputs.values())):
             text = f"Address is not set for {', '.join(lacking)}" if lacking else "Not all shapes are specified."
@@ -85,9 +86,11 @@ class Context:
             text = names.complaint("cudaError 719", doing="IExecutionContext::enqueueV3", kind="Cuda Runtime")
             self._double.complain(text)
             return False
-        self._double.check_scratch(self._scratch[0], stream)
+        self._double.check_scratch(engine.scratch_used_on, self._scratch[0], stream)
         if not self._is_warm:
             self._double.allocate_and_free()
+            if self._kernels is not None:
+                self._kernels.compile(f"kernels for {self._shapes}")
             self._is_warm = True
         self._double.queue(stream, _Work(self), uses=[*self._spans().values(), self._scratch])
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -61,16 +62,56 @@ class RtxRuntime(Runtime):
         return ("VALID", 0) if plan.target == self._double.here else ("INVALID", bits.UNSUPPORTED_CC)
 
 
+class RuntimeCache:
+    """Kernels that were compiled for a GPU, by what they compute."""
+
+    def __init__(self, double: TensorRtDouble) -> None:
+        self._double = double
+        self._kernels = set[str]()
+
+    def compile(self, what: str) -> None:
+        """Compile kernels that are not there."""
+        if what not in self._kernels:
+            self._kernels.add(what)
+            self._double.note(f"compile {what}")
+
+    def serialize(self) -> bytes:
+        """All of them, for this GPU."""
+        return json.dumps([self._double.here, sorted(self._kernels)]).encode()
+
+    def deserialize(self, content: bytes) -> bool:
+        """Take what was compiled before; False where that was for another GPU."""
+        self._double.check_context("deserialize kernels")
+        try:
+            here, kernels = json.loads(content)
+        except ValueError:
+            return False
+        if here == self._double.here:
+            self._kernels.update(kernels)
+        return bool(here == self._double.here)
+
+
 class RuntimeConfig:
     """How contexts are made."""
 
-    def __init__(self) -> None:
+    def __init__(self, double: TensorRtDouble) -> None:
+        self._double = double
+        self.kernels = RuntimeCache(double)
         self.strategy = names.ExecutionContextAllocationStrategy.STATIC
         self.dynamic_shapes_kernel_specialization_strategy = names.DynamicShapesKernelSpecializationStrategy.LAZY
 
     def set_execution_context_allocation_strategy(self, strategy: names.ExecutionContextAllocationStrategy) -> None:
         """Whose the scratch memory is."""
         self.strategy = strategy
+
+    def create_runtime_cache(self) -> RuntimeCache:
+        """Kernels, none yet."""
+        return RuntimeCache(self._double)
+
+    def set_runtime_cache(self, kernels: RuntimeCache) -> bool:
+        """Let contexts share kernels."""
+        self.kernels = kernels
+        return True
 
 
 class Engine:
@@ -87,6 +128,7 @@ class Engine:
         self.session = ort.InferenceSession(plan.content, options, providers=["CPUExecutionProvider"])
         self.inputs = {port.name: port for port in self.session.get_inputs()}
         self.outputs = {port.name: port for port in self.session.get_outputs()}
+        self.scratch_used_on: dict[int, int] = {}
 
     @property
     def device_memory_size_v2(self) -> int:
@@ -96,14 +138,17 @@ class Engine:
 
     def create_runtime_config(self) -> RuntimeConfig:
         """How contexts are made, for TensorRT-RTX."""
-        return RuntimeConfig()
+        return RuntimeConfig(self.double)
 
     def create_execution_context(self, how: names.ExecutionContextAllocationStrategy | RuntimeConfig) -> Context:
         """A context."""
         self.double.check_context("create context")
         strategy = how.strategy if isinstance(how, RuntimeConfig) else how
         assert strategy is names.ExecutionContextAllocationStrategy.USER_MANAGED, "scratch memory is ours"
-        return self.double.context_class(self)
+        kernels = how.kernels if isinstance(how, RuntimeConfig) else None
+        if kernels is not None:
+            kernels.compile("context")
+        return self.double.context_class(self, kernels)
 
     def get_tensor_mode(self, name: str) -> names.TensorIOMode:
         """What a tensor is."""

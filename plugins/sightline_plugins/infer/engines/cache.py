@@ -72,6 +72,10 @@ class ModelCache:
         """Whether something is kept for the key; whether it is of use is found out when it is loaded."""
         return self._folder is not None and self._path(self._folder, key).is_file()
 
+    def find(self, key: Mapping[str, Any]) -> Entry | None:
+        """What is kept for the key; None when nothing is, or it is damaged."""
+        return None if self._folder is None else self._read(self._path(self._folder, key), lambda entry: entry)
+
     def keep(self, key: Mapping[str, Any], entry: Entry) -> None:
         """Keep this for the key, in the place of what was kept."""
         if self._folder is None:

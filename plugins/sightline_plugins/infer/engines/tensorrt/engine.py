@@ -68,13 +68,17 @@ class TensorRtEngine:
         return TensorRtExecution(self, context, held=held, rows=rows)
 
     def close(self) -> None:
-        """Wait for what is queued and let go of the model. What it bound may not be queued any more."""
+        """Wait for what is queued and let go of the model. What it bound may not be queued any more.
+
+        What TensorRT-RTX compiled for this GPU is kept for the next run.
+        """
         if self._loaded is None:
             return
         loaded, self._loaded, self._scratch = self._loaded, None, None
         try:
             with self._gpu.guard(f"closing {self._label}") as driver:
                 driver.synchronize(self._stream.handle)
+                loaded.keep_kernels()
                 self._contexts.clear()
                 loaded.close()
         except GpuError:

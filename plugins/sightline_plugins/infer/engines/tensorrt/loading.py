@@ -10,6 +10,7 @@ import numpy as np
 from sightline.errors import ModelError
 from sightline_plugins.infer.engines.libraries import About
 from sightline_plugins.infer.engines.protocol import TensorSpec
+from sightline_plugins.infer.engines.tensorrt.kernels import KeptKernels
 from sightline_plugins.infer.engines.tensorrt.library import INSTEAD, TensorRt
 
 _TYPES = {
@@ -30,11 +31,13 @@ class Loaded:
     No GPU has run this yet.
     """
 
-    def __init__(self, library: TensorRt, engine: Any, *, runtime: Any) -> None:
+    def __init__(self, library: TensorRt, engine: Any, *, runtime: Any, kernels: KeptKernels | None) -> None:
         self.library = library
         self._engine = engine
         self._runtime = runtime
+        self._kernels = kernels
         self._config: Any = None
+        self._compiled: Any = None
 
     @property
     def scratch_bytes(self) -> int:
@@ -49,14 +52,18 @@ class Loaded:
         """
         module = self.library.module
         managed = module.ExecutionContextAllocationStrategy.USER_MANAGED
-        strategies = getattr(module, "DynamicShapesKernelSpecializationStrategy", None)
-        if strategies is None:
+        if not hasattr(module, "DynamicShapesKernelSpecializationStrategy"):
             return self._engine.create_execution_context(managed)
         if self._config is None:
-            self._config = self._engine.create_runtime_config()
-            self._config.set_execution_context_allocation_strategy(managed)
-            self._config.dynamic_shapes_kernel_specialization_strategy = strategies.EAGER
+            self._configure(managed, eager=module.DynamicShapesKernelSpecializationStrategy.EAGER)
         return self._engine.create_execution_context(self._config)
+
+    def keep_kernels(self) -> None:
+        """Keep what was compiled for this GPU for the next run; nothing where the library compiles nothing here."""
+        if self._compiled is not None and self._kernels is not None:
+            memory = self._compiled.serialize()
+            if memory is not None:
+                self._kernels.keep(bytes(memory))
 
     def tensors(self, about: About, *, most_rows: int) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
         """Inputs and outputs, in the order of the ONNX file. Raises ModelError for what a GPU's memory can not hold."""
@@ -71,7 +78,19 @@ class Loaded:
 
     def close(self) -> None:
         """Let go of it; contexts must be gone before. May be called again."""
-        self._config = self._engine = self._runtime = None
+        self._config = self._compiled = self._engine = self._runtime = None
+
+    def _configure(self, managed: Any, *, eager: Any) -> None:
+        """How contexts are made by TensorRT-RTX: with the kernels of all that were made before."""
+        config = self._engine.create_runtime_config()
+        config.set_execution_context_allocation_strategy(managed)
+        config.dynamic_shapes_kernel_specialization_strategy = eager
+        compiled = config.create_runtime_cache()
+        known = None if self._kernels is None else self._kernels.read()
+        if known is not None:
+            compiled.deserialize(known)
+        config.set_runtime_cache(compiled)
+        self._config, self._compiled = config, compiled
 
     def _declared(self, name: str, label: str) -> tuple[int, ...]:
         module, engine = self.library.module, self._engine
@@ -113,9 +132,10 @@ class Loaded:
         return np.dtype(_TYPES[kind])
 
 
-def load_plan(library: TensorRt, plan: bytes, *, label: str) -> Loaded:
+def load_plan(library: TensorRt, plan: bytes, *, label: str, kernels: KeptKernels | None = None) -> Loaded:
     """The plan in the memory of the GPU whose context is current. Raises ModelError when it is refused.
 
+    `kernels` is where what the library compiles for it here is kept.
     Without a GPU it is always refused; no GPU has loaded one yet.
     """
     with library.listening() as heard:
@@ -124,7 +144,7 @@ def load_plan(library: TensorRt, plan: bytes, *, label: str) -> Loaded:
     if engine is None:
         diagnosis = _diagnosis(library, runtime, plan)
         raise ModelError(f"{label}: {library} can not load its plan{diagnosis}: {heard.reason}; {INSTEAD}")
-    return Loaded(library, engine, runtime=runtime)
+    return Loaded(library, engine, runtime=runtime, kernels=kernels)
 
 
 def _diagnosis(library: TensorRt, runtime: Any, plan: bytes) -> str:

@@ -29,6 +29,7 @@ from sightline_plugins.infer.engines.model_file import read_model
 from sightline_plugins.infer.engines.simplify.inputs import find_image_input, fix_size
 from sightline_plugins.infer.engines.tensorrt.building import BuildSettings, build_plan
 from sightline_plugins.infer.engines.tensorrt.engine import TensorRtEngine
+from sightline_plugins.infer.engines.tensorrt.kernels import KeptKernels
 from sightline_plugins.infer.engines.tensorrt.library import library_for
 from sightline_plugins.infer.engines.tensorrt.loading import load_plan
 from sightline_plugins.infer.engines.tensorrt.messages import Log
@@ -158,7 +159,8 @@ class TensorRtModel:
 
     def _opened(self, plan: _Plan, stream: DeviceStream) -> TensorRtEngine:
         with self._gpu.guard(f"loading {self.label}"):
-            loaded = load_plan(self._library, plan.content, label=self.label)
+            kernels = KeptKernels(self._cache, {**self._key, "gpu": self._gpu.name})
+            loaded = load_plan(self._library, plan.content, label=self.label, kernels=kernels)
         report = {
             "engine": TensorRtEngine.name,
             "library": str(self._library),

@@ -101,6 +101,7 @@ def test_sizes_and_addresses_are_set_once_and_before_the_first_run(
 
     assert double.calls == [
         "create context",
+        "compile context",
         "set shape x (2, 3, 24, 32)",
         "set address x",
         "set address y",

@@ -19,6 +19,7 @@ from sightline_plugins.infer.engines.tensorrt.opening import TensorRtModel, open
 from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
 from sightline_plugins.testing.tensorrt_names import Plan, TensorRtFaults, read_plan
 from tests.unit.infer.engines.graphs import make_model, small_network
+from tests.unit.infer.engines.tensorrt.conftest import Bench
 
 MODEL = small_network(batch="n").SerializeToString()
 
@@ -296,3 +297,34 @@ def test_inputs_come_in_the_order_of_the_file(gpu: Gpu, stream: GpuStream, doubl
     assert [spec.name for spec in engine.inputs] == ["b", "a"]
     assert [spec.name for spec in engine.outputs] == ["z", "c"]
     engine.close()
+
+
+def compiled_here(double: TensorRtDouble, *, gpu: Gpu, stream: GpuStream) -> list[str]:
+    """What TensorRT-RTX compiled for the GPU in a run with batches of one, two and two pictures."""
+    double.calls.clear()
+    engine = open_tensorrt(MODEL, gpu=gpu, stream=stream)
+    for rows in (1, 2, 2):
+        bench = Bench(engine, gpu=gpu, stream=stream, rows=rows)
+        engine.bind(bench.inputs, bench.outputs).enqueue()
+    engine.close()
+    return [call.partition(" for ")[0] for call in double.calls if call.startswith("compile ")]
+
+
+def test_contexts_share_kernels_and_the_next_run_finds_them(
+    gpu: Gpu, stream: GpuStream, double: TensorRtDouble, folder: Path
+) -> None:
+    first = compiled_here(double, gpu=gpu, stream=stream)
+    second = compiled_here(double, gpu=gpu, stream=stream)
+
+    assert first == ["compile context", "compile kernels", "compile kernels"]
+    assert second == []
+
+
+def test_kernels_of_another_gpu_are_not_taken(
+    gpu: Gpu, stream: GpuStream, double: TensorRtDouble, driver: DoubleDriver, folder: Path
+) -> None:
+    compiled_here(double, gpu=gpu, stream=stream)
+
+    driver.name = "another"
+
+    assert len(compiled_here(double, gpu=gpu, stream=stream)) == 3
