@@ -47,7 +47,6 @@ class TensorRtDouble:
             self._driver = driver
         self._gpu = weakref.ref(gpu)
         self._runs = 0
-        self._streams = dict[int, int]()
 
     @property
     def here(self) -> str:
@@ -93,9 +92,9 @@ class TensorRtDouble:
         number, self._runs = self._runs, self._runs + 1
         return number in self.faults.fail_at
 
-    def check_scratch(self, address: int, stream: int) -> None:
-        """Raise GpuMisuse when contexts use scratch memory on two streams."""
-        if self._streams.setdefault(address, stream) != stream:
+    def check_scratch(self, used_on: dict[int, int], address: int, stream: int) -> None:
+        """Raise GpuMisuse when contexts of an engine use scratch memory on two streams; `used_on` is what it noted."""
+        if used_on.setdefault(address, stream) != stream:
             raise self.misuse("scratch memory is used on two streams")
 
     def allocate_and_free(self) -> None:

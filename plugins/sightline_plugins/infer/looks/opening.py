@@ -14,7 +14,7 @@ from sightline_plugins.infer.looks.look import Looker
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Preprocessing, Preprocessor
-from sightline_plugins.infer.precision.choice import Chosen, choose_model
+from sightline_plugins.infer.precision.choice import Chosen, Speeds, choose_model
 from sightline_plugins.infer.precision.on_cpu import CpuSpeeds
 from sightline_plugins.infer.tasks.task import Task
 
@@ -52,10 +52,15 @@ def _with_engine(
 
 
 def _chosen(element: ModelElement, form: ImageForm | None, *, device: str, site: Site) -> Chosen:
-    """Which file is computed, and in which precision; told once where that was not simply asked for."""
+    """Which file is computed, and in which precision."""
     if device.startswith("cuda"):
         return Chosen(element.model, "fp32")
-    chosen = choose_model(element, speeds=CpuSpeeds(element.engine, form=form, warn=site.warn))
+    return choose(element, CpuSpeeds(element.engine, form=form, warn=site.warn), site=site)
+
+
+def choose(element: ModelElement, speeds: Speeds, *, site: Site) -> Chosen:
+    """What is computed, and told once why where that was not simply asked for. Raises ConfigurationError."""
+    chosen = choose_model(element, speeds=speeds)
     if chosen.reason:
         text = f"precision {chosen.precision}: {chosen.reason}"
         site.post(Message(MessageKind.MODEL, text, element=site.element_id))

@@ -8,15 +8,12 @@ from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
 
-import msgspec
-
-from sightline.cache import cache_folder
-from sightline_plugins.infer.engines.cache import key_digest
 from sightline_plugins.infer.engines.opening import Installed, available_cores, choose
 from sightline_plugins.infer.engines.protocol import EngineName, ImageForm, open_engine
 from sightline_plugins.infer.precision.choice import Candidate
 from sightline_plugins.infer.precision.quantized_file import file_digest
 from sightline_plugins.infer.precision.rate import interleaved_seconds
+from sightline_plugins.infer.precision.verdicts import measured_once
 
 _MEASURED_SECONDS = 0.4
 _EIGHT_BIT = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"})
@@ -49,26 +46,6 @@ class CpuSpeeds:
 
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
         """See `Speeds.seconds`; what was measured before is not measured again."""
-        file = self._verdict_file(candidates)
-        known = None if file is None else _read(file, count=len(candidates))
-        if known is not None:
-            return known
-        with ExitStack() as stack:
-            engines = [
-                open_engine(candidate.model, engine=self._engine, image=self._form, warn=self._warn)
-                for candidate in candidates
-            ]
-            for engine in engines:
-                stack.callback(engine.close)
-            measured = interleaved_seconds(engines, budget_seconds=_MEASURED_SECONDS)
-        if file is not None:
-            _write(file, measured)
-        return measured
-
-    def _verdict_file(self, candidates: Sequence[Candidate]) -> Path | None:
-        folder = cache_folder()
-        if folder is None:
-            return None
         key = {
             "measured": [(one.precision, file_digest(one.model)) for one in candidates],
             "engine": self._engine,
@@ -76,7 +53,17 @@ class CpuSpeeds:
             "cores": available_cores(),
             "image": self._form,
         }
-        return folder / "precision" / f"{key_digest(key)}.json"
+        return measured_once(key, count=len(candidates), measure=lambda: self._measured(candidates))
+
+    def _measured(self, candidates: Sequence[Candidate]) -> Sequence[float]:
+        with ExitStack() as stack:
+            engines = [
+                open_engine(candidate.model, engine=self._engine, image=self._form, warn=self._warn)
+                for candidate in candidates
+            ]
+            for engine in engines:
+                stack.callback(engine.close)
+            return interleaved_seconds(engines, budget_seconds=_MEASURED_SECONDS)
 
 
 def _version(engine: str) -> str:
@@ -96,21 +83,3 @@ def multiplies_bytes() -> bool:
         return True
     flags = {flag for line in lines if line.startswith(("flags", "Features")) for flag in line.split()}
     return not flags or not flags.isdisjoint(_EIGHT_BIT)
-
-
-def _read(file: Path, *, count: int) -> list[float] | None:
-    """What was measured; None when nothing was, or the file is damaged."""
-    try:
-        known = msgspec.json.decode(file.read_bytes(), type=list[float])
-    except (OSError, msgspec.DecodeError):
-        return None
-    return known if len(known) == count and all(one > 0 for one in known) else None
-
-
-def _write(file: Path, measured: Sequence[float]) -> None:
-    """Keep what was measured; where that is not possible it is measured again."""
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        aside = file.with_suffix(".part")
-        aside.write_bytes(msgspec.json.encode(list(measured)))
-        aside.replace(file)

@@ -46,6 +46,11 @@ class OnnxRuntimeCuda:
 
     name = "onnxruntime"
 
+    @staticmethod
+    def library() -> str:
+        """Name and version."""
+        return f"ONNX Runtime {ort.__version__}"
+
     def __init__(self, model: BatchModel, *, gpu: Gpu, stream: GpuStream) -> None:
         """Raises DeviceUnavailable where the provider does not start, ModelError for a model that it refuses."""
         reason = why_not(gpu)

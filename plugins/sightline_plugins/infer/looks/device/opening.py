@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.gpu.streams import GpuStream
 from sightline.errors import DeviceUnavailable, MissingExtra, ModelError
 from sightline.graph.messages import Message, MessageKind
 from sightline.graph.site import Site
-from sightline_plugins.infer.engines.address import address_of
+from sightline_plugins.infer.engines.address import ModelSource, address_of
 from sightline_plugins.infer.engines.cache import ModelCache, models_folder
 from sightline_plugins.infer.engines.device.onnxruntime import OnnxRuntimeCuda
 from sightline_plugins.infer.engines.device.onnxruntime import why_not as why_not_onnxruntime
 from sightline_plugins.infer.engines.device.preparing import prepare_batches
+from sightline_plugins.infer.engines.device.protocol import DeviceEngine
+from sightline_plugins.infer.engines.tensorrt.library import library_for
 from sightline_plugins.infer.engines.tensorrt.opening import TensorRtModel
 from sightline_plugins.infer.looks.device.looker import DeviceLooker
 from sightline_plugins.infer.looks.look import Looker
-from sightline_plugins.infer.looks.opening import open_cpu_looker, open_engine_looker
+from sightline_plugins.infer.looks.opening import choose, open_cpu_looker, open_engine_looker
 from sightline_plugins.infer.looks.upgrading import UpgradingLooker
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.options import ModelElement
+from sightline_plugins.infer.precision.choice import Candidate, Chosen, Precision
+from sightline_plugins.infer.precision.on_gpu import GpuSpeeds, OpenCandidate
 from sightline_plugins.infer.tasks.task import Task
-
-_NOT_HERE = (DeviceUnavailable, MissingExtra)
 
 
 @dataclass(slots=True)
@@ -72,36 +76,41 @@ class GpuLookers:
         """TensorRT's, or one that becomes it; None, and a reason told, where it can not be had."""
         is_wanted = self.element.engine == "tensorrt"
         try:
-            model = self._tensorrt_model()
+            speeds = self._speeds(str(library_for(self.gpu)), self._tensorrt_engine)
+            chosen = choose(self.element, speeds, site=self.site)
+            model = self._tensorrt_model(chosen.model, chosen.precision)
             if is_wanted or model.is_kept or not self.site.live:
-                return self._loaded(model)
-        except (*_NOT_HERE, ModelError) as error:
+                return self._loaded(model, chosen)
+        except (DeviceUnavailable, MissingExtra, ModelError) as error:
             if is_wanted:
                 raise
             self.reasons.append(str(error))
             return None
         return UpgradingLooker(
             self._served(),
-            make=lambda: self._loaded(model),
+            make=lambda: self._loaded(model, chosen),
             stop=model.stop,
             ready=lambda: self._tell(f"{model.label}: TensorRT computes it from now on"),
             warn=self.site.warn,
         )
 
-    def _tensorrt_model(self) -> TensorRtModel:
+    def _loaded(self, model: TensorRtModel, chosen: Chosen) -> Looker:
+        stream = self._stream()
+        return self._looker(model.load(stream=stream, progress=self._tell), stream, told=chosen.report())
+
+    def _tensorrt_engine(self, candidate: Candidate, stream: GpuStream) -> DeviceEngine:
+        return self._tensorrt_model(candidate.model, candidate.precision).load(stream=stream, progress=self._tell)
+
+    def _tensorrt_model(self, model: ModelSource, precision: Precision) -> TensorRtModel:
         preprocessing = self.plan.preprocessing
         return TensorRtModel(
-            self.element.model,
+            model,
             gpu=self.gpu,
+            precision=precision,
             size_wh=preprocessing.size_wh,
             input_range=preprocessing.value_range,
             warn=self.site.warn,
         )
-
-    def _loaded(self, model: TensorRtModel) -> Looker:
-        stream = self.gpu.stream(f"model of {self.site.element_id}")
-        engine = model.load(stream=stream, progress=self._tell)
-        return DeviceLooker(self.plan, engine=engine, task=self.task, gpu=self.gpu, stream=stream)
 
     def _served(self) -> Looker:
         """By ONNX Runtime, on the GPU where it can be."""
@@ -115,19 +124,40 @@ class GpuLookers:
         return self._on_the_cpu()
 
     def _by_onnxruntime(self) -> Looker:
-        preprocessing = self.plan.preprocessing
-        assert preprocessing.size_wh is not None
-        stream = self.gpu.stream(f"model of {self.site.element_id}")
-        model = prepare_batches(
-            self.element.model,
-            size_wh=preprocessing.size_wh,
-            precision="fp32",
-            input_range=preprocessing.value_range,
+        speeds = self._speeds(OnnxRuntimeCuda.library(), self._onnxruntime_engine)
+        chosen = choose(self.element, speeds, site=self.site)
+        stream = self._stream()
+        engine = self._opened_by_onnxruntime(chosen.model, chosen.precision, stream)
+        told = {"no_tensorrt": "; ".join(self.reasons)} if self.reasons else {}
+        return self._looker(engine, stream, told={**chosen.report(), **told})
+
+    def _onnxruntime_engine(self, candidate: Candidate, stream: GpuStream) -> DeviceEngine:
+        return self._opened_by_onnxruntime(candidate.model, candidate.precision, stream)
+
+    def _opened_by_onnxruntime(self, model: ModelSource, precision: Precision, stream: GpuStream) -> DeviceEngine:
+        prepared = prepare_batches(
+            model,
+            size_wh=self._size_wh,
+            precision=precision,
+            input_range=self.plan.preprocessing.value_range,
             cache=ModelCache(models_folder(), warn=self.site.warn),
         )
-        engine = OnnxRuntimeCuda(model, gpu=self.gpu, stream=stream)
-        told = {"no_tensorrt": "; ".join(self.reasons)} if self.reasons else {}
+        return OnnxRuntimeCuda(prepared, gpu=self.gpu, stream=stream)
+
+    def _looker(self, engine: DeviceEngine, stream: GpuStream, *, told: Mapping[str, str]) -> Looker:
         return DeviceLooker(self.plan, engine=engine, task=self.task, gpu=self.gpu, stream=stream, told=told)
+
+    def _stream(self) -> GpuStream:
+        return self.gpu.stream(f"model of {self.site.element_id}")
+
+    def _speeds(self, library: str, open_candidate: OpenCandidate) -> GpuSpeeds:
+        return GpuSpeeds(self.gpu, library=library, size_wh=self._size_wh, open_candidate=open_candidate)
+
+    @property
+    def _size_wh(self) -> tuple[int, int]:
+        size_wh = self.plan.preprocessing.size_wh
+        assert size_wh is not None
+        return size_wh
 
     def _one_by_one(self) -> Looker:
         """By an engine of single pictures, on the GPU where it can be."""
