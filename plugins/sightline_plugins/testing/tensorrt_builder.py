@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import onnx
@@ -207,7 +208,6 @@ def _told_in_a_thread(monitor: names.IProgressMonitor | None, may_end: threading
         goes_on.extend(monitor.step_complete(_PHASE, step) for step in range(_STEPS))
         monitor.phase_finish(_PHASE)
 
-    thread = threading.Thread(target=tell, name="compiler")
-    thread.start()
-    thread.join()
+    with ThreadPoolExecutor(1, thread_name_prefix="compiler") as pool:
+        pool.submit(tell).result()
     return all(goes_on)
