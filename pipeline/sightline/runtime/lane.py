@@ -32,13 +32,16 @@ class LaneExits:
 
 
 class Lane:
-    """The gather, the stages and the operators of one GPU; `site` is what they are built for. From any thread."""
+    """The gather, the stages and the operators of one GPU; `site` is what they are built for. From any thread.
 
-    def __init__(self, site: Site, *, timeout_ns: int, exits: LaneExits) -> None:
+    How it gathers is said by `Lanes.fit`.
+    """
+
+    def __init__(self, site: Site, *, exits: LaneExits) -> None:
         self.site = site
         self.is_lost = False
         """Whether its streams go on in other lanes, because its GPU is broken."""
-        self.gather = Gather(size=1, timeout_ns=timeout_ns, clock=site.clock)
+        self.gather = Gather(size=1, timeout_ns=0, clock=site.clock)
         self._exits = exits
         own = Exits(
             on_done=exits.on_done,

@@ -54,7 +54,7 @@ class Lanes:
     They end together, so that the streams of a lane that is lost find another: with several, none ends before `seal`.
     """
 
-    def __init__(self, sites: Sequence[Site], *, timeout_ns: int, workshop: Workshop, exits: RunExits) -> None:
+    def __init__(self, sites: Sequence[Site], *, workshop: Workshop, exits: RunExits) -> None:
         self._exits = exits
         self._workshop = workshop
         self._post = sites[0].post
@@ -71,8 +71,7 @@ class Lanes:
         )
         outlets = mouths_of(exits.consumer, count=len(sites))
         self._all = tuple(
-            Lane(site, timeout_ns=timeout_ns, exits=replace(own, outlet=outlet))
-            for site, outlet in zip(sites, outlets, strict=True)
+            Lane(site, exits=replace(own, outlet=outlet)) for site, outlet in zip(sites, outlets, strict=True)
         )
         self.ledger = Ledger(self._all, on_error=exits.on_error)
 

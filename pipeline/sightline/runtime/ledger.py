@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sightline.errors import OperatorError
+from sightline.graph import RecordsOnRequest
 from sightline.runtime.lane import Lane
 from sightline.runtime.node import Node
 from sightline.runtime.statistics import ElementStatistics, added_up
@@ -34,6 +35,11 @@ class Ledger:
     def each_node(self) -> list[Node]:
         """Every one of them."""
         return [node for nodes in self.nodes.values() for node in nodes]
+
+    def recorders(self, element_id: str | None) -> list[RecordsOnRequest]:
+        """The operators that record when they are asked to: those of one element, or all."""
+        asked = [node.operator for node in self.each_node() if element_id in (None, node.element_id)]
+        return [one for one in asked if isinstance(one, RecordsOnRequest)]
 
     @property
     def elements(self) -> tuple[ElementStatistics, ...]:

@@ -14,7 +14,6 @@ from sightline.graph import (
     Outputs,
     Packets,
     PipelineDescription,
-    RecordsOnRequest,
     Site,
     SourceElement,
     Step,
@@ -177,8 +176,7 @@ class Runner:
 
     def record(self, stream: str, *, step: str | None, before_ns: int | None, after_ns: int | None) -> int:
         """Ask the steps that can (or one of them) to record a stream; return how many do."""
-        asked = [one.operator for one in self._lanes.ledger.each_node() if step in (None, one.element_id)]
-        able = [one for one in asked if isinstance(one, RecordsOnRequest)]
+        able = self._lanes.ledger.recorders(step)
         return sum([one.request(stream, before_ns=before_ns, after_ns=after_ns) for one in able])
 
     def check_free(self, name: str) -> None:
@@ -276,8 +274,7 @@ class Runner:
             post=self._post,
             live=self._goes_on or any(source.live for source in self._description.sources.values()),
         )
-        sites = sites_of(self._device, site)
-        return Lanes(sites, timeout_ns=self._batch.timeout, workshop=workshop, exits=exits)
+        return Lanes(sites_of(self._device, site), workshop=workshop, exits=exits)
 
     def _done(self, parcel: Parcel, batch: Batch) -> None:
         now_ns = self._clock.monotonic_ns()
