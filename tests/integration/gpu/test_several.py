@@ -98,7 +98,7 @@ class Breaks:
 def test_records_and_films_are_those_of_one_gpu_to_the_byte(
     repository: Path, sources: dict[str, str], tmp_path: Path, gpus: Gpus, count: int, model: str
 ) -> None:
-    steps = [*look(repository, model), {"draw": {"clock": True}}, {"video": {"path": "{stream}.mp4"}}, RECORDS]
+    steps = [*look(repository, model), {"video": {"path": "{stream}.mp4"}}, RECORDS]
     order = FrameOrder()
 
     Pipeline(sources=sources, steps=steps, outputs=tmp_path / "one", gpu=gpus[0]).run()
