@@ -88,12 +88,12 @@ class Context:
             return False
         self._double.check_scratch(engine.scratch_used_on, self._scratch[0], stream)
         if not self._is_warm:
-            self._double.allocate_and_free()
+            if not self._double.allocate_and_free():
+                return False
             if self._kernels is not None:
                 self._kernels.compile(f"kernels for {self._shapes}")
             self._is_warm = True
-        self._double.queue(stream, _Work(self), uses=[*self._spans().values(), self._scratch])
-        return True
+        return self._double.queue(stream, _Work(self), uses=[*self._spans().values(), self._scratch])
 
     def compute(self, addresses: Mapping[str, int], shapes: Mapping[str, Sizes]) -> None:
         """Compute now."""

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
+from sightline.devices.gpu.driver import DriverError
 from sightline.devices.gpu.gpu import Gpu
 from sightline.testing.gpu import DoubleDriver, GpuMisuse
 from sightline_plugins.infer.engines.tensorrt.library import stand_in
@@ -80,7 +82,8 @@ class TensorRtDouble:
     def check_context(self, call: str) -> None:
         """Note a call that needs the GPU's context. Raises GpuMisuse where it is not current."""
         self.note(call)
-        self._driver.free_memory_bytes()
+        with suppress(DriverError):
+            self._driver.free_memory_bytes()
 
     def misuse(self, text: str) -> GpuMisuse:
         """What to raise where something was done that the real one does not forgive; it stays with the driver, too."""
@@ -97,13 +100,22 @@ class TensorRtDouble:
         if used_on.setdefault(address, stream) != stream:
             raise self.misuse("scratch memory is used on two streams")
 
-    def allocate_and_free(self) -> None:
-        """What the first run for a size does beside the stream."""
-        self._driver.free(self._driver.allocate(256))
+    def does(self, call: Callable[[], object]) -> bool:
+        """Make a call of the driver; False, and the logger told, when that failed."""
+        try:
+            call()
+        except DriverError as error:
+            self.complain(names.complaint(str(error), doing="IExecutionContext::enqueueV3", kind="Cuda Runtime"))
+            return False
+        return True
 
-    def queue(self, stream: int, work: Callable[[], None], *, uses: Sequence[tuple[int, int]]) -> None:
+    def allocate_and_free(self) -> bool:
+        """What the first run for a size does beside the stream."""
+        return self.does(lambda: self._driver.free(self._driver.allocate(256)))
+
+    def queue(self, stream: int, work: Callable[[], None], *, uses: Sequence[tuple[int, int]]) -> bool:
         """Queue a run."""
-        self._driver.queue(stream, work, uses=uses, what=self.title)
+        return self.does(lambda: self._driver.queue(stream, work, uses=uses, what=self.title))
 
     def _hear(self, logger: names.ILogger) -> None:
         assert isinstance(logger, names.ILogger)

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from enum import Enum, IntEnum, IntFlag
 from threading import Event
 
-_BEGINNING = b"plan of a double\n"
+BEGINNING = b"plan of a double\n"
+"""How every plan begins."""
 _PLACE = "In validate at /_src/runtime/dispatch/runtime.cpp:780"
 
 
@@ -158,14 +159,14 @@ class Plan:
     def packed(self) -> bytes:
         """As the library writes it."""
         header = {name: value for name, value in asdict(self).items() if name != "content"}
-        return _BEGINNING + json.dumps(header).encode() + b"\n" + self.content
+        return BEGINNING + json.dumps(header).encode() + b"\n" + self.content
 
 
 def read_plan(packed: bytes) -> Plan | None:
     """What the library wrote; None for anything else."""
-    if not packed.startswith(_BEGINNING):
+    if not packed.startswith(BEGINNING):
         return None
-    header, _, content = packed.removeprefix(_BEGINNING).partition(b"\n")
+    header, _, content = packed.removeprefix(BEGINNING).partition(b"\n")
     return Plan(**json.loads(header), content=content)
 
 

@@ -62,7 +62,8 @@ class TensorRtEngine:
             context = loaded.new_context()
             done = context is not None and _set_up(context, named, scratch=scratch, input_count=len(inputs))
             if not done:
-                raise self._refused(driver, f"{loaded.library} can not bind {rows} pictures: {heard.reason}")
+                _check_gpu(driver)
+                raise ModelError(f"{self._label}: {loaded.library} can not bind {rows} pictures: {heard.reason}")
         self._contexts.append(context)
         held = [array.on(self._stream) for array in (*inputs, *outputs, scratch)]
         return TensorRtExecution(self, context, held=held, rows=rows)
@@ -90,7 +91,8 @@ class TensorRtEngine:
         loaded = self._open()
         with self._gpu.guard(f"computing {self._label}") as driver, loaded.library.listening() as heard:
             if not context.execute_async_v3(self._stream.handle):
-                raise self._refused(driver, f"{loaded.library} did not compute {rows} pictures: {heard.reason}")
+                _check_gpu(driver)
+                raise GpuError(f"{self._label}: {loaded.library} did not compute {rows} pictures: {heard.reason}")
 
     def why_not_capturable(self, context: Any) -> str | None:
         """See `Execution.not_capturable`."""
@@ -120,11 +122,6 @@ class TensorRtEngine:
             if not array.is_dense or array.address % _ALIGNMENT_BYTES:
                 raise ModelError(f"{self._label}: memory for {spec} must be dense and begin at a multiple of 256 bytes")
 
-    def _refused(self, driver: Driver, said: str) -> ModelError:
-        """What to raise when the library fails; a GPU that works no more raises on its own account."""
-        driver.free_memory_bytes()
-        return ModelError(f"{self._label}: {said}")
-
 
 class TensorRtExecution:
     """A model bound to memory, for one number of pictures: an `Execution`. It keeps that memory."""
@@ -141,7 +138,7 @@ class TensorRtExecution:
         return self._engine.why_not_capturable(self._context)
 
     def enqueue(self) -> None:
-        """Queue it on the engine's stream, behind what makes its inputs. Raises ModelError or GpuError."""
+        """Queue it on the engine's stream, behind what makes its inputs. Raises GpuError, ModelError after `close`."""
         self._engine.enqueue(self._context, rows=self._rows)
 
 
@@ -155,3 +152,8 @@ def _set_up(
     if is_set:
         context.set_device_memory(scratch.address, scratch.nbytes)
     return is_set
+
+
+def _check_gpu(driver: Driver) -> None:
+    """The library failed: raise DriverError when that is because the GPU works no more."""
+    driver.free_memory_bytes()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ _TYPES = {
     "INT64": "int64",
     "BOOL": "bool",
 }
-Shape = tuple[int | None, ...]
+Sizes = tuple[int, ...]
 
 
 class Loaded:
@@ -36,6 +36,7 @@ class Loaded:
         self._engine = engine
         self._runtime = runtime
         self._kernels = kernels
+        self._idle: list[Any] = []
         self._config: Any = None
         self._compiled: Any = None
 
@@ -50,6 +51,8 @@ class Loaded:
         TensorRT-RTX compiles kernels for new sizes at once, and not while an older one computes: so the second run of
         a context is like all that follow, and can be captured.
         """
+        if self._idle:
+            return self._idle.pop()
         module = self.library.module
         managed = module.ExecutionContextAllocationStrategy.USER_MANAGED
         if not hasattr(module, "DynamicShapesKernelSpecializationStrategy"):
@@ -66,10 +69,12 @@ class Loaded:
                 self._kernels.keep(bytes(memory))
 
     def tensors(self, about: About, *, most_rows: int) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-        """Inputs and outputs, in the order of the ONNX file. Raises ModelError for what a GPU's memory can not hold."""
+        """Inputs and outputs, in the order of the ONNX file; the first size is None where any number is taken.
+
+        Raises ModelError for outputs that are not one row of a known size for each picture.
+        """
         shapes = {name: self._declared(name, about.label) for name in (*about.inputs, *about.outputs)}
-        if any(-1 in shapes[name][1:] for name in about.outputs):
-            shapes |= self._found(about, shapes, most_rows=most_rows)
+        shapes |= self._rows(about, {name: shapes[name] for name in about.inputs}, most_rows=most_rows)
         specs = [
             TensorSpec(name, tuple(None if size < 0 else size for size in shape), self._type(name, about.label))
             for name, shape in shapes.items()
@@ -78,6 +83,7 @@ class Loaded:
 
     def close(self) -> None:
         """Let go of it; contexts must be gone before. May be called again."""
+        self._idle.clear()
         self._config = self._compiled = self._engine = self._runtime = None
 
     def _configure(self, managed: Any, *, eager: Any) -> None:
@@ -92,7 +98,7 @@ class Loaded:
         config.set_runtime_cache(compiled)
         self._config, self._compiled = config, compiled
 
-    def _declared(self, name: str, label: str) -> tuple[int, ...]:
+    def _declared(self, name: str, label: str) -> Sizes:
         module, engine = self.library.module, self._engine
         if engine.get_tensor_mode(name) == module.TensorIOMode.NONE:
             raise ModelError(f"{label}: {self.library} left its tensor {name!r} out; {INSTEAD}")
@@ -100,26 +106,38 @@ class Loaded:
             raise ModelError(f"{label}: {self.library} wants its tensor {name!r} in host memory; {INSTEAD}")
         return tuple(engine.get_tensor_shape(name))
 
-    def _found(self, about: About, shapes: dict[str, tuple[int, ...]], *, most_rows: int) -> dict[str, tuple[int, ...]]:
-        """The shapes of outputs whose sizes the plan leaves open, by asking for one picture and for the most."""
-        least, most = (self._shapes_at(about, shapes, rows=rows) for rows in (1, most_rows))
-        found = dict[str, tuple[int, ...]]()
+    def _rows(self, about: About, inputs: Mapping[str, Sizes], *, most_rows: int) -> dict[str, Sizes]:
+        """The sizes of the outputs, by asking for one picture and for the most; -1 for the number of pictures."""
+        is_open = any(-1 in sizes for sizes in inputs.values())
+        context = self._context_to_ask(about.label)
+        least = self._sizes_for(context, inputs, about, rows=1 if is_open else most_rows)
+        most = self._sizes_for(context, inputs, about, rows=most_rows)
+        self._idle.append(context)
         for name in about.outputs:
             one, all_ = least[name], most[name]
-            if one[1:] != all_[1:] or -1 in one or one[:1] not in ((1,), all_[:1]):
+            if (
+                -1 in one
+                or one[1:] != all_[1:]
+                or (one[:1], all_[:1]) != ((1 if is_open else most_rows,), (most_rows,))
+            ):
                 raise ModelError(
-                    f"{about.label}: its output {name!r} differs in size from picture to picture, which a GPU's memory "
-                    f"can not be set aside for; {INSTEAD}"
+                    f"{about.label}: its output {name!r} is not one row of a known size for each picture, as is needed "
+                    f"on a GPU; {INSTEAD}"
                 )
-            found[name] = one if one == all_ else (-1, *one[1:])
-        return found
+        return {name: ((-1, *sizes[1:]) if is_open else sizes) for name, sizes in most.items()}
 
-    def _shapes_at(self, about: About, shapes: dict[str, tuple[int, ...]], *, rows: int) -> dict[str, tuple[int, ...]]:
+    def _context_to_ask(self, label: str) -> Any:
         with self.library.listening() as heard:
             context = self.new_context()
-            taken = context is not None and all(
-                context.set_input_shape(name, tuple(rows if size < 0 else size for size in shapes[name]))
-                for name in about.inputs
+        if context is None:
+            raise ModelError(f"{label}: {self.library} can not make it ready: {heard.reason}; {INSTEAD}")
+        return context
+
+    def _sizes_for(self, context: Any, inputs: Mapping[str, Sizes], about: About, *, rows: int) -> dict[str, Sizes]:
+        with self.library.listening() as heard:
+            taken = all(
+                context.set_input_shape(name, tuple(rows if size < 0 else size for size in sizes))
+                for name, sizes in inputs.items()
             )
         if not taken:
             raise ModelError(f"{about.label}: {self.library} does not take {rows} pictures: {heard.reason}; {INSTEAD}")

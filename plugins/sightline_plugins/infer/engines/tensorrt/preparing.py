@@ -20,6 +20,7 @@ from sightline_plugins.infer.engines.protocol import Array
 from sightline_plugins.infer.engines.rebatching import ANY, batch_of, close, make_batch_dynamic, random_feeds
 from sightline_plugins.infer.engines.simplify import simplify
 from sightline_plugins.infer.engines.simplify.inputs import fix_batch
+from sightline_plugins.infer.engines.tensorrt.half import to_half
 
 Precision: TypeAlias = Literal["fp32", "fp16", "int8"]
 """`fp32`: the types of the file. `fp16`: halves. `int8`: the types of the file, which must hold Q/DQ."""
@@ -63,8 +64,6 @@ def prepare(parsed: onnx.ModelProto, *, precision: Precision, input_range: tuple
         if precision == "fp16" and is_quantised:
             raise ModelError("it is quantised, and FP16 would undo that: use precision: int8")
         if precision == "fp16":
-            from sightline_plugins.infer.engines.tensorrt.half import to_half
-
             model = to_half(model, compute=library.compute, input_range=input_range)
     except ModelError as error:
         raise ModelError(f"{label}: {error}") from error
@@ -82,9 +81,11 @@ def _with_open_rows(model: onnx.ModelProto, *, library: Reference) -> Prepared:
     original = onnx.ModelProto()
     original.CopyFrom(model)
     try:
-        return Prepared(make_batch_dynamic(model, compute=library.compute), None)
+        opened = make_batch_dynamic(model, compute=library.compute)
     except ModelError:
         return Prepared(original, rows)
+    is_independent = rows == 1 or _takes_any_number(opened, library=library)
+    return Prepared(opened, None) if is_independent else Prepared(original, rows)
 
 
 def _takes_any_number(model: onnx.ModelProto, *, library: Reference) -> bool:

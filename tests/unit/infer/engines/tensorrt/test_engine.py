@@ -100,13 +100,22 @@ def test_sizes_and_addresses_are_set_once_and_before_the_first_run(
     engine.bind(bench.inputs, bench.outputs)
 
     assert double.calls == [
-        "create context",
-        "compile context",
         "set shape x (2, 3, 24, 32)",
         "set address x",
         "set address y",
         "set scratch",
     ]
+
+
+def test_a_second_binding_has_a_context_of_its_own(
+    engine: TensorRtEngine, gpu: Gpu, stream: GpuStream, double: TensorRtDouble
+) -> None:
+    double.calls.clear()
+    for _ in range(2):
+        bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
+        engine.bind(bench.inputs, bench.outputs)
+
+    assert double.calls.count("create context") == 1
 
 
 def test_two_sets_of_buffers_are_in_flight_and_do_not_mix(engine: TensorRtEngine, gpu: Gpu, stream: GpuStream) -> None:
@@ -139,7 +148,9 @@ def test_a_run_for_a_new_size_can_not_be_captured(engine: TensorRtEngine, gpu: G
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
     execution = engine.bind(bench.inputs, bench.outputs)
 
-    with pytest.raises(GpuError, match="allocate in a thread that captures"):
+    with pytest.raises(
+        GpuError, match=r"did not compute 2 pictures: Cuda Runtime: .*allocate in a thread that captures"
+    ):
         gpu.capture(stream, execution.enqueue, name="model")
 
 
@@ -185,14 +196,16 @@ def test_an_execution_keeps_its_memory(engine: TensorRtEngine, gpu: Gpu, stream:
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
     execution = engine.bind(bench.inputs, bench.outputs)
     bench.fill([pictures(2)])
-    execution.enqueue()
     outputs = bench.outputs
-    del bench.inputs
+    del bench
+    others = gpu.stream("others")
+    taken = [gpu.fill(gpu.empty((2, 3, 24, 32), np.float32, stream=others), 1, stream=others) for _ in range(3)]
 
-    gpu.empty((2, 3, 24, 32), np.float32, stream=gpu.stream("others"))
+    execution.enqueue()
 
     result = outputs[0].written(stream.record()).to_host()
     np.testing.assert_allclose(result, expected(pictures(2)), atol=1e-5)
+    del taken
 
 
 def test_an_execution_that_nobody_holds_still_finishes_what_it_queued(
@@ -238,7 +251,7 @@ def test_a_run_that_the_library_refuses_says_why(gpu: Gpu, stream: GpuStream) ->
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
     execution = engine.bind(bench.inputs, bench.outputs)
 
-    with pytest.raises(ModelError, match=r"did not compute 2 pictures: Cuda Runtime: cudaError 719$"):
+    with pytest.raises(GpuError, match=r"did not compute 2 pictures: Cuda Runtime: cudaError 719$"):
         execution.enqueue()
     engine.close()
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import NodeProto, TensorProto, helper
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.streams import GpuStream
@@ -17,7 +18,7 @@ from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.infer.engines.cache import Entry, ModelCache
 from sightline_plugins.infer.engines.tensorrt.opening import TensorRtModel, open_tensorrt
 from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
-from sightline_plugins.testing.tensorrt_names import Plan, TensorRtFaults, read_plan
+from sightline_plugins.testing.tensorrt_names import BEGINNING, Plan, TensorRtFaults, read_plan
 from tests.unit.infer.engines.graphs import make_model, small_network
 from tests.unit.infer.engines.tensorrt.conftest import Bench
 
@@ -118,9 +119,9 @@ def test_a_plan_is_for_one_to_the_most_pictures_and_tf32_is_off(gpu: Gpu, double
 
 
 def kept_plan(folder: Path) -> Plan:
-    [file] = folder.glob("*.model")
-    content = file.read_bytes()
-    plan = read_plan(content[content.index(b"plan of a double") :])
+    contents = [file.read_bytes() for file in folder.glob("*.model")]
+    [whole] = [content for content in contents if BEGINNING in content]
+    plan = read_plan(whole[whole.index(BEGINNING) :])
     assert plan is not None
     return plan
 
@@ -135,7 +136,7 @@ def test_a_model_of_one_picture_takes_any_number(gpu: Gpu, stream: GpuStream, do
 def test_a_model_that_can_not_take_another_number_keeps_its_own(
     gpu: Gpu, stream: GpuStream, double: TensorRtDouble
 ) -> None:
-    nodes = [helper.make_node("ReduceMean", ["x"], ["y"], axes=[0], keepdims=1)]
+    nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=0)]
     model = make_model(nodes, constants={}, inputs={"x": [2, 3, 8, 8]})
 
     engine = open_tensorrt(model.SerializeToString(), gpu=gpu, stream=stream)
@@ -190,20 +191,35 @@ def test_suppression_in_the_graph_is_refused_with_what_to_do(gpu: Gpu, double: T
     )
 
 
-def test_outputs_whose_size_depends_on_the_picture_are_refused(
-    gpu: Gpu, stream: GpuStream, double: TensorRtDouble
+UNKNOWN_ROWS = [
+    helper.make_node("NonZero", ["x"], ["places"]),
+    helper.make_node("Transpose", ["places"], ["y"], perm=[1, 0]),
+]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "rows"),
+    [
+        ([helper.make_node("NonZero", ["x"], ["y"])], "n"),
+        (UNKNOWN_ROWS, "n"),
+        ([helper.make_node("ReduceMax", ["x"], ["y"], axes=[0])], 2),
+    ],
+    ids=["columns", "rows", "one for both"],
+)
+def test_outputs_that_are_not_one_row_for_each_picture_are_refused(
+    gpu: Gpu, stream: GpuStream, double: TensorRtDouble, nodes: Sequence[NodeProto], rows: int | str
 ) -> None:
     graph = helper.make_graph(
-        [helper.make_node("NonZero", ["x"], ["y"])],
+        list(nodes),
         "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
-        [helper.make_tensor_value_info("y", TensorProto.INT64, [2, None])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 4])],
+        [helper.make_empty_tensor_value_info("y")],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    content = onnx.shape_inference.infer_shapes(model).SerializeToString()
 
-    assert told_of(lambda: open_tensorrt(model, gpu=gpu, stream=stream)).endswith(
-        "its output 'y' differs in size from picture to picture, which a GPU's memory can not be set aside for; "
-        "use engine: onnxruntime"
+    assert told_of(lambda: open_tensorrt(content, gpu=gpu, stream=stream)).endswith(
+        "its output 'y' is not one row of a known size for each picture, as is needed on a GPU; use engine: onnxruntime"
     )
 
 
