@@ -49,13 +49,12 @@ class Context:
             return False
         self._is_warm = self._is_warm and self._shapes[name] == tuple(shape)
         self._shapes[name] = tuple(shape)
-        if all(-1 not in sizes for sizes in self._shapes.values()):
-            self._outputs = engine.shapes_for(self._shapes)
+        self._outputs = {}
         return True
 
     def get_tensor_shape(self, name: str) -> Sizes:
         """The sizes of a tensor, -1 where they are open."""
-        return self._shapes.get(name) or self._outputs[name]
+        return self._shapes.get(name) or self._output_shapes[name]
 
     def set_tensor_address(self, name: str, address: int) -> bool:
         """Say where a tensor lies."""
@@ -76,7 +75,7 @@ class Context:
         """Queue it; False when the logger was told why not."""
         engine = self._checked("execute")
         lacking = [name for name in self._types if name not in self._addresses]
-        if lacking or any(-1 in sizes for sizes in (*self._shapes.values(), *self._outputs.values())):
+        if lacking or any(-1 in sizes for sizes in (*self._shapes.values(), *self._output_shapes.values())):
             text = f"Address is not set for {', '.join(lacking)}" if lacking else "Not all shapes are specified."
             self._double.complain(names.complaint(text, doing="IExecutionContext::enqueueV3"))
             return False
@@ -109,7 +108,17 @@ class Context:
     @property
     def bound(self) -> tuple[dict[str, int], dict[str, Sizes]]:
         """Addresses and sizes, as they are now."""
-        return dict(self._addresses), {**self._shapes, **self._outputs}
+        return dict(self._addresses), {**self._shapes, **self._output_shapes}
+
+    @property
+    def _output_shapes(self) -> dict[str, Sizes]:
+        """The sizes of the outputs, told when somebody asks, because inputs get theirs one after another."""
+        engine = self._engine()
+        if not self._outputs and engine is not None:
+            known = all(-1 not in sizes for sizes in self._shapes.values())
+            declared = {name: engine.get_tensor_shape(name) for name in engine.outputs}
+            self._outputs = engine.shapes_for(self._shapes) if known else declared
+        return self._outputs
 
     def _session_inputs(self) -> list[str]:
         return [port.name for port in self._session.get_inputs()]

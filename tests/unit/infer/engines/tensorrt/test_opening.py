@@ -344,3 +344,13 @@ def test_kernels_of_another_gpu_are_not_taken(
     driver.name = "another"
 
     assert len(compiled_here(double, gpu=gpu, stream=stream)) == 3
+
+
+def test_several_inputs_take_the_same_number_of_pictures(gpu: Gpu, stream: GpuStream, double: TensorRtDouble) -> None:
+    nodes = [helper.make_node("Concat", ["a", "b"], ["y"], axis=1)]
+    model = make_model(nodes, constants={}, inputs={"a": ["n", 4], "b": ["m", 2]})
+
+    engine = open_tensorrt(model.SerializeToString(), gpu=gpu, stream=stream)
+
+    assert [spec.shape for spec in (*engine.inputs, *engine.outputs)] == [(None, 4), (None, 2), (None, 6)]
+    engine.close()
