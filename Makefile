@@ -29,7 +29,7 @@ tests: dev
 # On a machine with an NVIDIA GPU.
 gpu-test: dev
 	$(BIN)/python -m pip install --quiet --editable '.[gpu]'
-	$(BIN)/pytest -m gpu tests/gpu
+	$(BIN)/pytest -m gpu -rs tests/gpu
 
 # On one, too: `make gpu-bench CLIPS="one.mp4 other.mp4"`, best with pictures of 1920x1080.
 CLIPS ?= sample_videos/gate.mp4
@@ -37,6 +37,7 @@ gpu-bench: dev
 	$(BIN)/python -m pip install --quiet --editable '.[gpu]'
 	$(BIN)/python -m benchmarks.gpu_preprocess
 	$(BIN)/python -m benchmarks.gpu_decode $(CLIPS)
+	$(BIN)/python -m benchmarks.gpu_models $(firstword $(CLIPS))
 
 docs: dev
 	$(BIN)/python -m tools.docs --check

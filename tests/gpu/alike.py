@@ -21,6 +21,8 @@ from tests.integration.gpu.agreement import LEAST_OVERLAP, MOST_OFF, overlap
 Thing: TypeAlias = Mapping[str, Any]
 MOST_DOUBTFUL = 0.02
 """Of all things, those which may differ because they are at a limit."""
+ABOUT = 0.8
+"""The overlap of boxes that are about the same."""
 LEAST_COSINE = 0.9999
 LEAST_SAME_PIXELS = 0.99
 _EMPTY: Sequence[Thing] = ()
@@ -39,6 +41,21 @@ def assert_alike(expected: bytes, found: bytes, *, least: float) -> None:
         doubtful += [f"frame {line['frame']}: {_told(thing)}" for thing in (*alone, *others)]
     assert count, "nothing was found at all"
     assert len(doubtful) <= 1 + MOST_DOUBTFUL * count, f"{len(doubtful)} of {count} differ: {'; '.join(doubtful)}"
+
+
+def share_found_again(expected: bytes, found: bytes) -> float:
+    """How many of all things of either recording are in the other, too, of the same class and in about the same place.
+
+    For computing that is less exact on purpose.
+    """
+    again = count = 0
+    for line, other in _frames(expected, found):
+        sides = line.get("objects", _EMPTY), other.get("objects", _EMPTY)
+        count += sum(map(len, sides))
+        for things, others in (sides, sides[::-1]):
+            again += sum(any(_about(thing, known) for known in others) for thing in things)
+    assert count, "nothing was found at all"
+    return again / count
 
 
 def assert_same_areas(expected: bytes, found: bytes) -> None:
@@ -86,6 +103,10 @@ def _are_alike(thing: Thing, other: Thing) -> bool:
         and _same_values(thing.get("attributes", {}), other.get("attributes", {}))
         and _cosine(thing.get("embedding", (1,)), other.get("embedding", (1,))) >= LEAST_COSINE
     )
+
+
+def _about(thing: Thing, other: Thing) -> bool:
+    return bool(thing["label"] == other["label"]) and overlap(thing["box"], other["box"]) >= ABOUT
 
 
 def _in_same_place(thing: Thing, other: Thing) -> bool:

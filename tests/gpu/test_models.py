@@ -22,7 +22,7 @@ from sightline.testing.camera import CameraOptions, FakeCamera
 from sightline_plugins.decode.clip_packets import load_clip
 from sightline_plugins.infer.engines.device.onnxruntime import why_not
 from sightline_plugins.infer.engines.tensorrt.library import library_for
-from tests.gpu.alike import assert_alike, assert_same_areas
+from tests.gpu.alike import assert_alike, assert_same_areas, share_found_again
 from tests.gpu.model_cases import OWN, SHARED, Case, own_case, shared_case
 from tests.integration.test_plates import chain, read_lines, read_texts
 
@@ -30,6 +30,8 @@ pytestmark = pytest.mark.gpu
 ENGINES = ("tensorrt", "onnxruntime")
 COMPILED_SECONDS = 300.0
 """TensorRT may take so long for one of this project's models."""
+LEAST_FOUND_AGAIN = 0.97
+"""By halves: what is at a limit of confidence or of suppression may go either way."""
 VISITS = 12
 SLACK_BYTES = 64 * 2**20
 
@@ -192,6 +194,22 @@ def test_why_batches_by_onnx_runtime_are_no_graphs_is_told(repository: Path, tmp
 
     assert "graphs" not in report.totals["detect-1"]
     assert report.totals["detect-1"]["no_graphs"].startswith("ONNX Runtime")
+
+
+@pytest.mark.parametrize("precision", ["fp16", "auto"])
+def test_less_exact_forms_find_the_same_things(
+    repository: Path, tmp_path: Path, gpu: Gpu, engine: str, precision: str
+) -> None:
+    case = detecting(repository, confidence=0.6, every=10)
+
+    report, found = record_on(
+        gpu, detecting(repository, confidence=0.6, every=10, precision=precision), tmp_path / "less", engine=engine
+    )
+
+    _, expected = record_on(gpu, case, tmp_path / "all", engine=engine)
+    assert report.totals["detect-1"]["precision"] in ("fp32", "fp16")
+    assert report.totals["detect-1"]["precision_reason"]
+    assert share_found_again(expected["street"], found["street"]) >= LEAST_FOUND_AGAIN
 
 
 def test_a_camera_is_served_while_tensorrt_compiles_and_then_by_that(

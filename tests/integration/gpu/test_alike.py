@@ -11,7 +11,7 @@ import pytest
 
 from sightline.media.shapes import Mask
 from sightline_plugins.sinks.rle import encode_mask
-from tests.gpu.alike import assert_alike, assert_same_areas
+from tests.gpu.alike import assert_alike, assert_same_areas, share_found_again
 
 LEAST = 0.25
 CAR: dict[str, Any] = {"label": "car", "class_id": 2, "confidence": 0.8, "box": [10.0, 10.0, 110.0, 60.0]}
@@ -96,3 +96,12 @@ def test_areas_may_differ_in_few_pixels(columns: int, is_same: bool) -> None:
     else:
         with pytest.raises(AssertionError):
             assert_same_areas(*pair)
+
+
+def test_the_share_that_is_found_again_counts_both_sides() -> None:
+    about = {**CAR, "confidence": 0.6, "box": [15.0, 10.0, 115.0, 60.0]}
+    far = {**CAR, "box": [300.0, 10.0, 400.0, 60.0]}
+
+    assert share_found_again(recording([CAR]), recording([about])) == 1
+    assert share_found_again(recording([CAR, far]), recording([about])) == pytest.approx(2 / 3)
+    assert share_found_again(recording([about]), recording([CAR, far])) == pytest.approx(2 / 3)

@@ -1,0 +1,154 @@
+"""FP32, FP16 and INT8 side by side: how fast the engine is, and what the step finds of what is true."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+from benchmarks.gpu_models.figures import Goals, in_turn, print_table
+from benchmarks.gpu_models.subject import REFUSALS, EngineAlone, Subject
+from tests.unit.decode.nvdec.reading import media, reader_of
+from tools.train.precision import LEAST_SIDE_PX, LEAST_VISIBLE
+
+from sightline.devices.gpu.streams import GpuStream
+from sightline.graph import Pending
+from sightline.media import Batch, Frame
+from sightline_plugins.evaluate.detections import DetectionScores, score_detections
+from sightline_plugins.evaluate.table import Annotations
+from sightline_plugins.infer.box_options import BoxElement, plan_boxes
+from sightline_plugins.infer.building import subjects_of
+from sightline_plugins.infer.engines.device.protocol import DeviceEngine
+from sightline_plugins.infer.engines.tensorrt.preparing import Precision
+from sightline_plugins.infer.looks.device.looker import DeviceLooker
+from sightline_plugins.infer.runner import ModelRunner
+from sightline_plugins.infer.tasks.boxes import BoxTask
+
+SAMPLES = ("street", "dusk", "entrance", "gate")
+MOST_LOST_POINTS = 1.0
+_ANY_CONFIDENCE = 0.01
+"""Average precision wants to see what the model doubts, too."""
+_PICTURES = 16
+_ROWS = 32
+_CLIP_FRAMES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A model in one precision, open."""
+
+    precision: Precision
+    engine: DeviceEngine
+    stream: GpuStream
+
+
+def measure(subject: Subject, samples: Path, *, rounds: int, seconds: float, judged: int | None, goals: Goals) -> None:
+    """Print the table. `samples` is the folder of this project's clips, of which `judged` frames are judged by each."""
+    forms = list(_opened(subject))
+    rows = [subject.rows_for(form.engine, pictures=_ROWS) for form in forms]
+    alone = {
+        form.precision: EngineAlone(subject, form.engine, rows=count, stream=form.stream)
+        for form, count in zip(forms, rows, strict=True)
+    }
+    works: dict[str, Callable[[], float]] = {
+        name: partial(engine.pictures_per_second, seconds) for name, engine in alone.items()
+    }
+    rates = in_turn(works, rounds=rounds)
+    clips = [samples / f"{name}.mp4" for name in SAMPLES]
+    truth = _joined([truth_of(clip, number=number, frames=judged) for number, clip in enumerate(clips)])
+    scores = {form.precision: _scored(subject, form, clips, truth=truth, frames=judged) for form in forms}
+    table = []
+    for form, count in zip(forms, rows, strict=True):
+        name = form.precision
+        lost = 100 * (scores["fp32"].ap - scores[name].ap)
+        met = "" if name == "fp32" else goals.at_most(MOST_LOST_POINTS, lost, what=f"points of AP lost by {name}")
+        ratio, ap, ap50 = rates[name].over(rates["fp32"]), 100 * scores[name].ap, 100 * scores[name].ap50
+        table.append((name, count, rates[name].text(), ratio.text(2), f"{ap:.2f}", f"{ap50:.2f}", f"{lost:.2f}", met))
+    head = ("precision", "batch", "engine alone, pictures/s", "times fp32", "AP", "AP50", "points lost", "goal")
+    print_table(head, table)
+
+
+def _opened(subject: Subject) -> Iterator[Form]:
+    """The model in every precision that can be had; the others are told."""
+    names: Sequence[Precision] = get_args(Precision)
+    for precision in names:
+        stream = subject.gpu.stream(precision)
+        try:
+            yield Form(precision, subject.open(stream=stream, precision=precision), stream)
+        except REFUSALS as error:
+            if precision == "fp32":
+                raise
+            print(f"{precision} is not measured: {error}")
+
+
+def truth_of(clip: Path, *, number: int, frames: int | None) -> Annotations:
+    """What is true on the first frames of a sample clip, all when None; what can hardly be seen counts neither way."""
+    labels = json.loads(clip.with_suffix(".truth.json").read_text())["classes"]
+    table = np.loadtxt(clip.with_suffix(".mot.txt"), delimiter=",", ndmin=2)
+    table = table[table[:, 0] <= (frames or _CLIP_FRAMES)]
+    size_wh = table[:, 4:6]
+    return Annotations.from_rows(
+        frame=number * _CLIP_FRAMES + table[:, 0] - 1,
+        xyxy=np.concatenate([table[:, 2:4], table[:, 2:4] + size_wh], axis=1),
+        confidence=np.ones(len(table)),
+        label=[labels[int(row)] for row in table[:, 7]],
+        identity=table[:, 1],
+        ignored=(table[:, 8] < LEAST_VISIBLE) | (size_wh.min(axis=1) < LEAST_SIDE_PX),
+    )
+
+
+def _scored(
+    subject: Subject, form: Form, clips: Sequence[Path], *, truth: Annotations, frames: int | None
+) -> DetectionScores:
+    """What the step finds with this engine, which is closed then."""
+    runner = _runner(subject, form)
+    try:
+        found = [_found(runner, subject, clip, number=number, frames=frames) for number, clip in enumerate(clips)]
+    finally:
+        runner.close()
+    return score_detections(_joined(found), truth=truth)
+
+
+def _runner(subject: Subject, form: Form) -> ModelRunner:
+    """The step with an engine that is open, telling of everything that it believes in at all."""
+    told = {"confidence": _ANY_CONFIDENCE, "class_confidence": {}}
+    element: BoxElement = subject.element.model_copy(update=told)
+    plan, rules, _ = plan_boxes(element)
+    assert plan is not None
+    assert rules is not None
+    task = BoxTask(plan, rules, element_id="detect-1", warn=print)
+    looker = DeviceLooker(plan, engine=form.engine, task=task, gpu=subject.gpu, stream=form.stream)
+    subjects = subjects_of(element, plan)
+    return ModelRunner(looker, subjects=subjects, task=task, is_stacked=False, element_id="detect-1", warn=print)
+
+
+def _found(runner: ModelRunner, subject: Subject, clip: Path, *, number: int, frames: int | None) -> Annotations:
+    tables = []
+    with reader_of(media(clip), subject.gpu) as reader:
+        pictures = islice(reader.frames(), frames)
+        while some := tuple(islice(pictures, _PICTURES)):
+            done = runner.process(Batch(some))
+            tables.append(_table(done.result() if isinstance(done, Pending) else done, some, number=number))
+    return _joined(tables)
+
+
+def _table(batch: Batch, frames: Sequence[Frame], *, number: int) -> Annotations:
+    objects = batch.objects
+    names = zip(objects.origin.tolist(), objects.class_id.tolist(), strict=True)
+    return Annotations.from_rows(
+        frame=[number * _CLIP_FRAMES + frames[row].index for row in objects.frame.tolist()],
+        xyxy=objects.xyxy,
+        confidence=objects.confidence,
+        label=[objects.origins[origin].label(class_id) for origin, class_id in names],
+        identity=np.full(len(objects.frame), -1),
+    )
+
+
+def _joined(tables: Sequence[Annotations]) -> Annotations:
+    names = ("frame", "xyxy", "confidence", "label", "identity", "ignored")
+    return Annotations.from_rows(**{name: np.concatenate([getattr(one, name) for one in tables]) for name in names})

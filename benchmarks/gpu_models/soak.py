@@ -1,0 +1,80 @@
+"""So many frames at full speed: what the GPU and the process hold meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.gpu_models.figures import Goals, print_table
+from benchmarks.gpu_models.rates import check_place
+from benchmarks.gpu_models.subject import Subject
+
+from sightline import Pipeline
+from sightline.devices.gpu.gpu import Gpu
+from sightline.media import Batch
+from sightline.serve.process import Process
+from sightline_plugins.soak.verdict import slope
+
+MOST_GROWN_MIB = 64.0
+"""Over the whole run: what allocators hold moves that much by itself."""
+_SAMPLES = 20
+_WARM_SHARE = 0.25
+_MIB = 2**20
+_MOST_PICTURES = 32
+
+
+class Sample(NamedTuple):
+    """What is held when so many frames have been seen: memory of the GPU, of the process, and its threads and files."""
+
+    frames: int
+    gpu_mib: float
+    process_mib: float
+    threads: int
+    files: int
+
+
+@dataclass(slots=True)
+class Watch:
+    """A probe that takes a sample every so many frames."""
+
+    gpu: Gpu
+    every: int
+    samples: list[Sample]
+    _frames: int = 0
+
+    def __call__(self, batch: Batch) -> None:
+        before, self._frames = self._frames, self._frames + len(batch.frames)
+        if before // self.every != self._frames // self.every:
+            self.samples.append(self._sample())
+
+    def _sample(self) -> Sample:
+        with self.gpu.guard("asking for its memory") as driver:
+            free, total = driver.free_memory_bytes()
+        held = Process.now()
+        resident, files = held.resident_bytes or 0, held.open_files or 0
+        return Sample(self._frames, (total - free) / _MIB, resident / _MIB, held.threads, files)
+
+
+def measure(subject: Subject, clip: Path, *, streams: int, frames: int, goals: Goals) -> None:
+    """Print what is held over that many frames of all streams together, and by how much it grew."""
+    each = -(-frames // streams)
+    watch = Watch(subject.gpu, max(1, each * streams // _SAMPLES), [])
+    pipeline = Pipeline(
+        sources={f"s{number}": {"uri": str(clip), "loop": True} for number in range(streams)},
+        steps=[subject.element, "track"],
+        batch={"size": min(streams, _MOST_PICTURES)},
+        gpu=subject.gpu,
+    )
+    pipeline.probe("detect-1", watch)
+    report = pipeline.run(frames=each)
+    check_place(report, subject)
+    head = ("frames", "memory of the GPU, MiB", "of the process, MiB", "threads", "open files")
+    shown = [(one.frames, f"{one.gpu_mib:.1f}", f"{one.process_mib:.1f}", *one[3:]) for one in watch.samples]
+    print_table(head, shown)
+    print(f"{report.frames} frames of {streams} streams, {report.fps:.0f} a second")
+    judged = watch.samples[round(_WARM_SHARE * len(watch.samples)) :]
+    for place, what in ((1, "memory of the GPU"), (2, "memory of the process")):
+        grown = slope([one.frames for one in judged], [one[place] for one in judged]) * report.frames
+        met = goals.at_most(MOST_GROWN_MIB, grown, what=f"{what}, MiB grown over the run")
+        print(f"{what}: {grown:+.2f} MiB by the slope over the run; {met}", flush=True)

@@ -1,0 +1,188 @@
+"""What is measured: a step with its model on one engine of a GPU, and that engine alone."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.gpu.graphs import Graph
+from sightline.devices.gpu.streams import GpuStream
+from sightline.errors import DeviceUnavailable, GpuError, GpuFailed, MissingExtra, ModelError
+from sightline_plugins.infer.box_options import BoxElement
+from sightline_plugins.infer.engines.cache import ModelCache, models_folder
+from sightline_plugins.infer.engines.device.onnxruntime import OnnxRuntimeCuda
+from sightline_plugins.infer.engines.device.preparing import prepare_batches
+from sightline_plugins.infer.engines.device.protocol import DeviceEngine
+from sightline_plugins.infer.engines.protocol import TensorSpec
+from sightline_plugins.infer.engines.tensorrt.opening import open_tensorrt
+from sightline_plugins.infer.engines.tensorrt.preparing import Precision
+from sightline_plugins.infer.looks.device.slot import WARM_UPS
+from sightline_plugins.infer.model.plan import ModelPlan
+from sightline_plugins.infer.precision.quantized_file import find_quantized
+from sightline_plugins.verify.command import element_of, plan_of
+
+EngineName: TypeAlias = Literal["tensorrt", "onnxruntime"]
+ENGINES: tuple[EngineName, ...] = ("tensorrt", "onnxruntime")
+REFUSALS = (ModelError, DeviceUnavailable, MissingExtra)
+_QUEUED_AT_ONCE = 8
+_MOST_AHEAD = 2
+"""Portions of that which wait on the GPU: it never has nothing to do, and the queue does not grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A step that finds boxes, `max_detections` in a picture at most; `element.engine` is the engine of the GPU."""
+
+    gpu: Gpu
+    element: BoxElement
+    plan: ModelPlan
+    max_detections: int
+
+    @property
+    def engine_name(self) -> EngineName:
+        """What computes."""
+        return "tensorrt" if self.element.engine == "tensorrt" else "onnxruntime"
+
+    def open(self, *, stream: GpuStream, precision: Precision | None = None) -> DeviceEngine:
+        """The engine of the model, in the step's precision where none is told. Raises one of `REFUSALS`."""
+        model, precision = Path(self.element.model), precision or self._precision
+        if precision == "int8":
+            model = find_quantized(model).path
+        preprocessing, gpu = self.plan.preprocessing, self.gpu
+        size_wh, levels = preprocessing.size_wh, preprocessing.value_range
+        if self.engine_name == "tensorrt":
+            return open_tensorrt(
+                model, gpu=gpu, stream=stream, precision=precision, size_wh=size_wh, input_range=levels
+            )
+        assert size_wh is not None
+        cache = ModelCache(models_folder(), warn=print)
+        prepared = prepare_batches(model, size_wh=size_wh, precision=precision, input_range=levels, cache=cache)
+        return OnnxRuntimeCuda(prepared, gpu=gpu, stream=stream)
+
+    @property
+    def _precision(self) -> Precision:
+        """What the step says. Ends the program where it leaves that open."""
+        if self.element.precision == "auto":
+            raise SystemExit("precision auto would compare one engine with another: give fp32, fp16 or int8")
+        return self.element.precision
+
+    def rows_for(self, engine: DeviceEngine, *, pictures: int) -> int:
+        """In how many rows so many pictures are computed at once."""
+        fixed = engine.inputs[self.plan.inputs.picture].shape[0]
+        return fixed or min(1 << (pictures - 1).bit_length(), engine.most_rows)
+
+
+def subject_of(gpu: Gpu, model: Path, *, settings: tuple[str, ...], engine: str) -> Subject:
+    """The step for a model, on the engine that is asked for; `auto` is the first that takes it.
+
+    Ends the program, with the reasons, where there is none.
+    """
+    element = element_of(model, "detect", settings)
+    plan, boxes = plan_of(element)
+    assert isinstance(element, BoxElement)
+    assert boxes is not None
+    if plan.preprocessing.size_wh is None:
+        raise SystemExit(f"{model}: takes pictures of any size, give one: --set size=[640,384]")
+    reasons = list[str]()
+    for name in ENGINES:
+        if engine not in ("auto", name):
+            continue
+        subject = Subject(gpu, element.model_copy(update={"engine": name}), plan, boxes.nms.max_detections)
+        try:
+            subject.open(stream=gpu.stream("trying")).close()
+        except REFUSALS as error:
+            reasons.append(str(error))
+            continue
+        for reason in reasons:
+            print(f"not used: {reason}")
+        return subject
+    raise SystemExit(f"no engine of the GPU takes {model}: {'; '.join(reasons)}")
+
+
+class EngineAlone:
+    """A model's engine with nothing around it: random pictures that lie in the GPU's memory, and outputs nobody reads.
+
+    As one CUDA graph where the engine allows that and `as_graph` is true, as pipelines run it.
+    """
+
+    def __init__(
+        self, subject: Subject, engine: DeviceEngine, *, rows: int, stream: GpuStream, as_graph: bool = True
+    ) -> None:
+        self.rows = rows
+        self._stream = stream
+        gpu, random = subject.gpu, np.random.default_rng(0)
+        extras = subject.plan.inputs.extra_values(subject.plan.preprocessing.size_wh or (0, 0))
+        content = [
+            _rows_of(spec, extras.get(place), rows=rows, levels=subject.plan.preprocessing.value_range, random=random)
+            for place, spec in enumerate(engine.inputs)
+        ]
+        rooms = [gpu.empty(array.shape, array.dtype, stream=stream) for array in content]
+        inputs = gpu.upload_into(content, rooms, stream=stream)
+        outputs = [gpu.empty(_shape(spec, rows), spec.dtype, stream=stream) for spec in engine.outputs]
+        self._execution = engine.bind(inputs, outputs)
+        for _ in range(WARM_UPS):
+            self._execution.enqueue()
+            stream.synchronize()
+        self._graph = self._captured(gpu) if as_graph else None
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether it is a CUDA graph."""
+        return self._graph is not None
+
+    def queue(self) -> None:
+        """Queue it once."""
+        if self._graph is not None:
+            self._graph.launch()
+        else:
+            self._execution.enqueue()
+
+    def seconds(self) -> float:
+        """How long the host waits for one run."""
+        begun = perf_counter()
+        self.queue()
+        self._stream.record().wait()
+        return perf_counter() - begun
+
+    def pictures_per_second(self, seconds: float) -> float:
+        """How many pictures it computes in a second, one run behind the other for so long."""
+        marks, count, begun = deque[Any](), 0, perf_counter()
+        while perf_counter() - begun < seconds:
+            for _ in range(_QUEUED_AT_ONCE):
+                self.queue()
+            count += _QUEUED_AT_ONCE
+            marks.append(self._stream.record())
+            if len(marks) > _MOST_AHEAD:
+                marks.popleft().wait()
+        self._stream.synchronize()
+        return count * self.rows / (perf_counter() - begun)
+
+    def _captured(self, gpu: Gpu) -> Graph | None:
+        if self._execution.not_capturable is not None:
+            return None
+        try:
+            return gpu.capture(self._stream, self._execution.enqueue, name="engine alone", keep=self._execution)
+        except GpuFailed:
+            raise
+        except GpuError:
+            return None
+
+
+def _shape(spec: TensorSpec, rows: int) -> tuple[int, ...]:
+    return (rows, *(size for size in spec.shape[1:] if size is not None))
+
+
+def _rows_of(
+    spec: TensorSpec, values: Any, *, rows: int, levels: tuple[float, float], random: np.random.Generator
+) -> npt.NDArray[Any]:
+    """Noise for the picture, what belongs there for another input."""
+    if values is None:
+        return random.uniform(*levels, _shape(spec, rows)).astype(spec.dtype)
+    return np.tile(np.array(values, spec.dtype), (rows, 1))

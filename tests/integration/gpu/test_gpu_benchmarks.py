@@ -1,0 +1,160 @@
+"""The benchmark of models on a GPU runs through on the double: what it measures there means nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from benchmarks.gpu_models import __main__ as command
+from benchmarks.gpu_models import latency
+from onnx import helper, numpy_helper
+
+from sightline.devices.gpu.gpu import Gpu
+from sightline_plugins.infer.precision.quantized_file import NOTE_KEY, quantized_path
+from sightline_plugins.testing import NvdecDouble
+from tests.unit.infer.tiny import write_detector
+
+SHORT = ("--seconds", "0.02", "--rounds", "2", "--looks", "3", "--judged", "2", "--file-frames", "40")
+NUMBER = r"\d+(?:\.\d+)?"
+
+
+@pytest.fixture(scope="module")
+def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A detector of 32 x 32 pixels, with its card, and its quantised file."""
+    model = write_detector(tmp_path_factory.mktemp("models") / "tiny.onnx", rows="batch")
+    card = "task: detect\nhead: fastestdet\nlabels: [yellow, pink]\ninput: {color: rgb}\n"
+    model.with_suffix(".yaml").write_text(card)
+    digest = hashlib.sha256(model.read_bytes()).hexdigest()
+    note = {"source_sha256": digest, "measure": "AP", "lost_points": 0.1, "budget_points": 1.0}
+    quantized = onnx.load(model)
+    graph = quantized.graph
+    graph.node[0].input[0] = "dequantized"
+    for name, made, source in (
+        ("DequantizeLinear", "dequantized", "quantized"),
+        ("QuantizeLinear", "quantized", "images"),
+    ):
+        graph.node.insert(0, helper.make_node(name, [source, "step", "zero"], [made]))
+    graph.initializer.append(numpy_helper.from_array(np.array(1 / 127, np.float32), "step"))
+    graph.initializer.append(numpy_helper.from_array(np.array(0, np.int8), "zero"))
+    helper.set_model_props(quantized, {NOTE_KEY: json.dumps(note)})
+    onnx.save(quantized, quantized_path(model))
+    return model
+
+
+@pytest.fixture(autouse=True)
+def _opens_the_double(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "why_not", lambda index: None)
+    monkeypatch.setattr(command, "open_gpu", lambda index: gpu)
+
+
+def table(printed: str, first: str) -> list[list[str]]:
+    """The rows of the table whose first column is called so."""
+    lines = printed.splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    rows = lines[begin + 2 :]
+    end = next(number for number, line in enumerate(rows) if not line)
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[:end]]
+
+
+@pytest.mark.parametrize("engine", ["tensorrt", "onnxruntime"])
+def test_rates_and_copies_are_measured_for_each_number_of_streams(
+    clips: dict[str, Path],
+    detector: Path,
+    nvdec: NvdecDouble,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+    engine: str,
+) -> None:
+    request.getfixturevalue(engine)
+
+    command.main([str(clips["gate"]), "--model", str(detector), "--parts", "rates", "--streams", "1,2", *SHORT])
+
+    printed = capsys.readouterr().out
+    assert [row[0] for row in table(printed, "streams")] == ["1"]
+    assert re.search(rf"\| 2 \| {NUMBER} \(", printed)
+    assert re.search(r"\| 2 \| \d+ \| <= \d+: yes \| [01]\.\d+ \| \d+ \| <= \d+: yes \|", printed)
+    assert f"engine: {engine}" in printed
+
+
+def test_the_latency_of_a_picture_is_measured_against_the_engine(
+    clips: dict[str, Path],
+    detector: Path,
+    nvdec: NvdecDouble,
+    tensorrt: object,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command.main([str(clips["gate"]), "--model", str(detector), "--parts", "latency", *SHORT])
+
+    [row] = table(capsys.readouterr().out, "from the GPU's memory to metadata, µs")
+    assert [len(re.findall(NUMBER, cell)) for cell in row[:3]] == [7, 7, 7]
+    assert "<= 1.5" in row[4]
+
+
+def test_precisions_stand_side_by_side_with_what_they_find(
+    clips: dict[str, Path],
+    detector: Path,
+    nvdec: NvdecDouble,
+    tensorrt: object,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command.main([str(clips["gate"]), "--model", str(detector), "--parts", "precisions", *SHORT])
+
+    printed = capsys.readouterr().out
+    rows = table(printed, "precision")
+    assert [row[0] for row in rows] == ["fp32", "int8"]
+    assert all(re.fullmatch(NUMBER, row[4]) for row in rows)
+    assert [row[-1] for row in rows] == ["", "<= 1: yes"]
+    assert "fp16 is not measured: " in printed
+
+
+def test_what_is_held_is_told_over_many_frames(
+    clips: dict[str, Path],
+    detector: Path,
+    nvdec: NvdecDouble,
+    tensorrt: object,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = ["--parts", "", "--frames", "60", "--streams", "2", "--size", "128x96", *SHORT]
+
+    command.main([str(clips["gate"]), "--model", str(detector), *given])
+
+    printed = capsys.readouterr().out
+    assert [int(row[0]) for row in table(printed, "frames")][-1] == 60
+    assert "60 frames of 2 streams" in printed
+    assert printed.count("MiB by the slope over the run") == 2
+
+
+@pytest.mark.parametrize(("limit", "code"), [(1e9, 0), (0.0, 1)])
+def test_a_missed_goal_is_told_by_the_exit_code(
+    clips: dict[str, Path],
+    detector: Path,
+    nvdec: NvdecDouble,
+    tensorrt: object,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    limit: float,
+    code: int,
+) -> None:
+    monkeypatch.setattr(latency, "GOAL", limit)
+
+    found = command.main([str(clips["gate"]), "--model", str(detector), "--parts", "latency", *SHORT])
+
+    assert found == code
+    assert ("missed: latency against the engine alone <= 0" in capsys.readouterr().out) == bool(code)
+
+
+def test_a_model_that_no_engine_takes_ends_it_with_the_reasons(
+    clips: dict[str, Path], detector: Path, nvdec: NvdecDouble
+) -> None:
+    with pytest.raises(SystemExit, match=r"no engine of the GPU takes .*tiny\.onnx.*ONNX Runtime has no CUDA provider"):
+        command.main([str(clips["gate"]), "--model", str(detector), *SHORT])
+
+
+def test_what_is_decoded_by_the_cpu_is_no_result(clips: dict[str, Path], detector: Path, tensorrt: object) -> None:
+    with pytest.raises(SystemExit, match="decoded by the CPU"):
+        command.main([str(clips["gate"]), "--model", str(detector), "--parts", "", "--frames", "8", *SHORT])
