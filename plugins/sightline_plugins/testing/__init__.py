@@ -4,6 +4,8 @@ from sightline_plugins.testing.nvdec_double import NvdecDouble, nvdec_double
 from sightline_plugins.testing.nvdec_names import HOPPER, Caps, NvdecFaults
 from sightline_plugins.testing.nvenc_double import NvencDouble, nvenc_double
 from sightline_plugins.testing.nvenc_names import ADA, NO_NVENC, NvencCaps, NvencFaults
+from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
+from sightline_plugins.testing.tensorrt_names import TensorRtFaults
 
 __all__ = [
     "ADA",
@@ -15,6 +17,9 @@ __all__ = [
     "NvencCaps",
     "NvencDouble",
     "NvencFaults",
+    "TensorRtDouble",
+    "TensorRtFaults",
     "nvdec_double",
     "nvenc_double",
+    "tensorrt_double",
 ]

@@ -20,7 +20,7 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "pycuda": ("pycuda",),
     "cuda-bindings": ("cuda-bindings",),
     "NVRTC": ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"),
-    "TensorRT": ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-rtx"),
+    "TensorRT": ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-rtx", "tensorrt-rtx-cu13"),
     "PyNvVideoCodec": ("PyNvVideoCodec",),
 }
 _PATIENCE_SECONDS = 60.0

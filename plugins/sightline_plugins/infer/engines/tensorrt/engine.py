@@ -147,7 +147,6 @@ def _set_up(
 ) -> bool:
     """Shapes, addresses and scratch memory of a context; whether the library took them. Inputs come first."""
     is_set = all(context.set_input_shape(spec.name, array.shape) for spec, array in named[:input_count])
-    is_set = is_set and all(tuple(context.get_tensor_shape(spec.name)) == array.shape for spec, array in named)
     is_set = is_set and all(context.set_tensor_address(spec.name, array.address) for spec, array in named)
     if is_set:
         context.set_device_memory(scratch.address, scratch.nbytes)
