@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import cycle
 from types import MappingProxyType
 from typing import Any
 
@@ -63,12 +62,15 @@ class DeviceLooker:
             )
             for _ in range(_SLOTS)
         ]
-        self._turns = cycle(self._slots)
+        self._turn = 0
         self._told = told
+        self._last_report: Mapping[str, Any] = _NOTHING
 
     @property
     def report(self) -> Mapping[str, Any]:
         """What computes, where boxes are decoded, which batches are graphs, and why others are not."""
+        if not self._slots:
+            return self._last_report
         steps = [step for slot in self._slots for step in slot.steps]
         told: dict[str, Any] = {
             **self._engine.report,
@@ -88,13 +90,16 @@ class DeviceLooker:
         most = self._most_rows
         for first in range(0, len(parts), most):
             portion = parts[first : first + most]
-            work = next(self._turns).start(portion, rows=self._rows_for(len(portion)))
+            self._turn = (self._turn + 1) % _SLOTS
+            work = self._slots[self._turn].start(portion, rows=self._rows_for(len(portion)))
             yield from (DeviceLook(work, row) for row in range(len(portion)))
 
     def close(self) -> None:
-        """See `Looker.close`."""
+        """See `Looker.close`. Memory goes back now, whoever holds this object."""
         for slot in self._slots:
             slot.finish()
+        self._last_report = self.report
+        self._slots.clear()
         self._engine.close()
 
     def _rows_for(self, count: int) -> int:
