@@ -15,7 +15,7 @@ from benchmarks.gpu_models.subject import EngineAlone, Subject
 
 from sightline import Pipeline
 from sightline.graph import Message, MessageKind
-from sightline.media import Batch
+from sightline.media import Batch, Stream
 from sightline.runtime.report import Report
 from sightline_plugins.kernels.detections import DETECTION
 from sightline_plugins.kernels.preprocess import JOB
@@ -30,11 +30,13 @@ _MOST_BYTES_UP = 4 * JOB.itemsize
 
 
 class Meter:
-    """A probe that counts frames from the time on when everything has warmed up."""
+    """A probe that counts frames from the time on when so many came, and some of all streams."""
 
-    def __init__(self, warm_frames: int) -> None:
+    def __init__(self, *, warm_frames: int, streams: int) -> None:
         self.is_warm = threading.Event()
         self._left = warm_frames
+        self._streams = streams
+        self._seen = set[Stream]()
         self._frames = 0
         self._begun = self._ended = 0.0
 
@@ -45,7 +47,8 @@ class Meter:
             self._ended = now
             return
         self._left -= len(batch.frames)
-        if self._left <= 0:
+        self._seen.update(frame.stream for frame in batch.frames)
+        if self._left <= 0 and len(self._seen) == self._streams:
             self._begun = self._ended = now
             self.is_warm.set()
 
@@ -80,7 +83,7 @@ class Whole:
 
     def fps(self) -> float:
         """Frames a second of all streams, when everything has warmed up. Ends the program when it ran elsewhere."""
-        meter = Meter(_WARM_BATCHES * self.pictures)
+        meter = Meter(warm_frames=_WARM_BATCHES * self.pictures, streams=self.streams)
         pipeline = Pipeline(
             sources={f"s{number}": {"uri": str(self.clip), "loop": True} for number in range(self.streams)},
             steps=[self.subject.element],

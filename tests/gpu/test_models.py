@@ -41,7 +41,8 @@ def record(
 ) -> tuple[Report, dict[str, bytes]]:
     """The report, and what was found on each stream."""
     steps: list[Any] = [*case.steps_by(engine), {"jsonl": {"path": "{stream}.jsonl", "embeddings": True}}]
-    pipeline = Pipeline(sources=case.sources, steps=steps, outputs=folder, gpu=gpu, batch={"size": size})
+    batch = {"size": size, "timeout": "10s"}
+    pipeline = Pipeline(sources=case.sources, steps=steps, outputs=folder, gpu=gpu, batch=batch)
     report = pipeline.run(frames=frames)
     assert_accounted(report)
     return report, {path.stem: path.read_bytes() for path in sorted(folder.iterdir())}
