@@ -9,22 +9,31 @@ from sightline.media.device_array import DeviceArray
 from sightline_plugins.infer.engines.device.protocol import DeviceEngine
 from sightline_plugins.infer.engines.protocol import TensorSpec
 
+ALIGNMENT_BYTES = 256
+"""What TensorRT asks of addresses."""
+
 
 def check_bound(
     engine: DeviceEngine, inputs: Sequence[DeviceArray], outputs: Sequence[DeviceArray], *, label: str
 ) -> int:
     """How many pictures these arrays are for. Raises ModelError unless they are what the engine takes and gives."""
-    rows = {array.shape[0] for array in (*inputs, *outputs)}
-    for specs, arrays in ((engine.inputs, inputs), (engine.outputs, outputs)):
-        fits = len(specs) == len(arrays) and all(map(_fits, specs, arrays))
-        if not fits or len(rows) != 1 or not 1 <= min(rows) <= engine.most_rows:
-            wanted = "; ".join(map(str, specs))
-            found = "; ".join(f"{array.dtype.name} {array.shape}" for array in arrays)
-            raise ModelError(f"{label}: takes or gives up to {engine.most_rows} rows of {wanted}; memory for {found}")
-    return min(rows)
+    rows = inputs[0].shape[0] if inputs and inputs[0].shape else 0
+    if not 1 <= rows <= engine.most_rows:
+        raise ModelError(f"{label}: it computes 1 to {engine.most_rows} pictures at once, {rows} given")
+    _check(inputs, engine.inputs, rows=rows, label=label)
+    _check(outputs, engine.outputs, rows=rows, label=label)
+    return rows
 
 
-def _fits(spec: TensorSpec, array: DeviceArray) -> bool:
-    sizes = zip(spec.shape, array.shape, strict=False)
-    is_same = len(spec.shape) == len(array.shape) and all(wanted in (None, found) for wanted, found in sizes)
-    return is_same and array.dtype == spec.dtype and array.is_dense
+def _check(arrays: Sequence[DeviceArray], specs: Sequence[TensorSpec], *, rows: int, label: str) -> None:
+    if len(arrays) != len(specs):
+        wanted = "; ".join(map(str, specs))
+        raise ModelError(f"{label}: {len(specs)} arrays are needed ({wanted}), {len(arrays)} given")
+    for array, spec in zip(arrays, specs, strict=True):
+        shape = (spec.shape[0] or rows, *spec.shape[1:]) if spec.shape else ()
+        if array.shape != shape or array.dtype != spec.dtype:
+            raise ModelError(f"{label}: {spec} expected, {array.dtype.name} {array.shape} given")
+        if not array.is_dense or array.address % ALIGNMENT_BYTES:
+            raise ModelError(
+                f"{label}: memory for {spec} must be dense and begin at a multiple of {ALIGNMENT_BYTES} bytes"
+            )

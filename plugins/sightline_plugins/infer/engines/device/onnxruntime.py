@@ -16,8 +16,8 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.streams import GpuStream
 from sightline.errors import DeviceUnavailable, ModelError
 from sightline.media.device_array import DeviceArray
+from sightline_plugins.infer.engines.device.batch_model import BatchModel
 from sightline_plugins.infer.engines.device.checks import check_bound
-from sightline_plugins.infer.engines.device.preparing import BatchModel
 from sightline_plugins.infer.engines.device.protocol import Execution
 from sightline_plugins.infer.engines.onnxruntime import FAILURES, FATAL_ONLY, ON_CUDA, reason_of
 

@@ -18,12 +18,10 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import GpuError, ModelError
 from sightline.media.device_array import DeviceArray
 from sightline.media.device_memory import DeviceStream
+from sightline_plugins.infer.engines.device.checks import ALIGNMENT_BYTES, check_bound
 from sightline_plugins.infer.engines.libraries import About
 from sightline_plugins.infer.engines.protocol import TensorSpec
 from sightline_plugins.infer.engines.tensorrt.loading import Loaded
-
-_ALIGNMENT_BYTES = 256
-"""What TensorRT asks of addresses."""
 
 
 class TensorRtEngine:
@@ -42,7 +40,7 @@ class TensorRtEngine:
         self._loaded: Loaded | None = loaded
         with gpu.guard(f"preparing {about.label}"):
             self.inputs, self.outputs = loaded.tensors(about, most_rows=most_rows)
-        size = max(loaded.scratch_bytes, _ALIGNMENT_BYTES)
+        size = max(loaded.scratch_bytes, ALIGNMENT_BYTES)
         self._scratch: DeviceArray | None = gpu.empty((size,), np.uint8, stream=stream)
         self._contexts = list[Any]()
 
@@ -54,9 +52,7 @@ class TensorRtEngine:
         """
         loaded, scratch = self._open(), self._scratch
         assert scratch is not None
-        rows = inputs[0].shape[0] if inputs and inputs[0].shape else 0
-        self._check(inputs, self.inputs, rows=rows)
-        self._check(outputs, self.outputs, rows=rows)
+        rows = check_bound(self, inputs, outputs, label=self._label)
         named = list(zip((*self.inputs, *self.outputs), (*inputs, *outputs), strict=True))
         with self._gpu.guard(f"binding {self._label}") as driver, loaded.library.listening() as heard:
             context = loaded.new_context()
@@ -107,20 +103,6 @@ class TensorRtEngine:
         if self._loaded is None:
             raise ModelError(f"{self._label}: the engine was closed")
         return self._loaded
-
-    def _check(self, arrays: Sequence[DeviceArray], specs: Sequence[TensorSpec], *, rows: int) -> None:
-        """Raise ModelError for arrays that are not what the model takes or gives."""
-        if len(arrays) != len(specs):
-            wanted = "; ".join(map(str, specs))
-            raise ModelError(f"{self._label}: {len(specs)} arrays are needed ({wanted}), {len(arrays)} given")
-        if not 1 <= rows <= self.most_rows:
-            raise ModelError(f"{self._label}: it computes 1 to {self.most_rows} pictures at once, {rows} given")
-        for array, spec in zip(arrays, specs, strict=True):
-            shape = (spec.shape[0] or rows, *spec.shape[1:]) if spec.shape else ()
-            if array.shape != shape or array.dtype != spec.dtype:
-                raise ModelError(f"{self._label}: {spec} expected, {array.dtype.name} {array.shape} given")
-            if not array.is_dense or array.address % _ALIGNMENT_BYTES:
-                raise ModelError(f"{self._label}: memory for {spec} must be dense and begin at a multiple of 256 bytes")
 
 
 class TensorRtExecution:

@@ -24,6 +24,7 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import ModelError
 from sightline.media.device_memory import DeviceStream
 from sightline_plugins.infer.engines.cache import Entry, ModelCache, models_folder
+from sightline_plugins.infer.engines.device.preparing import Precision, prepare
 from sightline_plugins.infer.engines.libraries import About
 from sightline_plugins.infer.engines.model_file import read_model
 from sightline_plugins.infer.engines.simplify.inputs import find_image_input, fix_size
@@ -33,7 +34,6 @@ from sightline_plugins.infer.engines.tensorrt.kernels import KeptKernels
 from sightline_plugins.infer.engines.tensorrt.library import library_for
 from sightline_plugins.infer.engines.tensorrt.loading import load_plan
 from sightline_plugins.infer.engines.tensorrt.messages import Log
-from sightline_plugins.infer.engines.tensorrt.preparing import Precision, prepare
 from sightline_plugins.infer.engines.tensorrt.progress import Tell
 
 MOST_ROWS = 32

@@ -13,9 +13,9 @@ from sightline.graph.messages import Message, MessageKind
 from sightline.graph.site import Site
 from sightline_plugins.infer.engines.address import ModelSource, address_of
 from sightline_plugins.infer.engines.cache import ModelCache, models_folder
+from sightline_plugins.infer.engines.device.batch_model import prepare_batches
 from sightline_plugins.infer.engines.device.onnxruntime import OnnxRuntimeCuda
 from sightline_plugins.infer.engines.device.onnxruntime import why_not as why_not_onnxruntime
-from sightline_plugins.infer.engines.device.preparing import prepare_batches
 from sightline_plugins.infer.engines.device.protocol import DeviceEngine
 from sightline_plugins.infer.engines.tensorrt.library import library_for
 from sightline_plugins.infer.engines.tensorrt.opening import TensorRtModel

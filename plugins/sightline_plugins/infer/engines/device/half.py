@@ -18,12 +18,12 @@ import onnx
 from onnx import NodeProto, TensorProto
 
 from sightline.errors import ModelError
+from sightline_plugins.infer.engines.device.half_writing import half_name, halved_places, write_half
+from sightline_plugins.infer.engines.device.rounding import with_rounding
+from sightline_plugins.infer.engines.device.samples import outcomes, sample_feeds
 from sightline_plugins.infer.engines.protocol import Array
 from sightline_plugins.infer.engines.simplify.constants import store_constants
 from sightline_plugins.infer.engines.simplify.graph import Graph
-from sightline_plugins.infer.engines.tensorrt.half_writing import half_name, halved_places, write_half
-from sightline_plugins.infer.engines.tensorrt.rounding import with_rounding
-from sightline_plugins.infer.engines.tensorrt.samples import outcomes, sample_feeds
 
 Compute = Callable[[onnx.ModelProto, Sequence[Mapping[str, Array]]], list[list[Array]]]
 LARGEST_VALUE = 16384.0

@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from sightline_plugins.infer.engines.tensorrt.preparing import Reference
-from sightline_plugins.infer.engines.tensorrt.rounding import with_rounding
+from sightline_plugins.infer.engines.device.preparing import Reference
+from sightline_plugins.infer.engines.device.rounding import with_rounding
 
 
 def test_every_result_has_the_bits_of_fp16_and_no_more() -> None:

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from sightline_plugins.infer.engines.tensorrt import preparing
-from sightline_plugins.infer.engines.tensorrt.preparing import Prepared, prepare
+from sightline_plugins.infer.engines.device import preparing
+from sightline_plugins.infer.engines.device.preparing import Prepared, prepare
 from tests.unit.infer.engines.graphs import compute, make_model, random, small_network
 
 

@@ -11,8 +11,8 @@ import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from sightline.errors import ModelError
-from sightline_plugins.infer.engines.tensorrt.half import to_half
-from sightline_plugins.infer.engines.tensorrt.preparing import Reference, prepare
+from sightline_plugins.infer.engines.device.half import to_half
+from sightline_plugins.infer.engines.device.preparing import Reference, prepare
 from tests.unit.infer.engines.graphs import Floats, make_model, random, small_network
 
 CONV = helper.make_node("Conv", ["x", "w"], ["a"], name="conv")
