@@ -11,8 +11,8 @@ from sightline.errors import ModelError
 from sightline.testing.gpu import DoubleDriver
 from sightline_plugins import Detect
 from sightline_plugins.infer.engines.cache import ModelCache
+from sightline_plugins.infer.engines.device.batch_model import prepare_batches
 from sightline_plugins.infer.engines.device.onnxruntime import OnnxRuntimeCuda
-from sightline_plugins.infer.engines.device.preparing import prepare_batches
 from sightline_plugins.infer.looks.device.looker import DeviceLooker
 from sightline_plugins.infer.looks.look import Looker
 from sightline_plugins.infer.looks.upgrading import UpgradingLooker
