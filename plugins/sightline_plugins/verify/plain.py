@@ -163,21 +163,24 @@ def _triangle(old: int, new: int) -> Floats:
 
 
 def plain_nms(xyxy: Array, confidence: Array, class_id: Array, *, options: NmsOptions) -> list[int]:
-    """Greedy suppression as a double loop: indices that stay, the most confident first."""
-    order = sorted(range(len(confidence)), key=lambda row: (-float(confidence[row]), row))
+    """Greedy suppression: the most confident box stays, its rivals that overlap it go, and so on with the rest. Indices
+    that stay, the most confident first.
+    """
+    boxes = np.asarray(xyxy, np.float64)
+    rest = np.array(sorted(range(len(confidence)), key=lambda row: (-float(confidence[row]), row)), np.int64)
     kept: list[int] = []
-    for row in order:
-        rivals = [other for other in kept if options.agnostic or class_id[other] == class_id[row]]
-        if options.iou >= 1 or all(_iou(xyxy[row], xyxy[other]) <= options.iou for other in rivals):
-            kept.append(row)
+    while len(rest):
+        best, rest = int(rest[0]), rest[1:]
+        kept.append(best)
+        if options.iou < 1:
+            are_apart = _iou(boxes[best], boxes[rest]) <= options.iou
+            rest = rest[are_apart if options.agnostic else are_apart | (class_id[rest] != class_id[best])]
     return kept[: options.max_detections]
 
 
-def _iou(a: Array, b: Array) -> float:
-    width = min(float(a[2]), float(b[2])) - max(float(a[0]), float(b[0]))
-    height = min(float(a[3]), float(b[3])) - max(float(a[1]), float(b[1]))
-    if width <= 0 or height <= 0:
-        return 0.0
-    both = width * height
-    areas = [float(box[2] - box[0]) * float(box[3] - box[1]) for box in (a, b)]
-    return both / (sum(areas) - both)
+def _iou(box: Floats, others: Floats) -> Floats:
+    """Intersection over union of a box with each of (N, 4) others."""
+    sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
+    both = np.maximum(sides, 0).prod(axis=1)
+    areas = (others[:, 2:] - others[:, :2]).prod(axis=1) + (box[2:] - box[:2]).prod()
+    return np.divide(both, areas - both, out=np.zeros(len(others)), where=both > 0)

@@ -63,10 +63,11 @@ def compare(
             outputs = engine.submit(inputs).result()
             levels, placement = plain.levels(pair.rgb)
             ways.stages.note("input", float(np.abs(picture[0] - levels).mean()))
-            ways.stages.note("outputs", difference_of_outputs(outputs, plain.run(picture[0].astype(np.float64))))
+            expected = plain.run(picture[0].astype(np.float64))
+            ways.stages.note("outputs", difference_of_outputs(outputs, expected))
             own = ways.read(outputs, prepared.placement.size_wh)
             other = ways.read(plain.run(levels), prepared.placement.size_wh)
-            same = ways.read(plain.run(picture[0].astype(np.float64)), prepared.placement.size_wh)
+            same = ways.read(expected, prepared.placement.size_wh)
             ways.stages.note("decoded", difference_of_findings(own, same))
             if isinstance(own, Candidates) and isinstance(other, Candidates) and boxes is not None:
                 placed = prepared.placement.boxes_in_picture
