@@ -31,9 +31,24 @@ def _signals_are_heard() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_cache() -> Iterator[None]:
-    """Compiled models are kept only by the tests that are about that."""
+    """Compiled models and kernels are kept only where tests ask for it: `compiled`, or a folder of their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIGHTLINE_CACHE", "off")
+        yield
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where models and kernels that were compiled are kept till the end of the run, for all its processes."""
+    folder = tmp_path_factory.getbasetemp()
+    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "compiled"
+
+
+@pytest.fixture(scope="module")
+def compiled_once(compiled: Path) -> Iterator[None]:
+    """What the tests of a module need is compiled at most once in the run, perhaps for another module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SIGHTLINE_CACHE", str(compiled))
         yield
 
 

@@ -1,4 +1,4 @@
-"""Tests that show a row of the fault table take down what they measured."""
+"""Tests that show a row of the fault table take down what they measured; models and kernels are compiled once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from collections.abc import Generator
 import pytest
 
 from tests.integration.figures import LONG, LONG_SECONDS, Figure, Outcome, Record, take_down
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_once(compiled_once: None) -> None:
+    """For all integration tests; those that are about compiling name a folder of their own."""
 
 
 @pytest.fixture

@@ -18,16 +18,6 @@ from tests.integration.gpu.small_clips import SIZES, write_small_clip
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(autouse=True)
-def _models_and_kernels_are_compiled_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SIGHTLINE_CACHE", str(cache))
-
-
-@pytest.fixture(scope="session")
 def clips(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Small clips of different sizes."""
     folder = tmp_path_factory.mktemp("clips")
