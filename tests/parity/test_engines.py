@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,13 +77,26 @@ def rest(case: Case) -> tuple[npt.NDArray[np.int64], ...]:
     return tuple(np.array(value, np.int64) for value in (case.extra or {}).values())
 
 
-def reference(path: Path, picture: npt.NDArray[np.uint8], case: Case) -> Tensors:
+@lru_cache(maxsize=1)
+def original(path: Path) -> ort.InferenceSession:
     """The file as it is, in ONNX Runtime without any optimisation."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return compute(session, picture, case)
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+@lru_cache(maxsize=2)
+def rewritten(path: Path, size_wh: tuple[int, int], engine: Literal["openvino", "onnxruntime"]) -> ort.InferenceSession:
+    """The file as it is rewritten for an engine, in ONNX Runtime."""
+    model, _ = read_model(path)
+    fix_batch(model)
+    fix_size(model, size_wh)
+    simple = simplify(model, engine=engine)
+    onnx.checker.check_model(simple)
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    return ort.InferenceSession(simple.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def compute(session: ort.InferenceSession, picture: npt.NDArray[np.uint8], case: Case) -> Tensors:
@@ -119,15 +133,8 @@ def test_rewriting_for_an_engine_leaves_the_results_as_they_are(
     case: Case, picture: npt.NDArray[np.uint8], shared_data: Path, engine: Literal["openvino", "onnxruntime"]
 ) -> None:
     path = shared_data / "models" / case.file
-    model, _ = read_model(path)
-    fix_batch(model)
-    fix_size(model, case.size_wh)
-    rewritten = simplify(model, engine=engine)
-    onnx.checker.check_model(rewritten)
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    session = ort.InferenceSession(rewritten.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    assert_close(compute(session, picture, case), reference(path, picture, case), case, tolerance=case.tolerance)
+    found = compute(rewritten(path, case.size_wh, engine), picture, case)
+    assert_close(found, compute(original(path), picture, case), case, tolerance=case.tolerance)
 
 
 @pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
@@ -139,4 +146,4 @@ def test_an_engine_agrees_with_the_original_in_onnx_runtime(
     opened: Engine = open_engine(path, engine=engine, image=form, concurrency=1)
     found = list(opened.submit((picture, *rest(case))).result())
     opened.close()
-    assert_close(found, reference(path, picture, case), case, tolerance=1e-3)
+    assert_close(found, compute(original(path), picture, case), case, tolerance=1e-3)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,9 @@ class Found:
     class_id: npt.NDArray[np.int64]
 
 
+@cache
 def session(model: Path) -> onnxruntime.InferenceSession:
-    """ONNX Runtime on the file as it is, one thread."""
+    """ONNX Runtime on the file as it is, one thread; loaded once."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])

@@ -70,6 +70,7 @@ def plain(request: pytest.FixtureRequest, shared_data: Path, truth: Annotations)
 
 
 def in_pipeline(shared_data: Path, detect: Detect, *, batch: int) -> Annotations:
+    """What the pipeline finds on the pictures."""
     pipeline = Pipeline(
         sources={"val": str(shared_data / "truth" / "coco" / "val")}, steps=[detect], batch={"size": batch}
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,9 @@ def found_by_pipeline(data: Path, case: Case, *, batch: int = 8, **options: Any)
     return {view.stream.name: view.objects for view in pipeline}
 
 
+@cache
 def expected(data: Path, case: Case) -> dict[str, plain.Found]:
+    """What its recipe finds on each picture."""
     session = plain.session(data / "models" / f"{case.model}.onnx")
     return {
         path.stem: case.recipe(plain_picture(path), session, confidence=case.confidence - SLACK)
@@ -106,26 +109,30 @@ def test_a_shared_detector_finds_what_its_recipe_finds(shared_data: Path, case: 
     assert [matched for _, matched in back] == [total for total, _ in back]
 
 
-def test_landmarks_are_where_the_recipe_has_them(shared_data: Path) -> None:
+@pytest.fixture(scope="module")
+def faces(shared_data: Path) -> dict[str, Objects]:
+    """What `detect` finds on each picture of people."""
+    return found_by_pipeline(shared_data, FACES)
+
+
+def test_landmarks_are_where_the_recipe_has_them(shared_data: Path, faces: dict[str, Objects]) -> None:
     session = plain.session(shared_data / "models" / "yunet_n_dynamic.onnx")
-    given = found_by_pipeline(shared_data, FACES)
 
     for path in pictures_of(shared_data, FACES):
         wanted, marks = yunet(plain_picture(path), session, confidence=FACES.confidence)
-        objects = given[path.stem]
+        objects = faces[path.stem]
         for box, points in zip(wanted.xyxy, marks, strict=True):
             overlap = plain.iou(box[None], objects.xyxy.astype(np.float64))[0]
             keypoints = objects.extra["keypoints"][int(overlap.argmax()), :, :2]
             assert np.abs(keypoints - points).max() <= 0.01 * (box[2:] - box[:2]).max()
 
 
-def test_the_right_eye_of_a_face_is_the_persons(shared_data: Path) -> None:
+def test_the_right_eye_of_a_face_is_the_persons(shared_data: Path, faces: dict[str, Objects]) -> None:
     """Against people's own eyes and noses, as COCO's annotators marked them."""
     truth = json.loads((shared_data / "truth" / "faces" / "points.json").read_text())
-    given = found_by_pipeline(shared_data, FACES)
     compared = 0
     for picture, people in truth.items():
-        objects = given[Path(picture).stem]
+        objects = faces[Path(picture).stem]
         for person in people:
             eyes = np.array([person["right_eye"], person["left_eye"]], np.float64)
             apart = np.abs(eyes[0] - eyes[1]).max()
@@ -136,7 +143,7 @@ def test_the_right_eye_of_a_face_is_the_persons(shared_data: Path) -> None:
     assert compared >= 10
 
 
-def test_faces_have_the_usual_landmarks(shared_data: Path) -> None:
-    objects = next(iter(found_by_pipeline(shared_data, FACES).values()))
+def test_faces_have_the_usual_landmarks(faces: dict[str, Objects]) -> None:
+    objects = next(iter(faces.values()))
 
     assert objects.extra["skeleton"][0] is FACE_5

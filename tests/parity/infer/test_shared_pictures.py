@@ -74,17 +74,19 @@ def test_the_class_of_a_picture_is_the_recipes(
     assert found.confidence[0] == pytest.approx(probabilities.max(), abs=0.02)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_classes_of_all_pictures_are_the_recipes(shared_data: Path, engine: str) -> None:
+@pytest.fixture(scope="module")
+def classes(shared_data: Path) -> list[Floats]:
+    """By the recipe, the probabilities of each picture's classes."""
     folder = shared_data / "truth" / "coco" / "val"
-    probabilities = [plain_squeezenet(shared_data, stretched(path)) for path in sorted(folder.glob("*.jpg"))]
+    return [plain_squeezenet(shared_data, stretched(path)) for path in sorted(folder.glob("*.jpg"))]
 
-    found = seen(folder, squeezenet(shared_data, engine=engine, convert="picture"))
 
-    assert [int(objects.class_id[0]) for objects in found] == [int(values.argmax()) for values in probabilities]
-    difference = [
-        abs(objects.confidence[0] - values.max()) for objects, values in zip(found, probabilities, strict=True)
-    ]
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_classes_of_all_pictures_are_the_recipes(shared_data: Path, classes: list[Floats], engine: str) -> None:
+    found = seen(shared_data / "truth" / "coco" / "val", squeezenet(shared_data, engine=engine, convert="picture"))
+
+    assert [int(objects.class_id[0]) for objects in found] == [int(values.argmax()) for values in classes]
+    difference = [abs(objects.confidence[0] - values.max()) for objects, values in zip(found, classes, strict=True)]
     assert max(difference) < 0.02
 
 
@@ -96,9 +98,9 @@ def test_all_words_are_read(shared_data: Path, engine: str) -> None:
     files = {"model": models / "en_number_mobile_v2.0_rec.onnx", "labels": models / "en_dict.txt"}
     step = Read.model_validate({**files, "head_options": {"space": True}, "size": (320, 32), "engine": engine})
 
-    found = {name: [str(thing.attributes["text"]) for thing in seen(folder / name, step)[0]] for name in truth}
+    found = [[str(thing.attributes["text"]) for thing in objects] for objects in seen(folder / "*.png", step)]
 
-    assert found == {name: [text] for name, text in truth.items()}
+    assert dict(zip(sorted(truth), found, strict=True)) == {name: [text] for name, text in truth.items()}
 
 
 def plain_osnet(data: Path, picture: Path) -> Floats:
@@ -109,18 +111,24 @@ def plain_osnet(data: Path, picture: Path) -> Floats:
     return vector / np.linalg.norm(vector)
 
 
+@pytest.fixture(scope="module")
+def vectors(shared_data: Path) -> list[Floats]:
+    """By the recipe, the embedding of each picture."""
+    return [plain_osnet(shared_data, path) for path in sorted((shared_data / "truth" / "coco" / "val").glob("*.jpg"))]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("convert", ["network", "picture"])
-def test_embeddings_point_where_the_recipes_do(shared_data: Path, engine: str, convert: str) -> None:
-    folder = shared_data / "truth" / "coco" / "val"
-    expected = [plain_osnet(shared_data, path) for path in sorted(folder.glob("*.jpg"))]
+def test_embeddings_point_where_the_recipes_do(
+    shared_data: Path, vectors: list[Floats], engine: str, convert: str
+) -> None:
     step = Embed.model_validate(
         {"model": shared_data / "models" / "osnet_x0_25_msmt17.onnx", "engine": engine, "convert": convert}
     )
 
-    found = [objects.extra["embedding"][0] for objects in seen(folder, step)]
+    found = [objects.extra["embedding"][0] for objects in seen(shared_data / "truth" / "coco" / "val", step)]
 
-    cosines = [float(one @ other) for one, other in zip(found, expected, strict=True)]
+    cosines = [float(one @ other) for one, other in zip(found, vectors, strict=True)]
     assert min(cosines) >= 0.999
     assert np.linalg.norm(found, axis=1) == pytest.approx(1)
 
