@@ -183,4 +183,5 @@ def _iou(box: Floats, others: Floats) -> Floats:
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     both = np.maximum(sides, 0).prod(axis=1)
     areas = (others[:, 2:] - others[:, :2]).prod(axis=1) + (box[2:] - box[:2]).prod()
-    return np.divide(both, areas - both, out=np.zeros(len(others)), where=both > 0)
+    shares: Floats = np.divide(both, areas - both, out=np.zeros(len(others)), where=both > 0)
+    return shares
