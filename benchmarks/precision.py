@@ -1,0 +1,249 @@
+"""What 8 bits lose and gain: the street detector against truth, and models whose layers gain little.
+
+    python -m benchmarks.precision [--shared ../shared/data] [--rounds 15] [--write]
+
+The street detector is calibrated on pictures of scenes that nothing else uses (rendered here, coded as H.264), and
+judged by the four sample clips with their truth: COCO's average precision by class, without objects that are more than
+three quarters hidden or narrower or lower than 8 pixels. Speed is measured in turns in one process, with one picture at
+a time and with as many as there are cores. `auto` is what `precision: auto` then takes, and why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+from tools.train.evaluate import coded_frames
+from tools.train.precision import LEAST_SIDE_PX, LEAST_VISIBLE
+from tools.world.scene import LABELS
+
+from sightline_plugins.infer.engines.opening import available_cores
+from sightline_plugins.infer.engines.protocol import open_engine
+from sightline_plugins.infer.precision.choice import Chosen, choose_model
+from sightline_plugins.infer.precision.on_cpu import CpuSpeeds
+from sightline_plugins.infer.precision.rate import interleaved_seconds
+from sightline_plugins.quantize.order import Order, Wish, order_of
+from sightline_plugins.quantize.report import Report
+from sightline_plugins.quantize.run import run
+from sightline_plugins.quantize.writing import write
+from sightline_plugins.verify.command import element_of
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "benchmarks" / "precision.md"
+BEGIN, END = "<!-- precision -->", "<!-- /precision -->"
+CLIPS = ("street", "entrance", "dusk", "gate")
+FIRST_CALIBRATION_SEED = 800_000
+SCENES = 12
+SAMPLES = 72
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, what it is for, and the clips that it is calibrated on and judged by."""
+
+    model: Path
+    frames: tuple[str, ...]
+    judge: tuple[str, ...] = ()
+    truth: tuple[Path, ...] = ()
+    task: str | None = None
+    settings: tuple[str, ...] = ()
+    count: int = 32
+
+    def order(self, folder: Path) -> Order:
+        """What is quantised; the file is written into `folder`, beside a link to the model."""
+        model = folder / self.model.name
+        if not model.exists():
+            model.symlink_to(self.model.resolve())
+            card = self.model.with_suffix(".yaml")
+            if card.exists():
+                (folder / card.name).symlink_to(card.resolve())
+        return order_of(
+            Wish(
+                str(model),
+                output=None,
+                task=self.task,
+                settings=self.settings,
+                frames=self.frames,
+                judge=self.judge,
+                truth=self.truth,
+                count=self.count,
+                method="minmax",
+                budget_points=None,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Milliseconds a picture of both files on an engine, so many pictures at a time."""
+
+    engine: str
+    at_once: int
+    fp32_ms: float
+    int8_ms: float
+
+
+def street_case(folder: Path) -> Case:
+    """The project's own detector, calibrated on scenes of its own, judged by the sample clips."""
+    videos = ROOT / "sample_videos"
+    truth = [write_truth(videos / f"{clip}.mot.txt", folder / f"{clip}.json") for clip in CLIPS]
+    return Case(
+        model=ROOT / "models" / "street.onnx",
+        frames=tuple(str(scene) for scene in render(folder)),
+        judge=tuple(str(videos / f"{clip}.mp4") for clip in CLIPS),
+        truth=tuple(truth),
+        count=SAMPLES,
+    )
+
+
+def render(folder: Path) -> Iterator[Path]:
+    """Folders of pictures of scenes that nothing else uses, after H.264."""
+    for seed in range(FIRST_CALIBRATION_SEED, FIRST_CALIBRATION_SEED + SCENES):
+        scene = folder / str(seed)
+        scene.mkdir()
+        for number, (picture, _) in enumerate(coded_frames(seed)):
+            cv2.imwrite(str(scene / f"{number}.png"), picture[..., ::-1])
+        yield scene
+
+
+def write_truth(mot: Path, path: Path) -> Path:
+    """The truth of a sample clip with its classes, as a COCO document; what can hardly be seen counts neither way."""
+    rows = [[float(field) for field in line.split(",")] for line in mot.read_text().splitlines()]
+    annotations = [
+        {
+            "image_id": int(frame),
+            "category_id": int(label),
+            "bbox": [left, top, width, height],
+            "iscrowd": int(visibility < LEAST_VISIBLE or min(width, height) < LEAST_SIDE_PX),
+        }
+        for frame, _, left, top, width, height, _, label, visibility in rows
+    ]
+    images = [{"id": number, "file_name": f"{number}.png"} for number in range(1, int(rows[-1][0]) + 1)]
+    categories = [{"id": number, "name": label} for number, label in enumerate(LABELS)]
+    path.write_text(json.dumps({"images": images, "categories": categories, "annotations": annotations}))
+    return path
+
+
+def shared_cases(shared: Path) -> list[Case]:
+    """Public models of depthwise convolutions and shuffles."""
+    models, videos = shared / "models", shared / "videos"
+    street = (str(videos / "street-cars-640x360.mp4"),)
+    coco = f"labels={models / 'coco80.names'}"
+    return [
+        Case(models / "osnet_x0_25_msmt17.onnx", (str(videos / "one-by-one-person-detection.mp4"),), task="embed"),
+        Case(models / "yolox_nano.onnx", street, settings=(coco,)),
+        Case(models / "FastestDet.onnx", street, settings=("head=fastestdet", coco)),
+    ]
+
+
+def measure(order: Order, report: Report, *, rounds: int) -> list[Speed]:
+    """Both files in turns on each engine."""
+    speeds = list[Speed]()
+    for engine in order.engines:
+        for at_once in sorted({1, available_cores()}):
+            with ExitStack() as stack:
+                opened = [
+                    open_engine(model, engine=engine, image=order.form, concurrency=at_once)
+                    for model in (report.model, report.output)
+                ]
+                for one in opened:
+                    stack.callback(one.close)
+                fp32, int8 = interleaved_seconds(opened, budget_seconds=0.8 * rounds, rounds=rounds)
+            speeds.append(Speed(engine, at_once, fp32 * 1e3, int8 * 1e3))
+    return speeds
+
+
+def chosen(case: Case, order: Order, engine: Any) -> Chosen:
+    """What `precision: auto` takes."""
+    element = element_of(order.model, case.task, case.settings).model_copy(update={"precision": "auto"})
+    return choose_model(element, speeds=CpuSpeeds(engine, form=order.form, warn=print))
+
+
+def quantized(case: Case, folder: Path) -> tuple[Order, Report]:
+    """Quantised, written whatever it lost."""
+    order = case.order(folder)
+    print(f"\n{order.model.name}")
+    model, report = run(order, tell=lambda text: print(f"  {text}"))
+    write(model, report)
+    print(report.as_text())
+    return order, report
+
+
+def accuracy_rows(report: Report) -> list[str]:
+    """What it lost, one row for each engine."""
+    return [
+        f"| {report.model.name} | {one.engine} | {one.measure} | {one.fp32_points:.2f} | {one.int8_points:.2f} | "
+        f"{one.lost_points:.2f} | {report.kept.attempt.title} |"
+        for one in report.kept.judgements
+    ]
+
+
+def speed_rows(report: Report, speeds: Sequence[Speed]) -> list[str]:
+    """What it gained, one row for each engine and number of pictures at a time."""
+    return [
+        f"| {report.model.name} | {one.engine} | {one.at_once} | {one.fp32_ms:.2f} ms | {one.int8_ms:.2f} ms | "
+        f"**{one.fp32_ms / one.int8_ms:.2f}** |"
+        for one in speeds
+    ]
+
+
+def label_rows(report: Report) -> list[str]:
+    """AP by class on the first engine."""
+    details = report.kept.judgements[0].details
+    labels = [name.removeprefix("fp32_ap ") for name in details if name.startswith("fp32_ap ")]
+    return [
+        f"| {label} | {100 * details[f'fp32_ap {label}']:.2f} | {100 * details[f'int8_ap {label}']:.2f} |"
+        for label in labels
+    ]
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--shared", type=Path, help="folder of the shared models and clips, for models that gain little"
+    )
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks/precision.md")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        lines = tables(Path(name), options.shared, rounds=options.rounds)
+    print("\n" + "\n".join(lines))
+    if options.write:
+        before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+        after = rest.partition(END)[2]
+        PAGE.write_text(f"{before}{BEGIN}\n" + "\n".join(lines) + f"\n{END}{after}", "utf-8")
+
+
+def tables(folder: Path, shared: Path | None, *, rounds: int) -> list[str]:
+    """All tables of the page."""
+    speed = [
+        "",
+        "| model | engine | pictures at a time | fp32 | int8 | times as fast |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    lost = ["", "| model | engine | measure | fp32 | int8 | points lost | layers |", "|---|---|---|---:|---:|---:|---|"]
+    auto = ["", "| model | engine | `auto` takes | why |", "|---|---|---|---|"]
+    classes = ["", "| class | AP, fp32 | AP, int8 |", "|---|---:|---:|"]
+    cases = [street_case(folder), *(shared_cases(shared) if shared is not None else [])]
+    for number, case in enumerate(cases):
+        order, report = quantized(case, folder)
+        speed += speed_rows(report, measure(order, report, rounds=rounds))
+        lost += accuracy_rows(report)
+        classes += [] if number else label_rows(report)
+        for engine in order.engines:
+            one = chosen(case, order, engine)
+            reason = one.reason.replace(f"{folder}/", "")
+            auto.append(f"| {report.model.name} | {engine} | {one.precision} | {reason} |")
+    return [*speed, *lost, *classes, *auto]
+
+
+if __name__ == "__main__":
+    main()
