@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -121,11 +122,10 @@ class Engine:
         self.double = double
         self.profile = plan.profile
         self.model = onnx.load_from_string(plan.content)
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options = _quiet()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
         self.session = ort.InferenceSession(plan.content, options, providers=["CPUExecutionProvider"])
+        self._content = plan.content
         self.inputs = {port.name: port for port in self.session.get_inputs()}
         self.outputs = {port.name: port for port in self.session.get_outputs()}
         self.scratch_used_on: dict[int, int] = {}
@@ -167,16 +167,14 @@ class Engine:
     def get_tensor_dtype(self, name: str) -> names.DataType:
         """Its element type."""
         port = self.inputs.get(name) or self.outputs[name]
-        kind = port.type.removeprefix("tensor(").removesuffix(")")
-        return names.DataType({"float": "float32"}.get(kind, kind))
+        return names.DataType(_element_type(port))
 
     def shapes_for(self, inputs: Mapping[str, Sizes]) -> dict[str, Sizes]:
         """The sizes of the outputs for inputs of these sizes."""
         found = self._inferred(inputs)
         if all(-1 not in sizes for sizes in found.values()):
             return found
-        dark, bright = (self._computed(inputs, level) for level in (0, 1))
-        return {name: _same(dark[name], bright[name]) for name in found}
+        return dict(_computed(self._content, tuple(inputs.items())))
 
     def _inferred(self, inputs: Mapping[str, Sizes]) -> dict[str, Sizes]:
         """What can be told without computing, -1 for the rest."""
@@ -194,11 +192,32 @@ class Engine:
             for entry in outputs
         }
 
-    def _computed(self, inputs: Mapping[str, Sizes], level: int) -> dict[str, Sizes]:
-        """The sizes for inputs of one level."""
-        feeds = {name: np.full(shape, level, self.get_tensor_dtype(name).value) for name, shape in inputs.items()}
-        arrays = self.session.run(None, feeds)
-        return {port.name: array.shape for port, array in zip(self.session.get_outputs(), arrays, strict=True)}
+
+def _quiet() -> ort.SessionOptions:
+    """One thread, and no word."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return options
+
+
+def _element_type(port: ort.NodeArg) -> str:
+    kind = str(port.type).removeprefix("tensor(").removesuffix(")")
+    return {"float": "float32"}.get(kind, kind)
+
+
+@lru_cache(maxsize=64)
+def _computed(content: bytes, inputs: tuple[tuple[str, Sizes], ...]) -> Mapping[str, Sizes]:
+    """The sizes of the outputs for inputs of these sizes, -1 where they depend on what is in them."""
+    session = ort.InferenceSession(content, _quiet(), providers=["CPUExecutionProvider"])
+    types = {port.name: _element_type(port) for port in session.get_inputs()}
+    found: list[dict[str, Sizes]] = []
+    for level in (0, 1):
+        feeds = {name: np.full(shape, level, types[name]) for name, shape in inputs}
+        arrays = session.run(None, feeds)
+        found.append({port.name: array.shape for port, array in zip(session.get_outputs(), arrays, strict=True)})
+    dark, bright = found
+    return {name: _same(sizes, bright[name]) for name, sizes in dark.items()}
 
 
 def _same(one: Sizes, other: Sizes) -> Sizes:
