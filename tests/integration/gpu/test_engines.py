@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +42,27 @@ def engine(request: pytest.FixtureRequest, gpu: Gpu, nvdec: NvdecDouble) -> str:
     return name
 
 
+@pytest.fixture(scope="module")
+def on_the_cpu(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
+    """What the CPU finds on the first frames of a clip, computed once for all engines."""
+    known: dict[str, bytes] = {}
+
+    def found(clip: Path, steps: Sequence[Any], *, frames: int) -> bytes:
+        asked = repr((clip, steps, frames))
+        if asked not in known:
+            known[asked] = recorded(clip, steps, tmp_path_factory.mktemp("cpu"), frames=frames)[1]
+        return known[asked]
+
+    return found
+
+
 def detect(repository: Path, **options: Any) -> dict[str, Any]:
     return {"detect": {"model": str(repository / "models" / "street.onnx"), **options}}
 
 
-def test_the_street_is_seen_and_followed_as_on_the_cpu(repository: Path, tmp_path: Path, gpu: Gpu, engine: str) -> None:
+def test_the_street_is_seen_and_followed_as_on_the_cpu(
+    repository: Path, tmp_path: Path, gpu: Gpu, engine: str, on_the_cpu: Callable[..., bytes]
+) -> None:
     clip = repository / "sample_videos" / "street.mp4"
     steps = [
         detect(repository),
@@ -55,26 +71,28 @@ def test_the_street_is_seen_and_followed_as_on_the_cpu(repository: Path, tmp_pat
         {"classify": {"model": str(repository / "models" / "vehicle.onnx"), "on": {"label": VEHICLES}}},
     ]
 
-    report, found = recorded(clip, steps, tmp_path / "gpu", frames=24, gpu=gpu)
+    report, found = recorded(clip, steps, tmp_path, frames=24, gpu=gpu)
 
-    assert_agree(found, recorded(clip, steps, tmp_path / "cpu", frames=24)[1])
+    assert_agree(found, on_the_cpu(clip, steps, frames=24))
     assert all(report.totals[step]["engine_runs_on"] == "cuda:0" for step in ("detect-1", "classify-1"))
     assert report.totals["detect-1"]["heads_run_on"] == "cuda:0"
 
 
-def test_plates_are_found_and_read_as_on_the_cpu(repository: Path, tmp_path: Path, gpu: Gpu, engine: str) -> None:
+def test_plates_are_found_and_read_as_on_the_cpu(
+    repository: Path, tmp_path: Path, gpu: Gpu, engine: str, on_the_cpu: Callable[..., bytes]
+) -> None:
     clip = repository / "sample_videos" / "gate.mp4"
 
-    report, found = recorded(clip, chain(), tmp_path / "gpu", frames=48, gpu=gpu)
+    report, found = recorded(clip, chain(), tmp_path, frames=48, gpu=gpu)
 
     assert b'"label":"plate"' in found
-    assert_agree(found, recorded(clip, chain(), tmp_path / "cpu", frames=48)[1])
+    assert_agree(found, on_the_cpu(clip, chain(), frames=48))
     assert {told["engine_runs_on"] for told in report.totals.values() if "engine_runs_on" in told} == {"cuda:0"}
 
 
 @pytest.mark.parametrize("model", SHARED)
 def test_a_shared_model_finds_what_it_finds_on_the_cpu(
-    shared_data: Path, tmp_path: Path, gpu: Gpu, engine: str, model: str
+    shared_data: Path, tmp_path: Path, gpu: Gpu, engine: str, model: str, on_the_cpu: Callable[..., bytes]
 ) -> None:
     clip, element, options = SHARED[model]
     models = shared_data / "models"
@@ -83,23 +101,29 @@ def test_a_shared_model_finds_what_it_finds_on_the_cpu(
     steps: list[Any] = [{element: {"model": str(models / f"{model}.onnx"), **given}}]
     path = shared_data / "videos" / f"{clip}.mp4"
 
-    report, found = recorded(path, steps, tmp_path / "gpu", frames=6, gpu=gpu)
+    report, found = recorded(path, steps, tmp_path, frames=6, gpu=gpu)
 
     assert b'"confidence"' in found
-    assert_agree(found, recorded(path, steps, tmp_path / "cpu", frames=6)[1])
+    assert_agree(found, on_the_cpu(path, steps, frames=6))
     assert report.totals[f"{element}-1"]["engine_runs_on"] == "cuda:0"
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_results_do_not_depend_on_the_size_of_batches(
-    repository: Path, tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble, tensorrt: object, size: int
+    repository: Path,
+    tmp_path: Path,
+    gpu: Gpu,
+    nvdec: NvdecDouble,
+    tensorrt: object,
+    size: int,
+    on_the_cpu: Callable[..., bytes],
 ) -> None:
     clip = repository / "sample_videos" / "entrance.mp4"
     steps = [detect(repository), "track"]
 
-    _, found = recorded(clip, steps, tmp_path / "gpu", frames=9, gpu=gpu, size=size)
+    _, found = recorded(clip, steps, tmp_path, frames=9, gpu=gpu, size=size)
 
-    assert_agree(found, recorded(clip, steps, tmp_path / "cpu", frames=9)[1])
+    assert_agree(found, on_the_cpu(clip, steps, frames=9))
 
 
 def test_only_what_was_found_comes_down(repository: Path, tmp_path: Path, gpu: Gpu, engine: str) -> None:
@@ -113,14 +137,19 @@ def test_only_what_was_found_comes_down(repository: Path, tmp_path: Path, gpu: G
 
 
 def test_small_things_are_found_on_tiles_as_on_the_cpu(
-    repository: Path, tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble, tensorrt: object
+    repository: Path,
+    tmp_path: Path,
+    gpu: Gpu,
+    nvdec: NvdecDouble,
+    tensorrt: object,
+    on_the_cpu: Callable[..., bytes],
 ) -> None:
     clip = repository / "sample_videos" / "street.mp4"
     steps = [detect(repository, tiles={"size": [320, 240], "whole": True}), "track"]
 
-    _, found = recorded(clip, steps, tmp_path / "gpu", frames=5, gpu=gpu)
+    _, found = recorded(clip, steps, tmp_path, frames=5, gpu=gpu)
 
-    assert_agree(found, recorded(clip, steps, tmp_path / "cpu", frames=5)[1])
+    assert_agree(found, on_the_cpu(clip, steps, frames=5))
 
 
 def test_after_some_batches_the_whole_step_is_one_graph(
