@@ -4,6 +4,10 @@ MP4 is written as hybrid fragmented MP4: a fragment for each second and each gro
 it is complete, and the ordinary index at the end when the file is closed. `delay_moov` makes the header carry the edit
 list, without which a stream that starts late, or one with B-frames, comes back with other timestamps. Matroska's
 clusters end as often. Both lose at most the last second, and what the encoder holds back, when the process is killed.
+
+FFmpeg takes an MP4 to end with the packet that is written last. Of pictures that are shown in another order than they
+are written, that need not be the last one shown, and players would leave out those behind it. So each packet is said to
+last until all pictures so far were shown.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -87,6 +93,7 @@ class Muxer:
     file: OutputFile
     _header: int = 0
     _whole: int = 0
+    _latest_seconds: Fraction = Fraction(0)
 
     @property
     def whole_bytes(self) -> int:
@@ -105,9 +112,19 @@ class Muxer:
                 self.container.start_encoding()
                 self._header = self.file.size()
             for packet in packets:
+                self._lengthen(packet)
                 self.container.mux(packet)
                 if self.file.size() > self._header:
                     self._whole = self.file.size()
+
+    def _lengthen(self, packet: Packet[VideoStream]) -> None:
+        if packet.pts is None or packet.time_base is None:
+            return
+        begins = packet.pts * packet.time_base
+        if begins < self._latest_seconds:
+            missing_seconds = self._latest_seconds - begins
+            packet.duration = ceil(missing_seconds / packet.time_base) + max(packet.duration or 0, 1)
+        self._latest_seconds = max(begins, self._latest_seconds)
 
     def finish(self) -> None:
         """Write the index and close the file. Raises OutputError; harmless when called again."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import av
+import numpy as np
 import pytest
 from tests.integration.encode.clips import Readback, frames_at, picture, psnr, read_back
 
 from sightline.graph.messages import Message
-from sightline.media import ColorMatrix, ColorRange, Frame, PixelFormat
-from sightline.media.convert import rgb_from_surface
+from sightline.media import ColorMatrix, ColorRange, Frame, PixelFormat, Stream, Surface
+from sightline.media.convert import rgb_from_surface, surface_from_rgb
 from sightline.testing import make_batches, make_frames, run_element
 from sightline_plugins.encode.video import Video
 
@@ -20,6 +21,12 @@ FILM_RATE = [round(index * 1001 / 24000 * 1e9) for index in range(60)]
 VARIABLE = [0, 33 * MS, 50 * MS, 51 * MS, 400 * MS, 3_000 * MS, 3_010 * MS, 9_999 * MS + 123_456]
 LATE_START = [5_000 * MS + time for time in FILM_RATE]
 VERY_LATE_START = [36_000_000 * MS + time for time in CONSTANT]
+
+
+def noise(chance: np.random.Generator) -> Surface:
+    """A picture like no other, for which encoders like to change the order."""
+    rgb = chance.integers(0, 256, (32, 32, 3), dtype=np.uint8)
+    return surface_from_rgb(rgb, pixel_format=PixelFormat.I420).shared()
 
 
 def write(frames: list[Frame], folder: Path, video: Video, messages: list[Message] | None = None) -> None:
@@ -43,6 +50,15 @@ def test_every_frame_comes_back_at_its_time(tmp_path: Path, times_ns: list[int],
     tick_ns = float(1_000_000_000 * result.time_base)
     assert len(result.ticks) == len(times_ns)
     assert max(abs(got - want) for got, want in zip(result.times_ns(), times_ns, strict=True)) <= tick_ns
+
+
+@pytest.mark.parametrize("count", [11, 12, 13])
+def test_the_last_picture_comes_back_when_it_was_written_before_others(tmp_path: Path, count: int) -> None:
+    times_ns = [index * 100 * MS for index in range(count)]
+    chance = np.random.default_rng(1)
+    frames = [Frame(Stream("cam"), index, time_ns, noise(chance)) for index, time_ns in enumerate(times_ns)]
+
+    assert written(frames, tmp_path, Video(path="clip.mp4")).times_ns() == times_ns
 
 
 def test_mp4_counts_90000_ticks_a_second(tmp_path: Path) -> None:
