@@ -205,7 +205,7 @@ def test_a_camera_that_refuses_is_tried_again_until_the_duration_has_passed(tmp_
         port = reserved.getsockname()[1]
         sources = f"sources: {{cam: 'rtsp://u:{SECRET}@127.0.0.1:{port}/a'}}\n"
         outcome = call_apart(
-            Mistake(steps(SINKS, sources=sources), (), arguments=(*QUIET_RUN, "--duration", "300ms")), tmp_path
+            Mistake(steps(SINKS, sources=sources), (), arguments=(*QUIET_RUN, "--duration", "1s")), tmp_path
         )
 
     where = f"stream 'cam' (rtsp://***@127.0.0.1:{port}/a): the connection was refused; check host and port"
