@@ -11,6 +11,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from tests.integration.cli.conftest import Sightline
 
+from sightline.cli.main import execute
+
 
 def test_check_of_a_right_pipeline_is_one_line(sightline: Sightline) -> None:
     checked = sightline("check", "street.yaml")
@@ -173,14 +175,19 @@ WRONG_USAGE = {
 
 
 @pytest.mark.parametrize("name", WRONG_USAGE)
-def test_wrong_usage_is_told_on_standard_error_and_ends_with_2(name: str, sightline: Sightline) -> None:
+def test_wrong_usage_is_told_on_standard_error_and_ends_with_2(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In this process: what `main` makes of the code and the outputs of `execute` does not depend on what was wrong."""
     arguments, told = WRONG_USAGE[name]
+    monkeypatch.chdir(folder)
 
-    called = sightline(*arguments)
+    code = execute(arguments)
 
-    assert (called.returncode, called.stdout) == (2, "")
-    assert told in called.stderr
-    assert "Traceback" not in called.stderr
+    said = capfd.readouterr()
+    assert (code, said.out) == (2, "")
+    assert told in said.err
+    assert "Traceback" not in said.err
 
 
 def test_debug_shows_the_traceback(sightline: Sightline) -> None:

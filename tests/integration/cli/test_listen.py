@@ -61,8 +61,8 @@ def test_a_run_is_served_until_it_ends(start: Start) -> None:
     assert "sightline_build_info" in get(f"{url}metrics")[1]
 
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
     with pytest.raises(urllib.error.URLError):
         get(f"{url}healthz")
 
