@@ -83,7 +83,7 @@ FILES = {
         steps("{replay: {path: street.yaml, format: mot}}"), "replay.path: ", "street.yaml, line 1: ", "MOT text is"
     ),
     "device that is not there": wrong(f"{GOOD}device: cuda:0\n", f"{CONFIG}:3:9: device: device 'cuda:0' can not be"),
-    "device that is none": wrong(f"{GOOD}device: gpu\n", f"{CONFIG}:3:9: device: ", "use auto, cpu or cuda:N"),
+    "device that is none": wrong(f"{GOOD}device: gpu\n", f"{CONFIG}:3:9: device: ", "use auto, cpu, cuda or cuda:N"),
     "secret in an option": Mistake(
         steps(JSONL, sources="sources: {cam: {uri: 'rtsp://u:${PW}@h/a', transport: '${PW}'}}\n"),
         ("sources.cam.transport: must be tcp, udp or auto", "${PW}"),
@@ -123,7 +123,9 @@ CALLS = {
         *QUIET_RUN, "--source", "a.mp4", told=("--source a.mp4: is written --source NAME=",)
     ),
     "source that is missing": called(*QUIET_RUN, "--source", "cam=a.mp4", told=("--source cam: ", "there is no file")),
-    "device on the command line": called(*QUIET_RUN, "--device", "gpu", told=("--device: ", "use auto, cpu or cuda:N")),
+    "device on the command line": called(
+        *QUIET_RUN, "--device", "gpu", told=("--device: ", "use auto, cpu, cuda or cuda:N")
+    ),
     "no such element": called("elements", "detekt", told=("'detekt'", "did you mean 'detect'?")),
     "no such drawing": called("graph", CONFIG, "--format", "png", told=("'--format'", "'mermaid', 'dot', 'svg'")),
 }

@@ -152,7 +152,10 @@ USES: dict[str, tuple[str, tuple[str, ...]]] = {
         f"{OPTIONS}, size: [64, 64]",
         ("detect.size: the model takes pictures of 32x32 only", "leave size out"),
     ),
-    "unknown engine": (f"{OPTIONS}, engine: caffe", ("detect.engine: must be auto, openvino, onnxruntime or triton",)),
+    "unknown engine": (
+        f"{OPTIONS}, engine: caffe",
+        ("detect.engine: must be auto, openvino, onnxruntime, tensorrt or triton",),
+    ),
     "two means": (f"{OPTIONS}, mean: [1, 2]", ("detect.mean: give one value, or three", "not 2")),
     "region inside out": (f"{OPTIONS}, regions: [[0.9, 0, 0.1, 1]]", ("detect.regions", "left < right")),
 }
