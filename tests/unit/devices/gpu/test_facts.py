@@ -46,14 +46,17 @@ def test_a_part_that_hangs_is_told_and_the_others_are_tried() -> None:
 
 
 def test_without_a_driver_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    libraries = {"pycuda", "PyNvVideoCodec", "tensorrt", "tensorrt_rtx"}
     monkeypatch.setattr(facts, "driver_facts", lambda: DriverFacts(reason="no driver"))
+    for name in libraries:
+        monkeypatch.delitem(sys.modules, name, raising=False)
 
     found = parts()
 
     assert [part.name for part in found] == [*PARTS]
     assert not any(part.works for part in found)
     assert places(found) == [("decode, models, drawing, encode", "on the CPU, because there is no driver")]
-    assert not {"pycuda", "PyNvVideoCodec", "tensorrt", "tensorrt_rtx"} & set(sys.modules)
+    assert not libraries & set(sys.modules)
 
 
 def test_work_goes_where_all_that_it_needs_works(monkeypatch: pytest.MonkeyPatch) -> None:
