@@ -22,12 +22,12 @@ lint: dev
 types: dev
 	$(BIN)/mypy
 
-# Two files of tests at a time: while one waits for a camera, the other computes; those that take long come first. Many
-# tests start processes, so modules are compiled first, which Python itself may have been told not to keep.
+# Two files of tests at a time: while one waits for a camera, the other computes; those that take long come first. A test
+# that hangs or crashes ends the run. Modules are compiled first, because many tests start processes.
 tests: dev
 	$(BIN)/python -m compileall -q pipeline plugins tools
 	SIGHTLINE_REQUIRE_ALL=$(REQUIRE_ALL) $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder \
-		tests/integration tests/parity tests/conformance tests/unit
+		--max-worker-restart 0 tests/integration tests/parity tests/conformance tests/unit
 
 # On a machine with an NVIDIA GPU.
 gpu-test: dev
