@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,8 @@ from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.precision.choice import Candidate, Chosen, Precision
 from sightline_plugins.infer.precision.on_gpu import GpuSpeeds, OpenCandidate
 from sightline_plugins.infer.tasks.task import Task
+
+_LOG = logging.getLogger("sightline.tensorrt")
 
 
 @dataclass(slots=True)
@@ -96,10 +99,14 @@ class GpuLookers:
 
     def _loaded(self, model: TensorRtModel, chosen: Chosen) -> Looker:
         stream = self._stream()
-        return self._looker(model.load(stream=stream, progress=self._tell), stream, told=chosen.report())
+        return self._looker(self._compiled(model, stream), stream, told=chosen.report())
 
     def _tensorrt_engine(self, candidate: Candidate, stream: GpuStream) -> DeviceEngine:
-        return self._tensorrt_model(candidate.model, candidate.precision).load(stream=stream, progress=self._tell)
+        return self._compiled(self._tensorrt_model(candidate.model, candidate.precision), stream)
+
+    def _compiled(self, model: TensorRtModel, stream: GpuStream) -> DeviceEngine:
+        """How far compiling is becomes messages; all that the library says stands in the log (`--verbose`)."""
+        return model.load(stream=stream, progress=self._tell, log=_noted)
 
     def _tensorrt_model(self, model: ModelSource, precision: Precision) -> TensorRtModel:
         preprocessing = self.plan.preprocessing
@@ -172,3 +179,7 @@ class GpuLookers:
 
     def _tell(self, text: str) -> None:
         self.site.post(Message(MessageKind.MODEL, text, element=self.site.element_id))
+
+
+def _noted(severity: str, text: str) -> None:
+    _LOG.debug("%s: %s", severity, text)
