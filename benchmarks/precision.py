@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import cv2
-from tools.train.evaluate import coded_frames
+from tools.train.coded import coded_frames
 from tools.train.precision import LEAST_SIDE_PX, LEAST_VISIBLE
 from tools.world.scene import LABELS
 

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import av
 import cv2
 import numpy as np
 import openvino
 
 from tools.train.augment import NETWORK_WH, PAD_LEVEL
-from tools.train.precision import Detections, Expected, average_precision, judge
-from tools.train.worlds import FIRST_EVALUATION_SEED, random_scene
+from tools.train.coded import coded_frames
+from tools.train.precision import Detections, average_precision, judge
+from tools.train.worlds import FIRST_EVALUATION_SEED
 from tools.world.arrays import Floats, Picture
-from tools.world.render import Renderer
 from tools.world.scene import LABELS
-from tools.world.writer import write_video
 
-FRAMES_PER_SCENE = 6
-QUALITY_CRF = 26
 NMS_IOU = 0.6
 LEAST_CONFIDENCE = 0.02
 
@@ -89,27 +83,3 @@ def evaluate(*, model: Path, scenes: int, threshold: float = 0.5) -> Score:
                 demanded[label] += wanted
     precisions = {label: average_precision(np.concatenate(rows[label]), demanded=demanded[label]) for label in LABELS}
     return Score(precisions, demanded, pictures)
-
-
-def coded_frames(seed: int) -> Iterator[tuple[Picture, Expected]]:
-    """Some frames of a scene after H.264, with their truth."""
-    scene = random_scene(seed)
-    renderer = Renderer(scene)
-    rendered = [renderer.frame(int(index)) for index in np.linspace(0, scene.frames - 1, FRAMES_PER_SCENE)]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "scene.mp4"
-        write_video(
-            (picture for picture, _ in rendered),
-            path=path,
-            size_wh=scene.size_wh,
-            fps=scene.fps,
-            crf=QUALITY_CRF,
-            preset="fast",
-        )
-        with av.open(str(path)) as container:
-            decoded = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
-    for picture, (_, truth) in zip(decoded, rendered, strict=True):
-        yield (
-            np.asarray(picture, dtype=np.uint8),
-            Expected(truth.xyxy, truth.class_id.astype(np.int64), truth.visibility),
-        )
