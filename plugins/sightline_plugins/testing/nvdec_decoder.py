@@ -6,9 +6,11 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from sightline.devices.gpu.driver import Driver, Span
 from sightline.devices.gpu.gpu import Gpu
+from sightline.errors import GpuFailed
 from sightline_plugins.testing.nvdec_names import (
     Caps,
     NvdecFaults,
@@ -104,9 +106,7 @@ class PyNvDecoder:
         return PixelFormat[self._known().layout]
 
     def __del__(self) -> None:
-        if self._gpu.guard.is_closed or self._gpu.guard.cause is not None:
-            return
-        with self._gpu.guard("letting go of a decoder") as driver:
+        with suppress(GpuFailed), self._gpu.guard("letting go of a decoder") as driver:  # as C++: it is silent
             for address, event in self._staged:
                 driver.free_pinned(address)
                 driver.destroy_event(event)

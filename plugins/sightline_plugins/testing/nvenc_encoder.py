@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any, cast
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.devices.gpu.gpu import Gpu
+from sightline.errors import GpuFailed
 from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.testing.nvdec_names import PyNvVCException
 from sightline_plugins.testing.nvenc_names import NvencFaults, PicFlags
@@ -106,9 +108,7 @@ class PyNvEncoder:
         return self._encoder.configuration
 
     def __del__(self) -> None:
-        if self._gpu.guard.is_closed or self._gpu.guard.cause is not None:
-            return
-        with self._gpu.guard("letting go of an encoder") as driver:
+        with suppress(GpuFailed), self._gpu.guard("letting go of an encoder") as driver:  # as C++: it is silent
             for one in self._inside:
                 driver.synchronize_event(one.event)
                 driver.destroy_event(one.event)

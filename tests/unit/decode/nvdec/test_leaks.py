@@ -81,3 +81,15 @@ def test_a_reader_that_is_closed_in_mid_stream_lets_go_of_its_decoder(gpu: Gpu, 
         assert library.open_count == 1
 
     assert library.open_count == 0
+
+
+def test_a_decoder_whose_gpu_breaks_while_it_is_let_go_of_is_silent(gpu: Gpu, driver: DoubleDriver, clip: Path) -> None:
+    library = nvdec_double(gpu)
+
+    with reader_of(media(clip), gpu) as reader:
+        next(reader.frames())
+        driver.fail_next("free_pinned", "CUDA_ERROR_ILLEGAL_ADDRESS")
+    del reader
+
+    assert library.open_count == 0
+    assert gpu.guard.cause is not None
