@@ -20,6 +20,7 @@ Verb = Literal[
     "copy",
     "end_capture",
     "fill",
+    "free_pinned",
     "launch",
     "launch_graph",
     "load",
