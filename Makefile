@@ -41,6 +41,7 @@ gpu-bench: dev
 	$(BIN)/python -m benchmarks.gpu_preprocess
 	$(BIN)/python -m benchmarks.gpu_decode $(CLIPS)
 	$(BIN)/python -m benchmarks.gpu_models $(firstword $(CLIPS))
+	$(BIN)/python -m benchmarks.gpu_encode $(firstword $(CLIPS))
 
 docs: dev
 	$(BIN)/python -m tools.docs --check

@@ -33,6 +33,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.arguments import numbers, size_wh
 from benchmarks.gpu_decode import lengthened
 from benchmarks.gpu_models import latency, precisions, rates, soak
 from benchmarks.gpu_models.clips import enlarged
@@ -58,12 +59,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
     made.add_argument("--engine", choices=("auto", *ENGINES), default="auto")
     made.add_argument("--parts", type=_names, default=PARTS, help="some of rates,latency,precisions; none: ''")
-    made.add_argument("--streams", type=_numbers, default=(16, 64))
+    made.add_argument("--streams", type=numbers, default=(16, 64))
     made.add_argument("--seconds", type=float, default=10.0, help="of each measurement of a rate")
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--looks", type=int, default=500, help="pictures of each measurement of a latency")
     made.add_argument("--judged", type=int, help="frames of each sample clip for the AP; all when not given")
-    made.add_argument("--size", type=_size, metavar="WIDTHxHEIGHT", help="make the clip that large first")
+    made.add_argument("--size", type=size_wh, metavar="WIDTHxHEIGHT", help="make the clip that large first")
     made.add_argument("--file-frames", type=int, default=3000, help="after so many a file is read from its beginning")
     made.add_argument("--frames", type=int, default=0, help="frames at full speed, of all streams together")
     made.add_argument("--device", type=int, default=0, help="the number N of cuda:N")
@@ -75,15 +76,6 @@ def _names(text: str) -> tuple[str, ...]:
     if unknown := set(names) - set(PARTS):
         raise argparse.ArgumentTypeError(f"no part is called {', '.join(sorted(unknown))}: {', '.join(PARTS)}")
     return names
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(one) for one in text.split(","))
-
-
-def _size(text: str) -> tuple[int, int]:
-    width, _, height = text.partition("x")
-    return int(width), int(height)
 
 
 def measure(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Goals:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -25,9 +26,9 @@ _MOST_PICTURES = 32
 
 
 class Sample(NamedTuple):
-    """What is held when so many frames have been seen: memory of the GPU, of the process, and its threads and files."""
+    """What is held when so many are done: memory of the GPU, of the process, its threads and files."""
 
-    frames: int
+    done: int
     gpu_mib: float
     process_mib: float
     threads: int
@@ -46,14 +47,16 @@ class Watch:
     def __call__(self, batch: Batch) -> None:
         before, self._frames = self._frames, self._frames + len(batch.frames)
         if before // self.every != self._frames // self.every:
-            self.samples.append(self._sample())
+            self.samples.append(sample(self.gpu, self._frames))
 
-    def _sample(self) -> Sample:
-        with self.gpu.guard("asking for its memory") as driver:
-            free, total = driver.free_memory_bytes()
-        held = Process.now()
-        resident, files = held.resident_bytes or 0, held.open_files or 0
-        return Sample(self._frames, (total - free) / _MIB, resident / _MIB, held.threads, files)
+
+def sample(gpu: Gpu, done: int) -> Sample:
+    """What is held now."""
+    with gpu.guard("asking for its memory") as driver:
+        free, total = driver.free_memory_bytes()
+    held = Process.now()
+    resident, files = held.resident_bytes or 0, held.open_files or 0
+    return Sample(done, (total - free) / _MIB, resident / _MIB, held.threads, files)
 
 
 def measure(subject: Subject, clip: Path, *, streams: int, frames: int, goals: Goals) -> None:
@@ -69,12 +72,21 @@ def measure(subject: Subject, clip: Path, *, streams: int, frames: int, goals: G
     pipeline.probe("detect-1", watch)
     report = pipeline.run(frames=each)
     check_place(report, subject)
-    head = ("frames", "memory of the GPU, MiB", "of the process, MiB", "threads", "open files")
-    shown = [(one.frames, f"{one.gpu_mib:.1f}", f"{one.process_mib:.1f}", *one[3:]) for one in watch.samples]
-    print_table(head, shown)
+    print_samples(watch.samples, of="frames")
     print(f"{report.frames} frames of {streams} streams, {report.fps:.0f} a second")
-    judged = watch.samples[round(_WARM_SHARE * len(watch.samples)) :]
+    judge(watch.samples, count=report.frames, goals=goals)
+
+
+def print_samples(samples: Sequence[Sample], *, of: str) -> None:
+    """Print what was held when so many of something were done."""
+    head = (of, "memory of the GPU, MiB", "of the process, MiB", "threads", "open files")
+    print_table(head, [(one.done, f"{one.gpu_mib:.1f}", f"{one.process_mib:.1f}", *one[3:]) for one in samples])
+
+
+def judge(samples: Sequence[Sample], *, count: int, goals: Goals) -> None:
+    """Print by how much memory grew while so many were done, and whether it may; the beginning does not count."""
+    judged = samples[round(_WARM_SHARE * len(samples)) :]
     for place, what in ((1, "memory of the GPU"), (2, "memory of the process")):
-        grown = slope([one.frames for one in judged], [one[place] for one in judged]) * report.frames
+        grown = slope([one.done for one in judged], [one[place] for one in judged]) * count
         met = goals.at_most(MOST_GROWN_MIB, grown, what=f"{what}, MiB grown over the run")
         print(f"{what}: {grown:+.2f} MiB by the slope over the run; {met}", flush=True)

@@ -1,4 +1,4 @@
-"""The benchmark of models on a GPU runs through on the double: what it measures there means nothing."""
+"""Benchmarks of models and of encoding on a GPU run through on the double: what they measure there means nothing."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from benchmarks.gpu_encode import __main__ as encode_command
+from benchmarks.gpu_encode import rates as encode_rates
 from benchmarks.gpu_models import __main__ as command
 from benchmarks.gpu_models import latency
 from onnx import helper, numpy_helper
 
 from sightline.devices.gpu.gpu import Gpu
+from sightline_plugins.encode.encoders import EncoderError
 from sightline_plugins.infer.precision.quantized_file import NOTE_KEY, quantized_path
-from sightline_plugins.testing import NvdecDouble
+from sightline_plugins.testing import NvdecDouble, NvencDouble, NvencFaults, nvenc_double
+from sightline_plugins.testing.nvenc_names import NO_NVENC
 from tests.unit.infer.tiny import write_detector
 
 SHORT = ("--seconds", "0.02", "--rounds", "2", "--looks", "3", "--judged", "2", "--file-frames", "40")
+SHORT_FILMS = ("--seconds", "0.02", "--rounds", "2")
 NUMBER = r"\d+(?:\.\d+)?"
 
 
@@ -48,8 +53,9 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _opens_the_double(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "why_not", lambda index: None)
-    monkeypatch.setattr(command, "open_gpu", lambda index: gpu)
+    for opener in (command, encode_command):
+        monkeypatch.setattr(opener, "why_not", lambda index: None)
+        monkeypatch.setattr(opener, "open_gpu", lambda index: gpu)
 
 
 def table(printed: str, first: str) -> list[list[str]]:
@@ -158,3 +164,77 @@ def test_a_model_that_no_engine_takes_ends_it_with_the_reasons(
 def test_what_is_decoded_by_the_cpu_is_no_result(clips: dict[str, Path], detector: Path, tensorrt: object) -> None:
     with pytest.raises(SystemExit, match="decoded by the CPU"):
         command.main([str(clips["gate"]), "--model", str(detector), "--parts", "", "--frames", "8", *SHORT])
+
+
+def test_films_are_measured_against_the_encoder_alone_and_nothing_is_copied(
+    clips: dict[str, Path],
+    nvdec: NvdecDouble,
+    nvenc: NvencDouble,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(encode_rates, "GOAL", 0.0)
+    monkeypatch.setattr(encode_rates, "MOST_MICROSECONDS", 1e9)
+
+    code = encode_command.main([str(clips["gate"]), "--films", "1,3", *SHORT_FILMS])
+
+    rows = table(capsys.readouterr().out, "films")
+    assert [row[0] for row in rows] == ["1", "3"]
+    assert all(len(re.findall(NUMBER, cell)) == 3 for row in rows for cell in row[1:4])
+    assert [row[7:] for row in rows] == [["0", "<= 0: yes"]] * 2
+    assert code == 0
+
+
+def test_films_that_are_too_slow_are_told_by_the_exit_code(
+    clips: dict[str, Path],
+    nvdec: NvdecDouble,
+    nvenc: NvencDouble,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(encode_rates, "GOAL", 1e9)
+
+    code = encode_command.main([str(clips["gate"]), "--films", "1", *SHORT_FILMS])
+
+    assert "missed: 1 films against PyNvVideoCodec alone >= 1e+09" in capsys.readouterr().out
+    assert code == 1
+
+
+def test_what_is_held_is_told_over_many_films(
+    clips: dict[str, Path], nvdec: NvdecDouble, nvenc: NvencDouble, capsys: pytest.CaptureFixture[str]
+) -> None:
+    encode_command.main([str(clips["gate"]), "--films", "1", "--churn", "20", *SHORT_FILMS])
+
+    printed = capsys.readouterr().out
+    assert [int(row[0]) for row in table(printed, "films made")][-1] == 20
+    assert printed.count("MiB by the slope over the run") == 2
+
+
+def test_a_gpu_without_an_encoder_is_told_in_one_line(
+    clips: dict[str, Path], gpu: Gpu, nvdec: NvdecDouble, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nvenc_double(gpu, caps=NO_NVENC)
+
+    code = encode_command.main([str(clips["gate"]), *SHORT_FILMS])
+
+    assert capsys.readouterr().out.splitlines()[1:] == ["nothing to measure: NVENC opens no session on this GPU"]
+    assert code == 0
+
+
+def test_more_films_than_the_gpu_encodes_at_once_are_told_and_left_out(
+    clips: dict[str, Path], gpu: Gpu, nvdec: NvdecDouble, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nvenc_double(gpu, faults=NvencFaults(is_refused=True))
+
+    encode_command.main([str(clips["gate"]), "--films", "16", *SHORT_FILMS])
+
+    printed = capsys.readouterr().out
+    assert "16 films at once are not measured: " in printed
+    assert table(f"{printed}\n", "films") == []
+
+
+def test_an_encoder_that_fails_ends_the_measurement(clips: dict[str, Path], gpu: Gpu, nvdec: NvdecDouble) -> None:
+    nvenc_double(gpu, faults=NvencFaults(fail_at=frozenset({3})))
+
+    with pytest.raises(EncoderError, match="Error code : 20"):
+        encode_command.main([str(clips["gate"]), "--films", "2", *SHORT_FILMS])

@@ -6,25 +6,22 @@ from collections import deque
 from collections.abc import Sequence
 from typing import cast
 
-import numpy as np
 from av.packet import Packet
 from av.video.stream import VideoStream
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.graph import EncodedFormat
 from sightline.media import Surface
-from sightline.media.device_array import DeviceArray
 from sightline_plugins.encode.encoders import EncoderChoice, EncoderError
 from sightline_plugins.encode.muxer import Muxer
 from sightline_plugins.encode.nvenc.colours import ColourTags
 from sightline_plugins.encode.nvenc.library import EncodedPicture, HardwareEncoder, NvencLibrary
 from sightline_plugins.encode.nvenc.options import CODECS, options_of
 from sightline_plugins.encode.nvenc.pace import Pace
+from sightline_plugins.encode.nvenc.padding import without_padding
 from sightline_plugins.encode.nvenc.same_format import as_format
 from sightline_plugins.encode.pictures import AV_MATRIX, AV_RANGE
 from sightline_plugins.encode.settings import TIME_BASE, EncoderSettings, Layout
-
-_LEVEL = np.dtype(np.uint8)
 
 
 class NvencEncoder:
@@ -59,7 +56,7 @@ class NvencEncoder:
         """What comes out when this picture goes in."""
         assert self._hardware is not None
         here = as_format(surface, self._format).to_device(self._gpu, stream=self._stream)
-        planes = self._without_padding(here.arrays_on(self._stream))
+        planes = without_padding(here.arrays_on(self._stream), gpu=self._gpu, stream=self._stream)
         if self._pace is not None and (fps := self._pace.note(ticks)) is not None:
             self._hardware.set_rate(fps)
         self._inside.append(ticks)
@@ -76,17 +73,6 @@ class NvencEncoder:
     def close(self) -> None:
         """Let go of the encoder, which waits for what it has in hand."""
         self._hardware = None
-
-    def _without_padding(self, arrays: Sequence[DeviceArray]) -> Sequence[DeviceArray]:
-        """The planes with dense rows: themselves, or a copy within the GPU's memory."""
-        if all(array.is_dense for array in arrays):
-            return arrays
-        whole = self._gpu.empty((sum(array.nbytes for array in arrays),), _LEVEL, stream=self._stream)
-        targets, address = [], whole.address
-        for array in arrays:
-            targets.append(DeviceArray(address, array.shape, _LEVEL, whole.owner))
-            address += array.nbytes
-        return self._gpu.copy(arrays, targets, stream=self._stream)
 
     def _packets(self, given: Sequence[EncodedPicture]) -> list[Packet[VideoStream]]:
         packets = []

@@ -1,0 +1,124 @@
+"""Hardware encoding against PyNvVideoCodec alone, on a machine with an NVIDIA GPU that has NVENC.
+
+    python -m benchmarks.gpu_encode CLIP [--films 1,4,16] [--seconds 5] [--rounds 3] [--codec h264|h265]
+        [--size 1920x1080] [--churn 1000] [--device 0]
+
+The first pictures of the clip lie decoded in the GPU's memory. *Alone* is PyNvVideoCodec's encoder, fed with them in as
+many threads as there are films, rows without padding, and nobody keeps what it gives. *Ours* is one `video` step, which
+is given a picture of each film at a time, as in a pipeline, and writes MP4 files. Settings and key pictures are alike,
+and both are measured in turn, `--rounds` times, after they have warmed up. Python's share is the processor time of our
+thread for a picture, less that of PyNvVideoCodec's for one. What is copied between host and GPU is counted: nothing.
+
+`--churn` makes so many films, one after the other, and prints what GPU and process hold meanwhile; it may grow by
+64 MiB. The exit code is 1 when a goal is missed; a GPU without NVENC is told in one line. No GPU has run this yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import tempfile
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from benchmarks.arguments import numbers, size_wh
+from benchmarks.gpu_encode import rates
+from benchmarks.gpu_encode.films import Ours, Subject
+from benchmarks.gpu_models.clips import enlarged
+from benchmarks.gpu_models.figures import Goals, describe
+from benchmarks.gpu_models.soak import Sample, judge, print_samples, sample
+from tests.unit.decode.nvdec.reading import media, reader_of
+
+from sightline.devices.gpu.availability import why_not
+from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.gpu.opening import open_gpu
+from sightline_plugins.encode.encoders import EncoderError
+from sightline_plugins.encode.nvenc import choosing
+from sightline_plugins.encode.nvenc.library import library_for
+from sightline_plugins.encode.video import Video
+
+_PICTURES = 50
+_PICTURES_OF_CHURN = 5
+_QUALITY = 23
+_SAMPLES = 20
+
+
+def churn(subject: Subject, *, films: int, goals: Goals) -> None:
+    """Make so many films, one after the other, and print what is held."""
+    every, samples = max(1, films // _SAMPLES), list[Sample]()
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(1, films + 1):
+            film = Ours(subject, Path(folder), films=1)
+            for _ in range(_PICTURES_OF_CHURN):
+                film.next()
+            film.close()
+            if number % every == 0:
+                samples.append(sample(subject.gpu, number))
+    print_samples(samples, of="films made")
+    judge(samples, count=films, goals=goals)
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command takes."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("clip", type=Path)
+    made.add_argument("--films", type=numbers, default=(1, 4, 16), help="so many at once")
+    made.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    made.add_argument("--rounds", type=int, default=3)
+    made.add_argument("--codec", choices=("h264", "h265"), default="h264")
+    made.add_argument("--size", type=size_wh, metavar="WIDTHxHEIGHT", help="make the clip that large first")
+    made.add_argument("--churn", type=int, default=0, help="films one after the other")
+    made.add_argument("--device", type=int, default=0, help="the number N of cuda:N")
+    return made
+
+
+def subject_of(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Subject:
+    """What the command line asks for. Raises EncoderError where the GPU does not encode it."""
+    library = library_for(gpu)
+    clip = given.clip if given.size is None else enlarged(given.clip, folder, size_wh=given.size)
+    with reader_of(media(clip), gpu) as reader:
+        frames = list(islice(reader.frames(), _PICTURES))
+    pictures = [dataclasses.replace(frame, surface=frame.surface.to_device(gpu).shared()) for frame in frames]
+    reason = choosing.reason_against(pictures[0].surface, codec=given.codec, library=library)
+    if reason is not None:
+        raise EncoderError(reason)
+    video = Video(path="{stream}.mp4", codec=given.codec, quality=_QUALITY, encoder="nvenc")
+    return Subject(gpu, pictures, video)
+
+
+def measure(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Goals:
+    """Measure what is asked for, with files in that folder."""
+    goals = Goals()
+    print(describe(gpu))
+    try:
+        subject = subject_of(gpu, given, folder=folder)
+    except EncoderError as error:
+        print(f"nothing to measure: {error}")
+        return goals
+    rates.measure(subject, films=given.films, rounds=given.rounds, seconds=given.seconds, goals=goals)
+    if given.churn:
+        churn(subject, films=given.churn, goals=goals)
+    return goals
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure; the exit code. Ends the program with a message where there is no GPU for it."""
+    given = parser().parse_args(arguments)
+    reason = why_not(given.device)
+    if reason is not None:
+        sys.exit(f"this needs an NVIDIA GPU, its driver and pip install 'sightline[gpu]': {reason}")
+    gpu = open_gpu(given.device)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            goals = measure(gpu, given, folder=Path(folder))
+    finally:
+        gpu.close()
+    for missed in goals.missed:
+        print(f"missed: {missed}")
+    return 1 if goals.missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
