@@ -123,6 +123,14 @@ def test_a_killed_camera_is_gone_and_comes_back_on_its_port(clip: Clip) -> None:
     assert len(back.packets) == 5
 
 
+def test_nobody_else_is_given_the_port_of_a_killed_camera(clip: Clip) -> None:
+    with FakeCamera(clip) as camera, socket.socket() as other:
+        camera.kill()
+
+        with pytest.raises(OSError, match="Address already in use"):
+            other.bind(("127.0.0.1", camera.port))
+
+
 def test_a_camera_can_be_killed_again_and_again(clip: Clip) -> None:
     with FakeCamera(clip.at_fps(200)) as camera:
         for _ in range(10):

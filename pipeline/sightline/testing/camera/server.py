@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,11 +35,11 @@ class FakeCamera:
         camera.restart()
     ```
 
-    `port` 0 takes a free one, and `restart` takes it again. `credentials` (`user:password`) may be set to others while
-    it runs. With `certificate` (PEM, key and certificate) it speaks `rtsps`. `script` says what happens when, and
-    begins again after `repeat_seconds`. `on_event` hears one line for everything that happens, in the camera's thread.
-    All methods may be called from any thread but that one. Raises ValueError when RTP can not carry a clip, or the
-    script names other cameras.
+    `port` 0 takes a free one, which nobody else is given before `stop`, so that `restart` finds it. `credentials`
+    (`user:password`) may be set to others while it runs. With `certificate` (PEM, key and certificate) it speaks
+    `rtsps`. `script` says what happens when, and begins again after `repeat_seconds`. `on_event` hears one line for
+    everything that happens, in the camera's thread. All methods may be called from any thread but that one. Raises
+    ValueError when RTP can not carry a clip, or the script names other cameras.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class FakeCamera:
         )
         self._worker: LoopThread | None = None
         self._server: asyncio.Server | None = None
+        self._claim: socket.socket | None = None
         self._dialogs: dict[asyncio.Task[None], Connection] = {}
         self._performance: asyncio.Task[None] | None = None
 
@@ -145,8 +147,9 @@ class FakeCamera:
         """`restart` for those in the camera's own loop."""
         if self._server is None:
             host = self._house.options.host
+            self._claim = self._claim or await _claim(host, self.port)
+            self.port = self._claim.getsockname()[1]
             self._server = await asyncio.start_server(self._welcome, host, self.port, ssl=self._tls)
-            self.port = self._server.sockets[0].getsockname()[1]
 
     async def down(self) -> None:
         """`kill` for those in the camera's own loop."""
@@ -176,6 +179,9 @@ class FakeCamera:
             self._performance.cancel()
             await asyncio.wait([self._performance])
         await self.down()
+        if self._claim is not None:
+            self._claim.close()
+            self._claim = None
 
     def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = Connection(writer)
@@ -192,6 +198,21 @@ class FakeCamera:
 
 def _nobody(text: str) -> None:
     del text
+
+
+async def _claim(host: str, port: int) -> socket.socket:
+    """A socket that does not listen but has a port, so that the system gives it to nobody else. Raises OSError."""
+    [(family, kind, protocol, _, address), *_] = await asyncio.get_running_loop().getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    claim = socket.socket(family, kind, protocol)
+    try:
+        claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        claim.bind(address)
+    except OSError:
+        claim.close()
+        raise
+    return claim
 
 
 def _tls_context(certificate: Path | None) -> ssl.SSLContext | None:
