@@ -8,8 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+# The same examples in every run, and none of them fails because the machine is busy. `make fuzz` looks further.
+settings.register_profile(
+    "same every time", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("same every time")
 
 
 def missing(reason: str) -> None:

@@ -50,9 +50,7 @@ HEADS = st.builds(
 FRAMES = st.builds(lambda data: b"$\x01" + len(data).to_bytes(2, "big") + data, st.binary(max_size=50))
 PIECES = st.lists(st.one_of(HEADS, HEADS, FRAMES, st.binary(max_size=80)), max_size=4).map(b"".join)
 
-same_every_time = settings(
-    max_examples=150, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)
+many = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 
 async def requests_in(data: bytes) -> list[Request]:
@@ -65,7 +63,7 @@ async def requests_in(data: bytes) -> list[Request]:
     return found
 
 
-@same_every_time
+@many
 @given(PIECES)
 def test_any_bytes_are_requests_or_no_rtsp(data: bytes) -> None:
     try:
@@ -76,7 +74,7 @@ def test_any_bytes_are_requests_or_no_rtsp(data: bytes) -> None:
     assert all(isinstance(path, str) for path in paths)
 
 
-@same_every_time
+@many
 @given(st.text(), st.sampled_from(("digest", "basic")))
 def test_no_text_but_the_right_one_is_let_in(text: str, scheme: str) -> None:
     guard = Guard("digest" if scheme == "digest" else "basic", realm="gate")
@@ -84,7 +82,7 @@ def test_no_text_but_the_right_one_is_let_in(text: str, scheme: str) -> None:
         assert not guard.admits(given_text, method="DESCRIBE", credentials="u:p")
 
 
-@same_every_time
+@many
 @given(st.binary(max_size=200), st.integers(1, 4))
 def test_headers_and_packets_of_a_clip_are_read_or_refused(data: bytes, length_size: int) -> None:
     list(nal_units(data))
@@ -100,7 +98,7 @@ def test_headers_and_packets_of_a_clip_are_read_or_refused(data: bytes, length_s
             continue
 
 
-@same_every_time
+@many
 @given(st.lists(st.binary(min_size=1, max_size=3_000), max_size=5), st.sampled_from(list(Codec)), st.integers(0, 9))
 def test_any_units_are_described_and_cut_to_fit(units: list[bytes], codec: Codec, repeats: int) -> None:
     described = describe(codec, parameter_sets=units, name="gate", host="127.0.0.1")
@@ -120,7 +118,7 @@ def camera(clip: Clip) -> Iterator[FakeCamera]:
         yield camera
 
 
-@same_every_time
+@many
 @given(PIECES)
 def test_no_client_brings_a_server_down(camera: FakeCamera, data: bytes) -> None:
     with socket.create_connection(("127.0.0.1", camera.port), timeout=10) as client:

@@ -152,7 +152,8 @@ def test_files_go_on_on_another_gpu_when_theirs_breaks(
         assert 40 - len(seen) <= lost(report)[name]
         if not lost(report)[name]:
             assert written(tmp_path / "two")[f"{name}.jsonl"] == written(tmp_path / "one")[f"{name}.jsonl"]
-    assert {name for name, count in lost(report).items() if count} == {"street-1", "street-2"}
+    assert {name for name, count in lost(report).items() if count} <= {"street-1", "street-2"}
+    assert lost(report).total() > 0
 
 
 def test_a_camera_is_connected_again_on_another_gpu(

@@ -6,7 +6,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 from tests.unit.config.parts import Detect, Jsonl, Line, Lines, Media, Pattern, Track, registry
@@ -55,20 +55,20 @@ descriptions = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(descriptions)
 def test_plain_data_load_back_to_an_equal_description(description: PipelineDescription) -> None:
     assert description_from(description.to_plain(), registry=registry()) == description
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(st.text(max_size=60))
 def test_no_text_makes_the_loader_fail_in_any_other_way(text: str) -> None:
     with pytest.raises(InvalidConfiguration):
         _load_text(text)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | texts,

@@ -44,7 +44,7 @@ grid = st.integers(0, 10).map(float)
 walks = st.lists(st.tuples(grid, grid), min_size=2, max_size=25)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(walks, min_size=1, max_size=3), st.integers(1, 9))
 def test_crossings_are_those_of_the_plain_definition_in_chunks_of_any_size(
     walked: list[list[Point]], chunk: int

@@ -32,7 +32,7 @@ def run(numbers: list[int]) -> None:
     assert driver.is_closed
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.integers(0, 255), max_size=80))
 def test_every_program_computes_what_the_model_computes(numbers: list[int]) -> None:
     run(numbers)

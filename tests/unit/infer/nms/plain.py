@@ -17,7 +17,7 @@ Row = tuple[Box, float, int]
 """Box, confidence, class."""
 Iou = Callable[[int, int], float]
 
-UNTIMED = settings(deadline=None, max_examples=80)
+FEWER = settings(max_examples=80)
 
 COORDINATE = st.integers(0, 40)
 SIDE = st.integers(1, 30)

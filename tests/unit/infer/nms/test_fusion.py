@@ -61,7 +61,7 @@ def test_a_limit_of_one_fuses_nothing() -> None:
     assert (found.rows.tolist(), found.xyxy) == ([1, 0], None)
 
 
-@plain.UNTIMED
+@plain.FEWER
 @given(st.lists(plain.rows(), min_size=2, max_size=25), st.booleans(), st.sampled_from([2, 300]))
 def test_it_gives_what_the_plain_loop_gives(found: list[plain.Row], agnostic: bool, most: int) -> None:
     expected = plain.fusion(found, limit=LIMIT, agnostic=agnostic)[:most]

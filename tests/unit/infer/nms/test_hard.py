@@ -89,7 +89,7 @@ def test_it_keeps_what_the_plain_loop_keeps(seed: int, agnostic: bool) -> None:
     assert ours == detection.suppress(apart, confidence, limit=0.45).tolist()
 
 
-@plain.UNTIMED
+@plain.FEWER
 @given(st.lists(plain.rows(), min_size=1, max_size=30), st.booleans(), st.sampled_from([0.0, 0.3, 0.4371, 0.9]))
 def test_it_keeps_what_the_plain_loop_keeps_by_class(found: list[plain.Row], agnostic: bool, limit: float) -> None:
     rows, scores, classes = zip(*found, strict=True)
@@ -98,7 +98,7 @@ def test_it_keeps_what_the_plain_loop_keeps_by_class(found: list[plain.Row], agn
     assert kept(boxes(*rows), list(scores), list(classes), agnostic=agnostic, iou=limit) == expected
 
 
-@plain.UNTIMED
+@plain.FEWER
 @given(st.lists(plain.rows(), max_size=30), st.sampled_from([3, 300]))
 def test_without_suppression_all_stay_by_falling_confidence(found: list[plain.Row], most: int) -> None:
     xyxy = boxes(*(box for box, _, _ in found))

@@ -89,7 +89,7 @@ def test_soft_suppression_looks_at_the_oriented_boxes() -> None:
     assert kept.confidence == pytest.approx([0.9, 0.8 * math.exp(-(shared**2) / 0.5)], abs=1e-3)
 
 
-@plain.UNTIMED
+@plain.FEWER
 @given(plain.turned_rows(), plain.turned_rows())
 def test_the_overlap_is_that_of_the_paper(
     a: tuple[plain.Turned, float, int], b: tuple[plain.Turned, float, int]
@@ -97,7 +97,7 @@ def test_the_overlap_is_that_of_the_paper(
     assert overlap(a[0], b[0]) == pytest.approx(plain.probiou(a[0], b[0]), abs=2e-3)
 
 
-@plain.UNTIMED
+@plain.FEWER
 @given(st.lists(plain.turned_rows(), min_size=2, max_size=20), st.booleans())
 def test_it_keeps_what_the_plain_loop_keeps(found: Rows, agnostic: bool) -> None:
     expected = plain.hard(

@@ -71,7 +71,7 @@ def boxes(merged: Merged) -> list[list[float]]:
     return rows
 
 
-@plain.UNTIMED
+@plain.FEWER
 @given(things(), st.booleans(), st.sampled_from([(300, 250), (170, 700), (900, 160)]), st.sampled_from([0.0, 0.2, 0.5]))
 def test_each_thing_is_found_once_and_whole(
     wanted: list[Box], whole: bool, tile_wh: tuple[int, int], overlap: float

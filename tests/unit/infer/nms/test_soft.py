@@ -68,7 +68,7 @@ def test_at_most_the_detections_asked_for_stay() -> None:
     assert soften(TWO, max_detections=1).rows.tolist() == [0]
 
 
-@plain.UNTIMED
+@plain.FEWER
 @given(
     st.lists(plain.rows(), min_size=2, max_size=25),
     st.sampled_from(["gaussian", "linear"]),

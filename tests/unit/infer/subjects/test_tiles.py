@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline_plugins.infer.subjects.tiles import tile_regions
@@ -27,7 +27,6 @@ def test_a_picture_as_wide_as_two_tiles_without_overlap_has_two() -> None:
     assert regions == ((0, 0, 640, 640), (640, 0, 1280, 640))
 
 
-@settings(deadline=None)
 @given(SIDE, TILE, st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9]))
 def test_neighbours_share_what_was_asked_for_and_nothing_is_left_out(side: int, tile: int, overlap: float) -> None:
     tiles = tile_regions((side, 32), tile_wh=(tile, 32), overlap=overlap, whole=False)
