@@ -97,26 +97,35 @@ def _without_driver(name: str) -> str:
 
 
 def places(found: Sequence[Part]) -> list[tuple[str, str]]:
-    """What runs where on that GPU, and why not on it."""
+    """What runs where on that GPU, and why not on it: pairs of the work and its place."""
     known = {part.name: part for part in found}
     if driver_facts().reason is not None:
         return [("decode, models, drawing, encode", "on the CPU, because there is no driver")]
-    needs = {
-        "decode": ("PyNvVideoCodec", "NVDEC"),
-        "preprocess, draw": ("pycuda", "cuda-bindings", "NVRTC"),
-    }
-    on_gpu = [(work, _place([known[name] for name in names])) for work, names in needs.items()]
-    return [*on_gpu, ("models", _place_of_models()), ("encode", "on the CPU")]
+    kernels = [known[name] for name in ("pycuda", "cuda-bindings", "NVRTC")]
+    return [
+        ("decode", _place([known["PyNvVideoCodec"], known["NVDEC"]])),
+        ("preprocess, draw", _place(kernels, otherwise="nowhere: `device: cpu` needs none of them")),
+        ("models", _place_of_models(known["TensorRT"])),
+        ("encode", _place([known["NVENC"]])),
+    ]
 
 
-def _place_of_models() -> str:
+def _place(needed: Sequence[Part], *, otherwise: str = "on the CPU") -> str:
+    lacking = ", ".join(part.name for part in needed if not part.works)
+    if lacking:
+        return f"{otherwise} ({lacking} can not be used: see there)"
+    return f"on the GPU, by {', '.join(part.name for part in needed)}"
+
+
+def _place_of_models(tensorrt: Part) -> str:
+    """TensorRT goes before ONNX Runtime, which goes before the CPU."""
     try:
-        return f"on the GPU, by ONNX Runtime's CUDA provider ({version('onnxruntime-gpu')})"
+        provider = f"ONNX Runtime's CUDA provider ({version('onnxruntime-gpu')})"
     except PackageNotFoundError:
-        return "on the CPU, because onnxruntime-gpu is not installed in the place of onnxruntime"
-
-
-def _place(parts_needed: Sequence[Part]) -> str:
-    lacking = [part.name for part in parts_needed if not part.works]
-    names = ", ".join(part.name for part in parts_needed)
-    return f"not by {names}, because of {', '.join(lacking)}: see there" if lacking else f"on the GPU, by {names}"
+        provider = ""
+    if tensorrt.works:
+        rest = f"by {provider}" if provider else "on the CPU"
+        return f"on the GPU, by TensorRT ({tensorrt.text}); what it does not take, {rest}"
+    if provider:
+        return f"on the GPU, by {provider}"
+    return "on the CPU (TensorRT can not be used, and onnxruntime-gpu is not installed in the place of onnxruntime)"

@@ -1,7 +1,8 @@
 """Tries parts of a GPU installation, one after another: `python -m sightline.devices.gpu.probe INDEX PART...`.
 
 It runs in a process of its own, because some libraries end theirs when they do not find what they want. Each part is
-a line of JSON on standard output, written before the next part is tried: `{"part": "NVDEC", "text": "..."}`.
+a line of JSON on standard output, written before the next part is tried:
+`{"part": "NVDEC", "text": "...", "works": true}`.
 No GPU has run this yet.
 """
 
@@ -16,6 +17,10 @@ from importlib import import_module
 from sightline.devices.gpu.nvdec import CODECS, decoder_support, nvdec_library
 
 _ENCODED = ("h264", "hevc", "av1")
+
+
+class NotThere(Exception):
+    """This machine lacks the part; the message is the reason, as a person reads it."""
 
 
 def _pycuda(_: int) -> str:
@@ -53,7 +58,7 @@ def _nvdec(index: int) -> str:
         cuda.cuCtxSetCurrent(context),
     ):
         if result:
-            raise OSError(f"no context: CUDA error {result}")
+            raise NotThere(f"no context: CUDA error {result}")
     found, missing, engines = [], [], 0
     for codec in CODECS:
         deep = [depth for depth in (8, 10, 12) if decoder_support(library, codec, bit_depth=depth).is_supported]
@@ -80,7 +85,9 @@ def _nvenc(index: int) -> str:
             continue
         if caps.get("width_max"):
             encoded.append(name)
-    return ", ".join(encoded) or "this GPU encodes nothing: the CPU encodes"
+    if not encoded:
+        raise NotThere("this GPU encodes nothing")
+    return ", ".join(encoded)
 
 
 PARTS: dict[str, Callable[[int], str]] = {
@@ -100,6 +107,8 @@ def main(arguments: list[str]) -> None:
     for part in arguments[1:]:
         try:
             said = {"part": part, "text": PARTS[part](index), "works": True}
+        except NotThere as lack:
+            said = {"part": part, "text": str(lack), "works": False}
         except Exception as error:  # noqa: BLE001  whatever a library raises is the answer
             said = {"part": part, "text": f"{type(error).__name__}: {error}", "works": False}
         sys.stdout.write(json.dumps(said) + "\n")

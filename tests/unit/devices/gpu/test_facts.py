@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
@@ -59,19 +60,66 @@ def test_without_a_driver_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> N
     assert not libraries & set(sys.modules)
 
 
-def test_work_goes_where_all_that_it_needs_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "driver_facts", DriverFacts)
+@pytest.fixture
+def packages(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A machine with a driver; the packages that are installed on it, by name."""
+    installed: dict[str, str] = {}
 
-    found = dict(places([Part(name, works=True, text="") for name in PARTS]))
+    def version(package: str) -> str:
+        if package not in installed:
+            raise PackageNotFoundError(package)
+        return installed[package]
+
+    monkeypatch.setattr(facts, "driver_facts", DriverFacts)
+    monkeypatch.setattr(facts, "version", version)
+    return installed
+
+
+def all_but(*lacking: str) -> list[Part]:
+    return [Part(name, works=name not in lacking, text="1.0") for name in PARTS]
+
+
+@pytest.mark.usefixtures("packages")
+def test_work_goes_where_all_that_it_needs_works() -> None:
+    found = dict(places(all_but()))
 
     assert found["decode"] == "on the GPU, by PyNvVideoCodec, NVDEC"
-    assert found["models"] == "on the CPU, because onnxruntime-gpu is not installed in the place of onnxruntime"
-    assert found["encode"] == "on the CPU"
+    assert found["preprocess, draw"] == "on the GPU, by pycuda, cuda-bindings, NVRTC"
+    assert found["models"] == "on the GPU, by TensorRT (1.0); what it does not take, on the CPU"
+    assert found["encode"] == "on the GPU, by NVENC"
 
 
-def test_work_that_lacks_a_part_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "driver_facts", DriverFacts)
+@pytest.mark.usefixtures("packages")
+@pytest.mark.parametrize("work", ["decode", "encode"])
+def test_video_goes_to_the_cpu_where_a_part_can_not_be_used(work: str) -> None:
+    found = dict(places(all_but("NVDEC", "NVENC")))
 
-    found = dict(places([Part(name, works=name != "NVRTC", text="") for name in PARTS]))
+    assert found[work] == f"on the CPU (NV{work[:3].upper()} can not be used: see there)"
 
-    assert found["preprocess, draw"] == "not by pycuda, cuda-bindings, NVRTC, because of NVRTC: see there"
+
+@pytest.mark.usefixtures("packages")
+def test_without_what_kernels_need_a_gpu_is_of_no_use() -> None:
+    found = dict(places(all_but("NVRTC")))
+
+    assert found["preprocess, draw"].startswith("nowhere: ")
+    assert "(NVRTC can not be used: see there)" in found["preprocess, draw"]
+
+
+@pytest.mark.parametrize(
+    ("lacking", "installed", "place"),
+    [
+        (
+            (),
+            {"onnxruntime-gpu": "1.20"},
+            "TensorRT (1.0); what it does not take, by ONNX Runtime's CUDA provider (1.20)",
+        ),
+        (("TensorRT",), {"onnxruntime-gpu": "1.20"}, "on the GPU, by ONNX Runtime's CUDA provider (1.20)"),
+        (("TensorRT",), {}, "on the CPU (TensorRT can not be used, and onnxruntime-gpu is not installed"),
+    ],
+)
+def test_models_go_to_the_first_engine_that_is_there(
+    packages: dict[str, str], lacking: tuple[str, ...], installed: dict[str, str], place: str
+) -> None:
+    packages |= installed
+
+    assert place in dict(places(all_but(*lacking)))["models"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -25,12 +26,20 @@ def encoder(**widths: int) -> SimpleNamespace:
     [
         (encoder(h264=4096, hevc=8192, av1=8192), "h264, hevc, av1"),
         (encoder(h264=4096, hevc=8192, av1=0), "h264, hevc"),
-        (encoder(), "this GPU encodes nothing: the CPU encodes"),
     ],
 )
-def test_it_names_the_codecs_or_says_that_the_cpu_encodes(
-    monkeypatch: pytest.MonkeyPatch, module: SimpleNamespace, text: str
-) -> None:
+def test_it_names_the_codecs(monkeypatch: pytest.MonkeyPatch, module: SimpleNamespace, text: str) -> None:
     monkeypatch.setattr(probe, "import_module", lambda name: module)
 
     assert probe.PARTS["NVENC"](0) == text
+
+
+def test_a_gpu_that_encodes_nothing_lacks_the_part(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(probe, "import_module", lambda name: encoder())
+
+    probe.main(["0", "NVENC"])
+
+    said = json.loads(capsys.readouterr().out)
+    assert said == {"part": "NVENC", "text": "this GPU encodes nothing", "works": False}
