@@ -44,10 +44,18 @@ def read_model(model: str | Path | bytes) -> tuple[onnx.ModelProto, str]:
             raise ModelError(f"{label}: keeps weights in other files; give the path of the model instead of its bytes")
         return _checked(parsed, label=label), label
     path = Path(model)
-    label = f"model {str(path)!r}"
+    label = _label(path)
     parsed = _parse(_read(path, label=label), label=label)
     _load_external(parsed, folder=path.parent, label=label)
     return _checked(parsed, label=label), label
+
+
+def external_files(path: Path) -> tuple[Path, ...]:
+    """The files in a model's folder that hold weights of it, sorted; mostly there are none. Raises ModelError."""
+    label = _label(path)
+    parsed = _parse(_read(path, label=label), label=label)
+    root = path.parent.resolve()
+    return tuple(sorted({_external_file(tensor, root=root, label=label) for tensor in _external_tensors(parsed)}))
 
 
 def foreign_operators(parsed: onnx.ModelProto) -> list[str]:
@@ -59,6 +67,10 @@ def foreign_operators(parsed: onnx.ModelProto) -> list[str]:
         if node.domain not in KNOWN_DOMAINS and (node.domain, node.op_type) not in own
     )
     return list(dict.fromkeys(foreign))
+
+
+def _label(path: Path) -> str:
+    return f"model {str(path)!r}"
 
 
 def _read(path: Path, *, label: str) -> bytes:
@@ -125,19 +137,30 @@ def _checked(parsed: onnx.ModelProto, *, label: str) -> onnx.ModelProto:
 def _load_external(parsed: onnx.ModelProto, *, folder: Path, label: str) -> None:
     root = folder.resolve()
     for tensor in _external_tensors(parsed):
-        entries = {entry.key: entry.value for entry in tensor.external_data}
-        location = entries.get("location", "")
-        file = (root / location).resolve()
-        if not location or not file.is_relative_to(root):
-            raise ModelError(f"{label}: tensor {tensor.name!r} has its data outside the model's folder: {location!r}")
-        if not file.is_file():
-            raise ModelError(f"{label}: tensor {tensor.name!r} has its data in {location!r}, which is missing")
+        file, entries = _external_file(tensor, root=root, label=label), _external_entries(tensor)
         end = int(entries.get("offset", 0)) + int(entries.get("length", 0))
         if end > file.stat().st_size:
-            raise ModelError(f"{label}: {location!r} is too short: {tensor.name!r} ends at byte {end}")
+            raise ModelError(
+                f"{label}: {entries['location']!r} is too short: {tensor.name!r} ends at byte {end}"
+            )
         external_data_helper.load_external_data_for_tensor(tensor, str(root))
         tensor.data_location = TensorProto.DEFAULT
         del tensor.external_data[:]
+
+
+def _external_file(tensor: TensorProto, *, root: Path, label: str) -> Path:
+    """Where a tensor has its data; `root` is the model's folder."""
+    location = _external_entries(tensor).get("location", "")
+    file = (root / location).resolve()
+    if not location or not file.is_relative_to(root):
+        raise ModelError(f"{label}: tensor {tensor.name!r} has its data outside the model's folder: {location!r}")
+    if not file.is_file():
+        raise ModelError(f"{label}: tensor {tensor.name!r} has its data in {location!r}, which is missing")
+    return file
+
+
+def _external_entries(tensor: TensorProto) -> dict[str, str]:
+    return {entry.key: entry.value for entry in tensor.external_data}
 
 
 def _external_tensors(parsed: onnx.ModelProto) -> Iterator[TensorProto]:

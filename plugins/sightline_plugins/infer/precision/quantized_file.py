@@ -10,19 +10,19 @@ from pathlib import Path
 import msgspec
 
 from sightline.errors import ModelError
+from sightline_plugins.infer.engines.model_file import external_files
 from sightline_plugins.infer.model.facts import read_facts
 
 NOTE_KEY = "sightline.quantized"
 """The entry of the file's metadata that holds the note, as JSON."""
 SUFFIX = ".int8.onnx"
-_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizedNote:
     """What `sightline quantize` wrote down in a file.
 
-    `source_sha256` is the digest of the file that it was made from. `lost_points` are the points of `measure` (100 is
+    `source_sha256` is the digest (`file_digest`) of the model that it was made from. `lost_points` are the points of `measure` (100 is
     everything) that it lost against that on the pictures it was judged by, of at most `budget_points`.
     """
 
@@ -85,19 +85,32 @@ def read_note(path: Path) -> QuantizedNote | None:
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal. Raises ModelError when it can not be read."""
+    """The SHA-256 of a model's file, in hexadecimal; with weights in other files, that of all their digests.
+
+    Raises ModelError when one of them can not be read.
+    """
     try:
-        found = path.stat()
-        return _digest(path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns))
+        files = (path, *_external_files(path, _stamp(path)))
+        digests = [_digest(file, _stamp(file)) for file in files]
     except OSError as error:
         raise ModelError(f"model {str(path)!r}: can not be read: {error.strerror}") from error
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What changes when a file is written anew. Raises OSError."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@lru_cache(maxsize=64)
+def _external_files(path: Path, stamp: tuple[int, ...]) -> tuple[Path, ...]:
+    del stamp
+    return external_files(path)
 
 
 @lru_cache(maxsize=64)
 def _digest(path: Path, stamp: tuple[int, ...]) -> str:
     del stamp
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

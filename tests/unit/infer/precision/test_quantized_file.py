@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import onnx
@@ -9,7 +10,7 @@ import pytest
 
 from sightline.errors import ModelError
 from sightline_plugins.infer.model.card import read_card
-from sightline_plugins.infer.precision.quantized_file import find_quantized
+from sightline_plugins.infer.precision.quantized_file import file_digest, find_quantized
 from tests.unit.infer.engines.graphs import small_network
 from tests.unit.infer.engines.quantized_graphs import two_branches
 from tests.unit.infer.precision.quantized_pair import write_pair
@@ -35,6 +36,23 @@ def test_a_model_that_was_trained_again_wants_a_new_quantised_file(tmp_path: Pat
 
     with pytest.raises(ModelError, match=r"was made from another small\.onnx .*make it again"):
         find_quantized(model)
+
+
+def test_other_weights_in_a_file_beside_the_model_want_a_new_quantised_file(tmp_path: Path) -> None:
+    model = tmp_path / "small.onnx"
+    onnx.save(small_network(), model, save_as_external_data=True, location="small.weights", size_threshold=0)
+    before = file_digest(model)
+    weights = tmp_path / "small.weights"
+
+    weights.write_bytes(bytes(weights.stat().st_size))
+
+    assert file_digest(model) != before
+
+
+def test_the_digest_of_a_model_in_one_file_is_that_of_the_file(tmp_path: Path) -> None:
+    model = write_pair(tmp_path)
+
+    assert file_digest(model) == hashlib.sha256(model.read_bytes()).hexdigest()
 
 
 def test_a_file_from_elsewhere_is_not_taken_for_the_models_own(tmp_path: Path) -> None:
