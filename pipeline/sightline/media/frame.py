@@ -32,8 +32,9 @@ class Frame:
     `index` counts the frames of the stream from 0; `pts_ns` is the presentation time in the stream's own clock;
     `capture_ns` is the time of day (nanoseconds since the epoch) when it is known, and `time_source` says whose;
     `damaged` says that the picture, or one it was decoded from, is not whole. `packet` is the number of the encoded
-    picture that it was decoded from, where such are kept (`sightline.graph.Packets`); `altered` says that a step that
-    changes pictures has had it, whether or not it changed this one, so that the encoded picture may show more.
+    picture that it was decoded from, where such are kept (`sightline.graph.Packets`); `altered` says that this
+    is not that picture: its source turned it, or a step that changes pictures has had it, whether or not it changed
+    this one, so that the encoded picture may show more.
     """
 
     stream: Stream

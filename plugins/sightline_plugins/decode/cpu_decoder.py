@@ -10,6 +10,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from sightline_plugins.decode.decoding import Decoded, DecoderChoice, Decoding, Picture
+from sightline_plugins.decode.orientation import UPRIGHT
 from sightline_plugins.decode.surfaces import FrameSurfaces
 
 
@@ -47,5 +48,12 @@ class CpuDecoder:
             self._context.flush_buffers()
 
     def _picture(self, frame: VideoFrame) -> Picture:
-        number = frame.opaque if isinstance(frame.opaque, int) else None
-        return Picture(frame.pts, frame.dts, frame.is_corrupt, number, partial(self._surfaces.surface, frame))
+        orientation = self._surfaces.follow(frame)
+        return Picture(
+            frame.pts,
+            frame.dts,
+            is_corrupt=frame.is_corrupt,
+            packet=frame.opaque if isinstance(frame.opaque, int) else None,
+            surface=partial(self._surfaces.surface, frame, orientation=orientation),
+            is_turned=orientation != UPRIGHT,
+        )

@@ -46,7 +46,7 @@ class Picture:
 
     `pts` and `dts` are in units of the stream's time base; `packet` is the number of the encoded picture that it was
     decoded from, where such are kept. `surface()` makes its surface, which is there for as long as it is held; it may
-    raise GpuError.
+    raise GpuError. `is_turned` says that the surface is turned or mirrored beside what was encoded.
     """
 
     pts: int | None
@@ -54,6 +54,7 @@ class Picture:
     is_corrupt: bool
     packet: int | None
     surface: Callable[[], Surface]
+    is_turned: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -81,6 +81,7 @@ class LiveReader(SourceReader):
                     damaged,
                     whose,
                     packet=picture.packet,
+                    altered=picture.is_turned,
                 )
                 index += 1
         if not self.is_stopping:

@@ -112,6 +112,7 @@ class MediaReader(SourceReader):
                 picture.surface(),
                 damaged=picture.is_corrupt,
                 packet=picture.packet,
+                altered=picture.is_turned,
             )
             self._index += 1
         self._end_ns = last_ns + ((last_ns - first_ns) // number if number else interval_ns)

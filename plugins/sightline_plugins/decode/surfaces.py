@@ -66,33 +66,38 @@ class FrameSurfaces:
     def __init__(self, *, orientation: Orientation | None = None) -> None:
         self._automatic = orientation is None
         self._orientation = orientation or UPRIGHT
-        self._rotation = 0
+        self._rotation: int | None = None
         self._reformatter = VideoReformatter()
         self._key: tuple[str, int, int, int, int] | None = None
         self._layout: Layout | None = None
 
-    def surface(self, frame: VideoFrame) -> Surface:
-        """The picture of a frame. Native formats are viewed, not copied: the surface keeps the frame alive."""
-        if self._automatic and (frame.key_frame or self._layout is None):
-            self._follow(frame)
+    def follow(self, frame: VideoFrame) -> Orientation:
+        """Which way up the picture of a frame is. Every frame is shown once, in order; its metadata is read only when
+        its angle is another one.
+        """
+        if self._automatic and (frame.key_frame or self._rotation is None) and frame.rotation != self._rotation:
+            self._rotation = frame.rotation
+            self._orientation = orientation_of(frame)
+        return self._orientation
+
+    def surface(self, frame: VideoFrame, *, orientation: Orientation | None = None) -> Surface:
+        """The picture of a frame, turned as `follow` said of it; that is asked now when it is not given.
+
+        Native formats are viewed, not copied: the surface keeps the frame alive.
+        """
+        upright = self.follow(frame) if orientation is None else orientation
         key = (frame.format.name, frame.width, frame.height, frame.colorspace, frame.color_range)
         if key != self._key or self._layout is None:
             self._key, self._layout = key, layout_of(frame)
         layout = self._layout
-        if layout.pixel_format is PixelFormat.I422 and self._orientation.transposed:
+        if layout.pixel_format is PixelFormat.I422 and upright.transposed:
             finer = self._convert(frame, PixelFormat.I444, layout.range)
             surface = _view(finer, _with_format(layout, PixelFormat.I444), exclusive=True)
         elif layout.native:
             surface = _view(frame, layout, exclusive=False)
         else:
             surface = _view(self._convert(frame, layout.pixel_format, layout.range), layout, exclusive=True)
-        return turn(surface, self._orientation) if self._orientation != UPRIGHT else surface
-
-    def _follow(self, frame: VideoFrame) -> None:
-        """Take up how the frame is turned; its metadata is read only when its angle is another one."""
-        if self._layout is None or frame.rotation != self._rotation:
-            self._rotation = frame.rotation
-            self._orientation = orientation_of(frame)
+        return turn(surface, upright) if upright != UPRIGHT else surface
 
     def _convert(self, frame: VideoFrame, pixel_format: PixelFormat, color_range: ColorRange) -> VideoFrame:
         same_range = SwsRange.JPEG if color_range is ColorRange.FULL else SwsRange.MPEG

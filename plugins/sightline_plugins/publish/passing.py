@@ -75,7 +75,7 @@ class Passing:
             return None
         packet = self._ring.packet(frame.packet)
         if packet is None or packet.format.size_wh != frame.size_wh:
-            return None  # no longer there, or pictures are turned after they are decoded
+            return None  # no longer there, or not the picture that was encoded
         return packet if _CODECS.get(packet.format.codec) in self._codecs else None
 
     def may_begin(self, packet: EncodedPacket) -> bool:

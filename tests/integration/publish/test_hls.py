@@ -16,7 +16,7 @@ import pytest
 
 from sightline.media import Frame
 from tests.conftest import missing
-from tests.integration.publish.publishing import SIZE_WH, numbers, publishing, read_back, write_counter
+from tests.integration.publish.publishing import SIZE_WH, number_in, numbers, publishing, read_back, write_counter
 
 FRAMES = 200
 SHORT = {"pattern": {"pattern": "counter", "size": list(SIZE_WH), "frames": FRAMES}}
@@ -73,6 +73,15 @@ def test_untouched_pictures_are_passed_on_with_their_order(encoder: str, tmp_pat
 
     assert len(frames) == FRAMES
     check(frames)
+
+
+def test_pictures_that_the_source_turned_are_published_as_they_look(tmp_path: Path) -> None:
+    clip = write_counter(tmp_path / "clip.mp4", count=FRAMES)
+    playlist = published(tmp_path, {"uri": str(clip), "rotate": 180})
+    with web_server(tmp_path) as address:
+        frames = read_back(f"{address}/gate/{playlist.name}", count=5)
+
+    assert [number_in(frame.surface.planes[0][::-1, ::-1]) for frame in frames] == [0, 1, 2, 3, 4]
 
 
 def test_ffprobe_reads_it(tmp_path: Path) -> None:

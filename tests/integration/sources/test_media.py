@@ -150,6 +150,13 @@ def test_rotation_can_be_asked_for(clip: str) -> None:
     assert run_source(Media(uri=clip, rotate=90))[0].size_wh == (96, 160)
 
 
+@pytest.mark.parametrize("rotate", [0, 90, 180])
+def test_turned_pictures_are_told_from_those_that_were_encoded(clip: str, rotate: int) -> None:
+    frames = run_source(Media.model_validate({"uri": clip, "rotate": rotate}))
+
+    assert {frame.altered for frame in frames} == {rotate != 0}
+
+
 def test_several_threads_decode_the_same_pictures(clip: str) -> None:
     one, four = (run_source(Media(uri=clip, threads=threads)) for threads in (1, 4))
     assert [frame.pts_ns for frame in one] == [frame.pts_ns for frame in four]

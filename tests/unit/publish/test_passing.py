@@ -125,10 +125,10 @@ def test_a_codec_that_not_all_can_carry_is_encoded() -> None:
     assert made.format.codec is Codec.H264
 
 
-def test_pictures_that_were_turned_are_encoded() -> None:
+def test_pictures_of_another_size_than_was_encoded_are_encoded() -> None:
     maker = making(ring_with(5))
-    turned = replace(frames(1, size_wh=(48, 64))[0], packet=1)
-    list(maker.pictures(turned, key=False))
+    other = replace(frames(1, size_wh=(48, 64))[0], packet=1)
+    list(maker.pictures(other, key=False))
 
     assert maker.encodes
 

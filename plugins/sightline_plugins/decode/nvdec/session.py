@@ -18,6 +18,7 @@ from sightline_plugins.decode.nvdec.library import HardwareDecoder, NvdecLibrary
 from sightline_plugins.decode.nvdec.picture_facts import PictureFacts
 from sightline_plugins.decode.nvdec.placing import Places
 from sightline_plugins.decode.nvdec.submitted import Submission, Submitted
+from sightline_plugins.decode.orientation import UPRIGHT
 
 
 class Session:
@@ -88,6 +89,7 @@ class Session:
                     is_corrupt=False,
                     packet=submission.number,
                     surface=partial(self._surface, self._placing(), address, call=self._calls),
+                    is_turned=self._facts.orientation != UPRIGHT,
                 )
             )
         return pictures

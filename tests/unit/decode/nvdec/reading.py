@@ -33,6 +33,7 @@ class Seen:
     pts_ns: int
     damaged: bool
     packet: int | None
+    altered: bool
     size_wh: tuple[int, int]
     matrix: ColorMatrix
     range: ColorRange
@@ -49,6 +50,7 @@ class Seen:
             frame.pts_ns,
             frame.damaged,
             frame.packet,
+            frame.altered,
             frame.size_wh,
             surface.matrix,
             surface.range,
@@ -63,7 +65,7 @@ class Seen:
 
     def facts(self) -> tuple[object, ...]:
         """All but the pixels and where they lie."""
-        return self.pts_ns, self.damaged, self.packet, self.size_wh, self.matrix, self.range
+        return self.pts_ns, self.damaged, self.packet, self.altered, self.size_wh, self.matrix, self.range
 
 
 def same(ours: Seen, theirs: Seen) -> bool:
