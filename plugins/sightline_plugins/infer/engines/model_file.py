@@ -140,9 +140,7 @@ def _load_external(parsed: onnx.ModelProto, *, folder: Path, label: str) -> None
         file, entries = _external_file(tensor, root=root, label=label), _external_entries(tensor)
         end = int(entries.get("offset", 0)) + int(entries.get("length", 0))
         if end > file.stat().st_size:
-            raise ModelError(
-                f"{label}: {entries['location']!r} is too short: {tensor.name!r} ends at byte {end}"
-            )
+            raise ModelError(f"{label}: {entries['location']!r} is too short: {tensor.name!r} ends at byte {end}")
         external_data_helper.load_external_data_for_tensor(tensor, str(root))
         tensor.data_location = TensorProto.DEFAULT
         del tensor.external_data[:]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ import onnx
 from sightline.errors import ModelError
 from sightline_plugins.infer.engines.libraries import About
 from sightline_plugins.infer.engines.protocol import Array, Engine, Pending, TensorSpec
-from sightline_plugins.infer.engines.requests import QUEUED, Underway, Work, check_inputs, numpy_type
+from sightline_plugins.infer.engines.requests import Arrays, Requests, numpy_type
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -108,33 +107,21 @@ class OpenVinoEngine:
         self.inputs = self._specs(compiled.inputs, about.inputs)
         self.outputs = self._specs(compiled.outputs, about.outputs)
         self._compiled = compiled
-        self._free = deque(compiled.create_infer_request() for _ in range(concurrency + QUEUED))
-        self._underway = Underway()
-        self._lock = threading.Lock()
-        self._closed = False
+        self._requests = Requests(self.inputs, concurrency=concurrency, label=about.label)
+        self._free = deque(compiled.create_infer_request() for _ in range(self._requests.limit))
 
     def submit(self, inputs: Sequence[Array]) -> Pending:
         """See `Engine.submit`."""
-        check_inputs(inputs, self.inputs, label=self._label)
-        with self._lock:
-            if self._closed:
-                raise ModelError(f"{self._label}: the engine is closed")
-            while not self._free:
-                self._underway.finish_oldest()
-            run = _Run(self._free.popleft(), tuple(inputs), self.outputs, free=self._free, label=self._label)
-            work = Work(run.finish)
-            self._underway.add(work)
-        return work
+        return self._requests.submit(inputs, start=self._start)
 
     def close(self) -> None:
         """See `Engine.close`."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._underway.finish_all()
+        if self._requests.close():
             self._free.clear()
             del self._compiled
+
+    def _start(self, inputs: Arrays) -> Callable[[], Arrays]:
+        return _Run(self._free.popleft(), inputs, self.outputs, free=self._free, label=self._label).finish
 
     def _specs(self, ports: Sequence[ov.ConstOutput], names: Sequence[str]) -> tuple[TensorSpec, ...]:
         """The tensors by the names that the file gives them: OpenVINO knows some by several."""

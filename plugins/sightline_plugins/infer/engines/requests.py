@@ -1,21 +1,20 @@
-"""What both engines share: checking inputs, and accounting of the requests that are under way."""
+"""What engines share: checking inputs, and keeping account of the requests that are under way."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from sightline.errors import ModelError, SightlineError
 from sightline_plugins.infer.engines.protocol import Array, TensorSpec
 
-QUEUED = 2
+_QUEUED = 2
 """Requests accepted beyond those that are computed at once, so that no core waits for the next picture."""
-
-
+Arrays = tuple[Array, ...]
 Outputs = TypeVar("Outputs")
 
 
@@ -61,32 +60,50 @@ class Work(Generic[Outputs]):
         return self._outputs[0]
 
 
-class Underway:
-    """The work that was submitted and not finished yet, oldest first. Only the submitting thread uses it."""
+class Requests:
+    """The requests of one engine, from its first to its close: two more than are computed at once are under way.
 
-    __slots__ = ("_work",)
+    One thread submits; any thread may collect, or close.
+    """
 
-    def __init__(self) -> None:
-        self._work: deque[Work[Any]] = deque()
+    def __init__(self, specs: Sequence[TensorSpec], *, concurrency: int, label: str) -> None:
+        self.limit = concurrency + _QUEUED
+        """How many are under way at most."""
+        self._specs = specs
+        self._label = label
+        self._underway: deque[Work[Arrays]] = deque()
+        self._lock = threading.Lock()
+        self._is_closed = False
 
-    def __len__(self) -> int:
-        return len(self._work)
+    def submit(self, inputs: Sequence[Array], *, start: Callable[[Arrays], Callable[[], Arrays]]) -> Work[Arrays]:
+        """Let `start` begin the computation of one picture, behind the oldest one where too many are under way.
 
-    def add(self, work: Work[Any]) -> None:
-        """Takes up new work, and forgets the oldest as far as it was collected."""
-        while self._work and self._work[0].finished:
-            self._work.popleft()
-        self._work.append(work)
+        `start` returns what waits for its outputs. Raises ModelError for other inputs than the model takes, and when
+        the engine is closed.
+        """
+        check_inputs(inputs, self._specs, label=self._label)
+        with self._lock:
+            if self._is_closed:
+                raise ModelError(f"{self._label}: the engine is closed")
+            self._make_room()
+            work = Work(start(tuple(inputs)))
+            self._underway.append(work)
+        return work
 
-    def finish_oldest(self) -> None:
-        """Waits for the oldest work."""
-        if self._work:
-            self._work.popleft().finish()
+    def close(self) -> bool:
+        """Wait for all that are under way, and take no more; False when that was done before."""
+        with self._lock:
+            if self._is_closed:
+                return False
+            self._is_closed = True
+            while self._underway:
+                self._underway.popleft().finish()
+        return True
 
-    def finish_all(self) -> None:
-        """Waits for all work."""
-        while self._work:
-            self.finish_oldest()
+    def _make_room(self) -> None:
+        self._underway = deque(work for work in self._underway if not work.finished)
+        while len(self._underway) >= self.limit:
+            self._underway.popleft().finish()
 
 
 def check_inputs(inputs: Sequence[Array], specs: Sequence[TensorSpec], *, label: str) -> None:

@@ -22,8 +22,9 @@ SUFFIX = ".int8.onnx"
 class QuantizedNote:
     """What `sightline quantize` wrote down in a file.
 
-    `source_sha256` is the digest (`file_digest`) of the model that it was made from. `lost_points` are the points of `measure` (100 is
-    everything) that it lost against that on the pictures it was judged by, of at most `budget_points`.
+    `source_sha256` is the digest (`file_digest`) of the model that it was made from. `lost_points` are the points of
+    `measure` (100 is everything) that it lost against that on the pictures it was judged by, of at most
+    `budget_points`.
     """
 
     source_sha256: str

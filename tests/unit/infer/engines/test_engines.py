@@ -15,7 +15,7 @@ import pytest
 
 from sightline.errors import ModelError
 from sightline_plugins.infer.engines.protocol import Engine, ImageForm, open_engine
-from sightline_plugins.infer.engines.requests import Work
+from sightline_plugins.infer.engines.requests import Arrays, Requests, Work
 from tests.unit.infer.engines.graphs import compute, random, small_network
 
 Name = Literal["openvino", "onnxruntime"]
@@ -196,3 +196,18 @@ def test_work_that_was_interrupted_never_passes_for_a_result() -> None:
         work.result()
     with pytest.raises(ModelError, match="interrupted"):
         work.result()
+
+
+def test_a_result_that_is_collected_out_of_turn_makes_room() -> None:
+    requests = Requests((), concurrency=1, label="model")
+
+    def unfinished() -> Arrays:
+        raise AssertionError("nobody has to wait for this one")
+
+    requests.submit((), start=lambda _: unfinished)
+    early = requests.submit((), start=lambda _: tuple)
+    for _ in range(requests.limit - 2):
+        requests.submit((), start=lambda _: unfinished)
+    early.result()
+
+    requests.submit((), start=lambda _: unfinished)
