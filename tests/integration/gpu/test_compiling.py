@@ -23,7 +23,7 @@ from sightline_plugins.testing.onnxruntime_double import OnnxRuntimeDouble
 from sightline_plugins.testing.tensorrt_double import tensorrt_double
 from sightline_plugins.testing.tensorrt_names import TensorRtFaults
 
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 60.0
 
 
 class Until:

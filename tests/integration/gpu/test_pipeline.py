@@ -23,7 +23,7 @@ from tests.integration.gpu.small_clips import COUNT, SIZES
 from tests.unit.decode.nvdec.test_changes import changing_clip
 
 INPUT_BYTES = 128 * 128 * 3
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 60.0
 Steps = Sequence[Any]
 
 

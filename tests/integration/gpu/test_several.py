@@ -26,7 +26,7 @@ from sightline_plugins.testing import nvdec_double
 from sightline_plugins.testing.nvdec_names import HOPPER
 from tests.integration.gpu.small_clips import COUNT
 
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 60.0
 CAUSE = "CUDA_ERROR_ILLEGAL_ADDRESS"
 RECORDS = {"jsonl": {"path": "{stream}.jsonl"}}
 Drivers = list[DoubleDriver]

@@ -21,7 +21,7 @@ from sightline.testing import assert_accounted
 from tests.integration.cli.conftest import command
 from tests.integration.figures import Record
 
-LIMIT_SECONDS = 30
+LIMIT_SECONDS = 60
 CHANGES = 1000
 PROMPT = 2.0
 """What a busy machine may add to the worst, as a factor."""

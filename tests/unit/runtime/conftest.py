@@ -28,7 +28,7 @@ def gpus(drivers: list[DoubleDriver]) -> Iterator[Gpus]:
     gpus = [Gpu(driver) for driver in drivers]
     yield gpus
     for thread in set(threading.enumerate()) - threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive(), thread.name
     gc.collect()
     broken = [gpu.guard.cause is not None for gpu in gpus]

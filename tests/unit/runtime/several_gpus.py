@@ -16,7 +16,7 @@ from sightline.runtime.report import Report
 from sightline.testing import assert_accounted
 from tests.unit.runtime.elements import Synthetic
 
-LIMIT_SECONDS = 20
+LIMIT_SECONDS = 60
 Gpus = list[Gpu]
 """Three of them."""
 

@@ -83,7 +83,7 @@ def test_a_batch_waits_for_more_while_its_time_is_not_over() -> None:
     late.start()
 
     batch = bench.batch()
-    late.join(10)
+    late.join(60)
 
     assert sorted(batch) == [("a", 0), ("b", 0)]
 

@@ -105,7 +105,7 @@ def test_a_full_blocking_link_makes_the_sender_wait_for_room() -> None:
     sender.start()
 
     received = [link.receive(), link.receive()]
-    sender.join(10)
+    sender.join(60)
 
     assert received == [1, 2]
     assert not sender.is_alive()
@@ -125,7 +125,7 @@ def test_closing_wakes_a_sender_that_waits_for_room() -> None:
     sender = threading.Thread(target=send)
     sender.start()
     link.close()
-    sender.join(10)
+    sender.join(60)
 
     assert refused == [True]
 
@@ -143,6 +143,6 @@ def test_ending_wakes_a_receiver_that_waits() -> None:
     receiver = threading.Thread(target=receive)
     receiver.start()
     link.end()
-    receiver.join(10)
+    receiver.join(60)
 
     assert ended == [True]

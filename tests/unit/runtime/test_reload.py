@@ -17,7 +17,7 @@ from sightline.runtime.report import Report
 from sightline.testing import FrameOrder, assert_accounted
 from tests.unit.runtime.elements import Find, Gated, Held, Hold, Remark, Synthetic, Tallied, Tally
 
-LIMIT_SECONDS = 20
+LIMIT_SECONDS = 60
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def fresh() -> Iterator[None]:
     threads = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive(), thread.name
 
 

@@ -27,7 +27,7 @@ def fresh() -> Iterator[None]:
     Held.gate.set()
     left = [thread for thread in threading.enumerate() if thread not in threads]
     for thread in left:
-        thread.join(10)
+        thread.join(60)
     assert not [thread.name for thread in left if thread.is_alive()]
 
 

@@ -21,7 +21,7 @@ from sightline_plugins.testing.onnxruntime_double import onnxruntime_double
 from sightline_plugins.testing.tensorrt_double import TensorRtDouble
 from tests.unit.infer.looks.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, find, planned, seen_of
 
-LIMIT_SECONDS = 30
+LIMIT_SECONDS = 60
 
 
 @dataclass(slots=True)
