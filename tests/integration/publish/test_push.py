@@ -77,6 +77,7 @@ def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
 def test_a_server_that_is_not_there_is_told_once_without_its_password() -> None:
     port = free_port()
     with publishing({"url": f"rtmp://admin:{SECRET}@127.0.0.1:{port}/live/{{stream}}"}) as published:
+        published.wait_for(lambda: any("pushing to" in text for text in published.warnings))
         begun = published.frames
         published.wait_for(lambda: published.frames > begun + 2 * FPS)
 
