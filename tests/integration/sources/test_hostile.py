@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import av
@@ -20,8 +22,17 @@ from sightline.testing import run_source
 from sightline_plugins.sources.images import Images
 from sightline_plugins.sources.media import Media
 
+LIMIT_SECONDS = 5
 NULL_PACKET = b"\x47\x1f\xff\x10" + b"\xff" * 184
 """What fills a transport stream."""
+
+
+@pytest.fixture
+def _computes_for_seconds() -> Iterator[None]:
+    """That it does not compute for ever; that it does not wait for ever is seen to for every test."""
+    begun = time.process_time()
+    yield
+    assert time.process_time() - begun < LIMIT_SECONDS
 
 
 def read(uri: str, messages: list[Message] | None = None) -> tuple[list[Frame], SourceReader]:
@@ -32,7 +43,7 @@ def read(uri: str, messages: list[Message] | None = None) -> tuple[list[Frame], 
     return frames, reader
 
 
-@pytest.mark.timeout(5)
+@pytest.mark.usefixtures("_computes_for_seconds")
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -53,7 +64,7 @@ def test_a_file_without_one_picture_is_an_error_that_names_stream_file_and_cause
     assert name in str(caught.value)
 
 
-@pytest.mark.timeout(5)
+@pytest.mark.usefixtures("_computes_for_seconds")
 @pytest.mark.parametrize(
     ("name", "frames", "damaged"),
     [("corrupted.mp4", 49, 1), ("sample_with_invalid_nalu.mp4", 29, 1), ("no_timescale.mp4", 170, 12)],
