@@ -96,7 +96,11 @@ class StreamStalled(StreamLost):
 
 
 class OutputError(SightlineError):
-    """An output can not be opened, written or closed."""
+    """An output can not be opened, written or closed; `reason` says why in a few words, without the file."""
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message
 
 
 class OperatorError(SightlineError):

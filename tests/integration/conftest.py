@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import subprocess
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +27,17 @@ def figure(request: pytest.FixtureRequest) -> Record:
         take_down(Figure(row, what, round(float(measured), 3), limit, unit))
 
     return record
+
+
+@pytest.fixture
+def tmpfs(tmp_path: Path) -> Iterator[Path]:
+    """A real file system of one megabyte."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True).returncode:
+        pytest.skip("a small file system can not be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -113,6 +113,26 @@ class Outputs:
         """Open a file anew for writing whole lines. Raises OutputError."""
         return LineFile(path, self.open_binary(path))
 
+    def open_again(self, path: Path, *, whole_bytes: int) -> LineFile:
+        """Open a file once more, for lines behind its first `whole_bytes`; what comes after those is cut off. It may
+        have been removed meanwhile, and a pipe must have its reader: nobody waits for one. Raises OutputError.
+        """
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.fdopen(os.open(path, flags, 0o644), "ab", buffering=0)
+        except OSError as error:
+            raise output_error(path, error, doing="open") from error
+        try:
+            os.set_blocking(file.fileno(), True)
+            size = os.fstat(file.fileno()).st_size
+            if size > whole_bytes:
+                file.truncate(whole_bytes)
+        except OSError as error:
+            file.close()
+            raise output_error(path, error, doing="write") from error
+        return LineFile(path, file, whole_bytes=min(size, whole_bytes))
+
     def open_binary(self, path: Path) -> IO[bytes]:
         """Open a file anew for writing, unbuffered: what was written is in the file. Raises OutputError."""
         self.prepare(path)
@@ -129,11 +149,13 @@ class Outputs:
 class LineFile:
     """A file that grows by whole lines: what was written is in the file, and a failed write leaves no torn line.
 
-    The first OSError becomes an OutputError and closes the file; writing to a closed file does nothing.
+    The first OSError becomes an OutputError and closes the file; writing to a closed file does nothing. `whole_bytes`
+    is how much of it is whole lines, also after an error, and what `Outputs.open_again` asks for.
     """
 
-    def __init__(self, path: Path, file: IO[bytes], *, keep_open: bool = False) -> None:
+    def __init__(self, path: Path, file: IO[bytes], *, keep_open: bool = False, whole_bytes: int = 0) -> None:
         self.path = path
+        self.whole_bytes = whole_bytes
         self._file: IO[bytes] | None = file
         self._keep_open = keep_open
 
@@ -154,9 +176,11 @@ class LineFile:
         except OSError as error:
             self._abandon(torn_bytes=written)
             raise output_error(self.path, error, doing="write") from error
+        self.whole_bytes += written
 
     def restart(self) -> None:
         """Take back all that was written. Raises OutputError."""
+        self.whole_bytes = 0
         if self._file is None:
             return
         try:
@@ -187,21 +211,34 @@ class LineFile:
             file.close()
 
 
+_REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EACCES: "permission denied",
+    errno.EROFS: "the file system is read-only",
+    errno.ELOOP: "it is a symbolic link, and links are not followed",
+    errno.EISDIR: "it is a folder",
+    errno.ENOTDIR: "a part of its path is not a folder",
+    errno.EEXIST: "a part of its path is not a folder",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.ENOENT: "its folder is not there and can not be made",
+    errno.ENXIO: "nobody reads from this pipe",
+    errno.EFBIG: "it has reached the largest size a file may have here",
+    errno.EMFILE: "too many files are open",
+    errno.ENFILE: "too many files are open on this machine",
+}
+_KEPT = "what was written before is kept"
+_ADVICE = {
+    errno.ENOSPC: _KEPT,
+    errno.EDQUOT: _KEPT,
+    errno.EFBIG: _KEPT,
+    errno.EMFILE: "raise the limit (ulimit -n), or write fewer files at once",
+}
+
+
 def output_error(path: Path, error: OSError, *, doing: str) -> OutputError:
     """The error to raise when the system refuses to open, write or close an output."""
-    reason = {
-        errno.ENOSPC: "the disk is full; what was written before is kept",
-        errno.EDQUOT: "the disk quota is used up; what was written before is kept",
-        errno.EACCES: "permission denied",
-        errno.EROFS: "the file system is read-only",
-        errno.ELOOP: "it is a symbolic link, and links are not followed",
-        errno.EISDIR: "it is a folder",
-        errno.ENOTDIR: "a part of its path is not a folder",
-        errno.EEXIST: "a part of its path is not a folder",
-        errno.ENAMETOOLONG: "the name is too long",
-        errno.ENOENT: "its folder is not there and can not be made",
-        errno.EFBIG: "it has reached the largest size a file may have here; what was written before is kept",
-        errno.EMFILE: "too many files are open; raise the limit (ulimit -n), or write fewer files at once",
-        errno.ENFILE: "too many files are open on this machine",
-    }.get(error.errno or 0, error.strerror or str(error))
-    return OutputError(f"can not {doing} {path}: {reason}")
+    number = error.errno or 0
+    reason = _REASONS.get(number, error.strerror or str(error))
+    text = "; ".join(filter(None, (reason, _ADVICE.get(number))))
+    return OutputError(f"can not {doing} {path}: {text}", reason=reason)

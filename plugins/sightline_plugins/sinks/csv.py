@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site
-from sightline.media import Batch, Stream
+from sightline.graph import CheckContext, Element, OutputPath, Problem, Site
+from sightline.media import Batch
 from sightline.media.events import Scalar
-from sightline_plugins.sinks.files import StreamFiles, path_problems, write_by_frame
+from sightline_plugins.sinks.files import LineSink, StreamFiles, path_problems
 from sightline_plugins.sinks.numbers import BOX_STEPS, CONFIDENCE_STEPS, rounded
 from sightline_plugins.sinks.records import Attribute, attributes_of, frame_bounds
 
@@ -37,7 +37,8 @@ class Csv(Element):
     Columns are `stream`, `frame` (from 0), `pts_seconds`, `label`, `class_id`, `confidence`, `left`, `top`, `right`,
     `bottom` (pixels) and `track_id` (empty for none), and then a column for each of the `attributes` named; several
     values of one are joined with `;`. A frame without objects has no row, and events, keypoints and masks are not in
-    it: `jsonl` holds everything. Rows are in the file as soon as their batch is done.
+    it: `jsonl` holds everything. Rows are in the file as soon as their batch is done. With `on_error: skip` a full disk
+    costs rows and not the run, as it does with `jsonl`.
 
     ```yaml
     - csv: {path: "out/{stream}.csv", attributes: [color, plate]}
@@ -64,27 +65,20 @@ class Csv(Element):
     def build(self, site: Site) -> CsvWriter:
         """Make the writer; files are opened at their first frame."""
         header = _text([(*COLUMNS, *self.attributes)])
-        return CsvWriter(StreamFiles(site.outputs, self.path, header=header), attributes=self.attributes)
+        files = StreamFiles(site, self.path, goes_on=self.on_error == "skip", header=header)
+        return CsvWriter(files, attributes=self.attributes)
 
 
-class CsvWriter(Sink):
+class CsvWriter(LineSink):
     """Writes a row for each object."""
 
     def __init__(self, files: StreamFiles, *, attributes: Sequence[str]) -> None:
-        self._files = files
+        super().__init__(files)
         self._attributes = attributes
 
     def consume(self, batch: Batch) -> None:
         """Write the rows of the batch, those of one file in one go."""
-        write_by_frame(self._files, batch, _rows(batch, self._attributes))
-
-    def end_stream(self, stream: Stream) -> None:
-        """Close the stream's own file."""
-        self._files.end_stream(stream)
-
-    def close(self) -> None:
-        """Close all files."""
-        self._files.close()
+        self._files.write(batch, _rows(batch, self._attributes))
 
 
 def _rows(batch: Batch, attributes: Sequence[str]) -> list[bytes]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from sightline.errors import OutputError
-from sightline.graph import CheckContext, Element, Outputs, Problem
-from sightline.graph.outputs import LineFile
+from sightline.graph import CheckContext, Element, Problem, Sink, Site
 from sightline.graph.streams import matching
 from sightline.media import Batch, Stream
+from sightline_plugins.sinks.degradation import Degradation
+from sightline_plugins.sinks.stream_file import StreamFile
 
 STANDARD_OUTPUT = "-"
 
@@ -19,25 +21,32 @@ STANDARD_OUTPUT = "-"
 class StreamFiles:
     """The open files of one sink: one for each stream where the path says `{stream}`, else one for all.
 
-    A file is opened at the first frame that goes into it and begins with `header`.
+    A file is opened at the first frame that goes into it and begins with `header`. With `goes_on`, one that can not be
+    written stops nothing: its lines are lost and counted, which is told, until it can be written again.
     """
 
-    def __init__(self, outputs: Outputs, template: str, *, header: bytes = b"") -> None:
-        self._outputs = outputs
+    def __init__(self, site: Site, template: str, *, goes_on: bool, header: bytes = b"") -> None:
+        self._site = site
         self._template = template
+        self._goes_on = goes_on
         self._header = header
         self._is_shared = "{stream}" not in template
-        self._files: dict[Stream | None, LineFile] = {}
+        self._files: dict[Stream | None, StreamFile] = {}
+        self._lost: dict[str, Counter[str]] = {}
 
-    def of(self, stream: Stream) -> LineFile:
-        """The file that lines of this stream go to. Raises OutputError when it can not be opened."""
-        key = None if self._is_shared else stream
-        file = self._files.get(key)
-        if file is None:
-            file = self._files[key] = self._open(stream)
-            if self._header:
-                file.write(self._header)
-        return file
+    def write(self, batch: Batch, lines: Sequence[bytes]) -> None:
+        """Write the lines of each frame of a batch, in one go for each file. Raises OutputError."""
+        parts: dict[StreamFile, list[tuple[str, bytes]]] = {}
+        for frame, own in zip(batch.frames, lines, strict=True):
+            parts.setdefault(self._of(frame.stream), []).append((frame.stream.name, own))
+        for file, rows in parts.items():
+            lost_because = file.write(b"".join(own for _, own in rows), stream=rows[0][0])
+            if lost_because is not None:
+                self._count(rows, lost_because)
+
+    def restart(self, stream: Stream) -> None:
+        """Take back what was written to the stream's file. Raises OutputError."""
+        self._of(stream).restart()
 
     def end_stream(self, stream: Stream) -> None:
         """Close the stream's own file. Raises OutputError."""
@@ -52,19 +61,47 @@ class StreamFiles:
             for file in files.values():
                 stack.callback(file.close)
 
-    def _open(self, stream: Stream) -> LineFile:
-        if self._template == STANDARD_OUTPUT:
-            return LineFile(Path("standard output"), sys.stdout.buffer, keep_open=True)
-        return self._outputs.open_lines(self._outputs.claim(self._outputs.path(self._template, stream=stream.name)))
+    def totals(self) -> Mapping[str, Any]:
+        """The `lost_lines` of each stream by reason, where there are any."""
+        return {stream: {"lost_lines": dict(lost)} for stream, lost in self._lost.items()}
+
+    def _of(self, stream: Stream) -> StreamFile:
+        key = None if self._is_shared else stream
+        file = self._files.get(key)
+        if file is None:
+            file = self._files[key] = self._make(stream)
+        return file
+
+    def _make(self, stream: Stream) -> StreamFile:
+        outputs, path = self._site.outputs, None
+        if self._template != STANDARD_OUTPUT:
+            path = outputs.claim(outputs.path(self._template, stream=stream.name))
+        degradation = Degradation(self._site) if self._goes_on else None
+        return StreamFile(path, outputs=outputs, header=self._header, degradation=degradation)
+
+    def _count(self, rows: Sequence[tuple[str, bytes]], reason: str) -> None:
+        for stream, lines in rows:
+            if count := lines.count(b"\n"):
+                self._lost.setdefault(stream, Counter())[reason] += count
 
 
-def write_by_frame(files: StreamFiles, batch: Batch, lines: Sequence[bytes]) -> None:
-    """Write the lines of each frame of a batch, in one go for each file. Raises OutputError."""
-    parts: dict[LineFile, list[bytes]] = {}
-    for frame, own in zip(batch.frames, lines, strict=True):
-        parts.setdefault(files.of(frame.stream), []).append(own)
-    for file, together in parts.items():
-        file.write(b"".join(together))
+class LineSink(Sink):
+    """A sink that writes lines to files of its streams."""
+
+    def __init__(self, files: StreamFiles) -> None:
+        self._files = files
+
+    def end_stream(self, stream: Stream) -> None:
+        """Close the stream's own file. Raises OutputError."""
+        self._files.end_stream(stream)
+
+    def close(self) -> None:
+        """Close all files. Raises OutputError."""
+        self._files.close()
+
+    def totals(self) -> Mapping[str, Any]:
+        """The `lost_lines` of each stream by reason, where there are any."""
+        return self._files.totals()
 
 
 def path_problems(

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site
-from sightline.graph.outputs import LineFile
-from sightline.media import Batch, Stream
-from sightline_plugins.sinks.files import StreamFiles, path_problems
-from sightline_plugins.sinks.records import FrameRecord, frame_records
+from sightline.graph import CheckContext, Element, OutputPath, Problem, Site
+from sightline.media import Batch
+from sightline_plugins.sinks.files import LineSink, StreamFiles, path_problems
+from sightline_plugins.sinks.records import frame_records
 
 
 class Jsonl(Element):
@@ -32,6 +31,9 @@ class Jsonl(Element):
     Lines are in the file as soon as their batch is done; that costs one system call for each batch and stream. Only a
     process that is killed while it writes can leave its last line cut, which `replay` and `eval` pass over. A path
     without `{stream}` gathers all streams in one file.
+
+    On a full disk the run ends. With `on_error: skip` it does not: lines that have no room are lost and counted, never
+    cut, which a message says, and writing goes on by itself when there is room.
 
     ```yaml
     - jsonl: {path: "out/{stream}.jsonl"}
@@ -53,33 +55,21 @@ class Jsonl(Element):
 
     def build(self, site: Site) -> JsonlWriter:
         """Make the writer; files are opened at their first frame."""
-        return JsonlWriter(StreamFiles(site.outputs, self.path), embeddings=self.embeddings)
+        return JsonlWriter(StreamFiles(site, self.path, goes_on=self.on_error == "skip"), embeddings=self.embeddings)
 
 
-class JsonlWriter(Sink):
+class JsonlWriter(LineSink):
     """Writes a line for each frame."""
 
     def __init__(self, files: StreamFiles, *, embeddings: bool = False) -> None:
-        self._files = files
+        super().__init__(files)
         self._embeddings = embeddings
         self._encoder = msgspec.json.Encoder(enc_hook=_plain)
 
     def consume(self, batch: Batch) -> None:
         """Write the lines of the batch, those of one file in one go."""
-        lines: dict[LineFile, list[FrameRecord]] = {}
-        records_of_frames = frame_records(batch, embeddings=self._embeddings)
-        for frame, record in zip(batch.frames, records_of_frames, strict=True):
-            lines.setdefault(self._files.of(frame.stream), []).append(record)
-        for file, records in lines.items():
-            file.write(self._encoder.encode_lines(records))
-
-    def end_stream(self, stream: Stream) -> None:
-        """Close the stream's own file."""
-        self._files.end_stream(stream)
-
-    def close(self) -> None:
-        """Close all files."""
-        self._files.close()
+        records = frame_records(batch, embeddings=self._embeddings)
+        self._files.write(batch, [self._encoder.encode(record) + b"\n" for record in records])
 
 
 def _plain(value: object) -> Any:

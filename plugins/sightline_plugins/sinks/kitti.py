@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 from sightline.graph import CheckContext, Element, OutputPath, Outputs, Problem, Sink, Site
-from sightline.media import Batch, Stream
-from sightline_plugins.sinks.files import STANDARD_OUTPUT, StreamFiles, path_problems, write_by_frame
+from sightline.media import Batch
+from sightline_plugins.sinks.files import STANDARD_OUTPUT, LineSink, StreamFiles, path_problems
 from sightline_plugins.sinks.numbers import BOX_STEPS, CONFIDENCE_STEPS, rounded
 from sightline_plugins.sinks.records import frame_bounds
 
@@ -54,15 +54,12 @@ class Kitti(Element):
     def build(self, site: Site) -> KittiTracks | KittiFrames:
         """Make the writer of the layout asked for."""
         if self.layout == "tracking":
-            return KittiTracks(StreamFiles(site.outputs, self.path))
+            return KittiTracks(StreamFiles(site, self.path, goes_on=self.on_error == "skip"))
         return KittiFrames(site.outputs, self.path)
 
 
-class KittiTracks(Sink):
+class KittiTracks(LineSink):
     """Writes one file for each stream."""
-
-    def __init__(self, files: StreamFiles) -> None:
-        self._files = files
 
     def consume(self, batch: Batch) -> None:
         """Write the lines of the batch, those of one stream in one go."""
@@ -73,15 +70,7 @@ class KittiTracks(Sink):
             ).encode()
             for row, frame in enumerate(batch.frames)
         ]
-        write_by_frame(self._files, batch, lines)
-
-    def end_stream(self, stream: Stream) -> None:
-        """Close the stream's file."""
-        self._files.end_stream(stream)
-
-    def close(self) -> None:
-        """Close all files."""
-        self._files.close()
+        self._files.write(batch, lines)
 
 
 class KittiFrames(Sink):

@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site
+from sightline.graph import CheckContext, Element, OutputPath, Problem, Site
 from sightline.media import Batch, Stream
-from sightline_plugins.sinks.files import STANDARD_OUTPUT, StreamFiles, path_problems, write_by_frame
+from sightline_plugins.sinks.files import STANDARD_OUTPUT, LineSink, StreamFiles, path_problems
 from sightline_plugins.sinks.numbers import BOX_STEPS, CONFIDENCE_STEPS, rounded
 from sightline_plugins.sinks.records import frame_bounds
 
@@ -44,14 +44,14 @@ class Mot(Element):
 
     def build(self, site: Site) -> MotWriter:
         """Make the writer; files are opened at their first frame."""
-        return MotWriter(StreamFiles(site.outputs, self.path), untracked=self.untracked)
+        return MotWriter(StreamFiles(site, self.path, goes_on=self.on_error == "skip"), untracked=self.untracked)
 
 
-class MotWriter(Sink):
+class MotWriter(LineSink):
     """Writes a line for each object."""
 
     def __init__(self, files: StreamFiles, *, untracked: Literal["auto", "keep", "drop"]) -> None:
-        self._files = files
+        super().__init__(files)
         self._untracked = untracked
         self._tracked: set[Stream] = set()
 
@@ -59,16 +59,12 @@ class MotWriter(Sink):
         """Write the lines of the batch, those of one stream in one go."""
         if self._untracked == "auto":
             self._take_back(batch)
-        write_by_frame(self._files, batch, self._lines(batch))
+        self._files.write(batch, self._lines(batch))
 
     def end_stream(self, stream: Stream) -> None:
         """Close the stream's file."""
         self._tracked.discard(stream)
-        self._files.end_stream(stream)
-
-    def close(self) -> None:
-        """Close all files."""
-        self._files.close()
+        super().end_stream(stream)
 
     def _take_back(self, batch: Batch) -> None:
         """Begin the file of a stream anew when its first track appears."""
@@ -76,7 +72,7 @@ class MotWriter(Sink):
             stream = batch.frames[row].stream
             if stream not in self._tracked:
                 self._tracked.add(stream)
-                self._files.of(stream).restart()
+                self._files.restart(stream)
 
     def _lines(self, batch: Batch) -> list[bytes]:
         """The lines of each frame."""

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import io
 import json
-import os
 import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import av
 import pytest
 
 from sightline import Pipeline
 from sightline.devices import Device
-from sightline.graph import MessageKind, Outputs, Packets, Site
+from sightline.graph import MessageKind, Packets, Site
 from sightline.media import Batch, Stream
 from sightline_plugins import Media, Record
+from tests.disks import SmallDisk, fill
 from tests.integration.camera.clips import write_noise
 from tests.integration.figures import Record as Measured
 from tests.integration.record.scenes import INTERVAL_NS, Shown, Told, pictures
@@ -108,30 +105,6 @@ def _begun(file: Path) -> list[Shown]:
         return pictures(file)
     except av.error.FFmpegError:
         return []
-
-
-class SmallDisk(Outputs):
-    """An output folder on a disk of so many bytes."""
-
-    def __init__(self, root: Path, *, capacity: int) -> None:
-        super().__init__(root)
-        self.capacity = capacity
-
-    @property
-    def free(self) -> int:
-        return self.capacity - sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())
-
-    def open_binary(self, path: Path) -> IO[bytes]:
-        self.prepare(path)
-        disk = self
-
-        class File(io.FileIO):
-            def write(self, data: Any, /) -> int:
-                if len(data) > disk.free:
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                return super().write(data)
-
-        return File(path, "wb")
 
 
 class StreamClock:
@@ -224,17 +197,6 @@ def test_a_limit_of_size_keeps_the_disk_from_ever_being_full(short_groups: Path,
     assert told.recorded()[-1].last_pts_ns == (40 * 25 - 1) * INTERVAL_NS
 
 
-@pytest.fixture
-def tmpfs(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of one megabyte."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True).returncode:
-        pytest.skip("a small file system can not be mounted here")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
-
-
 def until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
@@ -260,7 +222,7 @@ def test_on_a_real_full_disk_nothing_else_stops(
     filler = tmpfs / "filler"
     with pipeline:
         until(lambda: bool(told.recorded()), "a segment is finished")
-        _fill(filler)
+        fill(filler)
         filled = time.monotonic()
         until(lambda: told.elements(MessageKind.SINK_DEGRADED) == writers, "the disk is full")
         degraded_seconds = time.monotonic() - filled
@@ -279,10 +241,3 @@ def test_on_a_real_full_disk_nothing_else_stops(
     assert recovered_seconds <= 10
     assert lines == list(range(report.frames))
     assert all(pictures(file)[0].is_key for file in tmpfs.glob("*.mp4"))
-
-
-def _fill(path: Path) -> None:
-    """Take all the room there is."""
-    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(4096))
