@@ -19,6 +19,9 @@ from sightline.runtime.workshop import Made
 
 _FRAMES_IN_A_STAGE_LINK = 8
 _PATIENCE_AFTER_ABORT_SECONDS = 1.0
+_PATIENCE_WITH_HANGING_SECONDS = 0.2
+_HANGING_SECONDS = 1.0
+"""An operator that has been in the same call for so long when a run is aborted has had its time."""
 _GLANCE_SECONDS = 0.1
 
 
@@ -206,7 +209,12 @@ class Assembly:
         self._exits.on_over()
 
     def _await(self, event: Event) -> None:
-        """Wait for it, but not for long after an abort."""
-        patience = _PATIENCE_AFTER_ABORT_SECONDS
-        while patience > 0 and not event.wait(_GLANCE_SECONDS):
-            patience -= _GLANCE_SECONDS if self._is_aborted else 0
+        """Wait for it, but not for long after an abort, and still less for operators that hang."""
+        waited = 0.0
+        while waited < self._patience_seconds and not event.wait(_GLANCE_SECONDS):
+            waited += _GLANCE_SECONDS if self._is_aborted else 0
+
+    @property
+    def _patience_seconds(self) -> float:
+        hangs = self._is_aborted and self._layout is not None and self._layout.hangs(seconds=_HANGING_SECONDS)
+        return _PATIENCE_WITH_HANGING_SECONDS if hangs else _PATIENCE_AFTER_ABORT_SECONDS

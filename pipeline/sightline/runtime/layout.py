@@ -81,6 +81,11 @@ class Layout:
         """End it now; what is under way is dropped."""
         close_all([thread.stage for thread in self.threads])
 
+    def hangs(self, *, seconds: float) -> bool:
+        """Whether all threads that have not ended are in calls of operators that have gone on for so long."""
+        running = [thread for thread in self.threads if thread.running]
+        return bool(running) and all(thread.is_in_a_call_for(seconds) for thread in running)
+
     def disown(self) -> None:
         """Let go of the operators that were to go on elsewhere, when there is nothing that they can go on in."""
         for thread in self.threads:

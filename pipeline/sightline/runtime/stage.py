@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from time import process_time_ns, thread_time_ns
+from time import perf_counter_ns, process_time_ns, thread_time_ns
 from typing import Protocol
 
 from sightline.errors import EndOfLink, LinkClosed, OperatorError, SightlineError
@@ -120,6 +120,12 @@ class StageThread(Worker):
             self.cpu_ns, self.process_cpu_ns = thread_time_ns(), process_time_ns()
             self.ended_ns = self._clock.monotonic_ns()
             self._on_left()
+
+    def is_in_a_call_for(self, seconds: float) -> bool:
+        """Whether it has been in the same call of an operator for so long."""
+        calls = [node.call for node in self.stage.held]
+        limit_ns = perf_counter_ns() - seconds * 1e9
+        return any(call and call.thread_id == self.ident and call.since_ns <= limit_ns for call in calls)
 
     def leave(self) -> None:
         """Let go of the operators, except those that go on in other stages, and when none does so of the inlet and the

@@ -27,9 +27,12 @@ import time
 from pathlib import Path
 
 def hang(batch):
-    Path("entered").touch()
+    time.sleep(1)
+    Path("hung").touch()
     time.sleep(1000)
 """
+PROMPT = 4.0
+"""What a busy machine may add, as a factor."""
 
 
 @contextmanager
@@ -62,11 +65,13 @@ def test_a_signal_in_the_middle_of_a_file_leaves_outputs_closed_and_readable(
 
 
 @pytest.mark.row(id="C6")
-def test_a_step_that_hangs_is_left_behind_after_the_second_signal(tmp_path: Path, figure: Record) -> None:
+def test_a_step_that_has_hung_for_a_second_is_left_behind_after_the_second_signal(
+    tmp_path: Path, figure: Record
+) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     config = steps("{jsonl: out/a.jsonl}, {apply: 'slow.py:hang'}")
 
-    with running(tmp_path, config, until="entered") as process:
+    with running(tmp_path, config, until="hung") as process:
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         while "stopping" not in process.stderr.readline():
@@ -80,7 +85,8 @@ def test_a_step_that_hangs_is_left_behind_after_the_second_signal(tmp_path: Path
     assert stdout == ""
     assert "apply-1" in stderr
     assert "did not stop, and is left behind" in stderr
-    figure("a step that hangs is left behind after a second signal", seconds, limit=0.5, unit="s")
+    figure("a step that has hung for a second is left behind after a second signal", seconds, limit=0.5, unit="s")
+    assert seconds <= 0.5 * PROMPT
     assert "Traceback" not in stderr
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 import pytest
 
 from sightline.errors import OperatorError
-from sightline.graph import Element, Message, MessageKind, Operator, Pending, Site, Threading
+from sightline.graph import Element, Message, MessageKind, Operator, Pending, Sink, Site, Threading
 from sightline.media import Batch, Objects, Origin
 from sightline.runtime.supervise import Limits
 from sightline.testing import make_frames
 from tests.unit.runtime.elements import Synthetic, Tallied, Tally
 from tests.unit.runtime.test_runner import make_runner, run
+
+LEFT_BEHIND = "odd-1: did not stop, and is left behind with its outputs open"
+CLOSING_SECONDS = 0.6
 
 
 class Odd(Element):
@@ -96,24 +100,81 @@ def test_an_answer_that_is_no_batch_stops_the_run_and_names_element_stream_and_f
     assert Tallied.built["tally-1"].closed == 1
 
 
-def test_an_operator_that_never_returns_is_left_behind_after_an_abort() -> None:
-    entered, gate, messages = threading.Event(), threading.Event(), list[Message]()
+class Hang:
+    """An answer that does not come before the test is over."""
 
-    def hang(batch: Batch) -> Batch:
-        entered.set()
-        gate.wait(60)
+    def __init__(self) -> None:
+        self.has_begun, self._gate = threading.Event(), threading.Event()
+
+    def __call__(self, batch: Batch) -> Batch:
+        self.has_begun.set()
+        self._gate.wait(60)
         return batch
 
-    runner = make_runner([Odd(answer=hang)], messages=messages)
-    runner.start()
-    assert entered.wait(30)
+    def end(self) -> None:
+        self._gate.set()
 
+
+@pytest.fixture
+def hang() -> Iterator[Hang]:
+    made = Hang()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def _hanging_is_known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sightline.runtime.assembly._HANGING_SECONDS", 0.0)
+    monkeypatch.setattr("sightline.runtime.assembly._PATIENCE_AFTER_ABORT_SECONDS", 60.0)
+
+
+class SlowToClose(Element):
+    """A sink that takes its time to close."""
+
+    name: ClassVar[str] = "slow"
+    threading: ClassVar[Threading] = Threading.OWN
+    sink: ClassVar[bool] = True
+
+    def build(self, site: Site) -> Sink:
+        del site
+        return _SlowSink()
+
+
+class _SlowSink(Sink):
+    def consume(self, batch: Batch) -> None:
+        pass
+
+    def close(self) -> None:
+        threading.Event().wait(CLOSING_SECONDS)
+
+
+def aborted(*steps: Element, hang: Hang) -> list[str]:
+    """The warnings of a run that was aborted while a step hung."""
+    messages: list[Message] = []
+    runner = make_runner([*steps, Odd(answer=hang)], messages=messages)
+    runner.start()
+    assert hang.has_begun.wait(30)
     runner.abort()
     runner.wait()
-    gate.set()
+    return [message.text for message in messages if message.kind is MessageKind.WARNING]
 
-    warnings = [message.text for message in messages if message.kind is MessageKind.WARNING]
-    assert warnings == ["odd-1: did not stop, and is left behind with its outputs open"]
+
+def test_an_operator_that_never_returns_is_left_behind_after_an_abort(hang: Hang) -> None:
+    assert aborted(hang=hang) == [LEFT_BEHIND]
+
+
+@pytest.mark.usefixtures("_hanging_is_known_at_once")
+def test_an_operator_that_had_its_time_before_an_abort_gets_little_more(hang: Hang) -> None:
+    begun = time.monotonic()
+
+    aborted(hang=hang)
+
+    assert time.monotonic() - begun < 50
+
+
+@pytest.mark.usefixtures("_hanging_is_known_at_once")
+def test_who_closes_its_outputs_is_waited_for_although_another_hangs(hang: Hang) -> None:
+    assert aborted(SlowToClose(), hang=hang) == [LEFT_BEHIND]
 
 
 def test_a_camera_that_never_answers_is_given_up_when_the_duration_has_passed() -> None:
