@@ -26,11 +26,11 @@ import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from sightline.errors import SightlineError
-from sightline_plugins.infer.engines.device.half import LEARNED
-from sightline_plugins.infer.engines.device.preparing import Precision, prepare
+from sightline_plugins.infer.engines.device.preparing import prepare
 from sightline_plugins.infer.engines.device.samples import sample_feeds
 from sightline_plugins.infer.engines.model_file import read_model
-from sightline_plugins.infer.engines.protocol import Array
+from sightline_plugins.infer.engines.protocol import Array, Precision
+from sightline_plugins.infer.engines.simplify.graph import LEARNED
 from sightline_plugins.infer.engines.simplify.inputs import fix_size
 from sightline_plugins.infer.engines.tensorrt.building import BuildSettings, build_plan
 from sightline_plugins.infer.engines.tensorrt.library import TensorRt, installed

@@ -23,8 +23,8 @@ from sightline_plugins.evaluate.detections import DetectionScores, score_detecti
 from sightline_plugins.evaluate.table import Annotations
 from sightline_plugins.infer.box_options import BoxElement, plan_boxes
 from sightline_plugins.infer.building import subjects_of
-from sightline_plugins.infer.engines.device.preparing import Precision
 from sightline_plugins.infer.engines.device.protocol import DeviceEngine
+from sightline_plugins.infer.engines.protocol import Precision
 from sightline_plugins.infer.looks.device.looker import DeviceLooker
 from sightline_plugins.infer.runner import ModelRunner
 from sightline_plugins.infer.tasks.boxes import BoxTask

@@ -19,9 +19,8 @@ from sightline_plugins.infer.box_options import BoxElement
 from sightline_plugins.infer.engines.cache import ModelCache, models_folder
 from sightline_plugins.infer.engines.device.batch_model import prepare_batches
 from sightline_plugins.infer.engines.device.onnxruntime import OnnxRuntimeCuda
-from sightline_plugins.infer.engines.device.preparing import Precision
 from sightline_plugins.infer.engines.device.protocol import DeviceEngine
-from sightline_plugins.infer.engines.protocol import TensorSpec
+from sightline_plugins.infer.engines.protocol import Precision, TensorSpec
 from sightline_plugins.infer.engines.tensorrt.opening import open_tensorrt
 from sightline_plugins.infer.looks.device.slot import WARM_UPS
 from sightline_plugins.infer.model.plan import ModelPlan

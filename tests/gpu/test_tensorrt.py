@@ -11,7 +11,7 @@ import pytest
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import DeviceUnavailable, MissingExtra
-from sightline_plugins.infer.engines.device.preparing import Precision
+from sightline_plugins.infer.engines.protocol import Precision
 from sightline_plugins.infer.engines.tensorrt.library import library_for
 from sightline_plugins.infer.engines.tensorrt.opening import open_tensorrt
 from tests.unit.infer.engines.graphs import compute

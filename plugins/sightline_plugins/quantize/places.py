@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import onnx
 from onnx import NodeProto
 
-LEARNED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+from sightline_plugins.infer.engines.simplify.graph import LEARNED
+
 MOVING = frozenset({"Add", "AveragePool", "Concat", "GlobalAveragePool", "MaxPool", "Resize", "Slice", "Split"})
 _ACTIVATIONS = frozenset(
     {

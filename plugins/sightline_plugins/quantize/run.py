@@ -16,6 +16,7 @@ import onnx
 
 from sightline.errors import ModelError
 from sightline_plugins.evaluate.table import Annotations
+from sightline_plugins.infer.engines.model_file import metadata_of
 from sightline_plugins.infer.engines.opening import Installed
 from sightline_plugins.infer.engines.protocol import Array, Engine, open_engine
 from sightline_plugins.infer.model.facts import read_facts
@@ -59,8 +60,8 @@ def run(order: Order, *, tell: Callable[[str], None]) -> tuple[onnx.ModelProto, 
     kept, model = min(made, key=lambda one: one[0].worst.lost_points)
     tell("measuring speed")
     report = _report(order, source, pictures, [tried for tried, _ in made], kept, speeds=_speeds(order, model))
-    metadata = {entry.key: entry.value for entry in source.model.metadata_props}
-    onnx.helper.set_model_props(model, metadata | {NOTE_KEY: msgspec.json.encode(report.note()).decode()})
+    note = msgspec.json.encode(report.note()).decode()
+    onnx.helper.set_model_props(model, {**metadata_of(source.model), NOTE_KEY: note})
     return model, report
 
 

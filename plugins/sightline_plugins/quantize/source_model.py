@@ -10,7 +10,7 @@ import onnxruntime as ort
 from onnx import TensorProto
 
 from sightline.errors import ModelError
-from sightline_plugins.infer.engines.model_file import read_model
+from sightline_plugins.infer.engines.model_file import metadata_of, read_model
 from sightline_plugins.infer.engines.onnxruntime import FAILURES, FATAL_ONLY, ON_CPU
 from sightline_plugins.infer.engines.simplify.inputs import find_image_input
 from sightline_plugins.infer.engines.simplify.quantized import is_quantized
@@ -41,7 +41,7 @@ def read_source(path: Path, *, folder: Path) -> SourceModel:
         raise ModelError(f"{label}: is quantised already: give the float32 file that it was made from")
     if any(tensor.data_type == TensorProto.FLOAT16 for tensor in model.graph.initializer):
         raise ModelError(f"{label}: holds float16 weights: give its float32 export")
-    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    metadata = dict(metadata_of(model))
     try:
         ready = _simplified(_converted(model, label=label), folder=folder, label=label)
         picture = find_image_input(ready)

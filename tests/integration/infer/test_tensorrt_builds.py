@@ -12,7 +12,7 @@ from benchmarks.tensorrt_builds import CASES, MOST_ROWS, Case, build
 from onnx import TensorProto, helper, numpy_helper
 
 from sightline.errors import DeviceUnavailable, MissingExtra, ModelError
-from sightline_plugins.infer.engines.device.preparing import Precision
+from sightline_plugins.infer.engines.protocol import Precision
 from sightline_plugins.infer.engines.tensorrt.building import BuildSettings, build_plan
 from sightline_plugins.infer.engines.tensorrt.library import TensorRt, installed
 from sightline_plugins.infer.engines.tensorrt.loading import load_plan

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 import onnx
 
+from sightline_plugins.infer.engines.model_file import metadata_of
 from sightline_plugins.infer.engines.protocol import Array, Engine
 
 Compiled = TypeVar("Compiled")
@@ -25,6 +27,17 @@ class About:
     outputs: tuple[str, ...]
     metadata: Mapping[str, str]
     report: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, parsed: onnx.ModelProto, *, label: str) -> About:
+        """What a model says of itself, with an empty report."""
+        return cls(
+            label=label,
+            inputs=tuple(entry.name for entry in parsed.graph.input),
+            outputs=tuple(entry.name for entry in parsed.graph.output),
+            metadata=metadata_of(parsed),
+            report=MappingProxyType({}),
+        )
 
 
 class Library(Protocol[Compiled]):

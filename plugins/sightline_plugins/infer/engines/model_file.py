@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -56,6 +58,16 @@ def external_files(path: Path) -> tuple[Path, ...]:
     parsed = _parse(_read(path, label=label), label=label)
     root = path.parent.resolve()
     return tuple(sorted({_external_file(tensor, root=root, label=label) for tensor in _external_tensors(parsed)}))
+
+
+def content_digest(parsed: onnx.ModelProto) -> str:
+    """What tells a model, with all its weights, from every other: for the keys of caches."""
+    return hashlib.sha256(parsed.SerializeToString(deterministic=True)).hexdigest()
+
+
+def metadata_of(parsed: onnx.ModelProto) -> Mapping[str, str]:
+    """The `metadata_props` of a model."""
+    return MappingProxyType({entry.key: entry.value for entry in parsed.metadata_props})
 
 
 def foreign_operators(parsed: onnx.ModelProto) -> list[str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +11,13 @@ from typing import Any, Literal, get_args
 
 import onnx
 
+from sightline.devices import Device
 from sightline.errors import ConfigurationError, DeviceUnavailable, MissingExtra, ModelError
 from sightline_plugins.infer.engines.address import Address, address_of
 from sightline_plugins.infer.engines.cache import Entry, ModelCache, models_folder
 from sightline_plugins.infer.engines.fixed_batch import FixedBatchEngine
 from sightline_plugins.infer.engines.libraries import About, Library
-from sightline_plugins.infer.engines.model_file import read_model
+from sightline_plugins.infer.engines.model_file import content_digest, read_model
 from sightline_plugins.infer.engines.protocol import Engine, EngineName, ImageForm
 from sightline_plugins.infer.engines.rebatching import make_single
 from sightline_plugins.infer.engines.simplify import clean, simplify
@@ -74,9 +73,9 @@ def open_here(
         return open_served(address, image=image, concurrency=cores)
     library = _library(engine, device=device, concurrency=cores)
     parsed, label = read_model(model)
-    about = _about(parsed, label=label)
+    about = About.of(parsed, label=label)
     key = {
-        "model": hashlib.sha256(parsed.SerializeToString(deterministic=True)).hexdigest(),
+        "model": content_digest(parsed),
         "engine": library.name,
         "settings": dict(library.settings),
         "image": image,
@@ -101,16 +100,6 @@ def open_here(
         report["batch"] = ready.notes["batch"]
     opened = library.open(ready.compiled, about=replace(about, report=MappingProxyType(report)))
     return opened if ready.notes["rows"] == 1 else _fixed(opened, rows=ready.notes["rows"], label=label)
-
-
-def _about(parsed: onnx.ModelProto, *, label: str) -> About:
-    return About(
-        label=label,
-        inputs=tuple(entry.name for entry in parsed.graph.input),
-        outputs=tuple(entry.name for entry in parsed.graph.output),
-        metadata=MappingProxyType({entry.key: entry.value for entry in parsed.metadata_props}),
-        report=MappingProxyType({}),
-    )
 
 
 def prepare(
@@ -178,7 +167,7 @@ def choose(engine: EngineName) -> Installed:
 
 def available_cores() -> int:
     """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Device().cores
 
 
 def _library(engine: EngineName, *, device: str, concurrency: int) -> Library[Any]:

@@ -23,10 +23,23 @@ import numpy.typing as npt
 
 from sightline.errors import ModelError
 
-__all__ = ["Array", "Engine", "EngineName", "ImageForm", "ModelError", "Pending", "TensorSpec", "open_engine"]
+__all__ = [
+    "Array",
+    "Engine",
+    "EngineName",
+    "ImageForm",
+    "ModelError",
+    "Pending",
+    "Precision",
+    "TensorSpec",
+    "open_engine",
+    "say_nothing",
+]
 
 Array: TypeAlias = npt.NDArray[Any]
 EngineName: TypeAlias = Literal["auto", "openvino", "onnxruntime", "tensorrt", "triton"]
+Precision: TypeAlias = Literal["fp32", "fp16", "int8"]
+"""`fp32`: the types of the file. `fp16`: halves. `int8`: the types of the file, which must hold Q/DQ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +137,8 @@ class Engine(Protocol):
         ...
 
 
-def _say_nothing(text: str) -> None:
+def say_nothing(text: str) -> None:
+    """What is told is of no interest."""
     del text
 
 
@@ -136,7 +150,7 @@ def open_engine(
     image: ImageForm | None = None,
     concurrency: int | None = None,
     optimize: bool = True,
-    warn: Callable[[str], None] = _say_nothing,
+    warn: Callable[[str], None] = say_nothing,
 ) -> Engine:
     """Loads an ONNX model, from the cache of compiled models where it is there (`cache.py`).
 

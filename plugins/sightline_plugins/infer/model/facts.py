@@ -14,7 +14,7 @@ import onnx
 
 from sightline.errors import MissingExtra, ModelError
 from sightline_plugins.infer.engines.address import Address, address_of
-from sightline_plugins.infer.engines.model_file import foreign_operators, read_model
+from sightline_plugins.infer.engines.model_file import foreign_operators, metadata_of, read_model
 from sightline_plugins.infer.engines.protocol import TensorSpec
 from sightline_plugins.infer.pixels.stacks import StackOrder
 
@@ -110,7 +110,7 @@ def _file_facts(path: Path, stamp: tuple[int, ...]) -> ModelFacts:
     return ModelFacts(
         inputs=_one_row(inputs, rows=rows, label=label),
         outputs=_one_row(_specs(model.graph.output, label), rows=rows, label=label),
-        metadata={entry.key: entry.value for entry in model.metadata_props},
+        metadata=metadata_of(model),
         endings=_endings(model.graph),
     )
 

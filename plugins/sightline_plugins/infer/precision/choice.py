@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
 
 from sightline.errors import ConfigurationError, ModelError
 from sightline_plugins.infer.engines.address import ModelSource
+from sightline_plugins.infer.engines.protocol import Precision
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.precision.quantized_file import QuantizedFile, find_quantized
-
-Precision: TypeAlias = Literal["fp32", "fp16", "int8"]
 
 LEAST_GAIN = 1.05
 """How many times as fast something less exact has to be, so that `auto` takes it."""

@@ -5,11 +5,9 @@ The picture stays as it was exported: kernels write it, normalised. All other si
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,10 +15,10 @@ import onnx
 
 from sightline.errors import ModelError
 from sightline_plugins.infer.engines.cache import Entry, ModelCache
-from sightline_plugins.infer.engines.device.preparing import Precision, Prepared, prepare, with_rows
-from sightline_plugins.infer.engines.model_file import read_model
+from sightline_plugins.infer.engines.device.preparing import Prepared, prepare, with_rows
+from sightline_plugins.infer.engines.model_file import content_digest, metadata_of, read_model
 from sightline_plugins.infer.engines.onnxruntime import OnnxRuntime
-from sightline_plugins.infer.engines.protocol import TensorSpec
+from sightline_plugins.infer.engines.protocol import Precision, TensorSpec
 from sightline_plugins.infer.engines.rebatching import random_feeds
 from sightline_plugins.infer.engines.simplify.inputs import fix_size
 
@@ -64,10 +62,9 @@ def prepare_batches(
     size on what it sees, or not every output has one row a picture.
     """
     parsed, label = read_model(model)
-    metadata = MappingProxyType({entry.key: entry.value for entry in parsed.metadata_props})
-    given = hashlib.sha256(parsed.SerializeToString(deterministic=True)).hexdigest()
+    metadata = metadata_of(parsed)
     settings = {"size_wh": size_wh, "precision": precision, "input_range": input_range}
-    key = {"model": given, "prepared": "batches", **settings}
+    key = {"model": content_digest(parsed), "prepared": "batches", **settings}
 
     def load(entry: Entry) -> BatchModel:
         inputs, outputs = (tuple(_spec_of(told) for told in entry.notes[name]) for name in ("inputs", "outputs"))

@@ -11,7 +11,7 @@ FP32, so that the decoding of boxes is not exact with it; that is why this one e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -22,13 +22,12 @@ from sightline_plugins.infer.engines.device.half_writing import half_name, halve
 from sightline_plugins.infer.engines.device.rounding import with_rounding
 from sightline_plugins.infer.engines.device.samples import outcomes, sample_feeds
 from sightline_plugins.infer.engines.protocol import Array
+from sightline_plugins.infer.engines.rebatching import Compute
 from sightline_plugins.infer.engines.simplify.constants import store_constants
-from sightline_plugins.infer.engines.simplify.graph import Graph
+from sightline_plugins.infer.engines.simplify.graph import LEARNED, Graph
 
-Compute = Callable[[onnx.ModelProto, Sequence[Mapping[str, Array]]], list[list[Array]]]
 LARGEST_VALUE = 16384.0
 """A quarter of what FP16 holds: pictures that were not tried may give larger values."""
-LEARNED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _FEWEST_WEIGHTS = 64
 """Operators with fewer weights are arithmetic that was exported as a convolution, such as the mean of YOLO's DFL."""
 _SUM_SQUARES = frozenset(

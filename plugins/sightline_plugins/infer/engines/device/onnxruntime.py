@@ -18,10 +18,9 @@ from sightline.errors import DeviceUnavailable, ModelError
 from sightline.media.device_array import DeviceArray
 from sightline_plugins.infer.engines.device.batch_model import BatchModel
 from sightline_plugins.infer.engines.device.checks import check_bound
-from sightline_plugins.infer.engines.device.protocol import Execution
+from sightline_plugins.infer.engines.device.protocol import MOST_ROWS, Execution
 from sightline_plugins.infer.engines.onnxruntime import FAILURES, FATAL_ONLY, ON_CUDA, reason_of
 
-MOST_ROWS = 32
 _WITHOUT_WAITING = "disable_synchronize_execution_providers"
 _QUEUES_BY_ITSELF = "ONNX Runtime takes memory and waits while it queues"
 OpenSession = Callable[[bytes, Gpu, GpuStream], Any]

@@ -6,9 +6,8 @@ agree is left as it was. Only a precision that was asked for and can not be had 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 import numpy as np
 import onnx
@@ -17,13 +16,11 @@ import onnxruntime as ort
 from sightline.errors import ModelError
 from sightline_plugins.infer.engines.device.half import to_half
 from sightline_plugins.infer.engines.onnxruntime import OnnxRuntime
-from sightline_plugins.infer.engines.protocol import Array
-from sightline_plugins.infer.engines.rebatching import ANY, batch_of, close, make_batch_dynamic, random_feeds
+from sightline_plugins.infer.engines.protocol import Array, Precision
+from sightline_plugins.infer.engines.rebatching import ANY, Compute, batch_of, close, make_batch_dynamic, random_feeds
 from sightline_plugins.infer.engines.simplify import simplify
 from sightline_plugins.infer.engines.simplify.inputs import fix_batch
 
-Precision: TypeAlias = Literal["fp32", "fp16", "int8"]
-"""`fp32`: the types of the file. `fp16`: halves. `int8`: the types of the file, which must hold Q/DQ."""
 _QUANTIZES = "QuantizeLinear"
 _TRIED_ROWS = 2
 _TURNED_DOWN = (ModelError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError)
@@ -155,7 +152,7 @@ def _agree(
     one: onnx.ModelProto,
     other: onnx.ModelProto,
     *,
-    compute: Callable[[onnx.ModelProto, Sequence[Mapping[str, Array]]], list[list[Array]]],
+    compute: Compute,
 ) -> bool:
     """Whether two models give the same for random pictures."""
     fixed = with_rows(one, _TRIED_ROWS)

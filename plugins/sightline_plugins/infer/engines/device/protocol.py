@@ -12,6 +12,9 @@ from typing import Any, Protocol
 from sightline.media.device_array import DeviceArray
 from sightline_plugins.infer.engines.protocol import TensorSpec
 
+MOST_ROWS = 32
+"""Pictures that are computed at once where a model takes any number, unless its engine is told otherwise."""
+
 
 class Execution(Protocol):
     """A model bound to memory, for one number of pictures. It keeps that memory; its addresses never change."""

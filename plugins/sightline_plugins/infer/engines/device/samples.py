@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
 
 from sightline.errors import ModelError
 from sightline_plugins.infer.engines.protocol import Array
-from sightline_plugins.infer.engines.rebatching import batch_of, random_feeds
+from sightline_plugins.infer.engines.rebatching import Compute, batch_of, random_feeds
 from sightline_plugins.infer.engines.simplify.graph import node
 from sightline_plugins.infer.engines.simplify.inputs import find_image_input
 
 _BLOCKS = 12
-Compute = Callable[[onnx.ModelProto, Sequence[Mapping[str, Array]]], list[list[Array]]]
 
 
 def sample_feeds(model: onnx.ModelProto, *, input_range: tuple[float, float]) -> list[dict[str, Array]]:

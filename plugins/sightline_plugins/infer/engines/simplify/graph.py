@@ -11,6 +11,8 @@ import onnx
 from onnx import NodeProto, helper, numpy_helper
 
 SMALL = 1024
+LEARNED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+"""Operators whose weights training makes."""
 
 Constant = npt.NDArray[Any]
 

@@ -14,6 +14,7 @@ from typing import Any
 import onnx
 
 from sightline.errors import ModelError
+from sightline_plugins.infer.engines.protocol import say_nothing
 from sightline_plugins.infer.engines.tensorrt.library import INSTEAD, TensorRt
 from sightline_plugins.infer.engines.tensorrt.messages import Heard, Log, gist
 from sightline_plugins.infer.engines.tensorrt.progress import EVERY_SECONDS, Progress, Tell
@@ -65,7 +66,7 @@ def build_plan(
     *,
     settings: BuildSettings,
     label: str,
-    progress: Tell = lambda _: None,
+    progress: Tell = say_nothing,
     log: Log | None = None,
     is_stopped: Callable[[], bool] = never,
     every_seconds: float = EVERY_SECONDS,

@@ -10,10 +10,9 @@ In one go (`open_tensorrt`), or in parts, for who compiles in the background whi
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,9 +23,11 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import ModelError
 from sightline.media.device_memory import DeviceStream
 from sightline_plugins.infer.engines.cache import Entry, ModelCache, models_folder
-from sightline_plugins.infer.engines.device.preparing import Precision, prepare
+from sightline_plugins.infer.engines.device.preparing import prepare
+from sightline_plugins.infer.engines.device.protocol import MOST_ROWS
 from sightline_plugins.infer.engines.libraries import About
-from sightline_plugins.infer.engines.model_file import read_model
+from sightline_plugins.infer.engines.model_file import content_digest, read_model
+from sightline_plugins.infer.engines.protocol import Precision, say_nothing
 from sightline_plugins.infer.engines.simplify.inputs import find_image_input, fix_size
 from sightline_plugins.infer.engines.tensorrt.building import BuildSettings, build_plan
 from sightline_plugins.infer.engines.tensorrt.engine import TensorRtEngine
@@ -36,12 +37,7 @@ from sightline_plugins.infer.engines.tensorrt.loading import load_plan
 from sightline_plugins.infer.engines.tensorrt.messages import Log
 from sightline_plugins.infer.engines.tensorrt.progress import Tell
 
-MOST_ROWS = 32
 UNIT = (0.0, 1.0)
-
-
-def _say_nothing(text: str) -> None:
-    del text
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +65,7 @@ class TensorRtModel:
         size_wh: tuple[int, int] | None = None,
         most_rows: int = MOST_ROWS,
         input_range: tuple[float, float] = UNIT,
-        warn: Tell = _say_nothing,
+        warn: Tell = say_nothing,
     ) -> None:
         """Read it and find the library.
 
@@ -81,7 +77,7 @@ class TensorRtModel:
         self._library = library_for(gpu)
         self._warn = warn
         self._parsed, self.label = read_model(model)
-        digest = hashlib.sha256(self._parsed.SerializeToString(deterministic=True)).hexdigest()
+        digest = content_digest(self._parsed)
         self._size_wh = _fixed(self._parsed, size_wh, label=self.label)
         self._precision: Precision = precision
         self._input_range = input_range
@@ -97,7 +93,7 @@ class TensorRtModel:
         """Whether it was compiled before, so that `load` takes no longer than that."""
         return self._plan is not None or self._cache.holds(self._key)
 
-    def compile(self, *, progress: Tell = _say_nothing, log: Log | None = None) -> None:
+    def compile(self, *, progress: Tell = say_nothing, log: Log | None = None) -> None:
         """Compile it, or take it from the cache; nothing when that was done.
 
         In any thread, one at a time, while the GPU does other work; `progress` is told how far it is, `log` all that
@@ -110,7 +106,7 @@ class TensorRtModel:
         """Let a `compile` in another thread end soon, with a ModelError."""
         self._is_stopped.set()
 
-    def load(self, *, stream: DeviceStream, progress: Tell = _say_nothing, log: Log | None = None) -> TensorRtEngine:
+    def load(self, *, stream: DeviceStream, progress: Tell = say_nothing, log: Log | None = None) -> TensorRtEngine:
         """The engine, which computes on that stream; compiles before where that was not done.
 
         A plan from the cache that the library refuses is compiled again. Raises ModelError, GpuError.
@@ -170,13 +166,7 @@ class TensorRtModel:
         most_rows = self._settings.most_rows if plan.rows is None else plan.rows
         if plan.rows is not None:
             report["batch"] = f"fixed {plan.rows}"
-        about = About(
-            label=self.label,
-            inputs=tuple(entry.name for entry in self._parsed.graph.input),
-            outputs=tuple(entry.name for entry in self._parsed.graph.output),
-            metadata=MappingProxyType({entry.key: entry.value for entry in self._parsed.metadata_props}),
-            report=MappingProxyType(report),
-        )
+        about = replace(About.of(self._parsed, label=self.label), report=MappingProxyType(report))
         return TensorRtEngine(loaded, gpu=self._gpu, stream=stream, about=about, most_rows=most_rows)
 
     def _key_of(self, digest: str) -> Mapping[str, Any]:
@@ -202,9 +192,9 @@ def open_tensorrt(
     size_wh: tuple[int, int] | None = None,
     most_rows: int = MOST_ROWS,
     input_range: tuple[float, float] = UNIT,
-    progress: Tell = _say_nothing,
+    progress: Tell = say_nothing,
     log: Log | None = None,
-    warn: Tell = _say_nothing,
+    warn: Tell = say_nothing,
 ) -> TensorRtEngine:
     """A model on a GPU, on one of its streams: a `DeviceEngine`. See `TensorRtModel` for what it takes and raises."""
     opened = TensorRtModel(

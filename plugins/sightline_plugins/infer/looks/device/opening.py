@@ -18,6 +18,7 @@ from sightline_plugins.infer.engines.device.batch_model import prepare_batches
 from sightline_plugins.infer.engines.device.onnxruntime import OnnxRuntimeCuda
 from sightline_plugins.infer.engines.device.onnxruntime import why_not as why_not_onnxruntime
 from sightline_plugins.infer.engines.device.protocol import DeviceEngine
+from sightline_plugins.infer.engines.protocol import Precision
 from sightline_plugins.infer.engines.tensorrt.library import library_for
 from sightline_plugins.infer.engines.tensorrt.opening import TensorRtModel
 from sightline_plugins.infer.looks.device.looker import DeviceLooker
@@ -26,7 +27,7 @@ from sightline_plugins.infer.looks.opening import choose, open_cpu_looker, open_
 from sightline_plugins.infer.looks.upgrading import UpgradingLooker
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.options import ModelElement
-from sightline_plugins.infer.precision.choice import Candidate, Chosen, Precision
+from sightline_plugins.infer.precision.choice import Candidate, Chosen
 from sightline_plugins.infer.precision.on_gpu import GpuSpeeds, OpenCandidate
 from sightline_plugins.infer.tasks.task import Task
 
