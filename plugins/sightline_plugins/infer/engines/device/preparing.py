@@ -62,7 +62,7 @@ def prepare(parsed: onnx.ModelProto, *, precision: Precision, input_range: tuple
             raise ModelError("it is quantised, and FP16 would undo that: use precision: int8")
         if precision == "fp16":
             model = to_half(model, compute=library.compute, input_range=input_range)
-    except ModelError as error:
+    except _TURNED_DOWN as error:
         raise ModelError(f"{label}: {error}") from error
     return Prepared(model, opened.rows)
 

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from sightline.errors import ModelError
 from sightline_plugins.infer.engines.device import preparing
 from sightline_plugins.infer.engines.device.preparing import Prepared, prepare
 from tests.unit.infer.engines.graphs import compute, make_model, random, small_network
@@ -62,3 +63,13 @@ def test_a_simpler_graph_that_computes_something_else_is_not_taken(monkeypatch: 
     found = prepared(small_network(batch="n"))
 
     np.testing.assert_allclose(compute(found.model, x=picture)[0], compute(small_network(), x=picture)[0], rtol=1e-5)
+
+
+def test_halves_that_onnx_refuses_are_told_as_what_is_wrong_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(model: onnx.ModelProto, **_: object) -> onnx.ModelProto:
+        raise onnx.checker.ValidationError("a node that nobody knows")
+
+    monkeypatch.setattr(preparing, "to_half", refused)
+
+    with pytest.raises(ModelError, match="m: a node that nobody knows"):
+        prepare(small_network(), precision="fp16", input_range=(0, 1), label="m")
