@@ -25,7 +25,7 @@ from sightline_plugins.infer.box_options import BoxElement, plan_boxes
 from sightline_plugins.infer.building import subjects_of
 from sightline_plugins.infer.engines.device.protocol import DeviceEngine
 from sightline_plugins.infer.engines.protocol import Precision
-from sightline_plugins.infer.looks.device.looker import DeviceLooker
+from sightline_plugins.infer.looks.device.predictor import DevicePredictor
 from sightline_plugins.infer.runner import ModelRunner
 from sightline_plugins.infer.tasks.boxes import BoxTask
 
@@ -122,9 +122,9 @@ def _runner(subject: Subject, form: Form) -> ModelRunner:
     assert plan is not None
     assert rules is not None
     task = BoxTask(plan, rules, element_id="detect-1", warn=print)
-    looker = DeviceLooker(plan, engine=form.engine, task=task, gpu=subject.gpu, stream=form.stream)
+    predictor = DevicePredictor(plan, engine=form.engine, task=task, gpu=subject.gpu, stream=form.stream)
     subjects = subjects_of(element, plan)
-    return ModelRunner(looker, subjects=subjects, task=task, is_stacked=False, element_id="detect-1", warn=print)
+    return ModelRunner(predictor, subjects=subjects, task=task, is_stacked=False, element_id="detect-1", warn=print)
 
 
 def _found(runner: ModelRunner, subject: Subject, clip: Path, *, number: int, frames: int | None) -> Annotations:

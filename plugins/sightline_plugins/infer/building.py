@@ -7,7 +7,7 @@ from typing import Any
 from sightline.graph.operator import Operator
 from sightline.graph.site import Site
 from sightline_plugins.infer.box_options import BoxElement
-from sightline_plugins.infer.looks.opening import open_looker
+from sightline_plugins.infer.looks.opening import open_predictor
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.runner import ModelRunner
@@ -22,7 +22,7 @@ from sightline_plugins.infer.tasks.task import Task
 def build_runner(element: ModelElement, plan: ModelPlan, *, task: Task[Any], site: Site) -> Operator:
     """The operator of a step. Raises ModelError or ConfigurationError when the model can not be loaded."""
     return ModelRunner(
-        open_looker(element, plan, task=task, site=site),
+        open_predictor(element, plan, task=task, site=site),
         subjects=subjects_of(element, plan),
         task=task,
         is_stacked=plan.stack is not None,

@@ -10,7 +10,7 @@ from typing import Any
 
 from sightline.graph.operator import Operator, Pending, RunsOn
 from sightline.media import Batch, Stream
-from sightline_plugins.infer.looks.look import Look, Looker
+from sightline_plugins.infer.looks.look import Look, Predictor
 from sightline_plugins.infer.subjects.subject import Subject, Subjects
 from sightline_plugins.infer.tasks.task import Task
 
@@ -41,7 +41,7 @@ class ModelRunner(Operator):
 
     def __init__(
         self,
-        looker: Looker,
+        predictor: Predictor,
         *,
         subjects: Subjects,
         task: Task[Any],
@@ -52,7 +52,7 @@ class ModelRunner(Operator):
         self.runs = 0
         self.saved = 0
         self.invalid_outputs = 0
-        self._looker = looker
+        self._predictor = predictor
         self._subjects = subjects
         self._task = task
         self._is_stacked = is_stacked
@@ -65,7 +65,7 @@ class ModelRunner(Operator):
         jobs: list[_Job] = []
         unread: deque[_Job] = deque()
         subjects = self._subjects.of(batch)
-        looks = self._looker.look_all(
+        looks = self._predictor.look_all(
             [(batch.frames[subject.row].surface, subject) for subject in subjects if subject.is_seen]
         )
         for subject in subjects:
@@ -75,13 +75,13 @@ class ModelRunner(Operator):
             jobs.append(job)
             if job.looks:
                 unread.append(job)
-            if len(unread) > self._looker.most_unread:
+            if len(unread) > self._predictor.most_unread:
                 self._read(unread.popleft(), batch)
         return _Looking(self, batch, jobs)
 
     def totals(self) -> Mapping[str, Any]:
         """What computes, looks, those that were saved, and outputs that became nothing; what the task counted."""
-        counted: dict[str, Any] = {**self._looker.report, "runs": self.runs}
+        counted: dict[str, Any] = {**self._predictor.report, "runs": self.runs}
         if self.saved:
             counted["saved"] = self.saved
         if self.invalid_outputs:
@@ -90,7 +90,7 @@ class ModelRunner(Operator):
 
     def runs_on(self) -> RunsOn:
         """Where pictures are prepared."""
-        return RunsOn(self._looker.device)
+        return RunsOn(self._predictor.device)
 
     def end_stream(self, stream: Stream) -> None:
         """Forget the stream's state."""
@@ -98,7 +98,7 @@ class ModelRunner(Operator):
 
     def close(self) -> None:
         """Free the model."""
-        self._looker.close()
+        self._predictor.close()
 
     def collect(self, jobs: Sequence[_Job], batch: Batch) -> Batch:
         """Wait for the looks at a batch, and attach what they found."""

@@ -1,7 +1,7 @@
-"""What a looker is: pre-processing and engine together, which show parts of pictures to a model.
+"""What a predictor is: pre-processing and engine together, which show parts of pictures to a model.
 
-`engine_looker.py` shows one picture at a time to an engine that takes arrays of the host, `device_looker.py` batches to
-an engine on a GPU, from where only what was found comes back.
+`engine_predictor.py` shows one picture at a time to an engine that takes arrays of the host, `device/predictor.py`
+batches to an engine on a GPU, from where only what was found comes back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Seen: TypeAlias = tuple[Surface, Subject]
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class LookResult:
     """What a task read in the outputs of a look, None for outputs that are no numbers to be used; and whether all of
     them were finite numbers.
     """
@@ -35,12 +35,12 @@ class Look(Protocol):
         """Wait, without the GIL, until the outputs are there. Raises ModelError or GpuError when it failed."""
         ...
 
-    def read(self, task: Task[Any], subject: Subject, batch: Batch) -> Answered:
+    def read(self, task: Task[Any], subject: Subject, batch: Batch) -> LookResult:
         """Let the task read the outputs, which are there; nobody else may use the task meanwhile."""
         ...
 
 
-class Looker(Protocol):
+class Predictor(Protocol):
     """Shows parts of pictures to a model. One thread asks for looks, that or another one reads them."""
 
     @property

@@ -1,4 +1,4 @@
-"""Lookers on a GPU's double, and what they find."""
+"""Predictors on a GPU's double, and what they find."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sightline.media.convert import surface_from_rgb
 from sightline_plugins import Detect
 from sightline_plugins.infer.box_options import plan_boxes
 from sightline_plugins.infer.engines.tensorrt.opening import open_tensorrt
-from sightline_plugins.infer.looks.device.looker import DeviceLooker
-from sightline_plugins.infer.looks.look import Look, Looker, Seen
+from sightline_plugins.infer.looks.device.predictor import DevicePredictor
+from sightline_plugins.infer.looks.look import Look, Predictor, Seen
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.subjects.subject import Subject
 from sightline_plugins.infer.tasks.boxes import BoxTask
@@ -32,12 +32,12 @@ def planned(detect: Detect) -> tuple[ModelPlan, BoxTask]:
     return plan, BoxTask(plan, rules, element_id="detect-1", warn=lambda text: None)
 
 
-def by_tensorrt(detect: Detect, *, gpu: Gpu, stream: GpuStream, most_rows: int = 32) -> tuple[DeviceLooker, BoxTask]:
+def by_tensorrt(detect: Detect, *, gpu: Gpu, stream: GpuStream, most_rows: int = 32) -> tuple[DevicePredictor, BoxTask]:
     plan, task = planned(detect)
     engine = open_tensorrt(
         str(detect.model), gpu=gpu, stream=stream, size_wh=plan.preprocessing.size_wh, most_rows=most_rows
     )
-    return DeviceLooker(plan, engine=engine, task=task, gpu=gpu, stream=stream), task
+    return DevicePredictor(plan, engine=engine, task=task, gpu=gpu, stream=stream), task
 
 
 def batch_of(pictures: Sequence[Blocks], *, gpu: Gpu | None = None) -> Batch:
@@ -65,10 +65,10 @@ def cells_of(looks: Sequence[Look | None], task: BoxTask, seen: Sequence[Seen], 
     return found
 
 
-def find(looker: Looker, task: BoxTask, detect: Detect, pictures: Sequence[Blocks], *, gpu: Gpu) -> list[Any]:
+def find(predictor: Predictor, task: BoxTask, detect: Detect, pictures: Sequence[Blocks], *, gpu: Gpu) -> list[Any]:
     batch = batch_of(pictures, gpu=gpu)
     seen = seen_of(batch, detect)
-    return cells_of(list(looker.look_all(seen)), task, seen, batch)
+    return cells_of(list(predictor.look_all(seen)), task, seen, batch)
 
 
 def expected(pictures: Sequence[Blocks]) -> list[Any]:

@@ -11,7 +11,7 @@ from sightline.devices.gpu.streams import GpuStream
 from sightline.media import Batch
 from sightline.testing.gpu import DoubleDriver
 from sightline_plugins import Detect
-from sightline_plugins.infer.looks.device.looker import DeviceLooker
+from sightline_plugins.infer.looks.device.predictor import DevicePredictor
 from sightline_plugins.infer.tasks.boxes import BoxTask
 from sightline_plugins.kernels.detections import DETECTION
 from sightline_plugins.testing.tensorrt_double import TensorRtDouble
@@ -36,21 +36,21 @@ def batches(gpu: Gpu) -> list[Batch]:
 @pytest.fixture
 def warm(
     gpu: Gpu, stream: GpuStream, tensorrt: TensorRtDouble, detect: Detect, batches: list[Batch]
-) -> Iterator[tuple[DeviceLooker, BoxTask]]:
-    """A looker that has seen batches of four often enough."""
-    looker, task = by_tensorrt(detect, gpu=gpu, stream=stream)
+) -> Iterator[tuple[DevicePredictor, BoxTask]]:
+    """A predictor that has seen batches of four often enough."""
+    predictor, task = by_tensorrt(detect, gpu=gpu, stream=stream)
     for batch in batches:
         seen = seen_of(batch, detect)
-        cells_of(list(looker.look_all(seen)), task, seen, batch)
-    yield looker, task
-    looker.close()
+        cells_of(list(predictor.look_all(seen)), task, seen, batch)
+    yield predictor, task
+    predictor.close()
 
 
 def test_a_batch_is_a_table_and_one_graph(
     gpu: Gpu,
     driver: DoubleDriver,
     stream: GpuStream,
-    warm: tuple[DeviceLooker, BoxTask],
+    warm: tuple[DevicePredictor, BoxTask],
     batches: list[Batch],
     detect: Detect,
 ) -> None:
@@ -65,13 +65,13 @@ def test_a_batch_is_a_table_and_one_graph(
 
 
 def test_nobody_waits_before_a_result_is_read(
-    driver: DoubleDriver, warm: tuple[DeviceLooker, BoxTask], batches: list[Batch], detect: Detect
+    driver: DoubleDriver, warm: tuple[DevicePredictor, BoxTask], batches: list[Batch], detect: Detect
 ) -> None:
-    looker, task = warm
+    predictor, task = warm
     seen = [seen_of(batch, detect) for batch in batches[:2]]
 
     with driver.journaling() as journal:
-        looks = [list(looker.look_all(own)) for own in seen]
+        looks = [list(predictor.look_all(own)) for own in seen]
     with driver.journaling() as reading:
         cells_of(looks[0], task, seen[0], batches[0])
 
@@ -80,14 +80,14 @@ def test_nobody_waits_before_a_result_is_read(
 
 
 def test_a_third_batch_waits_for_the_first_one_alone(
-    driver: DoubleDriver, warm: tuple[DeviceLooker, BoxTask], batches: list[Batch], detect: Detect
+    driver: DoubleDriver, warm: tuple[DevicePredictor, BoxTask], batches: list[Batch], detect: Detect
 ) -> None:
-    looker, task = warm
+    predictor, task = warm
     seen = [seen_of(batch, detect) for batch in batches[:3]]
-    looks = [list(looker.look_all(own)) for own in seen[:2]]
+    looks = [list(predictor.look_all(own)) for own in seen[:2]]
 
     with driver.journaling() as journal:
-        looks.append(list(looker.look_all(seen[2])))
+        looks.append(list(predictor.look_all(seen[2])))
 
     assert len(journal.of(*WAITING)) == 1
     found = [cells_of(own, task, seen[number], batches[number]) for number, own in enumerate(looks)]
@@ -95,27 +95,27 @@ def test_a_third_batch_waits_for_the_first_one_alone(
 
 
 def test_no_memory_is_asked_for_any_more(
-    driver: DoubleDriver, warm: tuple[DeviceLooker, BoxTask], batches: list[Batch], detect: Detect
+    driver: DoubleDriver, warm: tuple[DevicePredictor, BoxTask], batches: list[Batch], detect: Detect
 ) -> None:
-    looker, task = warm
+    predictor, task = warm
 
     with driver.journaling() as journal:
         for batch in batches:
             seen = seen_of(batch, detect)
-            cells_of(list(looker.look_all(seen)), task, seen, batch)
+            cells_of(list(predictor.look_all(seen)), task, seen, batch)
 
     assert journal.of(*GIVING) == []
 
 
 def test_only_metadata_crosses_to_the_host(
-    gpu: Gpu, warm: tuple[DeviceLooker, BoxTask], batches: list[Batch], detect: Detect
+    gpu: Gpu, warm: tuple[DevicePredictor, BoxTask], batches: list[Batch], detect: Detect
 ) -> None:
-    looker, task = warm
+    predictor, task = warm
     before = gpu.transfers.counts
 
     for batch in batches:
         seen = seen_of(batch, detect)
-        cells_of(list(looker.look_all(seen)), task, seen, batch)
+        cells_of(list(predictor.look_all(seen)), task, seen, batch)
 
     after = gpu.transfers.counts
     assert after.device_to_host_copies - before.device_to_host_copies == len(batches)

@@ -13,9 +13,9 @@ from sightline_plugins import Detect
 from sightline_plugins.infer.engines.cache import ModelCache
 from sightline_plugins.infer.engines.device.batch_model import prepare_batches
 from sightline_plugins.infer.engines.device.onnxruntime import OnnxRuntimeCuda
-from sightline_plugins.infer.looks.device.looker import DeviceLooker
-from sightline_plugins.infer.looks.look import Looker
-from sightline_plugins.infer.looks.upgrading import UpgradingLooker
+from sightline_plugins.infer.looks.device.predictor import DevicePredictor
+from sightline_plugins.infer.looks.look import Predictor
+from sightline_plugins.infer.looks.upgrading_predictor import UpgradingPredictor
 from sightline_plugins.infer.tasks.boxes import BoxTask
 from sightline_plugins.testing.onnxruntime_double import onnxruntime_double
 from sightline_plugins.testing.tensorrt_double import TensorRtDouble
@@ -26,23 +26,23 @@ LIMIT_SECONDS = 60
 
 @dataclass(slots=True)
 class Workshop:
-    """Where the better looker is made when the test says so, and what was told."""
+    """Where the better predictor is made when the test says so, and what was told."""
 
-    make: Callable[[], Looker]
+    make: Callable[[], Predictor]
     may_end: threading.Event = field(default_factory=threading.Event)
     has_ended: threading.Event = field(default_factory=threading.Event)
     told: list[str] = field(default_factory=list)
 
-    def work(self) -> Looker:
+    def work(self) -> Predictor:
         try:
             assert self.may_end.wait(LIMIT_SECONDS)
             return self.make()
         finally:
             self.has_ended.set()
 
-    def finish(self, looker: UpgradingLooker) -> None:
+    def finish(self, predictor: UpgradingPredictor) -> None:
         self.may_end.set()
-        looker.wait_for_making(LIMIT_SECONDS)
+        predictor.wait_for_making(LIMIT_SECONDS)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def task(detect: Detect) -> BoxTask:
 
 
 @pytest.fixture
-def serving(gpu: Gpu, driver: DoubleDriver, detect: Detect) -> DeviceLooker:
+def serving(gpu: Gpu, driver: DoubleDriver, detect: Detect) -> DevicePredictor:
     """ONNX Runtime."""
     onnxruntime_double(gpu, driver)
     plan, task = planned(detect)
@@ -59,7 +59,7 @@ def serving(gpu: Gpu, driver: DoubleDriver, detect: Detect) -> DeviceLooker:
     cache = ModelCache(None, warn=print)
     model = prepare_batches(str(detect.model), size_wh=(32, 32), precision="fp32", input_range=(0.0, 1.0), cache=cache)
     engine = OnnxRuntimeCuda(model, gpu=gpu, stream=stream)
-    return DeviceLooker(plan, engine=engine, task=task, gpu=gpu, stream=stream)
+    return DevicePredictor(plan, engine=engine, task=task, gpu=gpu, stream=stream)
 
 
 @pytest.fixture
@@ -68,20 +68,20 @@ def workshop(gpu: Gpu, tensorrt: TensorRtDouble, detect: Detect) -> Workshop:
 
 
 @pytest.fixture
-def upgrading(serving: DeviceLooker, workshop: Workshop) -> Iterator[UpgradingLooker]:
-    looker = UpgradingLooker(
+def upgrading(serving: DevicePredictor, workshop: Workshop) -> Iterator[UpgradingPredictor]:
+    predictor = UpgradingPredictor(
         serving,
         make=workshop.work,
         stop=workshop.may_end.set,
         ready=lambda: workshop.told.append("ready"),
         warn=workshop.told.append,
     )
-    yield looker
-    looker.close()
+    yield predictor
+    predictor.close()
 
 
 def test_the_first_one_serves_until_the_better_one_is_made(
-    upgrading: UpgradingLooker, workshop: Workshop, task: BoxTask, detect: Detect, gpu: Gpu
+    upgrading: UpgradingPredictor, workshop: Workshop, task: BoxTask, detect: Detect, gpu: Gpu
 ) -> None:
     before = find(upgrading, task, detect, CELLS[:5], gpu=gpu)
     engine_before = upgrading.report["engine"]
@@ -95,7 +95,7 @@ def test_the_first_one_serves_until_the_better_one_is_made(
 
 
 def test_the_report_tells_how_many_looks_the_first_one_served(
-    upgrading: UpgradingLooker, workshop: Workshop, task: BoxTask, detect: Detect, gpu: Gpu
+    upgrading: UpgradingPredictor, workshop: Workshop, task: BoxTask, detect: Detect, gpu: Gpu
 ) -> None:
     find(upgrading, task, detect, CELLS[:5], gpu=gpu)
     workshop.finish(upgrading)
@@ -106,7 +106,7 @@ def test_the_report_tells_how_many_looks_the_first_one_served(
 
 
 def test_looks_that_the_first_one_began_are_read_after_the_change(
-    upgrading: UpgradingLooker, workshop: Workshop, task: BoxTask, detect: Detect, gpu: Gpu
+    upgrading: UpgradingPredictor, workshop: Workshop, task: BoxTask, detect: Detect, gpu: Gpu
 ) -> None:
     batch = batch_of(CELLS[:4], gpu=gpu)
     seen = seen_of(batch, detect)
@@ -120,9 +120,9 @@ def test_looks_that_the_first_one_began_are_read_after_the_change(
 
 
 def test_where_the_better_one_can_not_be_made_the_first_one_goes_on_and_says_why(
-    upgrading: UpgradingLooker, workshop: Workshop, task: BoxTask, detect: Detect, gpu: Gpu
+    upgrading: UpgradingPredictor, workshop: Workshop, task: BoxTask, detect: Detect, gpu: Gpu
 ) -> None:
-    def refuse() -> Looker:
+    def refuse() -> Predictor:
         raise ModelError("it has an operator that nobody knows")
 
     workshop.make = refuse
@@ -135,12 +135,12 @@ def test_where_the_better_one_can_not_be_made_the_first_one_goes_on_and_says_why
     assert upgrading.report["engine"] == "onnxruntime, CUDA"
 
 
-def test_closing_ends_the_making(serving: DeviceLooker, workshop: Workshop, detect: Detect) -> None:
-    looker = UpgradingLooker(
+def test_closing_ends_the_making(serving: DevicePredictor, workshop: Workshop, detect: Detect) -> None:
+    predictor = UpgradingPredictor(
         serving, make=workshop.work, stop=workshop.may_end.set, ready=lambda: None, warn=workshop.told.append
     )
 
-    looker.close()
+    predictor.close()
 
     assert workshop.has_ended.is_set()
     assert workshop.told == []

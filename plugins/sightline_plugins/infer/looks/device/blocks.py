@@ -34,6 +34,11 @@ def arrays_in(block: DeviceArray, parts: Sequence[Part]) -> tuple[DeviceArray, .
     return tuple(DeviceArray(block.base_address + offset, *part, block.owner) for offset, part in places)
 
 
+def up_to_end(block: DeviceArray, arrays: Sequence[DeviceArray]) -> DeviceArray:
+    """The beginning of a block, up to the end of the last of these arrays in it."""
+    return block.rows(0, arrays[-1].base_address + arrays[-1].nbytes - block.base_address)
+
+
 def views_in(content: npt.NDArray[np.uint8], parts: Sequence[Part]) -> list[npt.NDArray[Any]]:
     """The arrays in a copy of that memory, as views."""
     return [

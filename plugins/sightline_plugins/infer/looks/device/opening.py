@@ -21,10 +21,10 @@ from sightline_plugins.infer.engines.device.protocol import DeviceEngine
 from sightline_plugins.infer.engines.protocol import Precision
 from sightline_plugins.infer.engines.tensorrt.library import library_for
 from sightline_plugins.infer.engines.tensorrt.opening import TensorRtModel
-from sightline_plugins.infer.looks.device.looker import DeviceLooker
-from sightline_plugins.infer.looks.look import Looker
-from sightline_plugins.infer.looks.opening import choose, open_cpu_looker, open_engine_looker
-from sightline_plugins.infer.looks.upgrading import UpgradingLooker
+from sightline_plugins.infer.looks.device.predictor import DevicePredictor
+from sightline_plugins.infer.looks.engine_opening import choose_and_tell, open_cpu_predictor, open_engine_predictor
+from sightline_plugins.infer.looks.look import Predictor
+from sightline_plugins.infer.looks.upgrading_predictor import UpgradingPredictor
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.precision.choice import Candidate, Chosen
@@ -34,9 +34,20 @@ from sightline_plugins.infer.tasks.task import Task
 _LOG = logging.getLogger("sightline.tensorrt")
 
 
+def open_gpu_predictor(element: ModelElement, plan: ModelPlan, *, task: Task[Any], site: Site, gpu: Gpu) -> Predictor:
+    """The predictor of a step in a run on a GPU: TensorRT where it is there and takes the model, else ONNX Runtime on
+    the GPU, else an engine of the CPU.
+
+    With live streams a model that TensorRT has not compiled yet is served by the next one meanwhile; with files the
+    run begins when it is compiled, so that results do not depend on how long that takes.
+    Raises ConfigurationError or ModelError for an engine that was asked for by name, and can not be had.
+    """
+    return _Opening(element, plan, task, site, gpu).open()
+
+
 @dataclass(slots=True)
-class GpuLookers:
-    """Opens the looker of a step in a run on a GPU. `reasons` says why what goes before what was taken was not."""
+class _Opening:
+    """Tries the engines in turn. `reasons` says why those before the one that was taken were not."""
 
     element: ModelElement
     plan: ModelPlan
@@ -45,13 +56,8 @@ class GpuLookers:
     gpu: Gpu
     reasons: list[str] = field(default_factory=list)
 
-    def open(self) -> Looker:
-        """TensorRT where it is there and takes the model, else ONNX Runtime on the GPU, else an engine of the CPU.
-
-        With live streams a model that TensorRT has not compiled yet is served by the next one meanwhile; with files the
-        run begins when it is compiled, so that results do not depend on how long that takes.
-        Raises ConfigurationError or ModelError for an engine that was asked for by name, and can not be had.
-        """
+    def open(self) -> Predictor:
+        """See `open_gpu_predictor`."""
         reason = self._why_not_in_batches()
         if reason is not None:
             self.reasons.append(reason)
@@ -59,9 +65,9 @@ class GpuLookers:
                 raise DeviceUnavailable(f"engine tensorrt can not compute this model: {reason}")
             return self._one_by_one()
         if self.element.engine in ("auto", "tensorrt"):
-            looker = self._by_tensorrt()
-            if looker is not None:
-                return looker
+            predictor = self._by_tensorrt()
+            if predictor is not None:
+                return predictor
         return self._served()
 
     def _why_not_in_batches(self) -> str | None:
@@ -76,12 +82,12 @@ class GpuLookers:
             return "it takes pictures of any size"
         return None
 
-    def _by_tensorrt(self) -> Looker | None:
+    def _by_tensorrt(self) -> Predictor | None:
         """TensorRT's, or one that becomes it; None, and a reason told, where it can not be had."""
         is_wanted = self.element.engine == "tensorrt"
         try:
             speeds = self._speeds(str(library_for(self.gpu)), self._tensorrt_engine)
-            chosen = choose(self.element, speeds, site=self.site)
+            chosen = choose_and_tell(self.element, speeds, site=self.site)
             model = self._tensorrt_model(chosen.model, chosen.precision)
             if is_wanted or model.is_kept or not self.site.live:
                 return self._loaded(model, chosen)
@@ -90,7 +96,7 @@ class GpuLookers:
                 raise
             self.reasons.append(str(error))
             return None
-        return UpgradingLooker(
+        return UpgradingPredictor(
             self._served(),
             make=lambda: self._loaded(model, chosen),
             stop=model.stop,
@@ -98,9 +104,9 @@ class GpuLookers:
             warn=self.site.warn,
         )
 
-    def _loaded(self, model: TensorRtModel, chosen: Chosen) -> Looker:
+    def _loaded(self, model: TensorRtModel, chosen: Chosen) -> Predictor:
         stream = self._stream()
-        return self._looker(self._compiled(model, stream), stream, told=chosen.report())
+        return self._predictor(self._compiled(model, stream), stream, told=chosen.report())
 
     def _tensorrt_engine(self, candidate: Candidate, stream: GpuStream) -> DeviceEngine:
         return self._compiled(self._tensorrt_model(candidate.model, candidate.precision), stream)
@@ -120,7 +126,7 @@ class GpuLookers:
             warn=self.site.warn,
         )
 
-    def _served(self) -> Looker:
+    def _served(self) -> Predictor:
         """By ONNX Runtime, on the GPU where it can be."""
         reason = why_not_onnxruntime(self.gpu)
         if reason is None:
@@ -131,13 +137,13 @@ class GpuLookers:
         self.reasons.append(reason)
         return self._on_the_cpu()
 
-    def _by_onnxruntime(self) -> Looker:
+    def _by_onnxruntime(self) -> Predictor:
         speeds = self._speeds(OnnxRuntimeCuda.library(), self._onnxruntime_engine)
-        chosen = choose(self.element, speeds, site=self.site)
+        chosen = choose_and_tell(self.element, speeds, site=self.site)
         stream = self._stream()
         engine = self._opened_by_onnxruntime(chosen.model, chosen.precision, stream)
         told = {"no_tensorrt": "; ".join(self.reasons)} if self.reasons else {}
-        return self._looker(engine, stream, told={**chosen.report(), **told})
+        return self._predictor(engine, stream, told={**chosen.report(), **told})
 
     def _onnxruntime_engine(self, candidate: Candidate, stream: GpuStream) -> DeviceEngine:
         return self._opened_by_onnxruntime(candidate.model, candidate.precision, stream)
@@ -152,8 +158,8 @@ class GpuLookers:
         )
         return OnnxRuntimeCuda(prepared, gpu=self.gpu, stream=stream)
 
-    def _looker(self, engine: DeviceEngine, stream: GpuStream, *, told: Mapping[str, str]) -> Looker:
-        return DeviceLooker(self.plan, engine=engine, task=self.task, gpu=self.gpu, stream=stream, told=told)
+    def _predictor(self, engine: DeviceEngine, stream: GpuStream, *, told: Mapping[str, str]) -> Predictor:
+        return DevicePredictor(self.plan, engine=engine, task=self.task, gpu=self.gpu, stream=stream, told=told)
 
     def _stream(self) -> GpuStream:
         return self.gpu.stream(f"model of {self.site.element_id}")
@@ -167,16 +173,16 @@ class GpuLookers:
         assert size_wh is not None
         return size_wh
 
-    def _one_by_one(self) -> Looker:
+    def _one_by_one(self) -> Predictor:
         """By an engine of single pictures, on the GPU where it can be."""
         try:
-            return open_engine_looker(self.element, self.plan, site=self.site)
+            return open_engine_predictor(self.element, self.plan, site=self.site)
         except DeviceUnavailable as error:
             self.reasons.append(str(error))
         return self._on_the_cpu()
 
-    def _on_the_cpu(self) -> Looker:
-        return open_cpu_looker(self.element, self.plan, reason="; ".join(self.reasons), site=self.site)
+    def _on_the_cpu(self) -> Predictor:
+        return open_cpu_predictor(self.element, self.plan, reason="; ".join(self.reasons), site=self.site)
 
     def _tell(self, text: str) -> None:
         self.site.post(Message(MessageKind.MODEL, text, element=self.site.element_id))

@@ -13,8 +13,8 @@ from sightline.errors import GpuError, GpuFailed
 from sightline.media.device_memory import DeviceEvent
 from sightline_plugins.infer.engines.device.protocol import DeviceEngine
 from sightline_plugins.infer.engines.requests import Work
-from sightline_plugins.infer.looks.device.ending import Ending, Outcome, Tail
-from sightline_plugins.infer.looks.device.gather import Gather
+from sightline_plugins.infer.looks.device.inputs import InputBuffers
+from sightline_plugins.infer.looks.device.postprocessing import Outcome, PostprocessingStep, Postprocessor
 from sightline_plugins.infer.pixels.preprocess import Part
 from sightline_plugins.kernels.preprocess import Jobs
 
@@ -23,32 +23,34 @@ WARM_UPS = 2
 
 
 class Slot:
-    """Memory for one batch under way, and its steps by their number of pictures. One thread starts batches."""
+    """Memory for one batch under way, and a forward pass for each number of pictures. One thread starts batches."""
 
-    def __init__(self, engine: DeviceEngine, *, gather: Gather, ending: Ending, gpu: Gpu, stream: GpuStream) -> None:
+    def __init__(
+        self, engine: DeviceEngine, *, inputs: InputBuffers, postprocessor: Postprocessor, gpu: Gpu, stream: GpuStream
+    ) -> None:
         self._engine = engine
-        self._gather = gather
-        self._room = ending.open()
+        self._inputs = inputs
+        self._outputs = postprocessor.new_buffers()
         self._gpu = gpu
         self._stream = stream
-        self._pinned = gpu.pinned.lease(self._room.results_bytes)
-        self._steps: dict[int, Step] = {}
+        self._pinned = gpu.pinned.lease(self._outputs.results_bytes)
+        self._passes: dict[int, ForwardPass] = {}
         self._work: Work[list[Outcome]] | None = None
 
     @property
-    def steps(self) -> Sequence[Step]:
-        """The steps for all numbers of pictures that came."""
-        return tuple(self._steps.values())
+    def passes(self) -> Sequence[ForwardPass]:
+        """Those for all numbers of pictures that came."""
+        return tuple(self._passes.values())
 
     def start(self, parts: Sequence[Part], *, rows: int) -> Work[list[Outcome]]:
         """Compute these parts as a batch of `rows` pictures; waits first for the batch that is still there."""
         self.finish()
-        jobs, is_moved = self._gather.take(parts, rows=rows)
+        jobs, is_moved = self._inputs.take(parts, rows=rows)
         if is_moved:
-            self._steps.clear()
-        step = self._steps.get(rows) or self._new_step(rows)
-        step.run(jobs)
-        self._work = Work(partial(_collected, self._stream.record(), self._pinned, step.tail, len(parts)))
+            self._passes.clear()
+        forward = self._passes.get(rows) or self._new_pass(rows)
+        forward.run(jobs)
+        self._work = Work(partial(_collected, self._stream.record(), self._pinned, forward.postprocessing, len(parts)))
         return self._work
 
     def finish(self) -> None:
@@ -57,21 +59,21 @@ class Slot:
             self._work.finish()
             self._work = None
 
-    def _new_step(self, rows: int) -> Step:
-        made = Step(
+    def _new_pass(self, rows: int) -> ForwardPass:
+        made = ForwardPass(
             self._engine,
-            self._gather,
-            self._room.tail(rows),
+            self._inputs,
+            self._outputs.step(rows),
             rows=rows,
             pinned=self._pinned,
             gpu=self._gpu,
             stream=self._stream,
         )
-        self._steps[rows] = made
+        self._passes[rows] = made
         return made
 
 
-class Step:
+class ForwardPass:
     """All that the GPU does for a batch of one size: gathering, model, heads, one copy; a graph after some launches.
 
     `plainly` says why it is queued piece by piece; None when it is a graph, or becomes one.
@@ -80,19 +82,19 @@ class Step:
     def __init__(
         self,
         engine: DeviceEngine,
-        gather: Gather,
-        tail: Tail,
+        inputs: InputBuffers,
+        postprocessing: PostprocessingStep,
         *,
         rows: int,
         pinned: PinnedBuffer,
         gpu: Gpu,
         stream: GpuStream,
     ) -> None:
-        self.tail = tail
+        self.postprocessing = postprocessing
         self.rows = rows
-        self._execution = engine.bind([array.rows(0, rows) for array in gather.inputs], tail.outputs)
+        self._execution = engine.bind([array.rows(0, rows) for array in inputs.arrays], postprocessing.outputs)
         self.plainly: str | None = None
-        self._gather = gather
+        self._inputs = inputs
         self._pinned = pinned
         self._gpu = gpu
         self._stream = stream
@@ -115,10 +117,10 @@ class Step:
         self._queue(jobs)
 
     def _queue(self, jobs: Jobs) -> None:
-        self._gather.queue(jobs)
+        self._inputs.queue(jobs)
         self._execution.enqueue()
-        self.tail.queue()
-        self._gpu.copy_to_pinned(self.tail.results, self._pinned, stream=self._stream)
+        self.postprocessing.queue()
+        self._gpu.copy_to_pinned(self.postprocessing.results, self._pinned, stream=self._stream)
 
     def _capture(self, jobs: Jobs) -> None:
         name = f"batch of {self.rows}"
@@ -133,7 +135,9 @@ class Step:
             self.plainly = str(error)
 
 
-def _collected(event: DeviceEvent, pinned: PinnedBuffer, tail: Tail, count: int) -> list[Outcome]:
+def _collected(
+    event: DeviceEvent, pinned: PinnedBuffer, postprocessing: PostprocessingStep, count: int
+) -> list[Outcome]:
     """Wait for a batch, and take what came of it out of the pinned memory."""
     event.wait()
-    return tail.read(pinned.array((tail.results.nbytes,)), count=count)
+    return postprocessing.read(pinned.array((postprocessing.results.nbytes,)), count=count)

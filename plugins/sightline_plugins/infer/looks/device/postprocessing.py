@@ -14,9 +14,9 @@ from sightline.devices.gpu.streams import GpuStream
 from sightline.media import Batch
 from sightline.media.device_array import DeviceArray
 from sightline_plugins.infer.engines.protocol import Array, TensorSpec
-from sightline_plugins.infer.looks.device.blocks import Part, arrays_in, new_block, views_in
-from sightline_plugins.infer.looks.engine_looker import read_outputs
-from sightline_plugins.infer.looks.look import Answered
+from sightline_plugins.infer.looks.device.blocks import Part, arrays_in, new_block, up_to_end, views_in
+from sightline_plugins.infer.looks.engine_predictor import read_outputs
+from sightline_plugins.infer.looks.look import LookResult
 from sightline_plugins.infer.subjects.subject import Subject
 from sightline_plugins.infer.tasks.task import Task
 
@@ -24,13 +24,13 @@ from sightline_plugins.infer.tasks.task import Task
 class Outcome(Protocol):
     """What came back of one picture, in memory of its own."""
 
-    def read(self, task: Task[Any], subject: Subject, batch: Batch) -> Answered:
+    def read(self, task: Task[Any], subject: Subject, batch: Batch) -> LookResult:
         """See `Look.read`."""
         ...
 
 
-class Tail(Protocol):
-    """An ending for one number of pictures, in one set of buffers."""
+class PostprocessingStep(Protocol):
+    """Post-processing of one number of pictures, in one set of buffers."""
 
     @property
     def outputs(self) -> Sequence[DeviceArray]:
@@ -51,24 +51,24 @@ class Tail(Protocol):
         ...
 
 
-class Room(Protocol):
-    """One set of buffers, for any number of pictures up to the most."""
+class OutputBuffers(Protocol):
+    """One set of buffers, which the model writes to, for any number of pictures up to the most."""
 
     @property
     def results_bytes(self) -> int:
         """How many bytes results have at most."""
         ...
 
-    def tail(self, rows: int) -> Tail:
-        """The ending for so many pictures."""
+    def step(self, rows: int) -> PostprocessingStep:
+        """What is done with so many pictures."""
         ...
 
 
-class Ending(Protocol):
+class Postprocessor(Protocol):
     """What follows a model, on one stream."""
 
-    def open(self) -> Room:
-        """Memory for a set of buffers."""
+    def new_buffers(self) -> OutputBuffers:
+        """A set of buffers."""
         ...
 
 
@@ -78,8 +78,8 @@ def output_parts(specs: Sequence[TensorSpec], rows: int) -> list[Part]:
     return [((rows, *own), spec.dtype) for own, spec in zip(sizes, specs, strict=True)]
 
 
-class RawEnding:
-    """All outputs come down, for tasks that read outputs: an `Ending`.
+class RawPostprocessor:
+    """All outputs come down, for tasks that read outputs: a `Postprocessor`.
 
     `outputs` are those of the engine, `wanted` the element types that heads expect, for `most_rows` pictures at most.
     """
@@ -99,14 +99,14 @@ class RawEnding:
         self._wanted = wanted
         self._most_rows = most_rows
 
-    def open(self) -> Room:
-        """See `Ending.open`."""
+    def new_buffers(self) -> OutputBuffers:
+        """See `Postprocessor.new_buffers`."""
         block = new_block(self._gpu, output_parts(self._outputs, self._most_rows), stream=self._stream)
-        return _RawRoom(block, self._outputs, self._wanted)
+        return _RawBuffers(block, self._outputs, self._wanted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _RawRoom:
+class _RawBuffers:
     block: DeviceArray
     specs: Sequence[TensorSpec]
     wanted: Sequence[np.dtype[Any]]
@@ -115,15 +115,14 @@ class _RawRoom:
     def results_bytes(self) -> int:
         return self.block.nbytes
 
-    def tail(self, rows: int) -> Tail:
+    def step(self, rows: int) -> PostprocessingStep:
         parts = output_parts(self.specs, rows)
         outputs = arrays_in(self.block, parts)
-        end = outputs[-1].base_address + outputs[-1].nbytes - self.block.base_address
-        return _RawTail(outputs, self.block.rows(0, end), parts, self.wanted)
+        return _RawStep(outputs, up_to_end(self.block, outputs), parts, self.wanted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _RawTail:
+class _RawStep:
     outputs: Sequence[DeviceArray]
     results: DeviceArray
     parts: Sequence[Part]
@@ -146,6 +145,6 @@ class RawOutcome:
 
     outputs: tuple[Array, ...]
 
-    def read(self, task: Task[Any], subject: Subject, batch: Batch) -> Answered:
+    def read(self, task: Task[Any], subject: Subject, batch: Batch) -> LookResult:
         """See `Look.read`."""
         return read_outputs(task, self.outputs, subject, batch)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sightline.media import Batch
 from sightline_plugins.infer.engines.protocol import Array, Engine, Pending
-from sightline_plugins.infer.looks.look import Answered, Look, Seen
+from sightline_plugins.infer.looks.look import Look, LookResult, Seen
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.pixels.placement import Placement
 from sightline_plugins.infer.pixels.preprocess import Prepared, Preprocessor
@@ -22,9 +22,9 @@ from sightline_plugins.infer.tasks.task import Task
 _UNREAD = 32
 
 
-class EngineLooker:
-    """A `Looker`: each picture is prepared when it is asked for, and submitted. `place` says for the report where the
-    engine computes, and why there.
+class EnginePredictor:
+    """A `Predictor`: each picture is prepared when it is asked for, and submitted. `place` says for the report where
+    the engine computes, and why there.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class EngineLooker:
         self._engine = engine
 
     def look_all(self, seen: Sequence[Seen]) -> Iterator[Look | None]:
-        """See `Looker.look_all`."""
+        """See `Predictor.look_all`."""
         pictures = self._preprocessor.prepare_all([(surface, subject.placement) for surface, subject in seen])
         for prepared, (_, subject) in zip(pictures, seen, strict=True):
             if subject.stack is None:
@@ -48,7 +48,7 @@ class EngineLooker:
             yield EngineLook(self._submit_stack(subject.stack, subject)) if subject.due else None
 
     def close(self) -> None:
-        """See `Looker.close`."""
+        """See `Predictor.close`."""
         self._engine.close()
 
     def _submit_stack(self, stack: Stack, subject: Subject) -> Pending:
@@ -91,15 +91,15 @@ class EngineLook:
         if self._prepared is not None and self._preprocessor is not None:
             self._preprocessor.recycle(self._prepared)
 
-    def read(self, task: Task[Any], subject: Subject, batch: Batch) -> Answered:
+    def read(self, task: Task[Any], subject: Subject, batch: Batch) -> LookResult:
         """See `Look.read`."""
         return read_outputs(task, self._outputs, subject, batch)
 
 
-def read_outputs(task: Task[Any], outputs: Sequence[Array], subject: Subject, batch: Batch) -> Answered:
+def read_outputs(task: Task[Any], outputs: Sequence[Array], subject: Subject, batch: Batch) -> LookResult:
     """What a task reads in outputs; nothing in those that are not all finite numbers and seem to hold nothing."""
     is_finite = all_finite(outputs)
     answer = task.read(outputs, subject, batch)
     if not is_finite and answer is not None and task.is_empty(answer):
         answer = None
-    return Answered(answer, is_finite)
+    return LookResult(answer, is_finite)

@@ -7,20 +7,20 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from sightline.errors import SightlineError
-from sightline_plugins.infer.looks.look import Look, Looker, Seen
+from sightline_plugins.infer.looks.look import Look, Predictor, Seen
 
 
-class UpgradingLooker:
-    """A `Looker` that is `serving` until `make` has returned a better one, in a thread of this class.
+class UpgradingPredictor:
+    """A `Predictor` that is `serving` until `make` has returned a better one, in a thread of this class.
 
     What `make` raises is told to `warn`, and the first one serves on. `stop` lets `make` end soon.
     """
 
     def __init__(
         self,
-        serving: Looker,
+        serving: Predictor,
         *,
-        make: Callable[[], Looker],
+        make: Callable[[], Predictor],
         stop: Callable[[], None],
         ready: Callable[[], None],
         warn: Callable[[str], None],
@@ -32,11 +32,11 @@ class UpgradingLooker:
         self._looks = 0
         self._told: dict[str, Any] = {"served_before": serving.report.get("engine")}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="compiling a model")
-        self._made: Future[Looker] | None = self._thread.submit(make)
+        self._made: Future[Predictor] | None = self._thread.submit(make)
 
     @property
     def device(self) -> str:
-        """See `Looker.device`."""
+        """See `Predictor.device`."""
         return self._serving.device
 
     @property
@@ -46,11 +46,11 @@ class UpgradingLooker:
 
     @property
     def most_unread(self) -> int:
-        """See `Looker.most_unread`."""
+        """See `Predictor.most_unread`."""
         return self._serving.most_unread
 
     def look_all(self, seen: Sequence[Seen]) -> Iterator[Look | None]:
-        """See `Looker.look_all`."""
+        """See `Predictor.look_all`."""
         made = self._made
         if made is not None and made.done():
             self._made = None
@@ -65,7 +65,7 @@ class UpgradingLooker:
         return self._made is None or not wait([self._made], timeout=limit_seconds).not_done
 
     def close(self) -> None:
-        """See `Looker.close`; lets the making end."""
+        """See `Predictor.close`; lets the making end."""
         made, self._made = self._made, None
         if made is not None:
             self._stop()
@@ -74,7 +74,7 @@ class UpgradingLooker:
                 made.result().close()
         self._serving.close()
 
-    def _change(self, made: Future[Looker]) -> None:
+    def _change(self, made: Future[Predictor]) -> None:
         """Let the better one serve. What the first one has under way is finished, and can still be read."""
         try:
             better = made.result()

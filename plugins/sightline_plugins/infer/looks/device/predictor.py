@@ -13,11 +13,11 @@ from sightline.media import Batch
 from sightline_plugins.infer.engines.device.protocol import DeviceEngine
 from sightline_plugins.infer.engines.requests import Work
 from sightline_plugins.infer.looks.device.blocks import size_of
-from sightline_plugins.infer.looks.device.boxes import BoxEnding, plan_boxes_of
-from sightline_plugins.infer.looks.device.ending import Ending, Outcome, RawEnding, output_parts
-from sightline_plugins.infer.looks.device.gather import Gather
+from sightline_plugins.infer.looks.device.box_postprocessing import BoxPostprocessor, plan_boxes_of
+from sightline_plugins.infer.looks.device.inputs import InputBuffers
+from sightline_plugins.infer.looks.device.postprocessing import Outcome, Postprocessor, RawPostprocessor, output_parts
 from sightline_plugins.infer.looks.device.slot import Slot
-from sightline_plugins.infer.looks.look import Answered, Look, Seen
+from sightline_plugins.infer.looks.look import Look, LookResult, Seen
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.subjects.subject import Subject
 from sightline_plugins.infer.tasks.task import Task
@@ -28,8 +28,9 @@ _MOST_OUTPUT_BYTES = 1 << 27
 """Of a batch, so that models whose outputs are as large as pictures do not fill the memory."""
 
 
-class DeviceLooker:
-    """A `Looker` whose pictures, model, heads and suppression stay on the GPU; results come down in one copy a batch.
+class DevicePredictor:
+    """A `Predictor` whose pictures, model, heads and suppression stay on the GPU; results come down in one copy a
+    batch.
 
     Pictures go in batches of 1, 2, 4, 8 ... up to what the engine takes; each size is a CUDA graph after some launches,
     where the engine allows it. Heads without kernels read on the host what comes down of the outputs. `told` is
@@ -51,12 +52,14 @@ class DeviceLooker:
         self._is_fixed = engine.inputs[plan.inputs.picture].shape[0] is not None
         self._most_rows = engine.most_rows if self._is_fixed else _rows_that_fit(engine)
         self.most_unread = 2 * _SLOTS * self._most_rows
-        ending, self._heads = _ending(plan, engine=engine, task=task, most_rows=self._most_rows, gpu=gpu, stream=stream)
+        postprocessor, self._heads = _postprocessor(
+            plan, engine=engine, task=task, most_rows=self._most_rows, gpu=gpu, stream=stream
+        )
         self._slots = [
             Slot(
                 engine,
-                gather=Gather(plan, inputs=engine.inputs, most_rows=self._most_rows, gpu=gpu, stream=stream),
-                ending=ending,
+                inputs=InputBuffers(plan, inputs=engine.inputs, most_rows=self._most_rows, gpu=gpu, stream=stream),
+                postprocessor=postprocessor,
                 gpu=gpu,
                 stream=stream,
             )
@@ -71,21 +74,21 @@ class DeviceLooker:
         """What computes, where boxes are decoded, which batches are graphs, and why others are not."""
         if not self._slots:
             return self._last_report
-        steps = [step for slot in self._slots for step in slot.steps]
+        passes = [one for slot in self._slots for one in slot.passes]
         told: dict[str, Any] = {
             **self._engine.report,
             "engine_runs_on": self.device,
             "heads_run_on": self._heads,
             **self._told,
         }
-        if captured := sorted({step.rows for step in steps if step.is_graph}):
+        if captured := sorted({one.rows for one in passes if one.is_graph}):
             told["graphs"] = captured
-        if reasons := sorted({step.plainly for step in steps if step.plainly is not None}):
+        if reasons := sorted({one.plainly for one in passes if one.plainly is not None}):
             told["no_graphs"] = "; ".join(reasons)
         return told
 
     def look_all(self, seen: Sequence[Seen]) -> Iterator[Look | None]:
-        """See `Looker.look_all`."""
+        """See `Predictor.look_all`."""
         parts = [(surface, subject.placement) for surface, subject in seen]
         most = self._most_rows
         for first in range(0, len(parts), most):
@@ -95,7 +98,7 @@ class DeviceLooker:
             yield from (DeviceLook(work, row) for row in range(len(portion)))
 
     def close(self) -> None:
-        """See `Looker.close`. Memory goes back now, whoever holds this object."""
+        """See `Predictor.close`. Memory goes back now, whoever holds this object."""
         for slot in self._slots:
             slot.finish()
         self._last_report = self.report
@@ -119,7 +122,7 @@ class DeviceLook:
         """See `Look.wait`."""
         self._work.result()
 
-    def read(self, task: Task[Any], subject: Subject, batch: Batch) -> Answered:
+    def read(self, task: Task[Any], subject: Subject, batch: Batch) -> LookResult:
         """See `Look.read`."""
         return self._work.result()[self._row].read(task, subject, batch)
 
@@ -131,9 +134,9 @@ def _rows_that_fit(engine: DeviceEngine) -> int:
     return 1 << (fitting.bit_length() - 1)
 
 
-def _ending(
+def _postprocessor(
     plan: ModelPlan, *, engine: DeviceEngine, task: Task[Any], most_rows: int, gpu: Gpu, stream: GpuStream
-) -> tuple[Ending, str]:
+) -> tuple[Postprocessor, str]:
     """What follows the model, and where its heads run, for the report."""
     outputs = engine.outputs
     reason = "the step reads the model's outputs"
@@ -144,8 +147,10 @@ def _ending(
             reason = str(error)
         else:
             rules = task.box_rules
-            boxes = BoxEnding(gpu, stream=stream, decoding=decoding, rules=rules, outputs=outputs, most_rows=most_rows)
+            boxes = BoxPostprocessor(
+                gpu, stream=stream, decoding=decoding, rules=rules, outputs=outputs, most_rows=most_rows
+            )
             return boxes, str(gpu)
     wanted = [output.dtype for output in plan.outputs]
-    raw = RawEnding(gpu, stream=stream, outputs=outputs, wanted=wanted, most_rows=most_rows)
+    raw = RawPostprocessor(gpu, stream=stream, outputs=outputs, wanted=wanted, most_rows=most_rows)
     return raw, f"cpu ({reason})"

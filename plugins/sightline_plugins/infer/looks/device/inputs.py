@@ -1,4 +1,4 @@
-"""The beginning of a look on the GPU: parts of surfaces become the input of the network, in memory that stays."""
+"""What a network is given on the GPU: parts of surfaces become its inputs, in memory that stays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sightline_plugins.kernels.tensor_form import TensorForm
 _SPARE_BYTES = 1 << 16
 
 
-class Gather:
+class InputBuffers:
     """The inputs of a model in one set of buffers, for `most_rows` pictures, and what fills them.
 
     Inputs besides the picture (its size) are the same for every picture, and are written once.
@@ -41,16 +41,16 @@ class Gather:
         arrays = {place: self._picture}
         for number, values in plan.inputs.extra_values(size_wh).items():
             rows = np.tile(np.array(values, inputs[number].dtype), (most_rows, 1))
-            room = gpu.empty(rows.shape, rows.dtype, stream=stream)
-            [arrays[number]] = gpu.upload_into([rows], [room], stream=stream)
-        self.inputs = [arrays[number] for number in range(len(inputs))]
+            array = gpu.empty(rows.shape, rows.dtype, stream=stream)
+            [arrays[number]] = gpu.upload_into([rows], [array], stream=stream)
+        self.arrays = [arrays[number] for number in range(len(inputs))]
         """All inputs of the model, for the most pictures."""
-        self._content = self._room(0)
+        self._content = self._new_content(0)
 
     def take(self, parts: Sequence[Part], *, rows: int) -> tuple[Jobs, bool]:
         """Bring to the GPU what says how these parts become `rows` pictures; whether that moved to other memory.
 
-        The stream waits for the surfaces, which may go when the gathering is queued.
+        The stream waits for the surfaces, which may go when `queue` has returned.
         """
         surfaces = {id(surface): surface for surface, _ in parts}
         views = {}
@@ -60,7 +60,7 @@ class Gather:
         jobs = pack([(views[id(surface)], placement) for surface, placement in parts], self._definition, rows=rows)
         is_moved = jobs.content.size > self._content.shape[0]
         if is_moved:
-            self._content = self._room(jobs.content.size)
+            self._content = self._new_content(jobs.content.size)
         self._gpu.upload_into([jobs.content], [self._content_of(jobs)], stream=self._stream)
         return jobs, is_moved
 
@@ -79,5 +79,5 @@ class Gather:
     def _content_of(self, jobs: Jobs) -> DeviceArray:
         return self._content.rows(0, jobs.content.size)
 
-    def _room(self, size_bytes: int) -> DeviceArray:
+    def _new_content(self, size_bytes: int) -> DeviceArray:
         return self._gpu.empty((2 * size_bytes + _SPARE_BYTES,), np.uint8, stream=self._stream)

@@ -17,9 +17,9 @@ from sightline.media import Batch
 from sightline.media.device_array import DeviceArray
 from sightline_plugins.infer.engines.protocol import TensorSpec
 from sightline_plugins.infer.heads.findings import Candidates
-from sightline_plugins.infer.looks.device.blocks import Part, arrays_in, new_block, views_in
-from sightline_plugins.infer.looks.device.ending import Outcome, Room, Tail, output_parts
-from sightline_plugins.infer.looks.look import Answered
+from sightline_plugins.infer.looks.device.blocks import Part, arrays_in, new_block, up_to_end, views_in
+from sightline_plugins.infer.looks.device.postprocessing import Outcome, OutputBuffers, PostprocessingStep, output_parts
+from sightline_plugins.infer.looks.look import LookResult
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.nms.options import MAX_CANDIDATES
 from sightline_plugins.infer.subjects.subject import Subject
@@ -43,8 +43,8 @@ def plan_boxes_of(plan: ModelPlan, rules: BoxRules, *, outputs: Sequence[TensorS
     return plan_decoding(plan.head.name, shapes=shapes, reading=reading)
 
 
-class BoxEnding:
-    """Heads and suppression: an `Ending`."""
+class BoxPostprocessor:
+    """Heads and suppression: a `Postprocessor`."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class BoxEnding:
         self._gpu = gpu
         self._most_rows = most_rows
 
-    def open(self) -> Room:
-        """See `Ending.open`."""
+    def new_buffers(self) -> OutputBuffers:
+        """See `Postprocessor.new_buffers`."""
         parts = self.scratch_parts(self._most_rows), self.result_parts(self._most_rows)
         scratch, results = (new_block(self._gpu, own, stream=self.stream) for own in parts)
-        return _BoxRoom(self, scratch, results)
+        return _BoxBuffers(self, scratch, results)
 
     def scratch_parts(self, rows: int) -> list[Part]:
         """What stays on the GPU: the outputs, candidates, their counts, and the candidates by confidence."""
@@ -88,8 +88,8 @@ class BoxEnding:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _BoxRoom:
-    ending: BoxEnding
+class _BoxBuffers:
+    owner: BoxPostprocessor
     scratch: DeviceArray
     results: DeviceArray
 
@@ -97,18 +97,17 @@ class _BoxRoom:
     def results_bytes(self) -> int:
         return self.results.nbytes
 
-    def tail(self, rows: int) -> Tail:
-        parts = self.ending.result_parts(rows)
-        *outputs, detections, counts, ranked = arrays_in(self.scratch, self.ending.scratch_parts(rows))
+    def step(self, rows: int) -> PostprocessingStep:
+        parts = self.owner.result_parts(rows)
+        *outputs, detections, counts, ranked = arrays_in(self.scratch, self.owner.scratch_parts(rows))
         told, stays = arrays_in(self.results, parts)
-        end = stays.base_address + stays.nbytes - self.results.base_address
-        finds = Finds(detections, counts, self.ending.limits)
-        return _BoxTail(self.ending, outputs, self.results.rows(0, end), finds, Kept(ranked, stays, told), parts)
+        finds = Finds(detections, counts, self.owner.limits)
+        return _BoxStep(self.owner, outputs, up_to_end(self.results, [stays]), finds, Kept(ranked, stays, told), parts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _BoxTail:
-    ending: BoxEnding
+class _BoxStep:
+    owner: BoxPostprocessor
     outputs: Sequence[DeviceArray]
     results: DeviceArray
     finds: Finds
@@ -116,9 +115,9 @@ class _BoxTail:
     parts: Sequence[Part]
 
     def queue(self) -> None:
-        ending = self.ending
-        ending.decoding.launch(ending.heads, self.outputs, finds=self.finds, stream=ending.stream)
-        nms.suppress(ending.nms, self.finds, kept=self.kept, options=ending.rules.nms, stream=ending.stream)
+        owner = self.owner
+        owner.decoding.launch(owner.heads, self.outputs, finds=self.finds, stream=owner.stream)
+        nms.suppress(owner.nms, self.finds, kept=self.kept, options=owner.rules.nms, stream=owner.stream)
 
     def read(self, content: npt.NDArray[np.uint8], *, count: int) -> list[Outcome]:
         told, stays = views_in(content, self.parts)
@@ -131,10 +130,10 @@ class BoxOutcome:
 
     boxes: Suppressed
 
-    def read(self, task: Task[Any], subject: Subject, batch: Batch) -> Answered:
+    def read(self, task: Task[Any], subject: Subject, batch: Batch) -> LookResult:
         """See `Look.read`. Boxes that are no finite numbers are all that tells of such outputs."""
         answer, is_finite = task.read_boxes(self.boxes, subject, batch), not self.boxes.invalid
-        return Answered(None if not is_finite and task.is_empty(answer) else answer, is_finite)
+        return LookResult(None if not is_finite and task.is_empty(answer) else answer, is_finite)
 
 
 def _outcome(rows: npt.NDArray[Any], stay: int, found: int, invalid: int) -> BoxOutcome:
