@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -35,11 +35,17 @@ def shown(path: Path) -> list[int]:
     return [number_in(luma) for luma in lumas(path)]
 
 
+def content(path: Path) -> str:
+    """What is in a file of a thread or a process, nothing when that has ended just now."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return path.read_text()
+    return ""
+
+
 def senders() -> list[str]:
     """Processes of ours that push."""
-    tasks = Path("/proc/self/task").glob("*/children")
-    found = [Path("/proc", pid, "cmdline").read_text() for children in tasks for pid in children.read_text().split()]
-    return [line for line in found if "publish.sender" in line]
+    children = [pid for file in Path("/proc/self/task").glob("*/children") for pid in content(file).split()]
+    return [line for pid in children if "publish.sender" in (line := content(Path("/proc", pid, "cmdline")))]
 
 
 def receiving(scheme: str, port: int, target: Path) -> list[str]:

@@ -25,6 +25,7 @@ LIMIT_SECONDS = 60
 def fresh() -> Iterator[None]:
     Tallied.built.clear()
     Held.gate.set()
+    Stuck.asked.clear()
     threads = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - threads:
@@ -216,6 +217,7 @@ def test_a_removal_does_not_wait_for_an_input_that_hangs_and_what_comes_after_it
 def test_streams_that_wait_for_a_hanging_input_can_go_too(running: Pipeline) -> None:
     Stuck.answer.clear()
     running.add_source("yard", Stuck(camera=True, frames=None))
+    assert Stuck.asked.wait(LIMIT_SECONDS)
     for _ in range(3):
         running.remove_source("yard").wait(LIMIT_SECONDS)
         running.add_source("yard", Synthetic(frames=3)).wait(LIMIT_SECONDS)
