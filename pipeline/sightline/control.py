@@ -167,12 +167,13 @@ class Control:
         if old.batch != new.batch:
             runner.gather_by(new.batch)
             told.append(("changed", ("batch",)))
-        with self._lock:
-            changes = SourceChanges.between(old.sources, new.sources)
-            alterations = changes.carry_out(runner, now=self.description.sources)
-            self.description = new.model_copy(update={"sources": changes.applied(self.description.sources)})
-        for alteration in alterations:
-            alteration.wait()
+        changes = SourceChanges.between(old.sources, new.sources)
+        with runner.kept_open():
+            with self._lock:
+                alterations = changes.carry_out(runner, now=self.description.sources)
+                self.description = new.model_copy(update={"sources": changes.applied(self.description.sources)})
+            for alteration in alterations:
+                alteration.wait()
         self._tell_of([*told, ("added", changes.added), ("removed", changes.removed), ("restarted", changes.changed)])
 
     def _check_change(self, old: PipelineDescription, new: PipelineDescription, *, is_running: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sightline.errors import EndOfLink, LinkClosed
@@ -44,6 +45,7 @@ class Gather:
         self._handover: Handover | None = None
         self._has_live = False
         self._sealed = False
+        self._holds = 0
         self._closed = False
 
     def add(
@@ -63,6 +65,15 @@ class Gather:
         with self._bell.ready:
             self._sealed = True
             self._bell.ready.notify_all()
+
+    @contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """A block in which it waits for others although all streams have ended."""
+        self._hold(1)
+        try:
+            yield
+        finally:
+            self._hold(-1)
 
     def hand_over(self, mark: Handover) -> None:
         """Let this mark be the next that `receive` returns, if it has not ended."""
@@ -85,7 +96,7 @@ class Gather:
                     del self._links[ended]
                     self._ends += 1
                     return StreamEnd(ended, self._ends)
-                if not self._links and self._sealed:
+                if not self._links and self._sealed and not self._holds:
                     self._closed = True
                     break
                 wait_ns = self._wait_ns()
@@ -112,6 +123,11 @@ class Gather:
         """The links of the streams that have not ended."""
         with self._bell.ready:
             return dict(self._links)
+
+    def _hold(self, count: int) -> None:
+        with self._bell.ready:
+            self._holds += count
+            self._bell.ready.notify_all()
 
     def _wait_ns(self) -> int | None:
         """How long the next batch must wait: 0 not at all, None until something comes."""

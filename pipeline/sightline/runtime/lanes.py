@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from threading import Lock
 
@@ -100,6 +101,14 @@ class Lanes:
         """Let each lane end with the last of its streams."""
         for lane in self._all:
             lane.gather.seal()
+
+    @contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """A block in which none ends for want of streams."""
+        with ExitStack() as stack:
+            for lane in self._all:
+                stack.enter_context(lane.gather.kept_open())
+            yield
 
     def wait(self) -> list[str]:
         """Wait for the end; return what runs on, as texts: after an abort, operators that do not return."""

@@ -56,14 +56,15 @@ class Roster:
         self._cpu_ns_of_gone = 0
 
     def add(self, name: str, source: SourceElement) -> Alteration:
-        """Let a stream come; where one of that name is just going, when it has gone. Raises ConfigurationError when one
-        of that name runs, or the run is ending.
+        """Let a stream come; where one of that name is just going, or was read to its end, when that has passed all
+        steps. Raises ConfigurationError when one of that name runs, or the run is ending.
         """
         with self._lock:
             before = self._entries.get(name)
             self._check_free(name)
-            if before is not None and before.leaving is not None:
+            if before is not None and not before.has_ended:
                 before.successor = source
+                before.leaving = before.leaving or Alteration()
                 return before.leaving
             self._enter(name, source)
         return done()
@@ -139,7 +140,10 @@ class Roster:
         turns = {name: turn for name, turn in self._last_turns.items() if turn.ident is not None}
         for turn in turns.values():
             turn.stop()
-        return tuple(name for name, turn in turns.items() if not turn.wait(max(0.0, deadline - time.monotonic())))
+        left = {name: turn for name, turn in turns.items() if not turn.wait(max(0.0, deadline - time.monotonic()))}
+        for turn in left.values():
+            turn.statistics.leave()
+        return tuple(left)
 
     @property
     def has_ended(self) -> bool:
@@ -184,7 +188,7 @@ class Roster:
 
     def _check_free(self, name: str) -> None:
         entry = self._entries.get(name)
-        if entry is not None and entry.leaving is None and not entry.has_ended:
+        if entry is not None and not (entry.leaving or entry.has_ended or entry.turn.has_read_all):
             raise ConfigurationError(f"the stream {name!r} is running: remove it first, or take another name")
 
     def _leave(self, name: str, *, successor: SourceElement | None) -> Alteration:

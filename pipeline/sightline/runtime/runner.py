@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import Event, Lock
 
 from sightline.devices.use import DeviceInUse
@@ -75,7 +76,7 @@ class Runner:
         self._begun = Event()
         self.has_streams = False
         self._could_begin = True
-        self._stopped = self._aborted = self._is_over = False
+        self._stopped = self._aborted = self._is_over = self._is_kept_open = False
         self._concluding = Lock()
         self.report: Report | None = None
         self._lanes = self._lay_lanes(probes)
@@ -197,6 +198,17 @@ class Runner:
         """Let a stream go, and come again from another source. Raises as `remove_source` does."""
         return self._roster.replace(name, source)
 
+    @contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """A block in which it does not end for want of streams, because others come when those before have gone."""
+        self._is_kept_open = True
+        try:
+            with self._lanes.kept_open():
+                yield
+        finally:
+            self._is_kept_open = False
+            self._seal_if_over()
+
     def rebuild(self, steps: tuple[Step, ...]) -> Rebuilt:
         """Go on with other steps; waits until they run. Raises SightlineError, and goes on as before."""
         self._begun.wait()
@@ -246,7 +258,8 @@ class Runner:
 
     def _seal_if_over(self) -> None:
         """Let the lanes end with their streams; when there are several, not before all streams have ended."""
-        if not self._goes_on and (self._lanes.count == 1 or self._roster.has_ended):
+        all_ended = self._roster.has_ended and not self._is_kept_open
+        if not self._goes_on and (self._lanes.count == 1 or all_ended):
             self._lanes.seal()
 
     def _lay_lanes(self, probes: dict[str, list[Probe]]) -> Lanes:

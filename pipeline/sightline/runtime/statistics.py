@@ -146,6 +146,7 @@ class StreamStatistics:
     ended_ns: int | None = None
     read_cpu_ns: int = 0
     latency: Histogram = field(default_factory=Histogram)
+    _is_left: bool = False
     _lock: Lock = field(default_factory=Lock)
     _tracks: _RecentIds = field(default_factory=_RecentIds)
 
@@ -159,6 +160,12 @@ class StreamStatistics:
         """Frames that went all the way, damaged ones among them."""
         return self.processed + self.damaged
 
+    def receive(self) -> None:
+        """Count a frame that came; from one thread."""
+        with self._lock:
+            if not self._is_left:
+                self.received += 1
+
     def finish(self, *, damaged: bool, latency_ns: int) -> None:
         """Count a frame that went all the way; from one thread."""
         if damaged:
@@ -170,7 +177,16 @@ class StreamStatistics:
     def drop(self, reason: str, count: int = 1) -> None:
         """Count frames that were received and not processed; from any thread."""
         with self._lock:
-            self.dropped[reason] += count
+            if not self._is_left:
+                self.dropped[reason] += count
+
+    def leave(self) -> None:
+        """Count no more frames: the run is over, and its report stands, whatever the input still hands out. A frame
+        that has not ended in a counter was not received.
+        """
+        with self._lock:
+            self._is_left = True
+            self.received = self.finished + self.dropped.total()
 
     def see(self, label: str, track_id: int) -> None:
         """Count one object on a processed frame."""

@@ -73,6 +73,8 @@ class SourceThread(Worker):
         self._changes = Changes() if source.live else None
         self._begun_ns = self._frame_ns = 0
         self._has_begun = False
+        self.has_read_all = False
+        """Whether nothing more comes of it."""
         self.cpu_ns = 0
 
     def stop(self) -> None:
@@ -108,6 +110,7 @@ class SourceThread(Worker):
         except BaseException as error:  # noqa: BLE001  the boundary to foreign code: a reader's fault ends its stream only
             self._condition.failed(error)
         finally:
+            self.has_read_all = True
             if self._verdict is not None:
                 self._condition.failed(self._verdict[0], details=self._verdict[1])
             self._condition.ended()
@@ -217,7 +220,7 @@ class SourceThread(Worker):
                 return
         now_ns = self._frame_ns = clock.monotonic_ns()
         self._continuation.note(frame.pts_ns, now_ns=now_ns)
-        statistics.received += 1
+        statistics.receive()
         statistics.position_ns = frame.pts_ns
         if frame.damaged and self._source.skips_damaged:
             statistics.drop(DropReason.DAMAGED)

@@ -168,6 +168,20 @@ def test_a_file_that_has_ended_can_be_added_again_without_being_removed(running:
     wait_until(lambda: len(Tallied.built["tally"].frames) == 5)
 
 
+def test_a_file_that_was_read_to_its_end_comes_again_when_its_last_frames_have_passed(running: Pipeline) -> None:
+    Held.gate.clear()
+    running.add_source("yard", Synthetic(frames=2)).wait(LIMIT_SECONDS)
+    wait_until(lambda: running.status()[0].state == "ended")
+
+    coming = running.add_source("yard", Synthetic(frames=3))
+    came_before = coming.done
+    Held.gate.set()
+    coming.wait(LIMIT_SECONDS)
+
+    assert not came_before
+    wait_until(lambda: len(Tallied.built["tally"].frames) == 5)
+
+
 def test_a_name_can_be_taken_again_before_its_stream_has_gone() -> None:
     pipeline = Pipeline(sources={"yard": endless()}, steps=[Tally(id="tally")], keep_running=True)
     with pipeline:

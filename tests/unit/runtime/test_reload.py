@@ -204,6 +204,31 @@ def test_what_can_not_be_is_refused_whole_and_the_old_goes_on(change: dict[str, 
     ended(pipeline)
 
 
+@pytest.mark.parametrize(
+    "sources", [{"yard": Synthetic(frames=None, camera=True)}, {"gate": endless()}], ids=["restarted", "exchanged"]
+)
+def test_the_only_stream_may_be_another_one_whatever_there_is_to_pass(sources: dict[str, SourceElement]) -> None:
+    steps: list[Step] = [Find(), Tally(id="t"), Hold(), Remark()]
+    pipeline, _ = started(described(*steps, yard=endless()))
+    wait_until(lambda: seen("t"))
+
+    pipeline.reload(described(*steps, **sources)).wait(LIMIT_SECONDS)
+
+    there = seen("t")
+    wait_until(lambda: seen("t") > there + 3)
+    assert [one.name for one in pipeline.status()] == list(sources)
+    ended(pipeline)
+
+
+def test_files_that_come_by_a_change_end_the_run_with_their_end() -> None:
+    pipeline, _ = started(described(Tally(id="t"), yard=endless()))
+    wait_until(lambda: seen("t"))
+
+    pipeline.reload(described(Tally(id="t"), gate=Synthetic(frames=5))).wait(LIMIT_SECONDS)
+
+    assert {one.stream.name: one.received for one in pipeline.wait().streams}["gate"] == 5
+
+
 def test_an_operator_that_fails_on_its_way_out_stops_the_pipeline() -> None:
     pipeline, _ = started(described(Tally(id="t", fail_on_close=True)))
     wait_until(lambda: seen("t"))
