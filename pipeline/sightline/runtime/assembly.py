@@ -9,10 +9,10 @@ from threading import Event, Lock
 from sightline.errors import OperatorError
 from sightline.graph import Clock, Element, Step
 from sightline.media import Batch, Stream
+from sightline.runtime.fan_in import Outlet
 from sightline.runtime.gather import Gather
 from sightline.runtime.layout import Layout
 from sightline.runtime.link import LinkStatistics
-from sightline.runtime.mouth import Outlet
 from sightline.runtime.parcel import Handover, Parcel
 from sightline.runtime.plan import Planner
 from sightline.runtime.workshop import Made

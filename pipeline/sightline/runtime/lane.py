@@ -9,9 +9,9 @@ from sightline.devices.use import DeviceInUse
 from sightline.graph import Site
 from sightline.media import Batch, Stream
 from sightline.runtime.assembly import Assembly, Exits
+from sightline.runtime.fan_in import Outlet
 from sightline.runtime.gather import Arrival, Gather
 from sightline.runtime.link import Link
-from sightline.runtime.mouth import Outlet
 from sightline.runtime.parcel import Parcel
 
 
@@ -19,7 +19,7 @@ from sightline.runtime.parcel import Parcel
 class LaneExits:
     """Where things leave a lane: finished and lost parcels, errors, ends of streams, its own end.
 
-    `on_trouble` is told of an error behind which a broken GPU may be, and says whether the lane is lost by it.
+    `on_trouble` is told of an error behind which a broken GPU may be, and says whether the lane is given up for it.
     """
 
     on_done: Callable[[Parcel, Batch], None]
@@ -61,12 +61,12 @@ class Lane:
         """Why its GPU can not be used any more; None while it can."""
         return None if self.site.gpu is None else self.site.gpu.guard.cause
 
-    def is_lost_by(self, error: BaseException) -> bool:
-        """Whether an error means that its streams go on elsewhere; the first one makes it so."""
+    def give_up_after(self, error: BaseException) -> bool:
+        """Give the lane up where its GPU is what broke, so that its streams go on elsewhere; whether it is given up."""
         return self._exits.on_trouble(self, error)
 
     def _failed(self, error: BaseException) -> None:
-        if not self.is_lost_by(error):
+        if not self.give_up_after(error):
             self._exits.on_error(error)
 
 
@@ -89,6 +89,6 @@ class Berth:
         """Whether the lane is, so that the stream gets another place, or comes to its end."""
         return self.lane is not None and self.lane.is_lost
 
-    def is_lost_by(self, error: BaseException) -> bool:
-        """Whether an error of the reader or of the link means that; the first one makes it so."""
-        return self.lane is not None and self.lane.is_lost_by(error)
+    def give_up_after(self, error: BaseException) -> bool:
+        """See `Lane.give_up_after`, for an error of the reader or of the link."""
+        return self.lane is not None and self.lane.give_up_after(error)

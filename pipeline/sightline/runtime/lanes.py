@@ -12,12 +12,12 @@ from sightline.graph import BatchOptions, Message, MessageKind, Site, Step
 from sightline.graph.tree import identify
 from sightline.media import Batch, Stream
 from sightline.redaction import redact
+from sightline.runtime.fan_in import fan_in
 from sightline.runtime.gather import Arrival
 from sightline.runtime.lane import Berth, Lane, LaneExits
 from sightline.runtime.layout import Layout
 from sightline.runtime.ledger import Ledger, nodes_of
 from sightline.runtime.link import DropReason, Link, LinkPolicy, LinkStatistics
-from sightline.runtime.mouth import mouths_of
 from sightline.runtime.parcel import Item, Parcel
 from sightline.runtime.workshop import Made, Workshop
 
@@ -65,12 +65,12 @@ class Lanes:
         own = LaneExits(
             on_done=exits.on_done,
             on_lost=lambda lane, parcel: exits.on_lost(parcel, self._reason(lane)),
-            on_trouble=self._is_lost_by,
+            on_trouble=self._give_up_after,
             on_error=exits.on_error,
             on_stream_end=exits.on_stream_end,
             on_over=self._lane_over,
         )
-        outlets = mouths_of(exits.consumer, count=len(sites))
+        outlets = fan_in(exits.consumer, count=len(sites))
         self._all = tuple(
             Lane(site, exits=replace(own, outlet=outlet)) for site, outlet in zip(sites, outlets, strict=True)
         )
@@ -232,7 +232,8 @@ class Lanes:
         is_lost = lane.is_lost or (lane.breakage is not None and bool(self._others(lane)))
         return DropReason.GPU_LOST if is_lost else DropReason.STOPPED
 
-    def _is_lost_by(self, lane: Lane, error: BaseException) -> bool:
+    def _give_up_after(self, lane: Lane, error: BaseException) -> bool:
+        """See `Lane.give_up_after`. It is not while its GPU works, nor where there is no other."""
         cause = lane.breakage
         with self._lock:
             is_new = not lane.is_lost
@@ -243,11 +244,11 @@ class Lanes:
         if not _comes_of_gpu(error):
             self._post(Message(MessageKind.WARNING, redact(error)))
         if is_new:
-            self._give_up(lane, cause, others)
+            self._evacuate(lane, cause, others)
         return True
 
-    def _give_up(self, lane: Lane, cause: str, others: Sequence[Lane]) -> None:
-        """Let a lane come to its end."""
+    def _evacuate(self, lane: Lane, cause: str, others: Sequence[Lane]) -> None:
+        """Tell that a lane is given up, and let it come to its end."""
         count, left = lane.gather.count, ", ".join(map(str, others))
         streams = "its stream goes" if count == 1 else f"its {count} streams go"
         text = (

@@ -54,7 +54,7 @@ class Doorbell:
 
 
 class Link(Generic[Item]):
-    """A bounded first-in, first-out queue to one receiving thread, from one that sends, or several through `Mouth`s.
+    """A bounded first-in, first-out queue to one receiving thread, from one that sends, or several through `fan_in`.
 
     The sender ends it (`end`): what is in it can still be received, then `receive` raises EndOfLink. The receiver
     closes it (`close`): what is in it is dropped, and `send` raises LinkClosed from then on. Both may be called from

@@ -11,8 +11,8 @@ from sightline.errors import EndOfLink, LinkClosed, OperatorError, SightlineErro
 from sightline.graph import Clock
 from sightline.media import Batch
 from sightline.redaction import redact
+from sightline.runtime.fan_in import Outlet
 from sightline.runtime.link import Link
-from sightline.runtime.mouth import Outlet
 from sightline.runtime.node import Node
 from sightline.runtime.parcel import Handover, Item, Parcel, StreamEnd
 from sightline.runtime.worker import Worker

@@ -161,7 +161,7 @@ class SourceThread(Worker):
             if not berth.is_lost:
                 raise
         except GpuFailed as error:
-            if not berth.is_lost_by(error):
+            if not berth.give_up_after(error):
                 raise
         return StreamLost(f"{berth.lane} is lost") if berth.is_lost else None
 

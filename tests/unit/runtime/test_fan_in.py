@@ -6,16 +6,16 @@ import pytest
 
 from sightline.errors import EndOfLink
 from sightline.media import Stream
+from sightline.runtime.fan_in import fan_in
 from sightline.runtime.link import Link
-from sightline.runtime.mouth import mouths_of
 from sightline.runtime.parcel import Item, StreamEnd
 
 FIRST, SECOND = StreamEnd(Stream("gate")), StreamEnd(Stream("yard"))
 
 
-def test_what_any_mouth_sends_arrives_and_the_last_that_ends_ends_the_link() -> None:
+def test_what_any_outlet_sends_arrives_and_the_last_that_ends_ends_the_link() -> None:
     link = Link[Item](4)
-    one, other = mouths_of(link, count=2)
+    one, other = fan_in(link, count=2)
     assert one is not None
     assert other is not None
 
@@ -31,11 +31,11 @@ def test_what_any_mouth_sends_arrives_and_the_last_that_ends_ends_the_link() -> 
         link.receive()
 
 
-def test_one_mouth_is_the_link_itself() -> None:
+def test_one_outlet_is_the_link_itself() -> None:
     link = Link[Item](4)
 
-    assert mouths_of(link, count=1) == [link]
+    assert fan_in(link, count=1) == [link]
 
 
-def test_where_nobody_listens_there_are_no_mouths() -> None:
-    assert mouths_of(None, count=2) == [None, None]
+def test_where_nobody_listens_there_are_no_outlets() -> None:
+    assert fan_in(None, count=2) == [None, None]

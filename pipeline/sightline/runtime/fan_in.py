@@ -1,4 +1,4 @@
-"""Mouths: how several stages send into one link."""
+"""Fan-in: how several stages send into one link."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sightline.runtime.parcel import Item
 
 
 class Outlet(Protocol):
-    """Where a stage sends to: a link, or its mouth into one."""
+    """Where a stage sends to: a link, or one of several ways into it."""
 
     def send(self, item: Item) -> None:
         """Put an item in. Raises LinkClosed."""
@@ -22,17 +22,20 @@ class Outlet(Protocol):
         ...
 
 
-class Mouth:
-    """One of several ways into a link, which ends when all of them have been ended; `open_mouths` is common to them."""
+class FanInOutlet:
+    """One of several ways into a link, which ends when all of them have been ended.
 
-    def __init__(self, link: Link[Item], *, open_mouths: set[Mouth], lock: Lock) -> None:
+    `open_outlets` and `lock` are common to them.
+    """
+
+    def __init__(self, link: Link[Item], *, open_outlets: set[FanInOutlet], lock: Lock) -> None:
         self._link = link
-        self._open = open_mouths
+        self._open = open_outlets
         self._lock = lock
-        open_mouths.add(self)
+        open_outlets.add(self)
 
     def send(self, item: Item) -> None:
-        """Put an item in; from the thread of this mouth. Raises LinkClosed."""
+        """Put an item in; from one thread. Raises LinkClosed."""
         self._link.send(item)
 
     def end(self) -> None:
@@ -44,9 +47,9 @@ class Mouth:
             self._link.end()
 
 
-def mouths_of(link: Link[Item] | None, *, count: int) -> Sequence[Outlet | None]:
+def fan_in(link: Link[Item] | None, *, count: int) -> Sequence[Outlet | None]:
     """So many ways into a link; the link itself when there is one."""
     if link is None or count == 1:
         return [link] * count
-    open_mouths, lock = set[Mouth](), Lock()
-    return [Mouth(link, open_mouths=open_mouths, lock=lock) for _ in range(count)]
+    open_outlets, lock = set[FanInOutlet](), Lock()
+    return [FanInOutlet(link, open_outlets=open_outlets, lock=lock) for _ in range(count)]
