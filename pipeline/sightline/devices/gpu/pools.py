@@ -138,12 +138,17 @@ class Pool:
         return block
 
     def _is_free(self, block: _Block) -> bool:
-        with self.gpu.guard(f"looking for memory of {self.name}") as driver:
-            return all(driver.is_done(event) for event in block.after)
+        """Whether the GPU is done with a block that was taken out; one of which that can not be said is lost."""
+        try:
+            with self.gpu.guard(f"looking for memory of {self.name}") as driver:
+                return all(driver.is_done(event) for event in block.after)
+        except BaseException:
+            self._enter(None, block.size_bytes)
+            raise
 
     def _any_idle(self) -> _Block | None:
         with self._changed:
-            for blocks in self._idle.values():
+            for blocks in list(self._idle.values()):  # a lease that the garbage collector ends just now adds to them
                 if blocks:
                     block = blocks.popleft()
                     self._idle_bytes -= block.size_bytes

@@ -21,6 +21,7 @@ Verb = Literal[
     "end_capture",
     "fill",
     "free_pinned",
+    "is_done",
     "launch",
     "launch_graph",
     "load",

@@ -48,6 +48,21 @@ def test_a_lack_of_pinned_memory_breaks_nothing(breaking: Gpu, driver: DoubleDri
     assert breaking.upload([np.ones(4, np.uint8)])[0].to_host().tolist() == [1] * 4
 
 
+def test_memory_of_which_nobody_knows_whether_it_is_free_is_not_held_for_ever(
+    breaking: Gpu, driver: DoubleDriver
+) -> None:
+    stream = breaking.stream("work")
+    pool = breaking.pool("pictures", limit_count=1)
+    breaking.fill(breaking.empty((256,), np.uint8, stream=stream, pool=pool), 1, stream=stream)
+    driver.fail_next("is_done", "CUDA_ERROR_INVALID_HANDLE", harm=Harm.NONE)
+
+    with pytest.raises(GpuError, match="looking for memory of pictures failed"):
+        pool.lease(256, stream=stream)
+
+    assert (pool.lent, pool.allocated_bytes) == (0, 0)
+    assert pool.lease(256, stream=stream).size_bytes == 256
+
+
 def test_a_broken_gpu_is_let_go_of_in_silence(breaking: Gpu, driver: DoubleDriver) -> None:
     array = breaking.empty((4,), np.uint8, stream=breaking.main_stream)
     driver.fail_next("fill", "CUDA_ERROR_LAUNCH_FAILED")
