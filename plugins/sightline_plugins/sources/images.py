@@ -10,7 +10,7 @@ from sightline.graph import Site, SourceElement, SourceReader
 from sightline.graph.fields import InputUri
 from sightline.media import Stream
 from sightline_plugins.sources.kinds import names_pictures
-from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, clockwise_degrees, passes_of
+from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, asked_orientation, passes_of
 
 
 class Images(SourceElement):
@@ -50,15 +50,13 @@ class Images(SourceElement):
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
         """A reader for one attempt."""
         from sightline_plugins.decode.images_reader import ImagesReader, PictureFolder
-        from sightline_plugins.decode.orientation import orientation_from_degrees
 
-        degrees = clockwise_degrees(self.rotate)
         folder = PictureFolder(
             uri=self.uri,
             fps=self.fps,
             passes=passes_of(self.loop),
             max_fps=self.max_fps,
             max_pixels=self.max_pixels,
-            orientation=None if degrees is None else orientation_from_degrees(degrees),
+            orientation=asked_orientation(self.rotate),
         )
         return ImagesReader(folder, stream=stream, warn=lambda text: site.warn(text, stream=stream.name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -12,10 +12,7 @@ from sightline.media import Stream
 from sightline.media.time import Duration
 from sightline_plugins.sources.kinds import is_device, is_readable_url, is_rtsp, names_pictures
 from sightline_plugins.sources.live import LiveOptions
-from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, clockwise_degrees, passes_of
-
-if TYPE_CHECKING:
-    from sightline_plugins.decode.orientation import Orientation
+from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, asked_orientation, passes_of
 
 _SENT_LIVE = ("udp://", "rtp://", "tcp://", "srt://", "rtmp://", "rtmps://")
 
@@ -98,7 +95,7 @@ class Media(LiveOptions):
             max_fps=self.max_fps,
             stream_number=self.stream_index,
             threads=self.threads,
-            orientation=self._orientation(),
+            orientation=asked_orientation(self.rotate),
             max_pixels=self.max_pixels,
         )
         return LiveReader(reading, stream=stream, site=site)
@@ -115,13 +112,7 @@ class Media(LiveOptions):
             max_fps=self.max_fps,
             stream_number=self.stream_index,
             threads=self.threads,
-            orientation=self._orientation(),
+            orientation=asked_orientation(self.rotate),
             options=OpenOptions(max_pixels=self.max_pixels),
         )
         return MediaReader(reading, stream=stream, site=site)
-
-    def _orientation(self) -> Orientation | None:
-        from sightline_plugins.decode.orientation import orientation_from_degrees
-
-        degrees = clockwise_degrees(self.rotate)
-        return None if degrees is None else orientation_from_degrees(degrees)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from sightline_plugins.decode.orientation import Orientation
 
 Rotation = Literal["auto", 0, 90, 180, 270]
 
 DEFAULT_MAX_PIXELS = 8192 * 4320
 
 
-def clockwise_degrees(rotation: Rotation) -> int | None:
-    """The turn asked for; None for the one that the metadata says."""
-    return None if rotation == "auto" else rotation
+def asked_orientation(rotate: Rotation) -> Orientation | None:
+    """Which way up pictures are to be with that `rotate` option; None: as their metadata says."""
+    from sightline_plugins.decode.orientation import orientation_from_degrees
+
+    return None if rotate == "auto" else orientation_from_degrees(rotate)
 
 
 def passes_of(loop: bool | int) -> int | None:

@@ -13,7 +13,7 @@ from sightline.graph.fields import checked_url
 from sightline.media import Stream
 from sightline_plugins.sources.kinds import is_rtsp
 from sightline_plugins.sources.live import LiveOptions
-from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, clockwise_degrees
+from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, asked_orientation
 
 # Over TCP nothing arrives out of order; a queue of two packets makes FFmpeg tell of those that a camera left out.
 _TRANSPORTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
@@ -76,15 +76,13 @@ class Rtsp(LiveOptions):
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
         """A reader for one attempt."""
         from sightline_plugins.decode.live_reader import LiveReader, LiveReading
-        from sightline_plugins.decode.orientation import orientation_from_degrees
 
-        degrees = clockwise_degrees(self.rotate)
         reading = LiveReading(
             uri=self.uri,
             stall_ns=self.stall,
             max_fps=self.max_fps,
             threads=self.threads,
-            orientation=None if degrees is None else orientation_from_degrees(degrees),
+            orientation=asked_orientation(self.rotate),
             max_pixels=self.max_pixels,
             sender="the camera",
             demuxer={"allowed_media_types": "video", **_TRANSPORTS[self.transport]},

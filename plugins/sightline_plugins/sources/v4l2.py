@@ -10,7 +10,7 @@ from sightline.graph import Site, SourceReader
 from sightline.media import Stream
 from sightline_plugins.sources.kinds import is_device
 from sightline_plugins.sources.live import LiveOptions
-from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, clockwise_degrees
+from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, asked_orientation
 
 _Side = Annotated[int, Field(ge=1, le=16384)]
 
@@ -58,14 +58,12 @@ class V4l2(LiveOptions):
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
         """A reader for one attempt."""
         from sightline_plugins.decode.live_reader import LiveReader, LiveReading
-        from sightline_plugins.decode.orientation import orientation_from_degrees
 
-        degrees = clockwise_degrees(self.rotate)
         reading = LiveReading(
             uri=self.uri,
             stall_ns=self.stall,
             max_fps=self.max_fps,
-            orientation=None if degrees is None else orientation_from_degrees(degrees),
+            orientation=asked_orientation(self.rotate),
             max_pixels=self.max_pixels,
             sender="the camera",
             demuxer=self.demuxer_options(),
