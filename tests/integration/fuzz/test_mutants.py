@@ -52,7 +52,8 @@ def test_the_same_seed_makes_the_same_mutants(tmp_path: Path) -> None:
 def test_what_a_mutant_does_to_the_process_is_seen(what: str, told: str, tmp_path: Path) -> None:
     path = tmp_path / f"mutant.{what}"
     path.write_bytes(b"")
-    assert told in replay("trap", path, work=tmp_path, shared=None, wall_seconds=3)
+    limit_seconds = 3 if what == "hangs" else PATIENCE_SECONDS
+    assert told in replay("trap", path, work=tmp_path, shared=None, wall_seconds=limit_seconds)
 
 
 def test_the_mutant_that_a_child_dies_of_is_named_and_kept(tmp_path: Path) -> None:
