@@ -51,7 +51,7 @@ def test_a_file_becomes_a_camera_until_ctrl_c(path: Path) -> None:
     with showing(path) as (url, process):
         watched = watch(url, packets=5)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=60)
 
     assert url.endswith("/street")
     assert len(watched.packets) == 5
@@ -67,7 +67,7 @@ def test_it_asks_for_user_and_password_and_never_shows_them(path: Path) -> None:
         assert isinstance(watch(url).error, av.error.HTTPUnauthorizedError)
         assert len(watch(url.replace("//", "//admin:s3cret@"), packets=3).packets) == 3
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=60)
 
     assert url.endswith("/gate")
     assert "s3cret" not in url + said

@@ -36,7 +36,7 @@ def test_the_first_signal_closes_the_outputs_and_ends_with_130(
     number: signal.Signals, running: subprocess.Popen[str], folder: Path
 ) -> None:
     running.send_signal(number)
-    stdout, stderr = running.communicate(timeout=20)
+    stdout, stderr = running.communicate(timeout=60)
 
     assert (running.returncode, stdout) == (130, "")
     assert "stopping: finishing what is under way and closing the outputs" in stderr
@@ -51,7 +51,7 @@ def test_two_signals_in_a_row_end_it_too(running: subprocess.Popen[str], figure:
     running.send_signal(signal.SIGINT)
     running.send_signal(signal.SIGTERM)
     begun = time.monotonic()
-    running.communicate(timeout=20)
+    running.communicate(timeout=60)
     seconds = time.monotonic() - begun
 
     figure("all closed after a second signal", seconds, limit=0.5, unit="s")

@@ -28,8 +28,8 @@ TOKEN = "correct-horse-battery"
 
 def received(client: ClientConnection, *, pictures: int) -> tuple[dict[str, object], io.BytesIO]:
     """What is announced, and the file that the first pieces make."""
-    announced = json.loads(client.recv(timeout=30))
-    pieces = [client.recv(timeout=30) for _ in range(pictures + 1)]
+    announced = json.loads(client.recv(timeout=60))
+    pieces = [client.recv(timeout=60) for _ in range(pictures + 1)]
     return announced, io.BytesIO(b"".join(piece for piece in pieces if isinstance(piece, bytes)))
 
 
@@ -39,7 +39,7 @@ def numbers(file: io.BytesIO) -> list[int]:
 
 def get(port: int, path: str, **headers: str) -> tuple[int, str, str]:
     """Status, kind and body of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
@@ -59,7 +59,7 @@ def end_of(client: ClientConnection) -> int | None:
     """The code with which the server closes a connection."""
     try:
         while True:
-            client.recv(timeout=30)
+            client.recv(timeout=60)
     except ConnectionClosed as closed:
         return None if closed.rcvd is None else closed.rcvd.code
 

@@ -55,7 +55,7 @@ def test_a_signal_in_the_middle_of_a_file_leaves_outputs_closed_and_readable(
 
     with running(tmp_path, steps(SINKS, sources=LONG), until="out/cam.mp4") as process:
         process.send_signal(number)
-        stdout, stderr = process.communicate(timeout=20)
+        stdout, stderr = process.communicate(timeout=60)
 
     assert (process.returncode, stdout) == (130, "")
     assert "Traceback" not in stderr
@@ -78,7 +78,7 @@ def test_a_step_that_has_hung_for_a_second_is_left_behind_after_the_second_signa
             pass
         process.send_signal(signal.SIGTERM)
         begun = time.monotonic()
-        stdout, stderr = process.communicate(timeout=20)
+        stdout, stderr = process.communicate(timeout=60)
         seconds = time.monotonic() - begun
 
     assert process.returncode == 130
@@ -101,7 +101,7 @@ def test_a_camera_that_never_answers_is_left_with_one_signal(tmp_path: Path) -> 
             while "trying again" not in process.stderr.readline():
                 pass
             process.send_signal(signal.SIGINT)
-            _, stderr = process.communicate(timeout=20)
+            _, stderr = process.communicate(timeout=60)
 
     assert process.returncode == 130
     assert "Traceback" not in stderr
