@@ -8,7 +8,7 @@ whatever lies beside it; else each picture has a call of its own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,11 +45,6 @@ class FixedBatchEngine:
     def name(self) -> str:
         """See `Engine.name`."""
         return self._inner.name
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """See `Engine.metadata`."""
-        return self._inner.metadata
 
     @property
     def concurrency(self) -> int:

@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypeVar
 
 import onnx
 
-from sightline_plugins.infer.engines.model_file import metadata_of
 from sightline_plugins.infer.engines.protocol import Array, Engine
 
 Compiled = TypeVar("Compiled")
@@ -25,7 +24,6 @@ class About:
     label: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    metadata: Mapping[str, str]
     report: Mapping[str, Any]
 
     @classmethod
@@ -35,7 +33,6 @@ class About:
             label=label,
             inputs=tuple(entry.name for entry in parsed.graph.input),
             outputs=tuple(entry.name for entry in parsed.graph.output),
-            metadata=metadata_of(parsed),
             report=MappingProxyType({}),
         )
 

@@ -101,7 +101,6 @@ class OpenVinoEngine:
 
     def __init__(self, compiled: ov.CompiledModel, *, about: About, concurrency: int) -> None:
         self._label = about.label
-        self.metadata = about.metadata
         self.report = about.report
         self.concurrency = concurrency
         self.inputs = self._specs(compiled.inputs, about.inputs)

@@ -31,7 +31,6 @@ class PooledEngine:
         self.name = name
         self.inputs = inputs
         self.outputs = outputs
-        self.metadata: Mapping[str, str] = about.metadata
         self.report: Mapping[str, Any] = about.report
         self.concurrency = concurrency
         self._run = run

@@ -107,11 +107,6 @@ class Engine(Protocol):
         ...
 
     @property
-    def metadata(self) -> Mapping[str, str]:
-        """The ``metadata_props`` of the ONNX file, as they are."""
-        ...
-
-    @property
     def report(self) -> Mapping[str, Any]:
         """What the run report says of it: ``engine``, ``model`` (``compiled`` or ``cached``), and ``batch`` where the
         model was exported for another number of pictures than one.

@@ -70,7 +70,7 @@ def open_served(address: Address, *, image: ImageForm | None, concurrency: int) 
     rows = served_inputs[form.picture if form is not None else 0].shape[0] or 1
     clients = _Clients(address)
     report = MappingProxyType({"engine": "triton", "server": address.server})
-    about = About(label, tuple(s.name for s in inputs), tuple(s.name for s in outputs), MappingProxyType({}), report)
+    about = About(label, tuple(s.name for s in inputs), tuple(s.name for s in outputs), report)
 
     def run(given: tuple[Array, ...]) -> tuple[Array, ...]:
         sent = given if form is None else form.apply(given)

@@ -5,7 +5,7 @@ The picture stays as it was exported: kernels write it, normalised. All other si
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import onnx
 from sightline.errors import ModelError
 from sightline_plugins.infer.engines.cache import Entry, ModelCache
 from sightline_plugins.infer.engines.device.preparing import Prepared, prepare, with_rows
-from sightline_plugins.infer.engines.model_file import content_digest, metadata_of, read_model
+from sightline_plugins.infer.engines.model_file import content_digest, read_model
 from sightline_plugins.infer.engines.onnxruntime import OnnxRuntime
 from sightline_plugins.infer.engines.protocol import Precision, TensorSpec
 from sightline_plugins.infer.engines.rebatching import random_feeds
@@ -38,7 +38,6 @@ class BatchModel:
     content: bytes
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    metadata: Mapping[str, str]
     label: str
 
     @property
@@ -62,13 +61,12 @@ def prepare_batches(
     size on what it sees, or not every output has one row a picture.
     """
     parsed, label = read_model(model)
-    metadata = metadata_of(parsed)
     settings = {"size_wh": size_wh, "precision": precision, "input_range": input_range}
     key = {"model": content_digest(parsed), "prepared": "batches", **settings}
 
     def load(entry: Entry) -> BatchModel:
         inputs, outputs = (tuple(_spec_of(told) for told in entry.notes[name]) for name in ("inputs", "outputs"))
-        return BatchModel(entry.content, inputs, outputs, metadata, label)
+        return BatchModel(entry.content, inputs, outputs, label)
 
     def make() -> BatchModel:
         _check_sizes(parsed, label=label)
@@ -76,7 +74,7 @@ def prepare_batches(
         made = prepare(parsed, precision=precision, input_range=input_range, label=label)
         inputs = tuple(_declared(entry, rows=made.rows, label=label) for entry in made.model.graph.input)
         outputs = _computed(made, label=label)
-        return BatchModel(made.model.SerializeToString(), inputs, outputs, metadata, label)
+        return BatchModel(made.model.SerializeToString(), inputs, outputs, label)
 
     def dump(made: BatchModel) -> Entry:
         notes = {"inputs": [_told(spec) for spec in made.inputs], "outputs": [_told(spec) for spec in made.outputs]}

@@ -57,7 +57,6 @@ class OnnxRuntimeCuda:
             raise DeviceUnavailable(reason)
         self.inputs = model.inputs
         self.outputs = model.outputs
-        self.metadata = model.metadata
         self.most_rows = model.rows or MOST_ROWS
         self.report = MappingProxyType({"engine": f"{self.name}, CUDA", "model": "compiled"})
         self._label = model.label

@@ -33,11 +33,6 @@ class DeviceEngine(Protocol):
     """A model on one GPU, ready to compute on one stream, which is told when it is opened. One thread uses it."""
 
     @property
-    def name(self) -> str:
-        """``tensorrt`` or ``onnxruntime``."""
-        ...
-
-    @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """What it takes. The first size is None where it takes any number of pictures up to `most_rows`."""
         ...
@@ -45,11 +40,6 @@ class DeviceEngine(Protocol):
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """What it gives, with the same first size; all other sizes are fixed."""
-        ...
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """The ``metadata_props`` of the ONNX file, as they are."""
         ...
 
     @property

@@ -32,7 +32,6 @@ class TensorRtEngine:
     def __init__(self, loaded: Loaded, *, gpu: Gpu, stream: DeviceStream, about: About, most_rows: int) -> None:
         """Raises ModelError for a model whose outputs differ in size from picture to picture, GpuError."""
         self.most_rows = most_rows
-        self.metadata: Mapping[str, str] = about.metadata
         self.report: Mapping[str, Any] = MappingProxyType(dict(about.report))
         self._label = about.label
         self._gpu = gpu

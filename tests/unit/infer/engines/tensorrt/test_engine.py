@@ -49,7 +49,6 @@ def test_inputs_and_outputs_are_those_of_the_file(engine: TensorRtEngine) -> Non
     assert [str(spec) for spec in engine.inputs] == ["x float32 (?, 3, 24, 32)"]
     assert [str(spec) for spec in engine.outputs] == ["y float32 (?, 6, 24, 32)"]
     assert engine.most_rows == 8
-    assert engine.metadata == {"task": "detect"}
 
 
 @pytest.mark.parametrize("rows", [1, 3, 8])
