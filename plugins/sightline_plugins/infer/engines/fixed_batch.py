@@ -110,6 +110,20 @@ class FixedBatchEngine:
         return all(np.array_equal(one, other, equal_nan=one.dtype.kind == "f") for one, other in pairs)
 
 
+def one_by_one(inner: Engine, *, rows: int, label: str) -> Engine:
+    """An engine that takes one picture at a time, of one that takes `rows` a call: itself where that is one.
+
+    Raises ModelError as `FixedBatchEngine` does; `inner` is closed then.
+    """
+    if rows == 1:
+        return inner
+    try:
+        return FixedBatchEngine(inner, rows=rows, label=label)
+    except ModelError:
+        inner.close()
+        raise
+
+
 @dataclass(slots=True, eq=False)
 class _Call:
     """Pictures that are computed together: `count` rows of `inputs` are theirs; `pending` once it was sent."""

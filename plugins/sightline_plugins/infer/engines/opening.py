@@ -15,7 +15,7 @@ from sightline.devices import Device
 from sightline.errors import ConfigurationError, DeviceUnavailable, MissingExtra, ModelError
 from sightline_plugins.infer.engines.address import Address, address_of
 from sightline_plugins.infer.engines.cache import Entry, ModelCache, models_folder
-from sightline_plugins.infer.engines.fixed_batch import FixedBatchEngine
+from sightline_plugins.infer.engines.fixed_batch import one_by_one
 from sightline_plugins.infer.engines.libraries import About, Library
 from sightline_plugins.infer.engines.model_file import content_digest, read_model
 from sightline_plugins.infer.engines.protocol import Engine, EngineName, ImageForm
@@ -72,6 +72,17 @@ def open_here(
 
         return open_served(address, image=image, concurrency=cores)
     library = _library(engine, device=device, concurrency=cores)
+    return _open_file(model, library=library, image=image, optimize=optimize, warn=warn)
+
+
+def _open_file(
+    model: str | Path | bytes,
+    *,
+    library: Library[Any],
+    image: ImageForm | None,
+    optimize: bool,
+    warn: Callable[[str], None],
+) -> Engine:
     parsed, label = read_model(model)
     about = About.of(parsed, label=label)
     key = {
@@ -99,7 +110,7 @@ def open_here(
     if ready.notes["batch"] is not None:
         report["batch"] = ready.notes["batch"]
     opened = library.open(ready.compiled, about=replace(about, report=MappingProxyType(report)))
-    return opened if ready.notes["rows"] == 1 else _fixed(opened, rows=ready.notes["rows"], label=label)
+    return one_by_one(opened, rows=ready.notes["rows"], label=label)
 
 
 def prepare(
@@ -193,11 +204,3 @@ def _single(parsed: onnx.ModelProto, *, library: Library[Any], rows: int) -> tup
         return make_single(parsed, compute=library.compute), 1
     except ModelError:
         return parsed, rows
-
-
-def _fixed(inner: Engine, *, rows: int, label: str) -> Engine:
-    try:
-        return FixedBatchEngine(inner, rows=rows, label=label)
-    except ModelError:
-        inner.close()
-        raise

@@ -18,8 +18,8 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype, tri
 
 from sightline.errors import ModelError
 from sightline_plugins.infer.engines.address import Address
-from sightline_plugins.infer.engines.fixed_batch import FixedBatchEngine
-from sightline_plugins.infer.engines.host_form import host_form
+from sightline_plugins.infer.engines.fixed_batch import one_by_one
+from sightline_plugins.infer.engines.host_form import HostForm, host_form
 from sightline_plugins.infer.engines.libraries import About
 from sightline_plugins.infer.engines.pooled import PooledEngine
 from sightline_plugins.infer.engines.protocol import Array, Engine, ImageForm, TensorSpec
@@ -60,12 +60,8 @@ def open_served(address: Address, *, image: ImageForm | None, concurrency: int) 
     label = f"model {str(address)!r}"
     served_inputs, outputs = describe(address)
     inputs = tuple(_at_one(spec) for spec in served_inputs)
-    form = None
-    if image is not None:
-        try:
-            form = host_form(image, inputs)
-        except ModelError as error:
-            raise ModelError(f"{label}: {error}") from error
+    form = _form(image, inputs, label=label)
+    if form is not None:
         inputs = tuple(form.taken if place == form.picture else spec for place, spec in enumerate(inputs))
     rows = served_inputs[form.picture if form is not None else 0].shape[0] or 1
     clients = _Clients(address)
@@ -82,7 +78,7 @@ def open_served(address: Address, *, image: ImageForm | None, concurrency: int) 
         inputs = tuple(replace(spec, shape=(rows, *spec.shape[1:])) for spec in inputs)
     else:
         outputs = tuple(_at_one(spec) for spec in outputs)
-    opened: Engine = PooledEngine(
+    opened = PooledEngine(
         "triton",
         run=run,
         release=clients.close,
@@ -91,13 +87,15 @@ def open_served(address: Address, *, image: ImageForm | None, concurrency: int) 
         about=about,
         concurrency=concurrency,
     )
-    if rows == 1:
-        return opened
+    return one_by_one(opened, rows=rows, label=label)
+
+
+def _form(image: ImageForm | None, inputs: Sequence[TensorSpec], *, label: str) -> HostForm | None:
+    """What is done to pictures before they are sent; None where they are handed over as the model takes them."""
     try:
-        return FixedBatchEngine(opened, rows=rows, label=label)
-    except ModelError:
-        opened.close()
-        raise
+        return None if image is None else host_form(image, inputs)
+    except ModelError as error:
+        raise ModelError(f"{label}: {error}") from error
 
 
 class _Clients:
