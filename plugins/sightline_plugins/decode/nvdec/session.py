@@ -16,8 +16,8 @@ from sightline.media import Surface
 from sightline_plugins.decode.decoding import Picture
 from sightline_plugins.decode.nvdec.library import HardwareDecoder, NvdecLibrary
 from sightline_plugins.decode.nvdec.picture_facts import PictureFacts
-from sightline_plugins.decode.nvdec.placing import Places
 from sightline_plugins.decode.nvdec.submitted import Submission, Submitted
+from sightline_plugins.decode.nvdec.surfaces import PictureSurfaces
 from sightline_plugins.decode.orientation import UPRIGHT
 
 
@@ -43,7 +43,7 @@ class Session:
         self._is_immediate = is_immediate
         self.submitted = submitted
         self._facts, self._gpu, self._stream, self._pool = facts, gpu, stream, pool
-        self._places: Places | None = None
+        self._surfaces: PictureSurfaces | None = None
         self._calls = 0
         self._hardware: HardwareDecoder | None = library.decoder(
             codec, stream_handle=stream.handle, is_immediate=is_immediate
@@ -74,7 +74,7 @@ class Session:
         if self._hardware is not None:
             with suppress(GpuError):  # the guard keeps the cause
                 self._stream.synchronize()
-            self._hardware = self._places = None
+            self._hardware = self._surfaces = None
 
     def _pictures(self, given: list[tuple[int, int]]) -> list[Picture]:
         pictures = []
@@ -88,21 +88,21 @@ class Session:
                     submission.dts,
                     is_corrupt=False,
                     packet=submission.number,
-                    surface=partial(self._surface, self._placing(), address, call=self._calls),
+                    surface=partial(self._surface, self._surfaces_of_decoder(), address, call=self._calls),
                     is_turned=self._facts.orientation != UPRIGHT,
                 )
             )
         return pictures
 
-    def _placing(self) -> Places:
-        if self._places is None:
+    def _surfaces_of_decoder(self) -> PictureSurfaces:
+        if self._surfaces is None:
             assert self._hardware is not None
-            self._places = Places(
+            self._surfaces = PictureSurfaces(
                 self._facts, layout=self._hardware.layout, gpu=self._gpu, stream=self._stream, pool=self._pool
             )
-        return self._places
+        return self._surfaces
 
-    def _surface(self, places: Places, address: int, *, call: int) -> Surface:
+    def _surface(self, surfaces: PictureSurfaces, address: int, *, call: int) -> Surface:
         if call != self._calls:
             raise SurfaceReleased("the decoder has had another packet: this picture is gone")
-        return places.surface(address)
+        return surfaces.surface(address)

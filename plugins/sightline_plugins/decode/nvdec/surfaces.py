@@ -49,7 +49,7 @@ class _Copy:
     rows: int
 
 
-class Places:
+class PictureSurfaces:
     """Makes surfaces of the pictures that one decoder gives; for the thread that decodes.
 
     Pictures of 8 bits that stand upright are copied by the GPU's copy engine; a kernel makes 8 bits of more, and turns.
