@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sightline.devices.gpu.gpu import Gpu
+from sightline.runtime.worker import Worker
 from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.testing import NvdecDouble, NvencDouble, nvdec_double, nvenc_double
 from sightline_plugins.testing.nvdec_names import HOPPER
@@ -24,6 +26,14 @@ def clips(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return {name: write_small_clip(repository / "sample_videos" / f"{name}.mp4", folder) for name in SIZES}
 
 
+def let_go() -> None:
+    """Let go of what nobody needs any more; a run does not wait long for an input, which then goes by itself."""
+    for thread in threading.enumerate():
+        if isinstance(thread, Worker):
+            thread.join(60)
+    gc.collect()
+
+
 @pytest.fixture
 def driver() -> DoubleDriver:
     return DoubleDriver(memory_bytes=2**29, pinned_bytes=2**28)
@@ -36,7 +46,7 @@ def gpu(driver: DoubleDriver) -> Iterator[Gpu]:
     """
     gpu = Gpu(driver)
     yield gpu
-    gc.collect()
+    let_go()
     held = gpu.memory.lent, gpu.pinned.lent
     gpu.close()
     assert (held, driver.is_closed, driver.live_bytes) == ((0, 0), True, (0, 0))
@@ -48,7 +58,7 @@ def nvdec(gpu: Gpu) -> Iterator[NvdecDouble]:
     """Its decoder; all that were opened have to be closed."""
     library = nvdec_double(gpu, caps=HOPPER)
     yield library
-    gc.collect()
+    let_go()
     assert library.open_count == 0
 
 
@@ -69,5 +79,5 @@ def nvenc(gpu: Gpu) -> Iterator[NvencDouble]:
     """Its encoder; all that were opened have to be closed."""
     library = nvenc_double(gpu)
     yield library
-    gc.collect()
+    let_go()
     assert library.open_count == 0

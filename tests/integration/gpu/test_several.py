@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import threading
 from collections import Counter
@@ -24,6 +23,7 @@ from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.decode.clip_packets import load_clip
 from sightline_plugins.testing import nvdec_double
 from sightline_plugins.testing.nvdec_names import HOPPER
+from tests.integration.gpu.conftest import let_go
 from tests.integration.gpu.small_clips import COUNT
 
 LIMIT_SECONDS = 60.0
@@ -44,7 +44,7 @@ def gpus(drivers: Drivers) -> Iterator[Gpus]:
     gpus = [Gpu(driver) for driver in drivers]
     libraries = [nvdec_double(gpu, caps=HOPPER) for gpu in gpus]
     yield gpus
-    gc.collect()
+    let_go()
     for gpu, driver, library in zip(gpus, drivers, libraries, strict=True):
         is_broken = gpu.guard.cause is not None
         gpu.close()
