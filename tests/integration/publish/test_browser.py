@@ -25,15 +25,18 @@ NUMBER = """() => {
   const [width, height] = [video.videoWidth, video.videoHeight];
   const canvas = Object.assign(document.createElement('canvas'), {width, height});
   const context = canvas.getContext('2d');
-  context.drawImage(video, 0, 0);
+  const picture = new VideoFrame(video);
+  const at = picture.timestamp / 1e6;
+  context.drawImage(picture, 0, 0, width, height);
+  picture.close();
   let number = 0;
   for (let cell = 0; cell < 16; cell++) {
     const [red] = context.getImageData((cell + 0.5) * width / 16, height / 2, 1, 1).data;
     number = 2 * number + (red > 128 ? 1 : 0);
   }
-  return {number, at: video.currentTime, width, height};
+  return {number, at, width, height};
 }"""
-"""What the player of the stream `gate` shows: the counter's number, read from the canvas, and its time."""
+"""What the player of the stream `gate` shows: the counter's number, read from the canvas, and that picture's time."""
 
 
 @pytest.fixture(scope="module")
