@@ -15,13 +15,10 @@ from sightline.errors import ConfigurationError
 from sightline.graph import (
     BatchOptions,
     Clock,
-    Element,
     Message,
     Outputs,
-    Parallel,
     PipelineDescription,
     Step,
-    Tee,
 )
 from sightline.graph.site import SystemClock
 from sightline.media import Batch, FrameView
@@ -43,7 +40,6 @@ if TYPE_CHECKING:
 
     from sightline.devices.gpu.gpu import Gpu
 
-Described = Element | Tee | Parallel
 _LOG = logging.getLogger(__name__)
 
 
@@ -78,14 +74,15 @@ class Pipeline:
         clock: Clock | None = None,
         gpu: Gpu | Sequence[Gpu] | None = None,
     ) -> None:
-        from sightline.config import parse_steps, source_from
+        from sightline.config import parts_from
 
+        read_sources, read_steps = parts_from(sources, steps)
         description = PipelineDescription(
             name=name,
             device=device,
-            sources={one: source_from(source, name=one) for one, source in sources.items()},
+            sources=read_sources,
             batch=BatchOptions() if batch is None else BatchOptions.model_validate(batch),
-            steps=tuple(step if isinstance(step, Described) else parse_steps([step])[0] for step in steps),
+            steps=read_steps,
             keep_running=keep_running,
         )
         self._outputs_root = None if outputs is None else Path(outputs)

@@ -61,9 +61,13 @@ def _system() -> Iterator[tuple[str, str]]:
 
 
 def _cache() -> str:
+    from sightline.graph.outputs import Outputs
+
     folder = cache_folder()
     if folder is None:
         return f"off: compiled models are not kept ({VARIABLE})"
+    if obstacle := Outputs().obstacle(folder / "models" / "any"):
+        return f"{obstacle}; compiled models are not kept: set {VARIABLE} to another folder, or to off"
     sizes = [path.stat().st_size for path in folder.rglob("*.*") if path.is_file()]
     return f"{folder}: {sum(sizes) / 2**20:.1f} MiB in {len(sizes)} files"
 

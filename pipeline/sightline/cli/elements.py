@@ -11,7 +11,7 @@ from sightline.cli.options import debug_option
 from sightline.cli.text import columns, output_width, paragraphs
 
 if TYPE_CHECKING:
-    from sightline.config.reference import Page
+    from sightline.config.reference import OptionPage, Page
     from sightline.graph.registry import Registry
 
 
@@ -68,7 +68,13 @@ def _parts(page: Page, title: str) -> Iterator[str]:
         yield paragraphs(page.text, width=width)
     if page.needs or page.gives:
         yield f"Needs: {', '.join(page.needs) or 'nothing'}. Gives: {', '.join(page.gives) or 'nothing'}."
-    rows = [(one.key, one.type, "required" if one.required else one.default, one.meaning) for one in page.options]
-    yield f"Options\n{columns([('key', 'type', 'default', 'meaning'), *rows], indent='  ', width=width)}"
+    yield "\n".join(["Options", *(option_text(one, width=width) for one in page.options)])
     if page.example:
         yield "Example\n" + "\n".join(f"  {line}" for line in page.example.splitlines())
+
+
+def option_text(option: OptionPage, *, width: int | None) -> str:
+    """A line with key, type and default, and below it the meaning in lines of `width`: some types fill a line."""
+    default = "required" if option.required else f"default {option.default}" if option.default else ""
+    head = "  ".join(part for part in (option.key, option.type, default) if part)
+    return f"  {head}\n{columns([('', option.meaning)], indent='      ', gap='', width=width)}"

@@ -36,9 +36,12 @@ class DurationType(click.ParamType[int]):
 
         try:
             text = str(value)
-            return parse_duration_ns(float(text) if text.replace(".", "", 1).isdigit() else text)
+            duration_ns = parse_duration_ns(float(text) if text.replace(".", "", 1).isdigit() else text)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+        if duration_ns == 0:
+            self.fail(f"{text!r} is no time at all", param, ctx)
+        return duration_ns
 
 
 DURATION = DurationType()

@@ -7,8 +7,8 @@ from sightline.config.load import (
     description_from,
     load_description,
     parse_steps,
-    source_from,
 )
+from sightline.config.parts import parts_from, source_from
 from sightline.config.problems import InvalidConfiguration, LocatedProblem, Place
 from sightline.config.sources_file import read_streams
 from sightline.config.stream_names import name_problems
@@ -23,6 +23,7 @@ __all__ = [
     "load_description",
     "name_problems",
     "parse_steps",
+    "parts_from",
     "read_document",
     "read_streams",
     "source_from",

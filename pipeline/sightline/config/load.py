@@ -19,7 +19,6 @@ from sightline.config.validation import Validator
 from sightline.config.yaml_tree import parse, read_file
 from sightline.graph.outputs import Outputs
 from sightline.graph.registry import Registry, suggest
-from sightline.graph.source import SourceElement
 from sightline.graph.tree import BatchOptions, PipelineDescription, SourcesFile, Step
 
 
@@ -65,24 +64,6 @@ def description_from(
     return reader.description(node_of(data, place=Place()), file="", outputs=outputs or Outputs(), found=[])
 
 
-def source_from(
-    value: str | Path | Mapping[str, object] | SourceElement, *, registry: Registry | None = None, name: str = "source"
-) -> SourceElement:
-    """One source as Python code gives it: a URI or path, a mapping as in YAML, or a source element.
-
-    Relative paths start at the working directory. Raises InvalidConfiguration.
-    """
-    if isinstance(value, SourceElement):
-        return value
-    validator = Validator(Environment({}), base_folder=None)
-    parser = SourceParser(registry or Registry(), validator, base_folder=None)
-    node = node_of(str(value) if isinstance(value, Path) else value, place=Place())
-    source = parser.source(node, key=("sources", name), place=Place())
-    if validator.problems:
-        raise InvalidConfiguration(validator.problems)
-    return source
-
-
 def parse_steps(
     data: Sequence[object], *, registry: Registry | None = None, base_folder: Path | None = None
 ) -> tuple[Step, ...]:
@@ -123,6 +104,7 @@ class _Reader:
         self._variables = variables
         self._base_folder = base_folder
         self._unset = {problem.place for problem in variables.problems}
+        self._unset_keys = {problem.key for problem in variables.problems}
 
     def description(
         self, root: Node, *, file: str, outputs: Outputs, found: Sequence[LocatedProblem]
@@ -138,7 +120,7 @@ class _Reader:
         checked = problems_of(
             description, registry=self._registry, outputs=outputs, root=root, hide=self._validator.hide
         )
-        read = [problem for problem in self._validator.problems if problem.place not in self._unset]
+        read = [problem for problem in self._validator.problems if not self._follows(problem)]
         reported = {problem.key for problem in (*found, *read)}
         unset = {problem.place for problem in self._variables.problems}
         late = [problem for problem in checked if problem.key not in reported and problem.place not in unset]
@@ -146,6 +128,11 @@ class _Reader:
         if problems:
             raise InvalidConfiguration(problems)
         return description
+
+    def _follows(self, problem: LocatedProblem) -> bool:
+        """Whether a mistake may only be there because a variable is not set: a URI tells which options there are."""
+        unread = {key[:2] for key in self._unset_keys if key[:1] == ("sources",) and key[2:] in ((), ("uri",))}
+        return problem.place in self._unset or problem.key[:2] in unread
 
     def _streams_of(self, root: Table) -> StreamsRead | None:
         """What the sources file holds, when one is named; its mistakes are noted."""

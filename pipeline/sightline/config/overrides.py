@@ -14,6 +14,7 @@ from sightline.errors import ConfigurationError
 from sightline.graph.fields import is_url
 from sightline.graph.registry import Registry, suggest
 
+_STANDARD_OUTPUT = "-"
 TOP_LEVEL = ("name", "device", "sources", "sources_file", "keep_running", "batch", "pipeline")
 
 
@@ -167,6 +168,8 @@ def _longest_key(table: Table, path: Sequence[str]) -> tuple[str, Sequence[str]]
 
 
 def _yaml_value(text: str, place: Place) -> Node:
+    if text == _STANDARD_OUTPUT:  # for YAML a list with an empty entry
+        return Scalar(place, text, text, quoted=True)
     try:
         document = parse(text, name=place.file)
     except InvalidConfiguration as error:

@@ -32,12 +32,13 @@ class StepParser:
     def steps(self, node: Node, *, key: Key) -> tuple[Step, ...]:
         """The steps of a list, in order; a wrong one becomes an `UnreadStep`."""
         if isinstance(node, Items):
-            return tuple(self._step(item, (*key, number)) for number, item in enumerate(node.items))
+            return tuple(self.step(item, key=(*key, number)) for number, item in enumerate(node.items))
         if not (isinstance(node, Scalar) and node.value is None):
             self._problem(node.place, key, "must be a list of steps, each starting with `- `")
         return ()
 
-    def _step(self, node: Node, key: Key) -> Step:
+    def step(self, node: Node, *, key: Key) -> Step:
+        """One step; a wrong one becomes an `UnreadStep`."""
         if isinstance(node, Scalar) and node.variables:
             self._problem(node.place, key, "the name of a step can not come from the environment: write it here")
             return UnreadStep()

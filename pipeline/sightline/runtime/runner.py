@@ -125,7 +125,8 @@ class Runner:
         where = str(self._device)
         if self._description.device in ("auto", "cuda"):
             where = f"{where} ({self._device.reason})"
-        self._post(Message(MessageKind.STARTED, f"started on {where} with {self._roster.count} streams"))
+        streams = "1 stream" if self._roster.count == 1 else f"{self._roster.count} streams"
+        self._post(Message(MessageKind.STARTED, f"started on {where} with {streams}"))
 
     def stop(self) -> None:
         """End all sources; what is under way is finished and all outputs are closed."""

@@ -15,6 +15,7 @@ from sightline.errors import OutputError
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
 from sightline.media.time import Duration
 from sightline_plugins.encode.containers import CONTAINERS
+from sightline_plugins.sinks.placeholders import placeholder_problems
 
 _BITRATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kM]?)\s*")
 _BITRATE_UNITS = {"": 1, "k": 1_000, "M": 1_000_000}
@@ -94,6 +95,7 @@ class Video(Element):
             yield Problem("nvenc is an encoder of GPUs, and this runs on the CPU: write auto", ("encoder",))
         if Path(self.path).suffix.lower() not in CONTAINERS:
             yield Problem(f"{self.path!r} must end in {' or '.join(CONTAINERS)}", ("path",))
+        yield from placeholder_problems(self.path)
         taken: dict[Path, str] = {}
         for stream in context.streams:
             if self.streams is not None and not any(fnmatch.fnmatchcase(stream, glob) for glob in self.streams):

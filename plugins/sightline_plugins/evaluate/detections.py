@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,16 +27,21 @@ class DetectionScores:
     by_label: Mapping[str, float]
 
 
+def require_scoring() -> None:
+    """Raise MissingExtra where the package that scores is missing, before much is computed."""
+    if importlib.util.find_spec("pycocotools") is None:
+        raise MissingExtra("pycocotools", extra="eval", purpose="scoring detections")
+
+
 def score_detections(found: Annotations, *, truth: Annotations) -> DetectionScores:
     """COCO's scores of what was found; labels that the truth does not know are left out.
 
     Raises MissingExtra without pycocotools.
     """
-    try:
-        from pycocotools.coco import COCO
-        from pycocotools.cocoeval import COCOeval
-    except ImportError:
-        raise MissingExtra("pycocotools", extra="eval", purpose="scoring detections") from None
+    require_scoring()
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
     labels = sorted(set(truth.label.tolist()))
     with contextlib.redirect_stdout(io.StringIO()):
         known = COCO()

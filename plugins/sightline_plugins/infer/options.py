@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from sightline.devices import DeviceKind
 from sightline.errors import ConfigurationError, MissingExtra
 from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
 from sightline.graph.fields import Fraction, InputPath
@@ -75,7 +76,7 @@ class ModelElement(Element):
     model: ModelSource
     """The ONNX file, or a model that Triton serves: grpc://HOST:PORT/NAME or http://HOST:PORT/NAME."""
     head: str | None = None
-    """How the outputs are read (`sightline elements` lists the heads); told from the outputs when not given."""
+    """How the outputs are read (the guide to models lists the heads); told from the outputs when not given."""
     head_options: Mapping[str, Any] = {}
     """Settings of the head, such as anchors; its family's usual ones when not given."""
     labels: tuple[str, ...] | InputPath | None = None
@@ -153,19 +154,10 @@ class ModelElement(Element):
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Engine, precision, regions, and options that contradict each other; subclasses add the model."""
-        from sightline_plugins.infer.engines.opening import check_engine
         from sightline_plugins.infer.precision.choice import precision_problem
 
-        wrong = precision_problem(self)
-        problems = [] if wrong is None else [Problem(wrong, ("precision",))]
-        try:
-            check_engine(self.engine, self.model)
-        except MissingExtra as error:
-            if self.engine == "tensorrt":
-                problems.append(Problem(str(error), ("engine",)))
-            # of a served model, whoever reads its facts tells it
-        except ConfigurationError as error:
-            problems.append(Problem(str(error), ("engine",)))
+        found = {"precision": precision_problem(self), "engine": self._engine_problem(context)}
+        problems = [Problem(wrong, (key,)) for key, wrong in found.items() if wrong is not None]
         if self.on is not None and self.regions is not None:
             problems.append(Problem("regions are parts of the picture: with `on` the objects say where", ("regions",)))
         if isinstance(self.regions, Mapping) and not context.streams_may_come:
@@ -175,6 +167,19 @@ class ModelElement(Element):
                 if not any(fnmatchcase(stream, glob) for stream in context.streams)
             ]
         return problems
+
+    def _engine_problem(self, context: CheckContext) -> str | None:
+        from sightline_plugins.infer.engines.opening import check_engine
+
+        if self.engine == "tensorrt" and context.device.kind is DeviceKind.CPU:
+            return "tensorrt is an engine of GPUs, and this runs on the CPU: write auto"
+        try:
+            check_engine(self.engine, self.model)
+        except MissingExtra as error:  # of a served model, whoever reads its facts tells it
+            return str(error) if self.engine == "tensorrt" else None
+        except ConfigurationError as error:
+            return str(error)
+        return None
 
     def regions_of(self, stream: str) -> Sequence[tuple[float, float, float, float]]:
         """The regions of a stream by its name, in fractions of the picture."""

@@ -15,6 +15,7 @@ from sightline.media.time import Duration
 from sightline.rtsp.codec import Codec
 from sightline_plugins.encode.video import Bitrate
 from sightline_plugins.publish.address import check_access, parse_address
+from sightline_plugins.sinks.placeholders import placeholder_problems
 
 if TYPE_CHECKING:
     from sightline_plugins.publish.hub import Hub
@@ -101,6 +102,7 @@ class Publish(Element):
         """No two streams may be published at the same place, and files can be written."""
         streams = matching(self.streams, context.streams)
         for key, text in (("rtsp", self.rtsp), ("url", self.url), ("hls", self.hls)):
+            yield from placeholder_problems(text or "", key=key)
             if text is not None and len(streams) > 1 and "{stream}" not in text:
                 yield Problem(f"{len(streams)} streams would share {key}: put {{stream}} into it", (key,))
         if self.hls is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sightline.errors import ConfigurationError, ModelError
+from sightline_plugins.evaluate.detections import require_scoring
 from sightline_plugins.infer.box_options import CONFIDENCE, BoxElement
 from sightline_plugins.infer.engines.address import address_of
 from sightline_plugins.infer.engines.opening import PREFERENCE, Installed
@@ -68,7 +69,10 @@ class Order:
 
 
 def order_of(wish: Wish) -> Order:
-    """The order that follows from a wish. Raises ConfigurationError and ModelError for what can not be done."""
+    """The order that follows from a wish.
+
+    Raises ConfigurationError and ModelError for what can not be done, MissingExtra without what boxes are scored by.
+    """
     model = _file(wish.model)
     judged = wish.judge or wish.frames
     if wish.truth and len(wish.truth) != len(judged):
@@ -84,6 +88,8 @@ def order_of(wish: Wish) -> Order:
         )
     if wish.truth and settings is None:
         raise ConfigurationError("--truth tells of boxes, which this model does not find: leave it out")
+    if settings is not None:
+        require_scoring()
     return Order(
         model=model,
         output=wish.output or quantized_path(model),

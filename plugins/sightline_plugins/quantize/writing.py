@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from pathlib import Path
 
 import onnx
 
 from sightline.errors import ConfigurationError, OutputError
+from sightline_plugins.infer.precision.quantized_file import is_quantized
 from sightline_plugins.quantize.report import Report
 
 
@@ -20,6 +22,13 @@ def check_output(output: Path, *, model: Path) -> None:
         raise ConfigurationError(f"--output {output}: there is no folder {output.parent}")
     if output.exists() and model.exists() and output.samefile(model):
         raise ConfigurationError(f"--output {output}: is the model itself; the float32 file is needed further on")
+    if output.exists() and not is_quantized(output):
+        raise ConfigurationError(
+            f"--output {output}: is there already, and sightline quantize did not make it: name another file, or "
+            "remove it"
+        )
+    if not os.access(output.parent, os.W_OK):
+        raise ConfigurationError(f"--output {output}: no permission to write to {output.parent}; name a file elsewhere")
 
 
 def write(model: onnx.ModelProto, report: Report) -> None:

@@ -14,6 +14,7 @@ from sightline.media.time import Duration
 from sightline_plugins.encode.containers import CONTAINERS
 from sightline_plugins.record.triggers import LabelTrigger, Trigger
 from sightline_plugins.sinks.files import path_problems
+from sightline_plugins.sinks.placeholders import STREAM
 from sightline_plugins.sinks.retention import Keep
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Record(Element):
             yield Problem(f"{self.path!r} must end in {' or '.join(CONTAINERS)}", ("path",))
         if _TIME not in self.path:
             yield Problem("recordings would have one name: put {time} into the path", ("path",))
-        yield from path_problems(self, self.path, context=context, shareable=False)
+        yield from path_problems(self, self.path, context=context, shareable=False, known=(STREAM, _TIME))
 
     def build(self, site: Site) -> Recorder:
         """Make the recorder; from now on the sources keep their packets."""

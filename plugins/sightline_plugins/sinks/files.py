@@ -13,6 +13,7 @@ from sightline.graph import CheckContext, Element, Problem, Sink, Site
 from sightline.graph.streams import matching
 from sightline.media import Batch, Stream
 from sightline_plugins.sinks.degradation import Degradation
+from sightline_plugins.sinks.placeholders import STREAM, placeholder_problems
 from sightline_plugins.sinks.stream_file import StreamFile
 
 STANDARD_OUTPUT = "-"
@@ -30,7 +31,7 @@ class StreamFiles:
         self._template = template
         self._goes_on = goes_on
         self._header = header
-        self._is_shared = "{stream}" not in template
+        self._is_shared = STREAM not in template
         self._files: dict[Stream | None, StreamFile] = {}
         self._lost: dict[str, Counter[str]] = {}
 
@@ -105,22 +106,25 @@ class LineSink(Sink):
 
 
 def path_problems(
-    element: Element, template: str, *, context: CheckContext, shareable: bool, key: str = "path"
+    element: Element, template: str, *, context: CheckContext, shareable: bool, known: Sequence[str] = (STREAM,)
 ) -> Iterator[Problem]:
-    """What is wrong with a path template: it can not be written, or mixes streams up.
+    """What is wrong with the template in an element's `path`: it can not be written, or mixes streams up.
 
-    `shareable` says that lines of several streams may stand in one file. (That it stays in the output folder, and that
-    no two steps write the same file, is checked for all elements alike.)
+    `shareable` says that lines of several streams may stand in one file, `known` which words in braces stand for
+    something. (That it stays in the output folder, and that no two steps write the same file, is checked for all
+    elements alike.)
     """
+    key = "path"
     if template == STANDARD_OUTPUT:
         return
+    yield from placeholder_problems(template, known=known, key=key)
     names = matching(element.streams, context.streams)
-    if not shareable and len(names) > 1 and "{stream}" not in template:
+    if not shareable and len(names) > 1 and STREAM not in template:
         text = f"{len(names)} streams would write the same file {template!r}: put {{stream}} into the path"
         yield Problem(text, (key,))
         return
     owners: dict[Path, str] = {}
-    for name in names if "{stream}" in template else names[:1]:
+    for name in names if STREAM in template else names[:1]:
         try:
             path = context.outputs.path(template, stream=name)
         except OutputError:

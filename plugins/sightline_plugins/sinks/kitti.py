@@ -9,6 +9,7 @@ from sightline.graph import CheckContext, Element, OutputPath, Outputs, Problem,
 from sightline.media import Batch
 from sightline_plugins.sinks.files import STANDARD_OUTPUT, LineSink, StreamFiles, path_problems
 from sightline_plugins.sinks.numbers import BOX_STEPS, CONFIDENCE_STEPS, rounded
+from sightline_plugins.sinks.placeholders import STREAM
 from sightline_plugins.sinks.records import frame_bounds
 
 FRAME = "{frame}"
@@ -49,7 +50,7 @@ class Kitti(Element):
             yield Problem("layout tracking has one file for all frames: {frame} can not be in the path", ("path",))
         if self.path == STANDARD_OUTPUT:
             yield Problem("kitti writes files: standard output can not take them", ("path",))
-        yield from path_problems(self, self.path, context=context, shareable=False)
+        yield from path_problems(self, self.path, context=context, shareable=False, known=(STREAM, FRAME))
 
     def build(self, site: Site) -> KittiTracks | KittiFrames:
         """Make the writer of the layout asked for."""

@@ -12,6 +12,7 @@ from sightline.graph import CheckContext, Element, OutputPath, Problem, Site, Th
 from sightline.graph.fields import Fraction
 from sightline.media.time import Duration
 from sightline_plugins.sinks.files import path_problems
+from sightline_plugins.sinks.placeholders import STREAM
 from sightline_plugins.sinks.retention import Keep
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ class Snapshots(Element):
             yield Problem(f"pictures would overwrite each other: put {wanted} into the path", ("path",))
         if _TRACK in self.path and not self.crop and self.on != "track":
             yield Problem("{track} has a meaning with crop or on: track only", ("path",))
-        yield from path_problems(self, self.path, context=context, shareable=False)
+        known = (STREAM, _FRAME, _TRACK)
+        yield from path_problems(self, self.path, context=context, shareable=False, known=known)
 
     def build(self, site: Site) -> SnapshotWriter:
         """Make the writer."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sightline_plugins.verify.stages import Stages
 
 TASKS = ("detect", "classify", "segment", "pose", "embed", "read")
+_OPTION_DEPTH = len(("pipeline", 0, "detect"))
+"""Where the option's own name begins in the key path of a step by itself."""
 AP_LIMIT = 0.003
 
 
@@ -49,10 +51,13 @@ def command(
     both ways share. The exit code is 1 when a stage departs by more than is tolerated.
     """
     from sightline.errors import ConfigurationError
+    from sightline_plugins.evaluate.detections import require_scoring
     from sightline_plugins.verify.run import compare
 
     if truth is not None and frames is None:
         raise ConfigurationError("--truth needs the pictures that it describes: give --frames")
+    if truth is not None:
+        require_scoring()
     element = element_of(model, task, settings)
     plan, boxes = plan_of(element)
     compared = compare(element, plan, _pictures(frames, count), boxes=boxes)
@@ -71,29 +76,33 @@ def element_of(model: Path, task: str | None, settings: tuple[str, ...]) -> Mode
 
     Raises ConfigurationError for a setting that the step does not have.
     """
-    from pydantic import ValidationError
     from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError
 
+    from sightline.config import parse_steps
+    from sightline.config.problems import InvalidConfiguration, dotted
     from sightline.errors import ConfigurationError
-    from sightline.graph.registry import Registry
     from sightline_plugins.infer.model.card import read_card
     from sightline_plugins.infer.model.facts import read_facts
     from sightline_plugins.infer.model.metadata import read_metadata
     from sightline_plugins.infer.options import ModelElement
 
     said = task or read_card(model).task or read_metadata(read_facts(model).metadata).task or "detect"
-    kind = Registry().element(said if said in TASKS else "detect")
-    options: dict[str, Any] = {"model": model}
+    name = said if said in TASKS else "detect"
+    options: dict[str, Any] = {"model": str(model)}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
             raise ConfigurationError(f"--set {setting}: write KEY=VALUE, such as head=yolox")
-        options[key] = YAML(typ="safe", pure=True).load(value)
+        try:
+            options[key] = YAML(typ="safe", pure=True).load(value)
+        except MarkedYAMLError as error:
+            raise ConfigurationError(f"--set {setting}: the value is not valid YAML: {error.problem}") from error
     try:
-        element = kind.model_validate(options)
-    except ValidationError as error:
-        told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False)]
-        raise ConfigurationError(f"{kind.name}: {'; '.join(told)}") from error
+        (element,) = parse_steps([{name: options}])
+    except InvalidConfiguration as error:
+        told = [f"--set {dotted(one.key[_OPTION_DEPTH:])}: {one.message}" for one in error.problems]
+        raise ConfigurationError("; ".join(told)) from error
     assert isinstance(element, ModelElement)
     return element
 
@@ -112,7 +121,8 @@ def plan_of(element: ModelElement) -> tuple[ModelPlan, BoxSettings | None]:
     else:
         plan, problems = plan_model(element)
     if plan is None:
-        raise ModelError("; ".join(problem.message for problem in problems))
+        hint = "; it was taken for a detector: --task says what else it is" if element.name == "detect" else ""
+        raise ModelError("; ".join(problem.message for problem in problems) + hint)
     return plan, boxes
 
 

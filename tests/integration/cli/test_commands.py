@@ -159,6 +159,7 @@ WRONG_USAGE = {
     "no such option": (["run", "street.yaml", "--fremes", "3"], "No such option '--fremes'"),
     "no frames": (["run", "street.yaml", "--frames", "0"], "0 is not in the range x>=1"),
     "no duration": (["run", "street.yaml", "--duration", "soon"], "'soon' is not a duration"),
+    "no time": (["run", "street.yaml", "--duration", "0s"], "'0s' is no time at all"),
     "frames and duration": (["run", "street.yaml", "--frames", "1", "--duration", "1s"], "can not be given together"),
     "quiet and verbose": (["run", "street.yaml", "-q", "-v"], "can not be given together"),
     "report in no folder": (["run", "street.yaml", "--report", "no/r.json"], "does not exist"),
@@ -224,8 +225,19 @@ def test_elements_explains_one_with_its_options(sightline: Sightline) -> None:
     page = sightline("elements", "media").stdout
 
     assert "media: source of the package sightline" in page
-    assert "max_fps" in page
-    assert "number > 0" in page
+    assert "max_fps  number > 0" in page
+
+
+def test_doctor_says_why_the_cache_can_not_be_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SIGHTLINE_CACHE", str(tmp_path / "file"))
+
+    execute(["doctor"])
+
+    cache = next(line for line in capsys.readouterr().out.splitlines() if line.strip().startswith("cache "))
+    assert f"{tmp_path / 'file'} is no folder; compiled models are not kept: set SIGHTLINE_CACHE" in cache
 
 
 @pytest.mark.parametrize(("language", "begins"), [("mermaid", "flowchart TB\n"), ("dot", 'digraph "street" {')])

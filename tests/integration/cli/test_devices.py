@@ -44,7 +44,7 @@ def test_auto_runs_on_the_cpu_and_says_so_once(sightline: Sightline) -> None:
 
     assert called.returncode == 0
     assert called.stderr.count(REASON) == 1
-    assert f"started on cpu (no GPU: {REASON}) with 1 streams" in called.stderr
+    assert f"started on cpu (no GPU: {REASON}) with 1 stream" in called.stderr
 
 
 def test_the_report_says_where_it_ran_and_why(sightline: Sightline) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ import pytest
 
 from sightline import Pipeline
 from sightline.cli.main import execute
+from sightline.config import load_description
+from sightline.errors import ConfigurationError
 from sightline.graph.messages import MessageKind
 from sightline_plugins import Detect
 from sightline_plugins.infer.engines.protocol import ImageForm, open_engine
@@ -186,6 +189,39 @@ def test_the_check_names_the_key_of_a_missing_quantised_file(
     assert f"sightline quantize {model} --frames CLIP" in told
 
 
+def test_a_model_that_is_no_detector_wants_its_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = write_embedder(tmp_path / "embedder.onnx")
+
+    code = execute(["quantize", str(model), "--frames", "clip.mp4"])
+
+    assert code == 2
+    assert "it was taken for a detector: --task says what else it is" in capsys.readouterr().err
+
+
+def test_a_package_that_scores_is_asked_for_before_anything_is_read(
+    repository: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+
+    code = execute(["quantize", str(repository / "models" / "street.onnx"), "--frames", "clip.mp4"])
+
+    assert code == 2
+    assert capsys.readouterr().err == (
+        "error: scoring detections needs the package 'pycocotools': pip install 'sightline[eval]'\n"
+    )
+
+
+def test_a_quantised_file_needs_no_other(made: Made, repository: Path, tmp_path: Path) -> None:
+    config = tmp_path / "one.yaml"
+    config.write_text(
+        f"sources: {{a: {repository}/sample_videos/street.mp4}}\n"
+        f"pipeline:\n- detect: {{model: {made.output}, precision: int8}}\n"
+    )
+
+    with pytest.raises(ConfigurationError, match="is quantised already, and computed as it is: leave precision out"):
+        load_description(config)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -195,7 +231,16 @@ def test_the_check_names_the_key_of_a_missing_quantised_file(
         (["MODEL", "--frames", "CLIP", "--truth", "TRUTH", "--truth", "TRUTH"], "one file for each clip"),
         (["MODEL", "--frames", "CLIP", "--output", "MODEL"], "is the model itself"),
         (["MODEL", "--frames", "CLIP", "--output", "model.bin"], "ends in .onnx"),
-        (["MODEL", "--frames", "CLIP", "--set", "sharpness=3"], "sharpness"),
+        (
+            ["MODEL", "--frames", "CLIP", "--output", "PLATE"],
+            "is there already, and sightline",
+        ),
+        (
+            ["MODEL", "--frames", "CLIP", "--set", "colr=rgb"],
+            "--set colr: there is no such option; did you mean",
+        ),
+        (["MODEL", "--frames", "CLIP", "--set", "mean=[1"], "--set mean=[1: the value is not valid YAML"),
+        (["MODEL", "--frames", "CLIP", "--task", "classify"], "is made for 'detect'"),
         (["VEHICLE", "--frames", "CLIP", "--truth", "TRUTH"], "leave it out"),
         (["MODEL"], "--frames"),
     ],
@@ -207,6 +252,7 @@ def test_what_can_not_be_done_is_one_message(
     names = {
         "MODEL": repository / "models" / "street.onnx",
         "VEHICLE": repository / "models" / "vehicle.onnx",
+        "PLATE": repository / "models" / "plate.onnx",
         "CLIP": videos / "street.mp4",
         "TRUTH": videos / "street.mot.txt",
     }

@@ -78,6 +78,13 @@ def test_a_variable_of_nearly_that_name_is_suggested(problems: Problems) -> None
     assert found[0].endswith("the environment variable YARD_PASWORD is not set; did you mean 'YARD_PASSWORD'?")
 
 
+def test_options_of_a_source_are_not_judged_before_its_uri_is_known(problems: Problems) -> None:
+    found = problems('sources: {yard: {uri: "${CAMERA}", transport: tcp}}\npipeline: [draw: {loop: 3}]\n')
+
+    assert ["CAMERA is not set" in one for one in found] == [True, False]
+    assert "pipeline.0" in found[1]
+
+
 @pytest.mark.parametrize("text", ["${", "${}", "${1A}", "${A:default}", "${A:-${B}}", "${A B}"])
 def test_a_reference_that_is_none_is_told(text: str, problems: Problems) -> None:
     found = problems(f"{HEAD}- jsonl: 'x{text}'\n", environment={"A": "1", "B": "2"})

@@ -35,6 +35,10 @@ YAML = {
         "sources: {gate: ${GATE}}\n",
         'inside { } or [ ] a reference stands in quotes: "${NAME}"',
     ),
+    "bare dash": (
+        "pipeline:\n- jsonl:\n    path: -\n",
+        "p.yaml:3:11: a list entry is not expected here: check the indentation; standard output is written '-'",
+    ),
     "second document": (f"{GATE}---\n{STEPS}", "p.yaml:2:1: holds a second document (`---`)"),
     "unknown alias": (
         "a: *cam\n",

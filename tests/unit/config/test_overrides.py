@@ -53,6 +53,7 @@ def changed(load: Load, *overrides: str, sources: tuple[str, ...] = ()) -> dict[
         ("pipeline.lines.g.to=[0.5, 1]", ["pipeline", 2, "tee", "alerts", 0, "lines", "lines", "g", "to"], [0.5, 1.0]),
         ("pipeline.all.password='12'", ["pipeline", 2, "tee", "archive", 0, "jsonl", "password"], "12"),
         ("pipeline.all.password=a=b", ["pipeline", 2, "tee", "archive", 0, "jsonl", "password"], "a=b"),
+        ("pipeline.all.path=-", ["pipeline", 2, "tee", "archive", 0, "jsonl", "path"], "-"),
         ("pipeline.all.password=", ["pipeline", 2, "tee", "archive", 0, "jsonl", "password"], None),
     ],
 )

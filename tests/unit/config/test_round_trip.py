@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 from tests.unit.config.parts import Detect, Jsonl, Line, Lines, Media, Pattern, Track, registry
 
-from sightline.config import InvalidConfiguration, description_from, load_description, parse_steps, source_from
+from sightline.config import (
+    InvalidConfiguration,
+    description_from,
+    load_description,
+    parse_steps,
+    parts_from,
+    source_from,
+)
 from sightline.graph import Parallel, PipelineDescription, Step, Tee
 from sightline.graph.tree import BatchOptions
 
@@ -138,3 +145,31 @@ def test_python_is_told_what_is_wrong_with_a_step() -> None:
         InvalidConfiguration, match=r"^pipeline\.0\.trak: there is no element 'trak'; did you mean 'track'"
     ):
         parse_steps(["trak"], registry=registry())
+
+
+def test_python_is_told_every_mistake_in_sources_and_steps_with_its_place() -> None:
+    with pytest.raises(InvalidConfiguration) as caught:
+        parts_from({"a": 5, "b": {"pattern": "counter"}}, [{"callback": {"function": "a:b"}}, "trak", object])
+
+    assert [str(problem).partition(": ")[0] for problem in caught.value.problems] == [
+        "sources.a",
+        "pipeline.1.trak",
+        "pipeline.2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sources", "steps", "told"),
+    [
+        ("gate.mp4", [], 'sources: must give each stream a name: {"gate": "gate.mp4"}'),
+        ({"gate": Media}, [], r"sources.gate: Media is a class: make a value of it, Media(...)"),
+        ({}, [Track], "pipeline.0: Track is a class: make a value of it, Track(...)"),
+        ({}, Track(), "pipeline: must be a list of steps"),
+        ({}, "track", "pipeline: must be a list of steps"),
+    ],
+)
+def test_python_is_told_what_form_sources_and_steps_have(sources: object, steps: object, told: str) -> None:
+    with pytest.raises(InvalidConfiguration) as caught:
+        parts_from(sources, steps)
+
+    assert str(caught.value) == told

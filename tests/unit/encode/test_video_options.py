@@ -47,6 +47,12 @@ def test_a_suffix_without_a_container_is_a_problem(path: str) -> None:
     assert problems(Video(path=path), "a") == [Problem(f"{path!r} must end in .mp4 or .mkv", ("path",))]
 
 
+def test_a_word_in_braces_that_stands_for_nothing_is_a_problem() -> None:
+    told = [problem.message for problem in problems(Video(path="{straem}.mp4"), "a")]
+
+    assert told == ["{straem} stands for nothing here; did you mean '{stream}'?"]
+
+
 def test_a_path_that_leaves_the_output_folder_is_a_problem() -> None:
     assert "leaves the output folder" in problems(Video(path="../out.mp4"), "a")[0].message
 

@@ -52,6 +52,7 @@ def test_what_is_meant_is_taken(options: dict[str, object]) -> None:
         ({"rtsp": "127.0.0.1:8554/live"}, "2 streams would share rtsp"),
         ({"url": "rtmp://host/live"}, "2 streams would share url"),
         ({"hls": "live.m3u8"}, "2 streams would share hls"),
+        ({"rtsp": "127.0.0.1:8554/{name}"}, r"publish\.rtsp: \{name\} stands for nothing here"),
         ({"hls": "{stream}.mp4"}, "must end in .m3u8"),
         ({"hls": "../../../{stream}.m3u8"}, "leaves the output folder"),
     ],

@@ -130,6 +130,9 @@ def test_bytes_do_not_depend_on_batch_size(tmp_path: Path, kind: type[Csv | Mot 
         (Kitti(path="out.txt"), "2 streams would write the same file"),
         (Kitti(path="{stream}.txt", layout="detection"), "put {frame} into the path"),
         (Kitti(path="{stream}-{frame}.txt"), "{frame} can not be in the path"),
+        (Csv(path="{strem}.csv"), "{strem} stands for nothing here; did you mean '{stream}'?"),
+        (Csv(path="{date}.csv"), "{date} stands for nothing here; there is {stream}"),
+        (Kitti(path="{stream}-{frme}{frame}.txt", layout="detection"), "{frme} stands for nothing here; did you mean"),
     ],
 )
 def test_a_path_that_does_not_fit_the_format_is_a_problem(tmp_path: Path, element: Element, expected: str) -> None:

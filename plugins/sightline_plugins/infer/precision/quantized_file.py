@@ -60,6 +60,8 @@ def find_quantized(model: Path) -> QuantizedFile:
     """The quantised file beside a model. Raises ModelError, saying how to make it, where there is none that fits."""
     path = quantized_path(model)
     if not path.is_file():
+        if is_quantized(model):
+            raise ModelError(f"{model} is quantised already, and computed as it is: leave precision out")
         raise ModelError(f"{path} is missing, the quantised file of this model: make it with {how_to_make(model)}")
     note = read_note(path)
     if note is None:
@@ -72,6 +74,14 @@ def find_quantized(model: Path) -> QuantizedFile:
             f"{path} was made from another {model.name} than the one beside it: make it again with {how_to_make(model)}"
         )
     return QuantizedFile(path, note)
+
+
+def is_quantized(path: Path) -> bool:
+    """Whether `sightline quantize` wrote that file."""
+    try:
+        return read_note(path) is not None
+    except ModelError:
+        return False
 
 
 def read_note(path: Path) -> QuantizedNote | None:

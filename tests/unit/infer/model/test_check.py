@@ -210,3 +210,9 @@ def test_a_method_asked_for_with_a_model_that_needs_none_works_at_the_usual_over
     assert plain is not None
     assert fused is not None
     assert (plain.nms.iou, fused.nms.iou) == (1.0, 0.45)
+
+
+def test_an_engine_of_gpus_is_refused_on_a_cpu_whether_it_is_installed_or_not(model: Path) -> None:
+    found = problems(model, engine="tensorrt")
+
+    assert found["engine",] == "tensorrt is an engine of GPUs, and this runs on the CPU: write auto"
