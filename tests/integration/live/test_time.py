@@ -21,6 +21,7 @@ SETTLING_SECONDS = 2.0
 PROMPT = 2.0
 """What a busy machine may add, as a factor."""
 HOUR = 3600.0
+TROUBLE = {MessageKind.STREAM_LOST, MessageKind.STREAM_STALLED, MessageKind.WARNING}
 
 
 def errors_ms(frames: Sequence[Seen], *, before: float, after: float) -> list[float]:
@@ -116,11 +117,10 @@ def test_a_host_s_clock_that_is_set_is_nothing_to_a_stream(clip: Clip, figure: R
         for ahead_seconds in (HOUR, -HOUR, 0.0):
             clock.ahead_seconds = ahead_seconds
             watched.has_frames(len(watched.frames["cam"]) + 20)
+        told = [told.message.text for told in watched.told if told.message.kind in TROUBLE]
 
     error_ms = statistics.median(errors_ms(watched.frames["cam"], before=since, after=since))
     gap = max(later.at_seconds - earlier.at_seconds for earlier, later in pairwise(watched.frames["cam"]))
-    trouble = {MessageKind.STREAM_LOST, MessageKind.STREAM_STALLED, MessageKind.WARNING}
-    told = [told.message.text for told in watched.told if told.message.kind in trouble]
     figure("frames off their arrival, median", error_ms, limit=100, unit="ms")
     figure("without frames", gap, limit=1.0, unit="s")
     figure("stalls, losses, warnings", len(told), limit=0, unit="messages")
