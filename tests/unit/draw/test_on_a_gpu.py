@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -26,19 +25,6 @@ ELEMENTS: dict[str, Element] = {
     "pixelate": HIDE.model_copy(update={"method": "pixelate", "shape": "ellipse"}),
     "fill": HIDE.model_copy(update={"method": "fill", "shape": "mask"}),
 }
-
-
-@pytest.fixture
-def driver() -> DoubleDriver:
-    return DoubleDriver(memory_bytes=2**26, pinned_bytes=2**26)
-
-
-@pytest.fixture
-def gpu(driver: DoubleDriver) -> Iterator[Gpu]:
-    gpu = Gpu(driver)
-    yield gpu
-    gpu.close()
-    driver.check()
 
 
 def run(element: Element, batches: list[Batch], gpu: Gpu) -> list[Batch]:

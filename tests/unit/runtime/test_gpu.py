@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -55,19 +54,6 @@ class Fails(Element):
 class Failing(Operator):
     def process(self, batch: Batch) -> Batch:
         raise ValueError("for the test")
-
-
-@pytest.fixture
-def driver() -> DoubleDriver:
-    return DoubleDriver(memory_bytes=2**24, pinned_bytes=2**24)
-
-
-@pytest.fixture
-def gpu(driver: DoubleDriver) -> Iterator[Gpu]:
-    gpu = Gpu(driver)
-    yield gpu
-    gpu.close()
-    driver.check()
 
 
 def test_elements_get_the_gpu_and_the_report_counts_the_copies(gpu: Gpu) -> None:

@@ -1,30 +1,15 @@
-"""A GPU's double, and a detector small enough to know every box of."""
+"""A detector small enough to know every box of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sightline.devices.gpu.gpu import Gpu
-from sightline.testing.gpu import DoubleDriver
 from sightline_plugins import Detect
 from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
 from tests.unit.infer.tiny import LABELS, write_detector
-
-
-@pytest.fixture
-def driver() -> DoubleDriver:
-    return DoubleDriver(memory_bytes=2**26, pinned_bytes=2**26)
-
-
-@pytest.fixture
-def gpu(driver: DoubleDriver) -> Iterator[Gpu]:
-    opened = Gpu(driver)
-    yield opened
-    opened.close()
-    driver.check()
 
 
 @pytest.fixture

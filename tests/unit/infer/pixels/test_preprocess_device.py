@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -18,19 +18,6 @@ DEFINITION = Preprocessing((64, 48))
 WHOLE = (0.0, 0.0, 1.0, 1.0)
 BOXES = ((3.5, 2.25, 40.0, 30.5), (-4.0, 5.0, 20.0, 60.0), (8.0, 8.0, 24.0, 24.0))
 INPUT_BYTES = 64 * 48 * 3
-
-
-@pytest.fixture
-def driver() -> DoubleDriver:
-    return DoubleDriver(memory_bytes=2**26, pinned_bytes=2**26)
-
-
-@pytest.fixture
-def gpu(driver: DoubleDriver) -> Iterator[Gpu]:
-    gpu = Gpu(driver)
-    yield gpu
-    gpu.close()
-    driver.check()
 
 
 def surfaces() -> list[Surface]:

@@ -1,8 +1,8 @@
-"""A GPU's double with a double of TensorRT-RTX on it, and small models."""
+"""A double of TensorRT-RTX on the double of a GPU, and memory for its batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,22 +12,8 @@ import pytest
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.streams import GpuStream
 from sightline.media.device_array import DeviceArray
-from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.infer.engines.device.protocol import DeviceEngine
 from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
-
-
-@pytest.fixture
-def driver() -> DoubleDriver:
-    return DoubleDriver(memory_bytes=2**24, pinned_bytes=2**24)
-
-
-@pytest.fixture
-def gpu(driver: DoubleDriver) -> Iterator[Gpu]:
-    opened = Gpu(driver)
-    yield opened
-    opened.close()
-    driver.check()
 
 
 @pytest.fixture

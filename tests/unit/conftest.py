@@ -1,4 +1,4 @@
-"""A GPU that is a double, closed and checked after every test."""
+"""A GPU that is a double, and the certainty that nothing was done with it that a real one would not forgive."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sightline.devices.gpu.gpu import Gpu
-from sightline.testing.gpu import DoubleDriver
+from sightline.testing.gpu.double import DoubleDriver
 
 
 @pytest.fixture
@@ -17,6 +17,7 @@ def driver() -> DoubleDriver:
 
 @pytest.fixture
 def gpu(driver: DoubleDriver) -> Iterator[Gpu]:
+    """Closed and checked after the test."""
     gpu = Gpu(driver)
     yield gpu
     gpu.close()
