@@ -22,6 +22,7 @@ from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.devices.gpu.kernels import DeviceKernels
 from sightline.devices.gpu.memory import PinnedBuffer
 from sightline.devices.gpu.pools import DevicePool, PinnedPool
+from sightline.devices.gpu.postponing import when_allowed
 from sightline.devices.gpu.streams import GpuStream, Handles
 from sightline.devices.gpu.transfers import HostCopies, TransferCounter
 from sightline.errors import GpuError
@@ -241,7 +242,7 @@ class Gpu:
             self._held -= 1
             is_last = self._held == 0
         if is_last:
-            self._shut()
+            when_allowed(self._shut)
 
     def close(self) -> None:
         """The run is over. Waits for what is queued; what is still held goes on to work. Harmless when called again."""

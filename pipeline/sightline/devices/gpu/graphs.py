@@ -13,6 +13,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING
 
 from sightline.devices.gpu.driver import Driver
+from sightline.devices.gpu.postponing import postponing
 from sightline.devices.gpu.streams import GpuStream, Handles, taken
 from sightline.errors import GpuError, GpuFailed
 
@@ -80,7 +81,8 @@ class Graphs:
         """See `Gpu.capture`."""
         capture = _Capture(name, get_ident(), [])
         self._check_may_capture(stream, name)
-        with self._handles.marked(stream), self._handles.guard(f"capturing the graph {name!r}") as driver:
+        guard = self._handles.guard(f"capturing the graph {name!r}")
+        with self._handles.marked(stream), postponing(), guard as driver:
             self._destroy_idle(driver)
             driver.begin_capture(stream.handle)
             self._captures[stream.handle] = capture

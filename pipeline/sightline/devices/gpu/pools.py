@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Condition, RLock
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from sightline.devices.gpu.driver import Driver
 from sightline.devices.gpu.memory import DeviceBuffer, PinnedBuffer
+from sightline.devices.gpu.postponing import when_allowed
 from sightline.errors import GpuError, GpuOutOfMemory
 from sightline.media.device_memory import DeviceEvent, DeviceStream
 
@@ -207,16 +208,7 @@ class Pool:
             self._free(block)
 
     def _free(self, block: _Block) -> None:
-        with self.gpu.guard(f"freeing memory of {self.name}") as driver:
-            for event in block.after:
-                driver.synchronize_event(event)
-            self._release(driver, block.address)
-
-    def _release(self, driver: Driver, address: int) -> None:
-        if self._on_host:
-            driver.free_pinned(address)
-        else:
-            driver.free(address)
+        when_allowed(partial(_freed, block, gpu=self.gpu, pool=self.name, on_host=self._on_host))
 
     def _wait_for_change(self, size: int, deadline: float) -> None:
         with self._changed:
@@ -231,6 +223,16 @@ class Pool:
             f"{self.name}: no memory of {size / 2**20:.1f} MiB came back within {patience_seconds:g} s: "
             f"{self._lent} buffers are held, the limit is {limit}; hold fewer pictures at once"
         )
+
+
+def _freed(block: _Block, *, gpu: Gpu, pool: str, on_host: bool) -> None:
+    with gpu.guard(f"freeing memory of {pool}") as driver:
+        for event in block.after:
+            driver.synchronize_event(event)
+        if on_host:
+            driver.free_pinned(block.address)
+        else:
+            driver.free(block.address)
 
 
 def _rounded(wanted_bytes: int) -> int:

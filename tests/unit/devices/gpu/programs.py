@@ -51,7 +51,7 @@ class Program:
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
-        self._pool = gpu.pool("things", limit_count=8)
+        self._pool = gpu.pool("things", limit_count=9)
         self._add = gpu.kernels(ADD)["add"]
         self._streams = [gpu.stream(name) for name in "abc"]
         self._things: list[_Thing] = []

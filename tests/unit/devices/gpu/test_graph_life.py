@@ -48,6 +48,39 @@ def test_no_graph_is_destroyed_by_a_thread_that_captures(bench: Bench, driver: D
     assert bench.content == {5}
 
 
+def test_memory_that_a_thread_lets_go_of_while_it_captures_is_freed_behind_the_capture(
+    bench: Bench, driver: DoubleDriver
+) -> None:
+    pools = [bench.gpu.pool("of a decoder that is gone")]
+    bench.gpu.empty((10,), np.uint8, stream=bench.stream, pool=pools[0])
+    live = [driver.live_bytes]
+
+    def queue() -> None:
+        pools.clear()
+        live.append(driver.live_bytes)
+        bench.add(1)
+
+    graph = bench.capture(queue)
+    graph.launch()
+
+    assert live[0] == live[1]
+    assert driver.live_bytes[0] == live[0][0] - 256
+    assert bench.content == {6}
+
+
+def test_a_gpu_that_is_let_go_of_while_another_is_captured_is_closed_behind_the_capture(bench: Bench) -> None:
+    driver = DoubleDriver(index=1)
+    other = Gpu(driver)
+    held = [other.empty((10,), np.uint8, stream=other.main_stream)]
+    other.close()
+
+    graph = bench.capture(held.clear)
+    graph.launch()
+
+    assert driver.is_closed
+    driver.check()
+
+
 def test_a_graph_keeps_the_memory_that_it_was_given_to_keep(bench: Bench) -> None:
     pool = bench.gpu.pool("scratch", limit_count=1)
     scratch = bench.gpu.empty((10,), np.uint8, stream=bench.stream, pool=pool)
