@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import lru_cache, wraps
 from importlib import import_module
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from sightline.devices.gpu.cuda_context import Current
+from sightline.devices.gpu.cuda_context import Current, end
 from sightline.devices.gpu.driver import DriverError, Harm, Span
 from sightline.devices.gpu.kernel_arguments import PackedArguments
 from sightline.devices.gpu.kernel_source import KernelSource
@@ -58,7 +57,6 @@ class CudaDriver:
         self.index = index
         self._pycuda = _pycuda()
         self._cuda = _bindings()
-        self._local = threading.local()
         self._memory: dict[int, Any] = {}
         self._pinned: dict[int, Any] = {}
         self._streams: dict[int, Any] = {}
@@ -77,18 +75,21 @@ class CudaDriver:
 
     def current(self) -> AbstractContextManager[None]:
         """Make the context this thread's; nothing stays on pycuda's stack when the block is left."""
-        return Current(self._context, self._pycuda.Context, self._local)
+        return Current(self._context, self._pycuda)
 
     def close(self) -> None:
         """Let go of what is left; the primary context stays for others. A broken GPU takes nothing back."""
-        with self.current():
-            if not self._works:
-                _ABANDONED.append(self)
+        with suppress(DriverError), self.current():
+            if self._works:
+                self._let_go()
                 return
-            for module in self._modules:
-                self._cuda.cuModuleUnload(module)
-            for kept in (self._modules, self._memory, self._pinned, self._streams):
-                kept.clear()
+        _ABANDONED.append(self)
+
+    def _let_go(self) -> None:
+        for module in self._modules:
+            self._cuda.cuModuleUnload(module)
+        for kept in (self._modules, self._memory, self._pinned, self._streams):
+            kept.clear()
 
     @_told
     def free_memory_bytes(self) -> tuple[int, int]:
@@ -295,6 +296,7 @@ def _library(module: str, *, package: str) -> Any:
 def _primary_context(index: int) -> Any:
     context = _pycuda().Device(index).retain_primary_context()
     atexit.register(context.detach)  # its destructor takes it for another kind of context, and warns
+    atexit.register(end)  # runs first
     return context
 
 

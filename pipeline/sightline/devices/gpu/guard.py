@@ -73,6 +73,9 @@ class Guarded:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._current is not None:
-            self._current.__exit__(kind, error, trace)
+            try:
+                self._current.__exit__(kind, error, trace)
+            except DriverError as failed:
+                raise self._guard.failed(self._doing, failed) from failed
         if isinstance(error, DriverError):
             raise self._guard.failed(self._doing, error) from error
