@@ -65,6 +65,10 @@ class DeviceMemory(Protocol):
         """Work that uses the memory was queued on that stream: nobody else gets it before that work is done."""
         ...
 
+    def done_on(self, stream: DeviceStream) -> None:
+        """All work is done that was queued there and uses the memory: somebody waited for it."""
+        ...
+
     def last_uses(self) -> Sequence[DeviceEvent]:
         """The points at which all work is done that was queued so far and uses the memory."""
         ...

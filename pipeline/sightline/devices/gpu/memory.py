@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class _Held:
     """Memory with the streams on which it is used."""
 
-    __slots__ = ("_address", "_gpu", "_is_released", "_streams", "size_bytes", "what")
+    __slots__ = ("__weakref__", "_address", "_gpu", "_is_released", "_streams", "size_bytes", "what")
 
     def __init__(self, gpu: Gpu, address: int, *, size_bytes: int, what: str) -> None:
         self.size_bytes = size_bytes
@@ -57,6 +57,11 @@ class _Held:
         self.check()
         self._streams[stream.handle] = stream
 
+    def done_on(self, stream: DeviceStream) -> None:
+        """All work that was given to that stream is done: it need not be kept for this."""
+        if self._streams.get(stream.handle) is stream:
+            self._streams.pop(stream.handle, None)
+
     def last_uses(self) -> list[DeviceEvent]:
         """The points at which everybody is done with it to whom work on it was given so far."""
         return [stream.record() for stream in list(self._streams.values())]
@@ -65,7 +70,7 @@ class _Held:
 class Lease(_Held):
     """Memory of a pool."""
 
-    __slots__ = ("__weakref__", "_pool")
+    __slots__ = ("_pool",)
 
     def __init__(self, pool: Pool, address: int, *, size_bytes: int) -> None:
         super().__init__(pool.gpu, address, size_bytes=size_bytes, what=pool.name)

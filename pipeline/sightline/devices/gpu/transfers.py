@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -71,13 +72,17 @@ class TransferCounter:
 class HostCopies:
     """Copies to the host that are under way."""
 
-    def __init__(self, arrays: list[npt.NDArray[Any]], event: DeviceEvent) -> None:
+    def __init__(self, arrays: list[npt.NDArray[Any]], event: DeviceEvent, *, sources: Sequence[DeviceArray]) -> None:
         self._arrays = arrays
         self._event = event
+        self._owners = [ref(source.owner) for source in sources]
 
     def wait(self) -> list[npt.NDArray[Any]]:
         """Wait for them, without the GIL. The arrays are read-only and lie in pinned memory, which they keep."""
         self._event.wait()
+        for reference in self._owners:
+            if (owner := reference()) is not None:
+                owner.done_on(self._event.stream)
         return self._arrays
 
 
@@ -137,7 +142,7 @@ def download(gpu: Gpu, arrays: Sequence[DeviceArray], *, stream: DeviceStream) -
             gpu.transfers.to_host(array.nbytes)
             copies.append(_view(staging, array, offset))
             offset += _aligned(array.nbytes)
-    return HostCopies(copies, stream.record())
+    return HostCopies(copies, stream.record(), sources=arrays)
 
 
 def copy_to_pinned(

@@ -89,3 +89,14 @@ def test_a_copy_into_something_else_is_refused(gpu: Gpu, shape: tuple[int, ...],
 
     with pytest.raises(ValueError, match=r"uint8 of shape \(5, 7\) can not be copied into"):
         gpu.copy(arrays, targets, stream=stream)
+
+
+def test_an_array_that_comes_down_again_and_again_needs_no_more_streams(gpu: Gpu) -> None:
+    array = gpu.upload([VALUES])[0]
+    counts = list[int]()
+
+    for _ in range(50):
+        array.to_host()
+        counts.append(gpu.handle_counts[0])
+
+    assert counts[-1] == counts[9]
