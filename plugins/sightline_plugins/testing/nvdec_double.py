@@ -5,12 +5,13 @@ the first size of a decoder stays, smaller pictures are scaled to it and larger 
 late; damaged pictures are given all the same; interlaced ones are deinterlaced; after an exception a decoder is of no
 use; and pictures are there in the order of the decoder's stream, not before.
 """
-# ruff: noqa: N802, N815  the names are PyNvVideoCodec's
+# ruff: noqa: N802, N815, SLF001  the names are PyNvVideoCodec's; ctypes hides what it passes by reference
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
+from typing import Any
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline_plugins.decode.nvdec.library import stand_in
@@ -22,13 +23,12 @@ _NO_FAULTS = names.NvdecFaults()
 
 
 class NvdecDouble:
-    """Stands for the module PyNvVideoCodec, with one GPU, which it does not keep alive.
+    """Stands for the module PyNvVideoCodec and for libnvcuvid, with one GPU, which it does not keep alive.
 
     `caps` is what that GPU decodes.
     """
 
     cudaVideoCodec = names.CudaVideoCodec
-    cudaVideoChromaFormat = names.CudaVideoChromaFormat
     DisplayDecodeLatencyType = names.DisplayDecodeLatencyType
     VideoPacketFlag = names.VideoPacketFlag
     PacketData = names.PacketData
@@ -51,30 +51,16 @@ class NvdecDouble:
         """How many decoders there are."""
         return len(self._open)
 
-    def GetDecoderCaps(
-        self,
-        gpuid: int = 0,
-        codec: names.CudaVideoCodec = names.CudaVideoCodec.H264,
-        chromaformat: names.CudaVideoChromaFormat = names.CudaVideoChromaFormat.YUV420,
-        bitdepth: int = 8,
-    ) -> dict[str, int]:
-        """What the GPU decodes of a codec."""
-        del gpuid
-        caps = self._caps.get(codec.name)
-        is_supported = caps is not None and bitdepth in caps.depths.get(_CHROMA[chromaformat], ())
-        known = caps or names.Caps({})
-        return {
-            "supported": int(is_supported),
-            "num_decoder_engines": 7,
-            "width_min": known.min_size_wh[0],
-            "height_min": known.min_size_wh[1],
-            "width_max": known.max_size_wh[0],
-            "height_max": known.max_size_wh[1],
-            "mb_num_max": known.max_macroblocks,
-            "codec_id": int(codec),
-            "chromaformat_id": int(chromaformat),
-            "bitdepth": bitdepth,
-        }
+    def cuvidGetDecoderCaps(self, asked: Any) -> int:
+        """What the GPU decodes of a codec, as the driver's own library tells it."""
+        told = asked._obj
+        caps = self._caps.get(names.CudaVideoCodec(told.codec).name)
+        told.engines = 7
+        told.is_supported = caps is not None and told.bit_depth_minus_8 + 8 in caps.depths.get(_CHROMA[told.chroma], ())
+        if caps is not None:
+            (told.min_width, told.min_height), (told.max_width, told.max_height) = caps.min_size_wh, caps.max_size_wh
+            told.max_macroblocks = caps.max_macroblocks
+        return 0
 
     def CreateDecoder(
         self,

@@ -23,15 +23,6 @@ class CudaVideoCodec(IntEnum):
     AV1 = 11
 
 
-class CudaVideoChromaFormat(IntEnum):
-    """Chroma layouts; the real names are no identifiers."""
-
-    MONOCHROME = 0
-    YUV420 = 1
-    YUV422 = 2
-    YUV444 = 3
-
-
 class DisplayDecodeLatencyType(IntEnum):
     """When pictures come out."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sightline_plugins.decode.nvdec.library import CODECS, NvdecError, NvdecLibrary
+from sightline_plugins.decode.nvdec.library import CODECS, NvdecLibrary
 from sightline_plugins.decode.nvdec.picture_facts import PictureFacts
 
 _SPOKEN = {"400": "without colour", "420": "4:2:0", "444": "4:4:4"}
@@ -21,9 +21,6 @@ def reason_against(facts: PictureFacts, *, codec: str, library: NvdecLibrary) ->
         return f"NVDEC is not used for pictures of the format {facts.coded}"
     if facts.is_interlaced:
         return "its pictures are interlaced: PyNvVideoCodec would deinterlace them"
-    try:
-        support = library.support(codec, chroma=facts.chroma, bit_depth=facts.bit_depth)
-    except NvdecError as error:
-        return f"the GPU does not say what it decodes: {error}"
+    support = library.support(codec, chroma=facts.chroma, bit_depth=facts.bit_depth)
     against = support.reason_against(facts.size_wh)
     return None if against is None else f"{codec}, {_SPOKEN[facts.chroma]}, {facts.bit_depth} bits: {against}"

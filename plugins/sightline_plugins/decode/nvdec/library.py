@@ -15,13 +15,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.nvdec import LIBRARY, DecoderSupport, nvdec_library
+from sightline.devices.gpu.nvdec import LIBRARY, DecoderSupport, decoder_support, nvdec_library
 
 CODECS: Mapping[str, str] = MappingProxyType({"h264": "H264", "hevc": "HEVC", "vp8": "VP8", "vp9": "VP9", "av1": "AV1"})
 """PyNvVideoCodec's names of codecs, by FFmpeg's: those whose pictures are the same, bit for bit, whatever decodes them.
 MPEG-1, 2 and 4, VC-1 and JPEG leave the rounding of their transform open, and decoders differ by some levels.
 """
-_CHROMA = {"400": 0, "420": 1, "422": 2, "444": 3}
 _STAND_INS: WeakKeyDictionary[Gpu, Any] = WeakKeyDictionary()
 
 
@@ -32,30 +31,19 @@ class NvdecError(Exception):
 class NvdecLibrary:
     """PyNvVideoCodec on one GPU, which works: that is asked of its driver whenever a decoder is made."""
 
-    def __init__(self, module: Any, *, gpu: Gpu) -> None:
+    def __init__(self, module: Any, *, driver: Any, gpu: Gpu) -> None:
         self._module = module
+        self._driver = driver
         self._gpu = gpu
         self._errors = (module.PyNvVCException, module.PyNvVCExceptionUnsupported, RuntimeError, MemoryError)
 
     def support(self, codec: str, *, chroma: str, bit_depth: int) -> DecoderSupport:
-        """What the GPU decodes of a codec (FFmpeg's name), a chroma layout (`420`) and a depth. Raises NvdecError."""
-        module = self._module
-        try:
-            caps = module.GetDecoderCaps(
-                gpuid=self._gpu.index,
-                codec=getattr(module.cudaVideoCodec, CODECS[codec]),
-                chromaformat=module.cudaVideoChromaFormat(_CHROMA[chroma]),
-                bitdepth=bit_depth,
-            )
-        except self._errors as error:
-            raise NvdecError(gist(error)) from error
-        return DecoderSupport(
-            is_supported=bool(caps["supported"]),
-            engines=caps["num_decoder_engines"],
-            min_size_wh=(caps["width_min"], caps["height_min"]),
-            max_size_wh=(caps["width_max"], caps["height_max"]),
-            max_macroblocks=caps["mb_num_max"],
-        )
+        """What the GPU decodes of a codec (FFmpeg's name), a chroma layout (`420`) and a depth. Raises GpuError.
+
+        The driver's library is asked: PyNvVideoCodec would make another context of the GPU for each question.
+        """
+        with self._gpu.guard("asking for its video decoder"):
+            return decoder_support(self._driver, codec, chroma=chroma, bit_depth=bit_depth)
 
     def decoder(self, codec: str, *, stream_handle: int, is_immediate: bool) -> HardwareDecoder:
         """A decoder that works on that stream of the GPU's primary context. Ask for its `support` before.
@@ -123,23 +111,26 @@ class HardwareDecoder:
 
 def library_for(gpu: Gpu) -> NvdecLibrary:
     """PyNvVideoCodec, or what stands in for it on that GPU. Raises NvdecError where there is none."""
-    module = _STAND_INS.get(gpu)
-    return NvdecLibrary(_installed() if module is None else module, gpu=gpu)
+    module, driver = _STAND_INS.get(gpu), _STAND_INS.get(gpu)
+    if module is None:
+        module, driver = _installed()
+    return NvdecLibrary(module, driver=driver, gpu=gpu)
 
 
 def stand_in(module: Any, *, gpu: Gpu) -> None:
-    """Let something with the calls of PyNvVideoCodec take its place on that GPU: for tests."""
+    """Let something with the calls of PyNvVideoCodec and of the driver's library take their place there: for tests."""
     _STAND_INS[gpu] = module
 
 
 @lru_cache(maxsize=1)
-def _installed() -> Any:
+def _installed() -> tuple[Any, Any]:
+    """The package, and the driver's library."""
     try:
-        nvdec_library()
+        driver = nvdec_library()
     except OSError as error:
         raise NvdecError(f"the driver brings no video decoder ({LIBRARY} is missing)") from error
     try:
-        return import_module("PyNvVideoCodec")
+        return import_module("PyNvVideoCodec"), driver
     except ModuleNotFoundError as error:
         raise NvdecError("the package PyNvVideoCodec is missing: pip install 'sightline[gpu]'") from error
     except (ImportError, RuntimeError) as error:

@@ -31,6 +31,7 @@ FORMATS: Mapping[PixelFormat, str] = {PixelFormat.NV12: "NV12", PixelFormat.I420
 _IDR = 3
 """NV_ENC_PIC_TYPE_IDR."""
 _STAND_INS: WeakKeyDictionary[Gpu, Any] = WeakKeyDictionary()
+_SUPPORTED: WeakKeyDictionary[Gpu, dict[str, EncoderSupport]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +70,13 @@ class NvencLibrary:
         self._module = module
         self._gpu = gpu
         self._errors = (module.PyNvVCException, module.PyNvVCExceptionUnsupported, RuntimeError, MemoryError)
-        self._known: dict[str, EncoderSupport] = {}
+        self._known = _SUPPORTED.setdefault(gpu, {})
 
     def support(self, codec: str) -> EncoderSupport:
-        """What the GPU encodes of a codec (FFmpeg's name); asked once. Raises EncoderError."""
+        """What the GPU encodes of a codec (FFmpeg's name). Raises EncoderError.
+
+        Asked once for a GPU: PyNvVideoCodec makes another context of the GPU for the question.
+        """
         if codec not in self._known:
             self._known[codec] = self._asked(codec)
         return self._known[codec]
@@ -204,6 +208,7 @@ def library_for(gpu: Gpu) -> NvencLibrary:
 def stand_in(module: Any, *, gpu: Gpu) -> None:
     """Let something with the calls of PyNvVideoCodec take its place on that GPU, for encoding: for tests."""
     _STAND_INS[gpu] = module
+    _SUPPORTED.pop(gpu, None)
 
 
 @lru_cache(maxsize=1)
