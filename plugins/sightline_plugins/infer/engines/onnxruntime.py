@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import partial
+from contextlib import redirect_stdout
+from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -39,6 +41,8 @@ FAILURES = (
     native.NotImplemented,
     native.RuntimeException,
 )
+FOR_CUDA = "pip install 'onnxruntime-gpu[cuda,cudnn]' in the place of onnxruntime"
+"""What to do where there is no CUDA provider, or one that lacks libraries."""
 Provider: TypeAlias = str | tuple[str, dict[str, Any]]
 
 
@@ -119,7 +123,9 @@ class OnnxRuntime:
         wanted = self._providers[0]
         first = wanted if isinstance(wanted, str) else wanted[0]
         if first not in session.get_providers():
-            raise DeviceUnavailable(f"ONNX Runtime's {first} does not start on {self._device}: libraries are missing")
+            raise DeviceUnavailable(
+                f"ONNX Runtime's {first} does not start on {self._device}: libraries are missing: {FOR_CUDA}"
+            )
         return session
 
 
@@ -132,11 +138,19 @@ def providers_for(device: str) -> list[Provider]:
     if kind != "cuda" or ON_CUDA not in available:
         raise DeviceUnavailable(
             f"ONNX Runtime has no provider for {device!r} here, only {', '.join(available)}: "
-            "pip install onnxruntime-gpu in the place of onnxruntime, or use device: cpu"
+            f"{FOR_CUDA}, or use device: cpu"
         )
+    load_cuda_libraries()
     options = {"device_id": int(number or 0)}
     installed = ON_TENSORRT in available and importlib.util.find_spec("tensorrt") is not None
     return [*([(ON_TENSORRT, options)] if installed else []), (ON_CUDA, options), ON_CPU]
+
+
+@lru_cache(maxsize=1)
+def load_cuda_libraries() -> None:
+    """Load those of CUDA and cuDNN that pip installed: the CUDA provider finds them in no other way."""
+    with redirect_stdout(sys.stderr):  # it prints what it does not find
+        ort.preload_dlls()
 
 
 def _nothing() -> None:

@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, external_data_helper, helper
 
 from sightline.errors import ConfigurationError, DeviceUnavailable, ModelError
+from sightline_plugins.infer.engines.onnxruntime import load_cuda_libraries, providers_for
 from sightline_plugins.infer.engines.protocol import Engine, ImageForm, open_engine
 from tests.unit.infer.engines.graphs import make_model, small_network
 
@@ -198,6 +199,19 @@ def test_a_gpu_without_its_provider_is_refused_with_what_to_install() -> None:
     for engine in ("auto", "onnxruntime"):
         with pytest.raises(DeviceUnavailable, match=r"no provider for 'cuda:0'.*onnxruntime-gpu"):
             open_engine(content(), engine=engine, device="cuda:0")
+
+
+def test_libraries_that_pip_installed_are_loaded_for_a_gpu_and_standard_output_stays_clean(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load_cuda_libraries.cache_clear()
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
+    monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: sys.stdout.write("Failed: libcudnn.so.9\n"))
+
+    providers_for("cuda:0")
+    load_cuda_libraries.cache_clear()
+
+    assert capsys.readouterr() == ("", "Failed: libcudnn.so.9\n")
 
 
 def test_openvino_does_not_run_on_a_gpu_of_nvidia() -> None:

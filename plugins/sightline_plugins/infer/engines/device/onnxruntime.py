@@ -19,7 +19,14 @@ from sightline.media.device_array import DeviceArray
 from sightline_plugins.infer.engines.device.batch_model import BatchModel
 from sightline_plugins.infer.engines.device.checks import check_bound
 from sightline_plugins.infer.engines.device.protocol import MOST_ROWS, Execution
-from sightline_plugins.infer.engines.onnxruntime import FAILURES, FATAL_ONLY, ON_CUDA, reason_of
+from sightline_plugins.infer.engines.onnxruntime import (
+    FAILURES,
+    FATAL_ONLY,
+    FOR_CUDA,
+    ON_CUDA,
+    load_cuda_libraries,
+    reason_of,
+)
 
 _WITHOUT_WAITING = "disable_synchronize_execution_providers"
 _QUEUES_BY_ITSELF = "ONNX Runtime takes memory and waits while it queues"
@@ -37,7 +44,7 @@ def why_not(gpu: Gpu) -> str | None:
     """Why ONNX Runtime can not compute on that GPU; None when it can."""
     if gpu in _STAND_INS or ON_CUDA in ort.get_available_providers():
         return None
-    return "ONNX Runtime has no CUDA provider here: pip install onnxruntime-gpu in the place of onnxruntime"
+    return f"ONNX Runtime has no CUDA provider here: {FOR_CUDA}"
 
 
 class OnnxRuntimeCuda:
@@ -68,7 +75,7 @@ class OnnxRuntimeCuda:
             raise ModelError(f"{model.label}: ONNX Runtime can not use it: {reason_of(error)}") from error
         if ON_CUDA not in self._session.get_providers():
             raise DeviceUnavailable(
-                "ONNX Runtime's CUDA provider does not start: libraries of CUDA or cuDNN are missing"
+                f"ONNX Runtime's CUDA provider does not start: libraries of CUDA or cuDNN are missing: {FOR_CUDA}"
             )
         self._is_closed = False
 
@@ -114,6 +121,7 @@ class _Bound:
 
 
 def _opened(content: bytes, gpu: Gpu, stream: GpuStream) -> Any:
+    load_cuda_libraries()
     options = ort.SessionOptions()
     options.log_severity_level = FATAL_ONLY
     ours = {"device_id": str(gpu.index), "user_compute_stream": str(stream.handle), "use_tf32": "0"}
