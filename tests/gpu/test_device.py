@@ -26,6 +26,8 @@ from sightline.testing import make_frames
 from tests.unit.devices.gpu.programs import ADD, Program
 
 pytestmark = pytest.mark.gpu
+SLACK_BYTES = 64 * 2**20
+"""Some pictures more are made when the GPU is behind: how many, is its own affair. All of them would be 2.8 GiB."""
 SPIN = """
 extern "C" __global__ void spin(long long clocks) {
     const long long start = clock64();
@@ -113,7 +115,7 @@ def test_memory_is_flat_over_many_pictures(gpu: Gpu) -> None:
     for _ in range(2000):
         turn()
 
-    assert used() - before < 2**20
+    assert used() - before < SLACK_BYTES
 
 
 def test_torch_and_cupy_see_the_picture_and_keep_it(gpu: Gpu) -> None:
