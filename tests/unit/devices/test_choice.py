@@ -72,6 +72,20 @@ def test_auto_is_the_first_gpu_that_can_be_used(machine: pytest.MonkeyPatch) -> 
     assert (choice.devices, choice.reason) == ((Device(DeviceKind.CUDA, 1),), str(H200))
 
 
+@pytest.mark.parametrize(("newest", "usable"), [((12, 9), False), ((13, 0), True), ((14, 1), True)])
+def test_a_driver_for_an_older_cuda_than_the_packages_is_refused_before_it_refuses_kernels(
+    machine: pytest.MonkeyPatch, newest: tuple[int, int], usable: bool
+) -> None:
+    machine.setattr(availability, "driver_facts", lambda: DriverFacts(newest, (H200,)))
+    machine.setattr(availability, "version", lambda package: "13.5.0")
+
+    reason = availability.why_not(0)
+
+    assert (reason is None) is usable
+    if reason is not None:
+        assert reason.startswith("the NVIDIA driver is for CUDA up to 12.9, and cuda-bindings is for CUDA 13: install")
+
+
 def test_cuda_is_all_gpus_that_can_be_used_and_says_what_is_left_out(machine: pytest.MonkeyPatch) -> None:
     with_three(machine, H200, K80, H100)
 

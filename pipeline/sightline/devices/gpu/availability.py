@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from sightline.devices.gpu.libcuda import driver_facts
+from sightline.devices.gpu.libcuda import DriverFacts, driver_facts
 
 _NEEDED = {"pycuda": "pycuda", "cuda.bindings": "cuda-bindings"}
+_COMPILES = "cuda-bindings"
 _OLDEST = (7, 5)
 
 
@@ -24,7 +26,24 @@ def why_not(index: int) -> str | None:
     missing = [package for module, package in _NEEDED.items() if not _is_installed(module)]
     if missing:
         return f"{gpu} is there, but not the package {' and '.join(missing)}: pip install 'sightline[gpu]'"
-    return None
+    return _too_old(facts)
+
+
+def _too_old(facts: DriverFacts) -> str | None:
+    """Why this driver loads no kernel that the installed packages compile. It loads those of its own CUDA's first
+    number and of older ones; the second number does not matter.
+    """
+    try:
+        needed = int(version(_COMPILES).partition(".")[0])
+    except PackageNotFoundError:
+        return None
+    if facts.cuda_version is None or facts.cuda_version[0] >= needed:
+        return None
+    newest = "{}.{}".format(*facts.cuda_version)
+    return (
+        f"the NVIDIA driver is for CUDA up to {newest}, and {_COMPILES} is for CUDA {needed}: install a newer driver "
+        f"(CUDA 13 needs release 580)"
+    )
 
 
 def _is_installed(module: str) -> bool:

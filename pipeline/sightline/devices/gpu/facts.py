@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from sightline.devices.gpu.availability import why_not
 from sightline.devices.gpu.libcuda import DriverFacts, driver_facts, driver_release
 from sightline.devices.gpu.probe import PARTS
 
@@ -96,11 +97,13 @@ def _without_driver(name: str) -> str:
     return "not installed"
 
 
-def places(found: Sequence[Part]) -> list[tuple[str, str]]:
+def places(found: Sequence[Part], index: int = 0) -> list[tuple[str, str]]:
     """What runs where on that GPU, and why not on it: pairs of the work and its place."""
     known = {part.name: part for part in found}
     if driver_facts().reason is not None:
         return [("decode, models, drawing, encode", "on the CPU, because there is no driver")]
+    if why_not(index) is not None:
+        return [("decode, models, drawing, encode", f"on the CPU, because cuda:{index} can not be used: see Devices")]
     kernels = [known[name] for name in ("pycuda", "cuda-bindings", "NVRTC")]
     return [
         ("decode", _place([known["PyNvVideoCodec"], known["NVDEC"]])),

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
+from sightline.devices.gpu.libcuda import driver_facts
 from sightline.devices.gpu.nvdec import CODECS, decoder_support, nvdec_library
 
 _ENCODED = ("h264", "hevc", "av1")
@@ -41,11 +42,16 @@ def _nvrtc(_: int) -> str:
     return "{}.{}".format(*nvrtc_version())
 
 
-def _tensorrt(_: int) -> str:
+def _tensorrt(index: int) -> str:
     try:
         return str(import_module("tensorrt").__version__)
     except ModuleNotFoundError:
-        return f"{import_module('tensorrt_rtx').__version__}, as TensorRT-RTX"
+        library = import_module("tensorrt_rtx")
+    major, minor = driver_facts().gpus[index].capability
+    text = f"{library.__version__}, as TensorRT-RTX"
+    if f"SM{major}{minor}" not in library.ComputeCapability.__members__:
+        raise NotThere(f"{text}, does not support compute capability {major}.{minor}")
+    return text
 
 
 def _nvdec(index: int) -> str:

@@ -71,6 +71,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         return installed[package]
 
     monkeypatch.setattr(facts, "driver_facts", DriverFacts)
+    monkeypatch.setattr(facts, "why_not", lambda index: None)
     monkeypatch.setattr(facts, "version", version)
     return installed
 
@@ -123,3 +124,12 @@ def test_models_go_to_the_first_engine_that_is_there(
     packages |= installed
 
     assert place in dict(places(all_but(*lacking)))["models"]
+
+
+@pytest.mark.usefixtures("packages")
+def test_nothing_goes_to_a_gpu_that_can_not_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "why_not", lambda index: "it is older than Turing")
+
+    (everything,) = places(all_but())
+
+    assert everything[1] == "on the CPU, because cuda:0 can not be used: see Devices"

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from sightline.devices.gpu import probe
+from sightline.devices.gpu.libcuda import DriverFacts, GpuFacts
 
 
 def encoder(**widths: int) -> SimpleNamespace:
@@ -43,3 +44,32 @@ def test_a_gpu_that_encodes_nothing_lacks_the_part(
 
     said = json.loads(capsys.readouterr().out)
     assert said == {"part": "NVENC", "text": "this GPU encodes nothing", "works": False}
+
+
+@pytest.mark.parametrize(
+    ("capability", "works", "text"),
+    [
+        ((8, 9), True, "1.7.1, as TensorRT-RTX"),
+        ((9, 0), False, "1.7.1, as TensorRT-RTX, does not support compute capability 9.0"),
+    ],
+)
+def test_a_gpu_that_tensorrt_rtx_does_not_support_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    capability: tuple[int, int],
+    works: bool,
+    text: str,
+) -> None:
+    library = SimpleNamespace(__version__="1.7.1", ComputeCapability=SimpleNamespace(__members__={"SM89": 1}))
+
+    def imported(name: str) -> SimpleNamespace:
+        if name != "tensorrt_rtx":
+            raise ModuleNotFoundError(name)
+        return library
+
+    monkeypatch.setattr(probe, "import_module", imported)
+    monkeypatch.setattr(probe, "driver_facts", lambda: DriverFacts((13, 0), (GpuFacts(0, "GPU", capability, 2**33),)))
+
+    probe.main(["0", "TensorRT"])
+
+    assert json.loads(capsys.readouterr().out) == {"part": "TensorRT", "text": text, "works": works}
