@@ -1,4 +1,4 @@
-"""What `doctor` says of a GPU's encoder."""
+"""What `doctor` says of a GPU's encoder, and of TensorRT-RTX on it."""
 
 from __future__ import annotations
 
