@@ -50,7 +50,7 @@ def churn(subject: Subject, *, films: int, goals: Goals) -> None:
     every, samples = max(1, films // _SAMPLES), list[Sample]()
     with tempfile.TemporaryDirectory() as folder:
         for number in range(1, films + 1):
-            film = Ours(subject, Path(folder), films=1)
+            film = Ours(_anew(subject), Path(folder), films=1)
             for _ in range(_PICTURES_OF_CHURN):
                 film.next()
             film.close()
@@ -58,6 +58,15 @@ def churn(subject: Subject, *, films: int, goals: Goals) -> None:
                 samples.append(sample(subject.gpu, number))
     print_samples(samples, of="films made")
     judge(samples, count=films, goals=goals)
+
+
+def _anew(subject: Subject) -> Subject:
+    """The first pictures in memory of their own, as in a pipeline: what is held for long holds on to each stream that
+    read it, too.
+    """
+    first, stream = subject.pictures[:_PICTURES_OF_CHURN], subject.gpu.main_stream
+    copies = [dataclasses.replace(one, surface=one.surface.shared().writable(stream=stream)) for one in first]
+    return dataclasses.replace(subject, pictures=copies)
 
 
 def parser() -> argparse.ArgumentParser:
