@@ -49,6 +49,34 @@ def convolution(source: str, made: str, *, seed: int) -> list[NodeProto]:
     ]
 
 
+def averaged(*, by: str, activation: str = "Identity") -> onnx.ModelProto:
+    """A convolution whose bytes are averaged, and a second one: `by` the average's own border, by a `Pad` before it, or
+    by `nothing` around it. Bordered, it is what OpenVINO 2026.4 computes wrongly where zero is byte 128.
+    """
+    own = {"pads": [1, 1, 1, 1]} if by == "border" else {}
+    moved = [helper.make_node("Pad", ["b_8", "around"], ["p"])] if by == "Pad" else []
+    pooled = "p" if moved else "b_8"
+    nodes = [
+        *around("x"),
+        *convolution("x_8", "a", seed=1),
+        helper.make_node(activation, ["a"], ["b"]),
+        *around("b", scale="s_made"),
+        *moved,
+        helper.make_node(
+            "AveragePool", [pooled], ["c"], kernel_shape=[3, 3], strides=[2, 2], count_include_pad=1, **own
+        ),
+        *around("c", scale="s_made"),
+        *convolution("c_8", "y", seed=2),
+    ]
+    constants = {
+        **weights(16, 3, 3, 3, seed=1),
+        **weights(8, 16, 3, 3, seed=2),
+        "around": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
+        "s_made": np.array(np.float32(0.1)),
+    }
+    return network(nodes, inputs={"x": [1, 3, 24, 32]}, **constants)
+
+
 def two_branches(*, batch: Size = 1, activation: str = "Relu") -> onnx.ModelProto:
     """A convolution, an activation, a second convolution on half of the channels, both joined, and a third one.
 

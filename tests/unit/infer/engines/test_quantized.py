@@ -16,7 +16,7 @@ from sightline_plugins.infer.engines.protocol import ImageForm, open_engine
 from sightline_plugins.infer.engines.simplify.quantized import is_quantized, store_unsigned
 from sightline_plugins.infer.precision.on_cpu import multiplies_bytes
 from tests.unit.infer.engines.graphs import compute, small_network
-from tests.unit.infer.engines.quantized_graphs import around, network, two_branches
+from tests.unit.infer.engines.quantized_graphs import around, averaged, network, two_branches
 
 ENGINES = pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
 Name = Literal["openvino", "onnxruntime"]
@@ -110,6 +110,35 @@ def test_engines_compute_a_quantised_graph_as_its_definition_says(engine: Name, 
     opened.close()
 
     assert np.abs(given - expected).mean() < 0.01 * np.abs(expected).mean()
+
+
+@ENGINES
+@pytest.mark.parametrize("by", ["border", "Pad", "nothing"])
+def test_engines_average_a_quantised_tensor_with_a_border_of_zeros(engine: Name, by: str) -> None:
+    levels = picture()
+    model = averaged(by=by)
+    [expected] = compute(model, x=normal(levels))
+
+    opened = open_engine(model.SerializeToString(), engine=engine, image=ImageForm(scale=(1 / 255,)), concurrency=1)
+    [given] = opened.submit([levels]).result()
+    opened.close()
+
+    assert np.abs(given - expected).mean() < 0.02 * np.abs(expected).mean()
+
+
+@pytest.mark.parametrize(
+    ("by", "activation", "stored"),
+    [
+        ("border", "Identity", ("int8", 0)),
+        ("Pad", "Identity", ("int8", 0)),
+        ("nothing", "Identity", ("uint8", 128)),
+        ("border", "Relu", ("uint8", 0)),
+    ],
+)
+def test_only_where_a_border_of_zeros_is_averaged_bytes_with_another_zero_stay_signed(
+    by: str, activation: str, stored: tuple[str, int]
+) -> None:
+    assert zero_points(store_unsigned(averaged(by=by, activation=activation)))["b"] == stored
 
 
 @ENGINES
