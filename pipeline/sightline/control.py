@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import TYPE_CHECKING
 
+from sightline.devices import Device
 from sightline.errors import ConfigurationError, SightlineError
 from sightline.graph import Message, MessageKind, Outputs, PipelineDescription, SourceElement
 from sightline.graph.registry import Registry
@@ -69,11 +70,17 @@ class Control:
     """
 
     def __init__(
-        self, description: PipelineDescription, *, outputs_root: Path | None, tell: Callable[[Message], None]
+        self,
+        description: PipelineDescription,
+        *,
+        outputs_root: Path | None,
+        tell: Callable[[Message], None],
+        given: Device | None = None,
     ) -> None:
         self.description = description
         self.runner: Runner | None = None
         self._outputs_root = outputs_root
+        self._given = given
         self._tell = tell
         self._lock = RLock()
         self._reloading = Lock()
@@ -88,7 +95,11 @@ class Control:
 
         outputs = Outputs(self._outputs_root)
         problems = check_description(
-            description, outputs=outputs, registry=self._registry, streams_may_come=streams_may_come
+            description,
+            outputs=outputs,
+            registry=self._registry,
+            streams_may_come=streams_may_come,
+            given=self._given_for(description),
         )
         if problems:
             raise InvalidConfiguration(problems)
@@ -203,9 +214,13 @@ class Control:
 
         description = self._with_sources({**self.description.sources, name: source})
         outputs = Outputs(self._outputs_root)
-        problems = check_joining(description, name, outputs=outputs, registry=self._registry)
+        given = self._given_for(description)
+        problems = check_joining(description, name, outputs=outputs, registry=self._registry, given=given)
         if problems:
             raise InvalidConfiguration(problems)
+
+    def _given_for(self, description: PipelineDescription) -> Device | None:
+        return None if description.device == "cpu" else self._given
 
     def _with_sources(self, sources: Mapping[str, SourceElement]) -> PipelineDescription:
         return self.description.model_copy(update={"sources": dict(sources)})

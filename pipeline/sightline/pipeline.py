@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sightline.control import Control, Source
+from sightline.devices import Device, DeviceKind
 from sightline.devices.use import take_device
 from sightline.errors import ConfigurationError
 from sightline.graph import (
@@ -90,7 +91,8 @@ class Pipeline:
         self._gpus = () if gpu is None else tuple(gpu) if isinstance(gpu, Sequence) else (gpu,)
         self._listeners: list[Callable[[Message], None]] = []
         self._probes: dict[str, list[Callable[[Batch], None]]] = {}
-        self._control = Control(description, outputs_root=self._outputs_root, tell=self._tell)
+        given = Device(DeviceKind.CUDA, self._gpus[0].index) if self._gpus else None
+        self._control = Control(description, outputs_root=self._outputs_root, tell=self._tell, given=given)
 
     @classmethod
     def from_description(

@@ -47,11 +47,13 @@ def problems_of(
     root: Node | None,
     hide: Hide = _shown,
     streams_may_come: bool = False,
+    given: Device | None = None,
 ) -> Iterator[LocatedProblem]:
     """Every mistake that the parts do not show by themselves; `root` is the tree that gives the places. When streams
-    may still come, what is meant for streams that are not there is no mistake.
+    may still come, what is meant for streams that are not there is no mistake. `given` is the device that the program
+    gives, in the place of the one that the description means.
     """
-    device, found = _device(description.device)
+    device, found = _device(description.device) if given is None else (given, [])
     streams, may_come = tuple(description.sources), streams_may_come or description.stays
     context = CheckContext(device=device, streams=streams, outputs=outputs, streams_may_come=may_come)
     reached = streams or (("any",) if may_come else ())

@@ -12,7 +12,7 @@ from sightline.config.problems import LocatedProblem, Place
 from sightline.config.references import unknown_steps
 from sightline.config.rules import unknown_rules
 from sightline.config.stream_names import name_problems
-from sightline.devices import resolve_device
+from sightline.devices import Device, resolve_device
 from sightline.graph.element import CheckContext, Element
 from sightline.graph.fields import PathRole, paths_of
 from sightline.graph.outputs import Outputs
@@ -21,9 +21,15 @@ from sightline.graph.tree import PipelineDescription
 
 
 def check_joining(
-    description: PipelineDescription, name: str, *, outputs: Outputs | None = None, registry: Registry | None = None
+    description: PipelineDescription,
+    name: str,
+    *,
+    outputs: Outputs | None = None,
+    registry: Registry | None = None,
+    given: Device | None = None,
 ) -> tuple[LocatedProblem, ...]:
-    """Every mistake that the stream of that name brings into a description that was right without it.
+    """Every mistake that the stream of that name brings into a description that was right without it. `given` is the
+    device that the program gives.
 
     It is quick: of the steps, only those are asked whose paths have to do with streams; the others have checked their
     models and files before they were built.
@@ -37,7 +43,7 @@ def check_joining(
     found += [*unknown_rules(description.steps, streams=streams)]
     found += [*unknown_steps(description.steps, streams=streams)]
     seen = {key for key, _ in found}
-    device = resolve_device(description.device)
+    device = given or resolve_device(description.device)
     context = CheckContext(device=device, streams=streams, outputs=outputs, streams_may_come=True)
     for key, element in placed(description.steps):
         if _looks_at_streams(element):

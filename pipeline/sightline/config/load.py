@@ -17,6 +17,7 @@ from sightline.config.sources_file import StreamsRead, clashes, parse_streams
 from sightline.config.steps import StepParser
 from sightline.config.validation import Validator
 from sightline.config.yaml_tree import parse, read_file
+from sightline.devices import Device
 from sightline.graph.outputs import Outputs
 from sightline.graph.registry import Registry, suggest
 from sightline.graph.tree import BatchOptions, PipelineDescription, SourcesFile, Step
@@ -81,9 +82,10 @@ def check_description(
     outputs: Outputs | None = None,
     registry: Registry | None = None,
     streams_may_come: bool = False,
+    given: Device | None = None,
 ) -> tuple[LocatedProblem, ...]:
     """Every mistake of a description made in Python; empty when it can run. In a pipeline that runs, streams may still
-    come: then what is meant for streams that are not there is no mistake.
+    come: then what is meant for streams that are not there is no mistake. `given` is the device that the program gives.
     """
     found = problems_of(
         description,
@@ -91,6 +93,7 @@ def check_description(
         outputs=outputs or Outputs(),
         root=None,
         streams_may_come=streams_may_come,
+        given=given,
     )
     return tuple(found)
 
