@@ -19,14 +19,19 @@ def unmet_needs(steps: Sequence[Step], *, streams: Sequence[str], registry: Regi
             lacking = [stream for stream, present in given.items() if capability not in present]
             if lacking:
                 where = f" on the stream {lacking[0]!r}" if len(lacking) < len(given) else ""
-                givers = _givers(capability, registry)
-                remedy = f": put {' or '.join(givers)} before it" if givers else ""
+                remedy = _remedy([name for name in _givers(capability, registry) if name != element.name])
                 yield key, f"{element.name} needs {capability}, and no step before it gives any{where}{remedy}"
 
 
 def _given(element: Element) -> frozenset[Capability]:
     """What the steps after it can count on; what it lacks itself is told once, and not again of those after it."""
     return element.provided() | element.required()
+
+
+def _remedy(givers: Sequence[str]) -> str:
+    if not givers:
+        return ""
+    return f": put {givers[0]} before it" if len(givers) == 1 else f": put one of {', '.join(givers)} before it"
 
 
 def _givers(capability: Capability, registry: Registry) -> list[str]:

@@ -88,7 +88,9 @@ class Registry:
                 continue
             if kind.accepts(uri):
                 return kind
-        known = f"known kinds: {', '.join(self.source_names) or 'none'}"
+        scheme, separator, _ = uri.partition("://")
+        near = suggest(scheme, self._sources) if separator else ""
+        known = f"known kinds: {', '.join(self.source_names) or 'none'}{near}"
         raise ConfigurationError("; ".join([f"no installed kind of source reads {redact(uri)!r}; {known}", *broken]))
 
     def broken(self) -> list[str]:

@@ -71,7 +71,7 @@ def _jpeg_surface(data: bytes, *, max_pixels: int, orientation: Orientation | No
     if header.size_wh is not None and 0 < header.size_wh[0] * header.size_wh[1] <= max_pixels:
         bgr = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
     if bgr is None:
-        raise ValueError(f"it is damaged, or larger than {max_pixels} pixels")
+        raise ValueError(f"it is damaged, or larger than {max_pixels} pixels (max_pixels)")
     height, width = bgr.shape[:2]
     plane: Plane = bgr.astype(np.uint8, copy=False)
     surface = Surface(PixelFormat.BGR24, (width, height), (plane,), exclusive=True)
@@ -92,7 +92,7 @@ def _decoded(data: bytes, *, max_pixels: int) -> VideoFrame:
     except (av.error.FFmpegError, OSError):
         frames = []
     if not frames:
-        raise ValueError(f"it is damaged, or larger than {max_pixels} pixels")
+        raise ValueError(f"it is damaged, or larger than {max_pixels} pixels (max_pixels)")
     return frames[0]
 
 

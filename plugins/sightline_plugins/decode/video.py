@@ -208,7 +208,7 @@ class VideoDecoder:
         if self._packets:
             return (
                 f"none of its {self._packets} packets can be decoded (encrypted, damaged, larger than "
-                f"{self._options.max_pixels} pixels, or another codec than its header says)"
+                f"{self._options.max_pixels} pixels (max_pixels), or another codec than its header says)"
             )
         return (
             f"its header promises {self.facts.frame_count or 'some'} frames, and not one is in it (cut off or damaged)"

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from sightline.devices import Device
-from sightline.errors import ConfigurationError
+from sightline.errors import ConfigurationError, StreamUnreadable
 from sightline.graph import Site
 from sightline.graph.registry import Registry
 from sightline.media import Frame, Stream
@@ -60,7 +60,7 @@ def gather(
     """`count` pictures of `frames` to calibrate on, and up to four times as many of `judge` to judge by.
 
     Without `judge` they come from the same clips, and lie between the others as long as there are enough. Raises
-    ConfigurationError for a clip without pictures, StreamError for one that can not be read.
+    ConfigurationError for a clip that can not be read or has no pictures, StreamLost for one that breaks off.
     """
     if judge:
         calibration = _read(definition, _spread(_lengths(frames, tell), count), clips=frames, tell=tell)
@@ -89,7 +89,10 @@ def _lengths(clips: Sequence[str], tell: Callable[[str], None]) -> list[int]:
     lengths = list[int]()
     for clip in clips:
         tell(f"counting the pictures of {clip}")
-        lengths.append(sum(1 for _ in _frames(clip)))
+        try:
+            lengths.append(sum(1 for _ in _frames(clip)))
+        except StreamUnreadable as error:
+            raise ConfigurationError(str(error)) from error
         if not lengths[-1]:
             raise ConfigurationError(f"{clip}: holds no picture")
     return lengths
@@ -121,7 +124,7 @@ def _read(
 def _frames(uri: str) -> Iterator[Frame]:
     """The pictures of a clip, a folder, a glob or a URL."""
     source = Registry().source_for(uri).model_validate({"uri": uri})
-    reader = source.build(Site(device=Device(), element_id="quantize"), stream=Stream("frames"))
+    reader = source.build(Site(device=Device(), element_id="quantize"), stream=Stream("clip"))
     try:
         yield from reader.frames()
     finally:

@@ -263,3 +263,10 @@ def test_what_can_not_be_done_is_one_message(
     assert code in (1, 2)
     assert message in told
     assert "Traceback" not in told
+
+
+def test_a_clip_that_is_not_there_is_wrong_usage(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = execute(["quantize", str(repository / "models" / "street.onnx"), "--frames", "none.mp4"])
+
+    assert code == 2
+    assert "none.mp4): there is no such file; check the path" in capsys.readouterr().err

@@ -58,6 +58,11 @@ FILES = {
         "pipeline.1.lines: lines needs tracks",
         "put track before it",
     ),
+    "a tracker alone": wrong(
+        steps("track"),
+        "track needs objects, and no step before it gives any: put one of classify, detect,",
+        "segment before it",
+    ),
     "line without an end": wrong(steps(f"{TRACKED}, {{lines: {{g: {{from: [0, 0]}}}}}}"), "lines.g.to: is required"),
     "line of no length": wrong(
         steps(f"{TRACKED}, {{lines: {{g: {{from: [0, 0], to: [0, 0]}}}}}}"), "lines.g: from and to are the same point"

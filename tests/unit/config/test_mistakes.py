@@ -93,6 +93,10 @@ SOURCES = {
         f"sources: {{gate: 'gopher://user:pw@h/a'}}\n{STEPS}",
         "sources.gate: no installed kind of source reads 'gopher://***@h/a'; known kinds: media, pattern",
     ),
+    "misspelt scheme": (
+        f"sources: {{gate: 'patern://h/a'}}\n{STEPS}",
+        "known kinds: media, pattern; did you mean 'pattern'?",
+    ),
     "unknown source option": (
         f"sources: {{gate: {{uri: gate.mp4, lop: true}}}}\n{STEPS}",
         "p.yaml:1:33: sources.gate.lop: there is no such option; did you mean 'loop'? Allowed: uri, loop,",
