@@ -26,6 +26,8 @@ from sightline_plugins.infer.precision.rate import interleaved_seconds
 from tests.unit.infer.engines.graphs import make_model, random
 
 STEP = 20
+TRIALS = 8
+"""Of which the fastest counts: what else the machine does only makes an engine slower."""
 NEEDS_SUMS_OF_BYTES = pytest.mark.skipif(
     not multiplies_bytes(), reason="this processor has no instructions for sums of bytes (VNNI)"
 )
@@ -134,10 +136,11 @@ def test_8_bits_are_faster_than_float32(engine: Any, made: Made) -> None:
     form = ImageForm(scale=(1 / 255,))
     both = [open_engine(model, engine=engine, image=form) for model in (made.model, made.output)]
 
-    fp32, int8 = interleaved_seconds(both, budget_seconds=0.6)
+    trials = [interleaved_seconds(both, budget_seconds=0.2) for _ in range(TRIALS)]
 
     for one in both:
         one.close()
+    fp32, int8 = (min(trial[place] for trial in trials) for place in range(2))
     assert fp32 / int8 > 1.2
 
 
