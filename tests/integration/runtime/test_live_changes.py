@@ -23,8 +23,6 @@ from tests.integration.figures import Record
 
 LIMIT_SECONDS = 60
 CHANGES = 1000
-PROMPT = 2.0
-"""What a busy machine may add to the worst, as a factor."""
 LINE = "{from: [0.18, 0.62], to: [0.82, 0.58]}"
 
 
@@ -63,8 +61,7 @@ def test_random_additions_and_removals_are_quick_and_leave_nothing_behind(reposi
     assert float(np.median(slopes)) * len(settled) < 5
     figure(f"{CHANGES:,} random changes under load, worst", result["worst_ms"] / 1000, limit=1.0, unit="s")
     assert result["changes"] == CHANGES
-    assert result["p99_ms"] < 1000
-    assert result["worst_ms"] < 1000 * PROMPT
+    assert result["worst_ms"] < 1000
 
 
 def test_counts_of_lines_go_on_while_other_steps_and_streams_change(repository: Path, tmp_path: Path) -> None:
