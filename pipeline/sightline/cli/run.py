@@ -70,6 +70,8 @@ def command(
     if address is None and (token is not None or pictures is not None):
         raise click.UsageError("--token and --pictures have a meaning with --listen only.")
     _check_report_path(report_path)
+    if device is not None:
+        _check_device(device)
     from sightline.cli.summary import summary
     from sightline.config import load_description
     from sightline.errors import SightlineError
@@ -99,6 +101,17 @@ def command(
     if interrupted:
         return _INTERRUPTED
     return _FAILED if report is None or report.failed_streams else 0
+
+
+def _check_device(name: str) -> None:
+    """Refuse at once what is not there: to read the file and load its elements first takes most of a second."""
+    from sightline.devices import choose_device
+    from sightline.errors import DeviceUnavailable
+
+    try:
+        choose_device(name)
+    except DeviceUnavailable as error:
+        raise DeviceUnavailable(f"--device: {error}") from error
 
 
 def _served(
