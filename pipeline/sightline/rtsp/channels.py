@@ -6,6 +6,7 @@ import asyncio
 import re
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from typing import Protocol
 
 _PORTS = re.compile(r"client_port=(\d+)-(\d+)")
@@ -144,22 +145,25 @@ async def open_channel(
 
 
 async def _open_ports(host: str) -> tuple[asyncio.DatagramTransport, asyncio.DatagramTransport]:
-    """An even port and the next."""
-    loop = asyncio.get_running_loop()
+    """An even port and the next; neither stays open when whoever waits for them is cancelled."""
     for _ in range(_ATTEMPTS_AT_PORTS):
-        pair = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
-        try:
-            pair[0].bind((host, 0))
-            port = pair[0].getsockname()[1]
-            if port % 2 == 0:
-                pair[1].bind((host, port + 1))
-                made = [await loop.create_datagram_endpoint(asyncio.DatagramProtocol, sock=one) for one in pair]
-                return made[0][0], made[1][0]
-        except OSError:
-            pass
-        for one in pair:
-            one.close()
+        with suppress(OSError), ExitStack() as opened:
+            media = await _open_port(host, 0)
+            opened.callback(media.abort)
+            number = media.get_extra_info("sockname")[1]
+            if number % 2 == 0:
+                control = await _open_port(host, number + 1)
+                opened.pop_all()
+                return media, control
     raise OSError("no two free UDP ports in a row")
+
+
+async def _open_port(host: str, number: int) -> asyncio.DatagramTransport:
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(
+        asyncio.DatagramProtocol, local_addr=(host, number), family=socket.AF_INET
+    )
+    return transport
 
 
 def _framed(number: int, packet: bytes) -> bytes:

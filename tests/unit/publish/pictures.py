@@ -16,6 +16,12 @@ SETTINGS = LiveSettings(preset="ultrafast", quality=26, bitrate=None, key_ns=1_0
 PLAIN = Format(Codec.H264, (64, 48), (b"\x67\x42\xc0\x1e\xd9", b"\x68\xce\x0f\xc8"))
 
 
+class Encoder(Encoding):
+    """Encodes whatever is published."""
+
+    encodes = True
+
+
 def plain(number: int, *, is_key: bool = False, size: int = 8, picture_format: Format = PLAIN) -> Picture:
     """A picture at `number` times 40 ms, with bytes that mean nothing."""
     at_ns = number * INTERVAL_NS

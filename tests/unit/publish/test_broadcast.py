@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from sightline_plugins.publish.backlog import Backlog
 from sightline_plugins.publish.broadcast import MOST_VIEWERS, Broadcast
-from sightline_plugins.publish.encoding import Encoding
 from sightline_plugins.publish.picture import Picture
-from tests.unit.publish.pictures import SETTINGS, frames
-
-
-class Encoder(Encoding):
-    encodes = True
+from tests.unit.publish.pictures import SETTINGS, Encoder, frames
 
 
 def viewer() -> Backlog:

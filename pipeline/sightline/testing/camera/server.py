@@ -153,9 +153,9 @@ class FakeCamera:
 
     async def down(self) -> None:
         """`kill` for those in the camera's own loop."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
         dialogs, self._dialogs = self._dialogs, {}
         for task, connection in dialogs.items():
             connection.abort()
@@ -184,6 +184,9 @@ class FakeCamera:
             self._claim = None
 
     def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:
+            writer.transport.abort()
+            return
         connection = Connection(writer)
         self.connections += 1
         task = asyncio.get_running_loop().create_task(Dialog(self._house, connection).run(reader))

@@ -141,9 +141,9 @@ class Dialog:
             self._connection.close()
 
     async def _end(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
         if self._channel is not None:
             self._channel.close()
         self._connection.close()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])

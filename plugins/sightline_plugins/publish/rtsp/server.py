@@ -35,8 +35,9 @@ class RtspServer:
 
     async def stop(self) -> None:
         """Send everybody away and listen no more."""
-        if self._server is not None:
-            self._server.close()
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
         dialogs, self._dialogs = self._dialogs, {}
         for task, connection in dialogs.items():
             connection.abort()
@@ -45,7 +46,7 @@ class RtspServer:
             await asyncio.wait(dialogs)
 
     def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._dialogs) >= _MOST_CONNECTIONS:
+        if self._server is None or len(self._dialogs) >= _MOST_CONNECTIONS:
             writer.transport.abort()
             return
         _prepare(writer)

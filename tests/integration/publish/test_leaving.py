@@ -1,0 +1,69 @@
+"""An RTSP server that stops in any moment of a client's coming or going keeps nothing open."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from sightline.serve.address import Address
+from sightline_plugins.publish.broadcast import Broadcast
+from sightline_plugins.publish.hub import Hub
+from sightline_plugins.publish.rtsp.server import RtspServer
+from tests.integration.publish.publishing import free_port
+from tests.unit.publish.pictures import SETTINGS, Encoder, frames
+
+MOMENTS = 30
+OPEN_FILES = Path("/proc/self/fd")
+SET_UP = ("SETUP", "Transport: RTP/AVP;unicast;client_port=40000-40001")
+DIALOG = [("DESCRIBE",), SET_UP, ("PLAY",), ("TEARDOWN",)]
+
+
+async def say(dialog: Sequence[Sequence[str]], *, port: int) -> asyncio.StreamWriter:
+    """Connect and ask one after the other, waiting for all answers but the last; gives back what is to be closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for number, (method, *headers) in enumerate(dialog, start=1):
+        head = "\r\n".join([f"{method} rtsp://127.0.0.1:{port}/cam RTSP/1.0", "CSeq: 1", *headers])
+        writer.write(f"{head}\r\n\r\n".encode())
+        if number < len(dialog):
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert b" 200 " in answer, answer
+    return writer
+
+
+async def publish(broadcast: Broadcast) -> None:
+    for frame in frames(500):
+        broadcast.publish(frame)
+        await asyncio.sleep(0.001)
+
+
+async def leave(dialog: Sequence[Sequence[str]], *, moment: int) -> None:
+    """Have a server stop so many steps of the event loop after the last word of a dialog."""
+    broadcast, hub, port = Broadcast("cam", Encoder(SETTINGS)), Hub(), free_port()
+    hub.add(broadcast)
+    server = RtspServer(Address("127.0.0.1", port), path="{stream}", hub=hub, token=None)
+    await server.start()
+    publishing = asyncio.create_task(publish(broadcast))
+    writer = await say(dialog, port=port)
+    for _ in range(moment):
+        await asyncio.sleep(0)
+    publishing.cancel()
+    await server.stop()
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
+@pytest.mark.parametrize("words", range(1, len(DIALOG) + 1))
+def test_a_server_that_stops_while_clients_come_and_go_closes_all_their_ports(words: int) -> None:
+    gc.collect()
+    before = len(list(OPEN_FILES.iterdir()))
+    for moment in range(MOMENTS):
+        asyncio.run(leave(DIALOG[:words], moment=moment))
+    gc.collect()
+
+    assert len(list(OPEN_FILES.iterdir())) <= before
