@@ -11,7 +11,7 @@ from threading import Event
 from sightline.runtime.worker import Worker
 
 _LOOK_EVERY_SECONDS = 0.25
-_PATIENCE_SECONDS = 1.0
+_TIMEOUT_SECONDS = 1.0
 
 
 class Watch(Worker):
@@ -33,7 +33,7 @@ class Watch(Worker):
         """End it, and wait for that a little; for a watch that was never started, too."""
         self._stopping.set()
         if self.ident is not None:
-            self.wait(_PATIENCE_SECONDS)
+            self.wait(_TIMEOUT_SECONDS)
 
     def work(self) -> None:
         """Look until it is stopped."""

@@ -21,7 +21,7 @@ _IDLE_SECONDS = 30
 _HEAD_SECONDS = 2.0
 _SEND_SECONDS = 10.0
 _LEAVE_SECONDS = 0.5
-_PATIENCE_SECONDS = 0.1
+_RETRY_SECONDS = 0.1
 _LOG = logging.getLogger(__name__)
 
 Answer = Callable[[Request], Response]
@@ -88,7 +88,7 @@ class _Answerer(Worker):
             try:
                 connection, _ = self._listening.accept()
             except OSError:  # closed, or the process has no file to spare now
-                self._closing.wait(_PATIENCE_SECONDS)
+                self._closing.wait(_RETRY_SECONDS)
                 continue
             with connection, contextlib.suppress(OSError):
                 self._serve(connection)

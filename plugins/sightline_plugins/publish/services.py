@@ -12,7 +12,7 @@ from sightline.runtime.loop_thread import LoopThread
 from sightline_plugins.publish.broadcast import Broadcast
 from sightline_plugins.publish.push import Push
 
-_PATIENCE_SECONDS = 1.0
+_TIMEOUT_SECONDS = 1.0
 
 
 class Server(Protocol):
@@ -61,7 +61,7 @@ class Services:
 
     async def _stop(self) -> None:
         if self._pushes:
-            _, late = await asyncio.wait(self._pushes, timeout=_PATIENCE_SECONDS)
+            _, late = await asyncio.wait(self._pushes, timeout=_TIMEOUT_SECONDS)
             for task in late:
                 task.cancel()
             if late:

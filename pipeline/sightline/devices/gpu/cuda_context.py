@@ -24,7 +24,7 @@ _HERE = _Innermost()
 _INSIDE = set[int]()
 """The threads that are in a block."""
 _ENDING = threading.Event()
-_PATIENCE_SECONDS = 5.0
+_TIMEOUT_SECONDS = 5.0
 _GLANCE_SECONDS = 0.002
 
 
@@ -68,10 +68,10 @@ class Current:
                 _INSIDE.discard(threading.get_ident())
 
 
-def end(*, patience_seconds: float = _PATIENCE_SECONDS) -> None:
+def end(*, timeout_seconds: float = _TIMEOUT_SECONDS) -> None:
     """The interpreter ends: let no thread in any more, and wait until all have left."""
     _ENDING.set()
-    deadline = time.monotonic() + patience_seconds
+    deadline = time.monotonic() + timeout_seconds
     while _INSIDE - {threading.get_ident()} and time.monotonic() < deadline:
         time.sleep(_GLANCE_SECONDS)
 

@@ -24,7 +24,7 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "TensorRT": ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-rtx", "tensorrt-rtx-cu13"),
     "PyNvVideoCodec": ("PyNvVideoCodec",),
 }
-_PATIENCE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ def parts(index: int = 0) -> list[Part]:
     return tried_parts([sys.executable, "-m", "sightline.devices.gpu.probe", str(index)])
 
 
-def tried_parts(command: Sequence[str], *, patience_seconds: float = _PATIENCE_SECONDS) -> list[Part]:
+def tried_parts(command: Sequence[str], *, timeout_seconds: float = _TIMEOUT_SECONDS) -> list[Part]:
     """What a program says of the parts whose names it is given; one that ends the program is told, and left out."""
     found: dict[str, Part] = {}
     while left := [name for name in PARTS if name not in found]:
-        output, end = _said([*command, *left], patience_seconds)
+        output, end = _said([*command, *left], timeout_seconds)
         said = [part for line in output.splitlines() if (part := _read(line)) is not None and part.name in left]
         found.update({part.name: part for part in said})
         if len(said) < len(left):
@@ -66,13 +66,13 @@ def tried_parts(command: Sequence[str], *, patience_seconds: float = _PATIENCE_S
     return [found[name] for name in PARTS]
 
 
-def _said(command: Sequence[str], patience_seconds: float) -> tuple[str, str]:
+def _said(command: Sequence[str], timeout_seconds: float) -> tuple[str, str]:
     """What a program wrote, and how it ended."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=patience_seconds, check=False)  # noqa: S603  our own program
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds, check=False)  # noqa: S603  our own program
     except subprocess.TimeoutExpired as expired:
         output = expired.stdout.decode() if isinstance(expired.stdout, bytes) else expired.stdout or ""
-        return output, f"trying it took more than {patience_seconds:g} s"
+        return output, f"trying it took more than {timeout_seconds:g} s"
     return done.stdout, f"trying it ended the program, with exit code {done.returncode}"
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sightline.devices.gpu.gpu import Gpu
 
 ALIGNMENT_BYTES = 256
-PATIENCE_SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 """How long somebody waits for memory to come back before that is an error."""
 _GLANCE_SECONDS = 0.25
 
@@ -95,14 +95,14 @@ class Pool:
         while (block := self._any_idle()) is not None:
             self._free(block)
 
-    def _acquire(self, wanted_bytes: int, *, stream: DeviceStream | None, patience_seconds: float) -> tuple[int, int]:
+    def _acquire(self, wanted_bytes: int, *, stream: DeviceStream | None, timeout_seconds: float) -> tuple[int, int]:
         """Address and size of memory that is ready to be used on that stream, or by the host when it is None."""
         self.gpu.graphs.check_may_lend(self.name)
         size = _rounded(wanted_bytes)
         if size > self._limit_bytes:
             limit = f"{self._limit_bytes / 2**20:.1f} MiB"
             raise GpuOutOfMemory(f"{self.name}: {size / 2**20:.1f} MiB are asked for, and {limit} is all that it lends")
-        deadline = monotonic() + patience_seconds
+        deadline = monotonic() + timeout_seconds
         self.gpu.hold()
         try:
             while True:
@@ -114,7 +114,7 @@ class Pool:
                 if (other := self._any_idle()) is not None:
                     self._free(other)
                 elif monotonic() >= deadline:
-                    raise GpuOutOfMemory(self._all_held(size, patience_seconds))
+                    raise GpuOutOfMemory(self._all_held(size, timeout_seconds))
                 else:
                     self._wait_for_change(size, deadline)
         except BaseException:
@@ -215,12 +215,12 @@ class Pool:
             if not self._may_grow(size) and not any(self._idle.values()):
                 self._changed.wait(min(_GLANCE_SECONDS, max(deadline - monotonic(), 0.0)))
 
-    def _all_held(self, size: int, patience_seconds: float) -> str:
+    def _all_held(self, size: int, timeout_seconds: float) -> str:
         limit = f"{self._limit_bytes / 2**20:.0f} MiB"
         if self._limit_count is not None:
             limit = f"{self._limit_count} buffers, {limit}"
         return (
-            f"{self.name}: no memory of {size / 2**20:.1f} MiB came back within {patience_seconds:g} s: "
+            f"{self.name}: no memory of {size / 2**20:.1f} MiB came back within {timeout_seconds:g} s: "
             f"{self._lent} buffers are held, the limit is {limit}; hold fewer pictures at once"
         )
 
@@ -244,14 +244,12 @@ def _rounded(wanted_bytes: int) -> int:
 class DevicePool(Pool):
     """Lends memory of a GPU."""
 
-    def lease(
-        self, size_bytes: int, *, stream: DeviceStream, patience_seconds: float = PATIENCE_SECONDS
-    ) -> DeviceBuffer:
+    def lease(self, size_bytes: int, *, stream: DeviceStream, timeout_seconds: float = TIMEOUT_SECONDS) -> DeviceBuffer:
         """Memory to be used on that stream first, which waits for those who used it before.
 
         Raises GpuOutOfMemory when none comes back for so long.
         """
-        address, size = self._acquire(size_bytes, stream=stream, patience_seconds=patience_seconds)
+        address, size = self._acquire(size_bytes, stream=stream, timeout_seconds=timeout_seconds)
         buffer = DeviceBuffer(self, address, size_bytes=size)
         buffer.used_on(stream)
         return buffer
@@ -261,11 +259,11 @@ class PinnedPool(Pool):
     """Lends pinned host memory."""
 
     def lease(
-        self, size_bytes: int, *, stream: DeviceStream | None = None, patience_seconds: float = PATIENCE_SECONDS
+        self, size_bytes: int, *, stream: DeviceStream | None = None, timeout_seconds: float = TIMEOUT_SECONDS
     ) -> PinnedBuffer:
         """Memory that the host may write to at once, or (with `stream`) that the GPU writes to on that stream first.
 
         Raises GpuOutOfMemory when none comes back for so long.
         """
-        address, size = self._acquire(size_bytes, stream=stream, patience_seconds=patience_seconds)
+        address, size = self._acquire(size_bytes, stream=stream, timeout_seconds=timeout_seconds)
         return PinnedBuffer(self, address, size_bytes=size)

@@ -133,6 +133,6 @@ def test_who_does_not_leave_is_waited_for_so_long_and_no_longer(
     monkeypatch.setattr(cuda_context, "_ENDING", threading.Event())
     monkeypatch.setattr(cuda_context, "_INSIDE", {-1})
 
-    cuda_context.end(patience_seconds=0.01)
+    cuda_context.end(timeout_seconds=0.01)
 
     cuda_context._INSIDE.clear()

@@ -40,7 +40,7 @@ def test_a_part_that_ends_the_program_is_told_and_the_others_are_tried() -> None
 
 
 def test_a_part_that_hangs_is_told_and_the_others_are_tried() -> None:
-    found = {part.name: part for part in tried_parts(program(hangs="NVENC"), patience_seconds=2)}
+    found = {part.name: part for part in tried_parts(program(hangs="NVENC"), timeout_seconds=2)}
 
     assert found["NVENC"].text == "trying it took more than 2 s"
     assert [name for name, part in found.items() if not part.works] == ["NVENC"]

@@ -19,7 +19,7 @@ def test_a_pool_lends_no_more_than_its_limit(gpu: Gpu) -> None:
     held = [pool.lease(100, stream=gpu.main_stream) for _ in range(2)]
 
     with pytest.raises(GpuOutOfMemory, match=r"pictures of gate: no memory .* 2 buffers are held, the limit is 2"):
-        pool.lease(100, stream=gpu.main_stream, patience_seconds=0)
+        pool.lease(100, stream=gpu.main_stream, timeout_seconds=0)
 
     assert len(held) == pool.lent == 2
 
@@ -28,7 +28,7 @@ def test_what_a_pool_can_never_lend_is_refused_at_once(gpu: Gpu) -> None:
     pool = gpu.pool("arrays", limit_bytes=1024)
 
     with pytest.raises(GpuOutOfMemory, match=r"arrays: 1.0 MiB are asked for, and 0.0 MiB is all that it lends"):
-        pool.lease(2**20, stream=gpu.main_stream, patience_seconds=600)
+        pool.lease(2**20, stream=gpu.main_stream, timeout_seconds=600)
 
 
 def test_who_waits_gets_what_comes_back(gpu: Gpu) -> None:
@@ -38,7 +38,7 @@ def test_who_waits_gets_what_comes_back(gpu: Gpu) -> None:
     addresses: list[int] = []
 
     def wait() -> None:
-        addresses.append(pool.lease(100, stream=gpu.main_stream, patience_seconds=60).address)
+        addresses.append(pool.lease(100, stream=gpu.main_stream, timeout_seconds=60).address)
         got.set()
 
     waiting = threading.Thread(target=wait)
