@@ -7,7 +7,7 @@ import time
 from sightline.devices.use import DeviceInUse
 from sightline.graph import Clock, Outputs
 from sightline.runtime.lanes import Lanes
-from sightline.runtime.load import Load
+from sightline.runtime.load import Load, Rates
 from sightline.runtime.report import GpuTransfers, Report
 from sightline.runtime.roster import Roster
 from sightline.runtime.view import LinkView, ModelRuns, RunView
@@ -47,15 +47,15 @@ class Accounts:
         """The run at this moment; from any thread."""
         now = self._clock.monotonic_ns()
         self._load.look(now)
-        lanes = self._lanes
+        lanes, streams, rates = self._lanes, self._roster.present, self._load.rates
         return RunView(
             pipeline=self._name,
             device=str(self._device),
             is_running=lanes.is_running,
             at_ns=now,
             running_ns=now - self._begun_ns if self._begun_ns else 0,
-            streams=self._roster.present,
-            rates=self._load.rates,
+            streams=streams,
+            rates={one.stream: rates.get(one.stream, Rates()) for one in streams},
             elements=lanes.ledger.elements,
             models=self._models(),
             links=(

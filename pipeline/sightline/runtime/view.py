@@ -54,7 +54,8 @@ class ModelRuns:
 class RunView:
     """A run at one moment. Statistics are those that the run goes on to count in: read them, and do not keep them.
 
-    `at_ns` is the moment (monotonic), `running_ns` how long it has been running. `models` has the steps that ran one.
+    `at_ns` is the moment (monotonic), `running_ns` how long it has been running. `rates` has every stream, `models` the
+    steps that ran one.
     """
 
     pipeline: str

@@ -8,7 +8,6 @@ from typing import Any
 
 from sightline.graph import StreamState
 from sightline.redaction import redact
-from sightline.runtime.load import Rates
 from sightline.runtime.statistics import ElementStatistics, StreamStatistics
 from sightline.runtime.view import LinkView, RunView
 from sightline.serve.process import Process
@@ -54,7 +53,7 @@ def status_json(view: RunView | None, *, is_ready: bool, messages: Sequence[dict
 
 
 def _stream_json(stream: StreamStatistics, view: RunView) -> dict[str, Any]:
-    rates = view.rates.get(stream.stream, Rates())
+    rates = view.rates[stream.stream]
     next_ns = stream.next_attempt_ns
     since_ns = None if stream.state_since_ns is None else view.at_ns - stream.state_since_ns
     return {

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.devices.gpu.gpu import Gpu
-from sightline_plugins.decode.nvdec.library import stand_in
+from sightline_plugins.decode.nvdec.library import NvdecLibrary
 from sightline_plugins.testing import nvdec_names as names
 from sightline_plugins.testing.nvdec_decoder import PyNvDecoder
 
@@ -100,5 +100,5 @@ def nvdec_double(
 ) -> NvdecDouble:
     """Let a double of PyNvVideoCodec take its place on that GPU, which is a double itself."""
     double = NvdecDouble(gpu, caps=caps, faults=faults)
-    stand_in(double, gpu=gpu)
+    gpu.stand_ins[NvdecLibrary] = double
     return double

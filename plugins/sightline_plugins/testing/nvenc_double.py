@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Mapping
 
 from sightline.devices.gpu.gpu import Gpu
-from sightline_plugins.encode.nvenc.library import stand_in
+from sightline_plugins.encode.nvenc.library import NvencLibrary
 from sightline_plugins.testing.nvdec_names import PyNvVCException, PyNvVCExceptionUnsupported
 from sightline_plugins.testing.nvenc_encoder import PyNvEncoder
 from sightline_plugins.testing.nvenc_names import ADA, NvencCaps, NvencFaults, PicFlags
@@ -107,5 +107,5 @@ class NvencDouble:
 def nvenc_double(gpu: Gpu, *, caps: Mapping[str, NvencCaps] = ADA, faults: NvencFaults = _NO_FAULTS) -> NvencDouble:
     """Let a double of PyNvVideoCodec's encoder take its place on that GPU, which is a double itself."""
     double = NvencDouble(gpu, caps=caps, faults=faults)
-    stand_in(double, gpu=gpu)
+    gpu.stand_ins[NvencLibrary] = double
     return double

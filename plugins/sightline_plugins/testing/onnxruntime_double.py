@@ -15,7 +15,7 @@ import onnxruntime as ort
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.streams import GpuStream
 from sightline.testing.gpu import DoubleDriver
-from sightline_plugins.infer.engines.device.onnxruntime import stand_in
+from sightline_plugins.infer.engines.device.onnxruntime import OnnxRuntimeCuda
 from sightline_plugins.infer.engines.onnxruntime import FATAL_ONLY, ON_CUDA
 
 
@@ -34,7 +34,7 @@ def onnxruntime_double(gpu: Gpu, driver: DoubleDriver) -> OnnxRuntimeDouble:
         del where
         return _Session(content, stream_handle=stream.handle, driver=driver, noted=noted)
 
-    stand_in(opened, gpu=gpu)
+    gpu.stand_ins[OnnxRuntimeCuda] = opened
     return noted
 
 

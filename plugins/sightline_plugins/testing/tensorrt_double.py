@@ -17,7 +17,7 @@ from typing import Any
 from sightline.devices.gpu.driver import DriverError
 from sightline.devices.gpu.gpu import Gpu
 from sightline.testing.gpu import DoubleDriver, GpuMisuse
-from sightline_plugins.infer.engines.tensorrt.library import stand_in
+from sightline_plugins.infer.engines.tensorrt.library import TensorRt
 from sightline_plugins.testing import tensorrt_names as names
 from sightline_plugins.testing.tensorrt_builder import Builder, Network, OnnxParser
 from sightline_plugins.testing.tensorrt_context import Context, RtxContext
@@ -147,5 +147,5 @@ def tensorrt_double(
 ) -> TensorRtDouble:
     """Let a double of TensorRT-RTX, or of TensorRT, take its place on that GPU, which is a double itself."""
     made = (TensorRtRtxDouble if rtx else TensorRtDouble)(gpu, version=version, faults=faults)
-    stand_in(made, gpu=gpu, title=made.title)
+    gpu.stand_ins[TensorRt] = TensorRt(made, title=made.title)
     return made

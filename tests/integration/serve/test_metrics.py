@@ -130,6 +130,17 @@ def test_series_do_not_grow_with_time(listener: Listener) -> None:
     assert set(metrics(listener)) == before
 
 
+def test_a_stream_that_is_added_has_all_its_series_at_once() -> None:
+    pipeline = Pipeline(sources={"gate": endless()})
+    with watched(pipeline) as listener:
+        wait_for(lambda: ask(listener.port, "/readyz").status == 200)
+        pipeline.add_source("door", endless()).wait(60)
+        found = metrics(listener)
+
+    gate, door = ({key for key in found if f'stream="{name}"' in key} for name in ("gate", "door"))
+    assert {key.replace("gate", "door") for key in gate} == door
+
+
 def test_the_runs_of_a_model_are_counted(repository: object) -> None:
     steps: list[str | Mapping[str, object]] = [
         {"detect": {"model": f"{repository}/models/street.onnx", "every": 4}},

@@ -17,6 +17,8 @@ from sightline.testing.camera.playback import Playback
 
 _METHODS = ("OPTIONS", "DESCRIBE", "SETUP", "PLAY", "PAUSE", "GET_PARAMETER", "SET_PARAMETER", "TEARDOWN")
 _STILL_NAP_SECONDS = 0.01
+_FAREWELL_SECONDS = 0.5
+"""For clients that take the end of the connection for an error, and what they have not shown yet for lost."""
 _GARBAGE_BYTES = 200
 _NAME = "sightline fake camera"
 
@@ -160,6 +162,7 @@ class Dialog:
         assert self._playback is not None
         try:
             await self._playback.run()
+            await asyncio.sleep(_FAREWELL_SECONDS)
         except OSError:
             return  # the client is gone, which its dialog notices too
         finally:

@@ -12,7 +12,6 @@ from functools import lru_cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.nvdec import LIBRARY, DecoderSupport, decoder_support, nvdec_library
@@ -21,7 +20,6 @@ CODECS: Mapping[str, str] = MappingProxyType({"h264": "H264", "hevc": "HEVC", "v
 """PyNvVideoCodec's names of codecs, by FFmpeg's: those whose pictures are the same, bit for bit, whatever decodes them.
 MPEG-1, 2 and 4, VC-1 and JPEG leave the rounding of their transform open, and decoders differ by some levels.
 """
-_STAND_INS: WeakKeyDictionary[Gpu, Any] = WeakKeyDictionary()
 
 
 class NvdecError(Exception):
@@ -111,15 +109,9 @@ class HardwareDecoder:
 
 def library_for(gpu: Gpu) -> NvdecLibrary:
     """PyNvVideoCodec, or what stands in for it on that GPU. Raises NvdecError where there is none."""
-    module, driver = _STAND_INS.get(gpu), _STAND_INS.get(gpu)
-    if module is None:
-        module, driver = _installed()
+    double = gpu.stand_ins.get(NvdecLibrary)
+    module, driver = (double, double) if double is not None else _installed()
     return NvdecLibrary(module, driver=driver, gpu=gpu)
-
-
-def stand_in(module: Any, *, gpu: Gpu) -> None:
-    """Let something with the calls of PyNvVideoCodec and of the driver's library take their place there: for tests."""
-    _STAND_INS[gpu] = module
 
 
 @lru_cache(maxsize=1)

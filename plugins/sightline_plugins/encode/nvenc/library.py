@@ -30,7 +30,6 @@ FORMATS: Mapping[PixelFormat, str] = {PixelFormat.NV12: "NV12", PixelFormat.I420
 """PyNvVideoCodec's names of the formats that it is given."""
 _IDR = 3
 """NV_ENC_PIC_TYPE_IDR."""
-_STAND_INS: WeakKeyDictionary[Gpu, Any] = WeakKeyDictionary()
 _SUPPORTED: WeakKeyDictionary[Gpu, dict[str, EncoderSupport]] = WeakKeyDictionary()
 
 
@@ -196,19 +195,13 @@ def _given(packets: list[dict[str, Any]]) -> list[EncodedPicture]:
 
 def library_for(gpu: Gpu) -> NvencLibrary:
     """PyNvVideoCodec, or what stands in for it on that GPU. Raises EncoderError where there is none, or no encoder."""
-    module = _STAND_INS.get(gpu)
+    module = gpu.stand_ins.get(NvencLibrary)
     if module is None:
         reason = reason_against_sessions(gpu)
         if reason is not None:
             raise EncoderError(reason)
         module = _installed()
     return NvencLibrary(module, gpu=gpu)
-
-
-def stand_in(module: Any, *, gpu: Gpu) -> None:
-    """Let something with the calls of PyNvVideoCodec take its place on that GPU, for encoding: for tests."""
-    _STAND_INS[gpu] = module
-    _SUPPORTED.pop(gpu, None)
 
 
 @lru_cache(maxsize=1)

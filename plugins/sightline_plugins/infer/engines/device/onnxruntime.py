@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import onnxruntime as ort
 
@@ -32,17 +31,11 @@ _WITHOUT_WAITING = "disable_synchronize_execution_providers"
 _QUEUES_BY_ITSELF = "ONNX Runtime takes memory and waits while it queues"
 OpenSession = Callable[[bytes, Gpu, GpuStream], Any]
 """Makes a session of a model that works on a stream: an `InferenceSession`, or what stands in for it."""
-_STAND_INS: WeakKeyDictionary[Gpu, OpenSession] = WeakKeyDictionary()
-
-
-def stand_in(opening: OpenSession, *, gpu: Gpu) -> None:
-    """Let something with the calls of a session take its place on that GPU: for tests."""
-    _STAND_INS[gpu] = opening
 
 
 def why_not(gpu: Gpu) -> str | None:
     """Why ONNX Runtime can not compute on that GPU; None when it can."""
-    if gpu in _STAND_INS or ON_CUDA in ort.get_available_providers():
+    if OnnxRuntimeCuda in gpu.stand_ins or ON_CUDA in ort.get_available_providers():
         return None
     return f"ONNX Runtime has no CUDA provider here: {FOR_CUDA}"
 
@@ -70,7 +63,8 @@ class OnnxRuntimeCuda:
         self._gpu = gpu
         try:
             with gpu.guard(f"opening {model.label}"):
-                self._session = _STAND_INS.get(gpu, _opened)(model.content, gpu, stream)
+                open_session: OpenSession = gpu.stand_ins.get(OnnxRuntimeCuda, _opened)
+                self._session = open_session(model.content, gpu, stream)
         except FAILURES as error:
             raise ModelError(f"{model.label}: ONNX Runtime can not use it: {reason_of(error)}") from error
         if ON_CUDA not in self._session.get_providers():

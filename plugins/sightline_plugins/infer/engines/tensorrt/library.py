@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.libcuda import driver_facts
@@ -26,7 +25,6 @@ PACKAGES = {"tensorrt": "TensorRT", "tensorrt_rtx": "TensorRT-RTX"}
 INSTEAD = "use engine: onnxruntime"
 """What to do where it does not do."""
 _TARGET = re.compile(r"SM(\d+)(\d)")
-_STAND_INS: WeakKeyDictionary[Gpu, TensorRt] = WeakKeyDictionary()
 
 
 class TensorRt:
@@ -72,7 +70,7 @@ def library_for(gpu: Gpu) -> TensorRt:
     """The library, or what stands in for it on that GPU. Raises MissingExtra without it, DeviceUnavailable where it
     does not load, or does not support the GPU.
     """
-    library = _STAND_INS.get(gpu) or _with_driver()
+    library: TensorRt = gpu.stand_ins.get(TensorRt) or _with_driver()
     if library.compiles_ahead and gpu.compute_capability not in library.targets:
         found = "{} ({}) has {}.{}".format(gpu, gpu.name, *gpu.compute_capability)
         raise DeviceUnavailable(f"{library} supports compute capability {library.target_text}, {found}: {INSTEAD}")
@@ -84,12 +82,6 @@ def _with_driver() -> TensorRt:
     if reason is not None:
         raise DeviceUnavailable(f"engine tensorrt can not be used: {reason}")
     return installed()
-
-
-def stand_in(module: Any, *, gpu: Gpu, title: str = "TensorRT-RTX") -> TensorRt:
-    """Let something with the calls of TensorRT take its place on that GPU: for tests."""
-    _STAND_INS[gpu] = TensorRt(module, title=title)
-    return _STAND_INS[gpu]
 
 
 def is_installed() -> bool:
