@@ -31,8 +31,8 @@ from typing import cast
 import av
 from av.packet import Packet
 from av.video.stream import VideoStream
-from tests.unit.decode.nvdec.reading import Seen, media, reader_of, same
-from tests.unit.decode.nvdec.test_changes import SMALL, WIDE, changing_clip
+from tests.integration.sources.clips import SMALL, WIDE, write_changing
+from tests.reading import Seen, media, reader_of, same
 
 from sightline.devices.gpu.availability import why_not
 from sightline.devices.gpu.gpu import Gpu
@@ -173,7 +173,7 @@ def compare(gpu: Gpu, path: Path) -> int:
 def churn(gpu: Gpu, path: Path, *, count: int) -> None:
     """Open and close decoders, and change sizes."""
     with tempfile.TemporaryDirectory() as folder:
-        changing = changing_clip(Path(folder), SMALL, WIDE, SMALL, WIDE, SMALL)
+        changing = write_changing(Path(folder) / "changing.ts", SMALL, WIDE, SMALL, WIDE, SMALL)
         print("opened,size_changes,gpu_free_mib,process_peak_mib")
         for number in range(count + 1):
             with reader_of(media(path), gpu) as reader:

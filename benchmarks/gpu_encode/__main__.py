@@ -29,7 +29,7 @@ from benchmarks.gpu_encode.films import Ours, Subject
 from benchmarks.gpu_models.clips import enlarged
 from benchmarks.gpu_models.figures import Goals, describe
 from benchmarks.gpu_models.soak import Sample, judge, print_samples, sample
-from tests.unit.decode.nvdec.reading import media, reader_of
+from tests.reading import media, reader_of
 
 from sightline.devices.gpu.availability import why_not
 from sightline.devices.gpu.gpu import Gpu

@@ -12,7 +12,7 @@ from time import perf_counter
 import numpy as np
 from benchmarks.gpu_models.figures import Figure, Goals, print_table
 from benchmarks.gpu_models.subject import EngineAlone, Subject
-from tests.unit.decode.nvdec.reading import media, reader_of
+from tests.reading import media, reader_of
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.graph import Operator, Pending

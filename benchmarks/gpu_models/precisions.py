@@ -13,7 +13,7 @@ from typing import get_args
 import numpy as np
 from benchmarks.gpu_models.figures import Goals, in_turn, print_table
 from benchmarks.gpu_models.subject import REFUSALS, EngineAlone, Subject
-from tests.unit.decode.nvdec.reading import media, reader_of
+from tests.reading import media, reader_of
 from tools.train.precision import LEAST_SIDE_PX, LEAST_VISIBLE
 
 from sightline.devices.gpu.streams import GpuStream

@@ -14,15 +14,15 @@ from sightline_plugins.decode.clip_packets import load_clip
 from sightline_plugins.decode.nvdec.library import NvdecError, library_for
 from sightline_plugins.decode.nvdec.surfaces import PictureSurfaces
 from sightline_plugins.sources.rtsp import Rtsp
-from tests.integration.sources.clips import write_clip
+from tests.integration.sources.clips import SMALL, TALL, WIDE, write_changing, write_clip
 from tests.parity.decode.test_nvdec import NEVER, SAMPLES, assert_as_on_the_cpu
 from tests.parity.decode.test_video_facts import CLIPS
+from tests.reading import all_same, frames_of, media, reader_of
 from tests.unit.decode.nvdec.no_copy import surface_of_the_decoder
-from tests.unit.decode.nvdec.reading import all_same, frames_of, media, reader_of
-from tests.unit.decode.nvdec.test_changes import COUNT, SMALL, TALL, WIDE, changing_clip
 from tests.unit.decode.nvdec.test_decoder import held_while_100_others_are_decoded
 
 pytestmark = pytest.mark.gpu
+COUNT = 30
 VISITS = 200
 SLACK_BYTES = 64 * 2**20
 
@@ -75,7 +75,7 @@ def test_without_a_copy_a_held_frame_would_not_stay_what_it_was(
 
 @pytest.mark.parametrize("sizes_wh", [(SMALL, WIDE, SMALL), (WIDE, SMALL, TALL)])
 def test_a_size_that_changes_is_followed(gpu: Gpu, tmp_path: Path, sizes_wh: tuple[tuple[int, int], ...]) -> None:
-    path = changing_clip(tmp_path, *sizes_wh)
+    path = write_changing(tmp_path / "changing.ts", *sizes_wh)
 
     ours, reader = frames_of(path, gpu)
 

@@ -20,7 +20,7 @@ from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.kernels.preprocess import JOB
 from sightline_plugins.testing import NvdecDouble
 from tests.integration.gpu.small_clips import COUNT, SIZES
-from tests.unit.decode.nvdec.test_changes import changing_clip
+from tests.integration.sources.clips import SMALL, TALL, write_changing
 
 INPUT_BYTES = 128 * 128 * 3
 LIMIT_SECONDS = 60.0
@@ -187,7 +187,7 @@ def test_a_stream_that_breaks_off_is_no_matter_to_the_others(
 
 
 def test_a_size_that_changes_in_mid_stream_changes_nothing_else(repository: Path, tmp_path: Path, gpu: Gpu) -> None:
-    clip = {"changing": changing_clip(tmp_path, (160, 96), (176, 144))}
+    clip = {"changing": write_changing(tmp_path / "changing.ts", SMALL, TALL)}
     steps = [*look(repository), {"video": {"path": "{stream}.mp4"}}, {"jsonl": {"path": "{stream}.jsonl"}}]
 
     on_cpu = run(clip, steps, tmp_path / "cpu")[1]

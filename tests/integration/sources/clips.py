@@ -14,7 +14,7 @@ from av.codec.context import Flags
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-SIZE_WH = (160, 96)
+SMALL, WIDE, TALL = (160, 96), (320, 192), (176, 144)
 LUMA_BLACK = 16
 
 
@@ -26,7 +26,7 @@ def write_clip(
     key_every: int = 10,
     b_frames: int = 2,
     stamps_ms: list[int] | None = None,
-    size_wh: tuple[int, int] = SIZE_WH,
+    size_wh: tuple[int, int] = SMALL,
     codec: str = "libx264",
     sets_outside: bool = False,
 ) -> Path:
@@ -48,6 +48,16 @@ def write_clip(
                 container.mux(packet)
         for packet in stream.encode(None):
             container.mux(packet)
+    return path
+
+
+def write_changing(path: Path, *sizes_wh: tuple[int, int], count: int = 30) -> Path:
+    """Write one transport stream in which the size changes, with so many frames of each."""
+    with path.open("wb") as joined:
+        for number, size_wh in enumerate(sizes_wh):
+            stamps_ms = [40 * (count * number + frame) for frame in range(count)]
+            part = path.with_name(f"{number}.ts")
+            joined.write(write_clip(part, count=count, size_wh=size_wh, stamps_ms=stamps_ms).read_bytes())
     return path
 
 

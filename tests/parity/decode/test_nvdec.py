@@ -15,7 +15,7 @@ from sightline.errors import StreamError
 from sightline.testing.gpu import double_gpu
 from sightline_plugins.testing import nvdec_double
 from tests.parity.decode.test_video_facts import CLIPS
-from tests.unit.decode.nvdec.reading import EVERYTHING, Seen, frames_of, media, reader_of, same
+from tests.reading import EVERYTHING, Seen, frames_of, media, reader_of, same
 
 SAMPLES = ["dusk.mp4", "entrance.mp4", "gate.mp4", "street.mp4"]
 MOST = 40

@@ -14,23 +14,11 @@ from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.video import VideoDecoder
 from sightline_plugins.testing import nvdec_double
 from sightline_plugins.testing.nvdec_names import HOPPER, Caps, NvdecFaults
-from tests.integration.sources.clips import write_clip
-from tests.unit.decode.nvdec.reading import all_same, frames_of, media, reader_of
+from tests.integration.sources.clips import SMALL, TALL, WIDE, write_changing, write_clip
+from tests.reading import all_same, frames_of, media, reader_of
 
 COUNT = 30
 KEYS = 10
-WIDE, SMALL, TALL = (320, 192), (160, 96), (176, 144)
-
-
-def changing_clip(folder: Path, *sizes_wh: tuple[int, int], count: int = COUNT) -> Path:
-    """One transport stream in which the size changes, with so many frames of each."""
-    path = folder / "changing.ts"
-    with path.open("wb") as joined:
-        for number, size_wh in enumerate(sizes_wh):
-            stamps = [40 * (count * number + frame) for frame in range(count)]
-            part = write_clip(folder / f"{number}.ts", count=count, size_wh=size_wh, stamps_ms=stamps, key_every=KEYS)
-            joined.write(part.read_bytes())
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +31,7 @@ def test_every_size_has_a_decoder_of_its_own_and_no_frame_is_lost(
     gpu: Gpu, tmp_path: Path, sizes_wh: tuple[tuple[int, int], ...]
 ) -> None:
     library = nvdec_double(gpu)
-    path = changing_clip(tmp_path, *sizes_wh)
+    path = write_changing(tmp_path / "changing.ts", *sizes_wh)
 
     ours, reader = frames_of(path, gpu)
 
@@ -56,7 +44,7 @@ def test_every_size_has_a_decoder_of_its_own_and_no_frame_is_lost(
 
 def test_from_a_size_that_the_gpu_lacks_the_cpu_goes_on_and_no_frame_is_lost(gpu: Gpu, tmp_path: Path) -> None:
     nvdec_double(gpu, caps={"H264": Caps(HOPPER["H264"].depths, max_size_wh=(200, 200))})
-    path = changing_clip(tmp_path, SMALL, WIDE, SMALL)
+    path = write_changing(tmp_path / "changing.ts", SMALL, WIDE, SMALL)
 
     ours, reader = frames_of(path, gpu)
 
@@ -69,7 +57,7 @@ def test_from_a_size_that_the_gpu_lacks_the_cpu_goes_on_and_no_frame_is_lost(gpu
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_pictures_that_had_not_come_out_when_the_cpu_goes_on_come_once(gpu: Gpu, tmp_path: Path, count: int) -> None:
     nvdec_double(gpu, caps={"H264": Caps(HOPPER["H264"].depths, max_size_wh=(200, 200))})
-    path = changing_clip(tmp_path, SMALL, WIDE, count=count)
+    path = write_changing(tmp_path / "changing.ts", SMALL, WIDE, count=count)
 
     ours, reader = frames_of(path, gpu)
 
@@ -80,7 +68,7 @@ def test_pictures_that_had_not_come_out_when_the_cpu_goes_on_come_once(gpu: Gpu,
 def test_the_same_parameter_sets_again_are_no_change(gpu: Gpu, tmp_path: Path) -> None:
     library = nvdec_double(gpu)
 
-    frames_of(changing_clip(tmp_path, SMALL, SMALL), gpu)
+    frames_of(write_changing(tmp_path / "changing.ts", SMALL, SMALL), gpu)
 
     assert len(library.made) == 1
 

@@ -14,8 +14,8 @@ from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.decode.nvdec.surfaces import PictureSurfaces
 from sightline_plugins.testing import nvdec_double
 from tests.integration.sources.clips import write_clip
+from tests.reading import SMALL, all_same, frames_of, media, reader_of
 from tests.unit.decode.nvdec.no_copy import surface_of_the_decoder
-from tests.unit.decode.nvdec.reading import SMALL, all_same, frames_of, media, reader_of
 
 COUNT = 110
 

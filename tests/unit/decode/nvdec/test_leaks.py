@@ -14,7 +14,7 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.testing import NvdecFaults, nvdec_double
 from tests.integration.sources.clips import write_clip
-from tests.unit.decode.nvdec.reading import frames_of, media, reader_of
+from tests.reading import frames_of, media, reader_of
 
 VISITS = 200
 OPEN_FILES = Path("/proc/self/fd")

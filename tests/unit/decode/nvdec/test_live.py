@@ -16,7 +16,7 @@ from sightline_plugins.decode.nvdec.hardware import HardwareStream
 from sightline_plugins.sources.rtsp import Rtsp
 from sightline_plugins.testing import nvdec_double
 from tests.integration.sources.clips import write_clip
-from tests.unit.decode.nvdec.reading import frames_of
+from tests.reading import frames_of
 
 COUNT = 30
 ONCE = CameraOptions(paced=False, passes=1)

@@ -15,7 +15,7 @@ from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.video import VideoDecoder
 from sightline_plugins.testing import nvdec_double
 from tests.integration.sources.clips import write_clip
-from tests.unit.decode.nvdec.reading import media, reader_of
+from tests.reading import media, reader_of
 
 
 def packet(pts: int | None, *, dts: int | None = None, number: int | None = None) -> Submission:
