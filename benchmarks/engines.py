@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sightline_plugins.infer.engines.protocol import Array, Engine, EngineName, ImageForm, Pending, open_engine
+from sightline_plugins.infer.engines.protocol import Array, Engine, EngineName, Pending, open_engine
+from sightline_plugins.pixels.image_form import ImageForm
 
 
 @dataclass

@@ -32,10 +32,10 @@ from sightline.devices.gpu.opening import open_gpu
 from sightline.devices.gpu.streams import GpuStream
 from sightline.media import PixelFormat, Surface
 from sightline.media.device_array import DeviceArray
-from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Part, Preprocessing
 from sightline_plugins.kernels.preprocess import SOURCE, Jobs, pack, preprocess
 from sightline_plugins.kernels.surfaces import SurfaceView
 from sightline_plugins.kernels.tensor_form import TensorForm
+from sightline_plugins.pixels.preprocess import HostPreprocessor, Part, Preprocessing
 
 GOAL = 0.6
 _SECTOR_BYTES = 32

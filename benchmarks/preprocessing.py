@@ -24,8 +24,8 @@ from tests.reference import detection as plain
 
 from sightline.media import Surface
 from sightline.media.convert import surface_from_rgb
-from sightline_plugins.infer.pixels.plane_resize import Resize
-from sightline_plugins.infer.pixels.preprocess import Convert, HostPreprocessor, Preprocessing
+from sightline_plugins.pixels.plane_resize import Resize
+from sightline_plugins.pixels.preprocess import Convert, HostPreprocessor, Preprocessing
 
 CLIPS = (
     "car-detection",

@@ -25,7 +25,8 @@ BEGIN, END = "<!-- startup -->", "<!-- /startup -->"
 ENGINES = ("openvino", "onnxruntime")
 PROGRAM = """
 import sys, time
-from sightline_plugins.infer.engines.protocol import ImageForm, open_engine
+from sightline_plugins.infer.engines.protocol import open_engine
+from sightline_plugins.pixels.image_form import ImageForm
 import numpy as np
 path, engine, width, height = sys.argv[1:]
 start = time.perf_counter()

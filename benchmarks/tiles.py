@@ -28,8 +28,8 @@ from sightline.media.boxes import area, iou_matrix
 from sightline.media.convert import surface_from_rgb
 from sightline.testing import run_element
 from sightline_plugins import Detect
-from sightline_plugins.infer.nms import NmsOptions, suppress
 from sightline_plugins.infer.subjects.tiles import tile_regions
+from sightline_plugins.nms import NmsOptions, suppress
 
 ROOT = Path(__file__).parent.parent
 CLIPS = ("street", "dusk", "entrance")

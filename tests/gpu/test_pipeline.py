@@ -9,14 +9,14 @@ import pytest
 from sightline.devices.gpu.gpu import Gpu
 from sightline.media import PixelFormat
 from sightline.testing import run_element
-from sightline_plugins.infer.pixels.plane_resize import Resize
-from sightline_plugins.infer.pixels.preprocess import Convert, HostPreprocessor, Preprocessing
-from sightline_plugins.infer.pixels.preprocess_device import DevicePreprocessor
+from sightline_plugins.infer.looks.preprocess_device import DevicePreprocessor
+from sightline_plugins.pixels.plane_resize import Resize
+from sightline_plugins.pixels.preprocess import Convert, HostPreprocessor, Preprocessing
 from tests.integration.gpu.small_clips import SIZES, write_small_clip
 from tests.integration.gpu.test_pipeline import everything, run
 from tests.unit.draw.crowded import FORMATS, assert_same_pictures, crowded_batches, on_gpu
 from tests.unit.draw.test_on_a_gpu import ELEMENTS
-from tests.unit.infer.pixels.test_preprocess_device import assert_same, parts_of, surfaces
+from tests.unit.infer.looks.test_preprocess_device import assert_same, parts_of, surfaces
 
 pytestmark = pytest.mark.gpu
 

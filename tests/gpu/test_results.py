@@ -10,12 +10,12 @@ import pytest
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.streams import GpuStream
-from sightline_plugins.draw.hiding import Method
 from sightline_plugins.infer.heads.findings import Candidates
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.infer.looks.device.head_plans import plan_decoding
 from sightline_plugins.kernels import draw, heads, hide, nms
 from sightline_plugins.kernels.detections import COUNTS, DETECTION, Finds
-from sightline_plugins.kernels.head_plans import plan_decoding
+from sightline_plugins.nms import NmsOptions
+from sightline_plugins.raster.hiding import Method
 from tests.parity.kernels import test_draw as drawing
 from tests.parity.kernels import test_heads as decoding
 from tests.parity.kernels import test_hide as hiding

@@ -15,9 +15,10 @@ import onnxruntime as ort
 import pytest
 
 from sightline_plugins.infer.engines.model_file import read_model
-from sightline_plugins.infer.engines.protocol import Engine, ImageForm, open_engine
+from sightline_plugins.infer.engines.protocol import Engine, open_engine
 from sightline_plugins.infer.engines.simplify import simplify
 from sightline_plugins.infer.engines.simplify.inputs import fix_batch, fix_size
+from sightline_plugins.pixels.image_form import ImageForm
 
 Tensors = list[npt.NDArray[Any]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,21 @@ def test_the_framework_never_imports_its_plugins(repository: Path) -> None:
     ]
 
     assert wrong == []
+
+
+def test_no_two_kinds_of_plugins_import_each_other(repository: Path) -> None:
+    folders = [folder for folder in (repository / "plugins/sightline_plugins").iterdir() if folder.is_dir()]
+    graph = {
+        folder.name: {
+            name.split(".")[1]
+            for file in folder.rglob("*.py")
+            for name in imports(file)
+            if name.startswith("sightline_plugins.") and name.split(".")[1] != folder.name
+        }
+        for folder in folders
+    }
+
+    assert list(TopologicalSorter(graph).static_order())
 
 
 @pytest.mark.parametrize("library", ["av", "cv2", "openvino", "onnxruntime", "onnx", "lap"])

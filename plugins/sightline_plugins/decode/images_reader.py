@@ -12,10 +12,10 @@ from sightline.errors import StreamUnreadable
 from sightline.graph import SourceReader
 from sightline.media import Frame, Stream, Surface
 from sightline_plugins.decode.failures import unreadable
+from sightline_plugins.decode.kinds import PICTURE_SUFFIXES, glob_of, is_glob
 from sightline_plugins.decode.orientation import Orientation
 from sightline_plugins.decode.pictures import largest_file, picture_surface
 from sightline_plugins.decode.timestamps import RateLimit
-from sightline_plugins.sources.kinds import PICTURE_SUFFIXES, glob_of, is_glob
 
 _SECOND_NS = 1_000_000_000
 _DIGITS = re.compile(r"(\d+)")

@@ -23,10 +23,10 @@ from av.video.stream import VideoStream
 
 from sightline.graph.fields import is_url
 from sightline_plugins.decode.failures import TIME_LIMITS, failure, stalled, unreadable
+from sightline_plugins.decode.kinds import is_device, is_glob
+from sightline_plugins.decode.limits import DEFAULT_MAX_PIXELS
+from sightline_plugins.decode.protocols import PROTOCOLS
 from sightline_plugins.decode.waits import Waits
-from sightline_plugins.sources.kinds import is_device, is_glob
-from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS
-from sightline_plugins.sources.protocols import PROTOCOLS
 
 FORMATS: tuple[str, ...] = (
     *("mov", "matroska", "avi", "flv", "live_flv", "mpegts", "mpeg", "mpegvideo", "asf", "ogg", "mxf", "gxf", "nut"),

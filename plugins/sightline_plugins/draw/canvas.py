@@ -8,10 +8,10 @@ from typing import Protocol, TypeVar
 from sightline.graph import RunsOn
 from sightline.media import Surface
 from sightline.media.shapes import Mask
-from sightline_plugins.draw import hiding, planes
-from sightline_plugins.draw.glyphs import TextMask
-from sightline_plugins.draw.inks import Ink, Samples
-from sightline_plugins.draw.planes import Points, Rect, layers_of
+from sightline_plugins.raster import hiding, planes
+from sightline_plugins.raster.glyphs import TextMask
+from sightline_plugins.raster.inks import Ink, Samples
+from sightline_plugins.raster.planes import Points, Rect, layers_of
 
 
 class OnSurface(Protocol):

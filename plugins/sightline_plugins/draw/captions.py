@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from sightline.media import Objects
-from sightline_plugins.draw.glyphs import TextMask, Typesetter
 from sightline_plugins.draw.layout import Rect, above, below, visible
 from sightline_plugins.draw.options import DrawOptions
-from sightline_plugins.draw.palette import Rgb
 from sightline_plugins.draw.sheet import Sheet
+from sightline_plugins.raster.glyphs import TextMask, Typesetter
+from sightline_plugins.raster.inks import Rgb
 
 _LONGEST = 40
 _BESIDES = ("_confidence", "_top")

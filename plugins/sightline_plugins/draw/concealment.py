@@ -11,11 +11,11 @@ import numpy as np
 from sightline.graph import Operator, RunsOn
 from sightline.media import Batch, Frame, Objects, Stream, Surface
 from sightline.media.shapes import Mask
-from sightline_plugins.draw import hiding
 from sightline_plugins.draw.canvas import Easel, HostEasel, Veil
-from sightline_plugins.draw.inks import Inks, Kind
 from sightline_plugins.draw.palette import BLACK
-from sightline_plugins.draw.planes import Rect
+from sightline_plugins.raster import hiding
+from sightline_plugins.raster.inks import Inks, Kind
+from sightline_plugins.raster.planes import Rect
 
 _TRUSTED_NS = 1_000_000_000
 """How long after the last search the boxes that a tracker expects are believed."""

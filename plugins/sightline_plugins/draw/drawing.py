@@ -12,14 +12,14 @@ from sightline.media.time import format_time
 from sightline_plugins.draw.canvas import Canvas, Easel, HostEasel
 from sightline_plugins.draw.captions import captions_of, write_captions
 from sightline_plugins.draw.figures import draw_boxes, draw_keypoints, draw_masks
-from sightline_plugins.draw.glyphs import Typesetter
-from sightline_plugins.draw.inks import Inks, Kind
 from sightline_plugins.draw.layout import Style, centred
 from sightline_plugins.draw.options import DrawOptions
-from sightline_plugins.draw.palette import BLACK, LINE, ZONE, Rgb, color_of
-from sightline_plugins.draw.planes import snap
+from sightline_plugins.draw.palette import BLACK, LINE, ZONE, color_of
 from sightline_plugins.draw.sheet import Sheet
 from sightline_plugins.draw.trails import Point, Trails
+from sightline_plugins.raster.glyphs import Typesetter
+from sightline_plugins.raster.inks import Inks, Kind, Rgb
+from sightline_plugins.raster.planes import snap
 
 _ZONE_OPACITY = 0.22
 _TRAIL_SPACING = 1 / 60

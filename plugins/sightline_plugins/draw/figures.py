@@ -11,8 +11,9 @@ import numpy.typing as npt
 from sightline.media import Objects, Skeleton
 from sightline.media.shapes import Mask
 from sightline_plugins.draw.layout import Rect
-from sightline_plugins.draw.palette import BLACK, WHITE, Rgb
+from sightline_plugins.draw.palette import BLACK, WHITE
 from sightline_plugins.draw.sheet import Sheet
+from sightline_plugins.raster.inks import Rgb
 
 _MASK_OPACITY = 0.4
 _HEIGHT_OF_A_PIXEL = 90

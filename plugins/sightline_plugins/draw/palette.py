@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TypeAlias
 
-Rgb: TypeAlias = tuple[int, int, int]
+from sightline_plugins.raster.inks import Rgb
 
 PALETTE: tuple[Rgb, ...] = (
     (230, 159, 0),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sightline_plugins.draw.canvas import Canvas
-from sightline_plugins.draw.glyphs import TextMask
-from sightline_plugins.draw.inks import Inks
 from sightline_plugins.draw.layout import Style
-from sightline_plugins.draw.palette import Rgb, text_color
+from sightline_plugins.draw.palette import text_color
+from sightline_plugins.raster.glyphs import TextMask
+from sightline_plugins.raster.inks import Inks, Rgb
 
 
 @dataclass(frozen=True, slots=True)

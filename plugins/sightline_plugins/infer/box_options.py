@@ -18,8 +18,8 @@ from sightline_plugins.infer.options import ModelElement
 
 if TYPE_CHECKING:
     from sightline_plugins.infer.model.plan import ModelPlan
-    from sightline_plugins.infer.nms import NmsOptions
     from sightline_plugins.infer.tasks.box_rules import BoxRules
+    from sightline_plugins.nms import NmsOptions
 
 CONFIDENCE = 0.25
 TileSide = Annotated[int, Field(ge=32, le=16_384)]
@@ -148,7 +148,7 @@ def _rules(element: BoxElement, plan: ModelPlan) -> BoxRules:
 
 
 def _nms(element: BoxElement, plan: ModelPlan) -> NmsOptions:
-    from sightline_plugins.infer.nms import NmsOptions
+    from sightline_plugins.nms import NmsOptions
 
     card, own = plan.card.nms, element.nms
     layers: list[Mapping[str, Any]] = [

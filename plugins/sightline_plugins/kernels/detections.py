@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline_plugins.infer.nms.options import MAX_CANDIDATES
 from sightline_plugins.kernels.device_data import DeviceData, check_array
+from sightline_plugins.nms.options import MAX_CANDIDATES
 
 DETECTION = np.dtype(
     [("xyxy", "<f4", (4,)), ("confidence", "<f4"), ("class_id", "<i4"), ("index", "<i4"), ("unused", "<i4")]

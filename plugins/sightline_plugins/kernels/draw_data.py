@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from sightline_plugins.draw.planes import SUBPIXEL_BITS
 from sightline_plugins.kernels.packing import Bytes
+from sightline_plugins.raster.planes import SUBPIXEL_BITS
 
 Corners: TypeAlias = npt.NDArray[np.int32]
 Corner: TypeAlias = tuple[int, int]

@@ -13,10 +13,6 @@ import numpy.typing as npt
 
 from sightline.media import PixelFormat
 from sightline.media.shapes import Mask
-from sightline_plugins.draw import planes
-from sightline_plugins.draw.glyphs import TextMask
-from sightline_plugins.draw.inks import Ink, Samples
-from sightline_plugins.draw.planes import Points, Rect
 from sightline_plugins.kernels.device_data import DeviceData
 from sightline_plugins.kernels.draw_data import (
     AREA,
@@ -31,6 +27,10 @@ from sightline_plugins.kernels.draw_data import (
     smoothness,
 )
 from sightline_plugins.kernels.packing import Packing
+from sightline_plugins.raster import planes
+from sightline_plugins.raster.glyphs import TextMask
+from sightline_plugins.raster.inks import Ink, Samples
+from sightline_plugins.raster.planes import Points, Rect
 
 Commands = npt.NDArray[np.int32]
 _LEFT, _DATA, _COUNT, _WIDTH = (COMMAND_FIELDS.index(name) for name in ("left", "data", "count", "width"))

@@ -16,13 +16,13 @@ import numpy.typing as npt
 
 from sightline.devices.gpu.launching import Kernels, blocks_for
 from sightline.media import PixelFormat
-from sightline_plugins.draw import hiding
-from sightline_plugins.draw.hiding import Cover, Method
-from sightline_plugins.draw.inks import Ink
-from sightline_plugins.draw.planes import Rect
 from sightline_plugins.kernels.device_data import DeviceData
 from sightline_plugins.kernels.draw_list import PlaneCommands, check_plane, packed
 from sightline_plugins.kernels.packing import Bytes, Packing
+from sightline_plugins.raster import hiding
+from sightline_plugins.raster.hiding import Cover, Method
+from sightline_plugins.raster.inks import Ink
+from sightline_plugins.raster.planes import Rect
 
 SOURCE = Path(__file__).with_suffix(".cu")
 PART = np.dtype(

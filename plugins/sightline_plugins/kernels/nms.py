@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from sightline.devices.gpu.launching import Kernels, blocks_for
-from sightline_plugins.infer.nms.options import NmsOptions
 from sightline_plugins.kernels.detections import DETECTION, INT, Finds
 from sightline_plugins.kernels.device_data import DeviceData, check_array
+from sightline_plugins.nms.options import NmsOptions
 
 SOURCE = Path(__file__).with_suffix(".cu")
 KEPT_COUNTS = ("kept", "found", "invalid", "lost")

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline_plugins.infer.pixels.placement import Placement, SizeWh
-from sightline_plugins.infer.pixels.plane_resize import Resize, is_averaged
-from sightline_plugins.infer.pixels.resizing import Cut, Resizing
-from sightline_plugins.infer.pixels.sampling import warp_matrix
 from sightline_plugins.kernels.packing import Packing
 from sightline_plugins.kernels.reaches import Kind, averages, enlarged, nearest
+from sightline_plugins.pixels.placement import Placement, SizeWh
+from sightline_plugins.pixels.plane_resize import Resize, is_averaged
+from sightline_plugins.pixels.resizing import Cut, Resizing
+from sightline_plugins.pixels.sampling import warp_matrix
 
 PLANE_MAP = np.dtype(
     [

@@ -16,15 +16,15 @@ import numpy as np
 
 from sightline.devices.gpu.launching import Kernels, blocks_for
 from sightline.media import ColorMatrix, ColorRange, PixelFormat
-from sightline_plugins.infer.pixels.placement import Placement, SizeWh
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
-from sightline_plugins.infer.pixels.resizing import cut_for
 from sightline_plugins.kernels.colors import COLORS, colors_record
 from sightline_plugins.kernels.device_data import DeviceData, check_array
 from sightline_plugins.kernels.packing import Bytes, Packing
 from sightline_plugins.kernels.plane_maps import PLANE_MAP, PlaneMap, plane_map
 from sightline_plugins.kernels.surfaces import SURFACE, SurfaceView, surface_record
 from sightline_plugins.kernels.tensor_form import TensorForm
+from sightline_plugins.pixels.placement import Placement, SizeWh
+from sightline_plugins.pixels.preprocess import Preprocessing
+from sightline_plugins.pixels.resizing import cut_for
 
 SOURCE = Path(__file__).with_suffix(".cu")
 JOB = np.dtype(

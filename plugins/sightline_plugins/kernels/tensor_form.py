@@ -7,9 +7,9 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from sightline_plugins.infer.pixels.placement import SizeWh
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
 from sightline_plugins.kernels.device_data import DeviceData, check_array
+from sightline_plugins.pixels.placement import SizeWh
+from sightline_plugins.pixels.preprocess import Preprocessing
 
 Layout = Literal["nchw", "nhwc"]
 _ELEMENTS: list[np.dtype[Any]] = [np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint8), np.dtype(np.int8)]

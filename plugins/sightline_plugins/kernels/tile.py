@@ -20,13 +20,13 @@ import numpy.typing as npt
 from sightline.devices.gpu.launching import Kernels, blocks_for
 from sightline.media import ColorMatrix, ColorRange, PixelFormat
 from sightline.media.color import rgb_from_yuv, yuv_from_rgb
-from sightline_plugins.infer.pixels.placement import Placement, SizeWh, place
-from sightline_plugins.infer.pixels.plane_resize import Resize
-from sightline_plugins.infer.pixels.resizing import cut_for
 from sightline_plugins.kernels.device_data import DeviceData, check_array
 from sightline_plugins.kernels.packing import Bytes, Packing
 from sightline_plugins.kernels.plane_maps import PLANE_MAP, PlaneMap, plane_map
 from sightline_plugins.kernels.surfaces import SURFACE, SurfaceView
+from sightline_plugins.pixels.placement import Placement, SizeWh, place
+from sightline_plugins.pixels.plane_resize import Resize
+from sightline_plugins.pixels.resizing import cut_for
 
 SOURCE = Path(__file__).with_suffix(".cu")
 TILE = np.dtype(

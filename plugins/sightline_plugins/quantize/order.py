@@ -11,10 +11,10 @@ from sightline_plugins.evaluate.detections import require_scoring
 from sightline_plugins.infer.box_options import CONFIDENCE, BoxElement
 from sightline_plugins.infer.engines.address import address_of
 from sightline_plugins.infer.engines.opening import PREFERENCE, Installed
-from sightline_plugins.infer.engines.protocol import ImageForm
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.precision.quantized_file import quantized_path
+from sightline_plugins.pixels.image_form import ImageForm
 from sightline_plugins.quantize.quantizer import Method
 from sightline_plugins.verify.command import element_of, plan_of
 from sightline_plugins.verify.run import BoxSettings

@@ -13,8 +13,8 @@ from sightline.errors import ConfigurationError, StreamUnreadable
 from sightline.graph import Site
 from sightline.graph.registry import Registry
 from sightline.media import Frame, Stream
-from sightline_plugins.infer.pixels.placement import Placement
-from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Picture, Preprocessing
+from sightline_plugins.pixels.placement import Placement
+from sightline_plugins.pixels.preprocess import HostPreprocessor, Picture, Preprocessing
 
 _MOST_BYTES = 512 << 20
 """Of pictures that are held at once for judging."""

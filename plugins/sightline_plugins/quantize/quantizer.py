@@ -23,7 +23,7 @@ from sightline.errors import ModelError
 from sightline_plugins.infer.engines.onnxruntime import FAILURES
 from sightline_plugins.infer.engines.protocol import Array
 from sightline_plugins.infer.engines.simplify.graph import LEARNED
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
+from sightline_plugins.pixels.preprocess import Preprocessing
 from sightline_plugins.quantize.places import MOVING
 from sightline_plugins.quantize.source_model import SourceModel
 

@@ -9,8 +9,9 @@ from pydantic import Field
 from sightline.graph import Site, SourceElement, SourceReader
 from sightline.graph.fields import InputUri
 from sightline.media import Stream
-from sightline_plugins.sources.kinds import names_pictures
-from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, asked_orientation, passes_of
+from sightline_plugins.decode.kinds import names_pictures
+from sightline_plugins.decode.limits import DEFAULT_MAX_PIXELS
+from sightline_plugins.sources.options import Rotation, asked_orientation, passes_of
 
 
 class Images(SourceElement):

@@ -10,9 +10,10 @@ from sightline.graph import Site, SourceReader
 from sightline.graph.fields import InputUri, is_url
 from sightline.media import Stream
 from sightline.media.time import Duration
-from sightline_plugins.sources.kinds import is_device, is_readable_url, is_rtsp, names_pictures
+from sightline_plugins.decode.kinds import is_device, is_readable_url, is_rtsp, names_pictures
+from sightline_plugins.decode.limits import DEFAULT_MAX_PIXELS
 from sightline_plugins.sources.live import LiveOptions
-from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, asked_orientation, passes_of
+from sightline_plugins.sources.options import Rotation, asked_orientation, passes_of
 
 _SENT_LIVE = ("udp://", "rtp://", "tcp://", "srt://", "rtmp://", "rtmps://")
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
 Rotation = Literal["auto", 0, 90, 180, 270]
 
-DEFAULT_MAX_PIXELS = 8192 * 4320
-
 
 def asked_orientation(rotate: Rotation) -> Orientation | None:
     """Which way up pictures are to be with that `rotate` option; None: as their metadata says."""

@@ -11,9 +11,10 @@ from pydantic import AfterValidator, Field, StringConstraints
 from sightline.graph import Site, SourceReader
 from sightline.graph.fields import checked_url
 from sightline.media import Stream
-from sightline_plugins.sources.kinds import is_rtsp
+from sightline_plugins.decode.kinds import is_rtsp
+from sightline_plugins.decode.limits import DEFAULT_MAX_PIXELS
 from sightline_plugins.sources.live import LiveOptions
-from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, asked_orientation
+from sightline_plugins.sources.options import Rotation, asked_orientation
 
 # Over TCP nothing arrives out of order; a queue of two packets makes FFmpeg tell of those that a camera left out.
 _TRANSPORTS: Mapping[str, Mapping[str, str]] = MappingProxyType(

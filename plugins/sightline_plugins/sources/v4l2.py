@@ -8,9 +8,10 @@ from pydantic import Field, StringConstraints
 
 from sightline.graph import Site, SourceReader
 from sightline.media import Stream
-from sightline_plugins.sources.kinds import is_device
+from sightline_plugins.decode.kinds import is_device
+from sightline_plugins.decode.limits import DEFAULT_MAX_PIXELS
 from sightline_plugins.sources.live import LiveOptions
-from sightline_plugins.sources.options import DEFAULT_MAX_PIXELS, Rotation, asked_orientation
+from sightline_plugins.sources.options import Rotation, asked_orientation
 
 _Side = Annotated[int, Field(ge=1, le=16384)]
 

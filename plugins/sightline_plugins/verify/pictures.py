@@ -18,7 +18,7 @@ from sightline.graph.registry import Registry
 from sightline.media import PixelFormat, Stream, Surface
 from sightline.media.convert import rgb_from_surface
 from sightline_plugins.decode.images_reader import find_pictures
-from sightline_plugins.infer.pixels.surface_colors import PictureColors
+from sightline_plugins.pixels.surface_colors import PictureColors
 
 _SIZES = ((640, 360), (321, 241), (768, 432), (200, 300))
 _SEED = 20_26

@@ -19,8 +19,8 @@ import onnxruntime
 from sightline.errors import ModelError
 from sightline_plugins.infer.engines.onnxruntime import FAILURES
 from sightline_plugins.infer.model.plan import ModelPlan
-from sightline_plugins.infer.nms import NmsOptions
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
+from sightline_plugins.nms import NmsOptions
+from sightline_plugins.pixels.preprocess import Preprocessing
 
 Rgb = npt.NDArray[np.uint8]
 Array = npt.NDArray[Any]

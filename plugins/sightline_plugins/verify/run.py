@@ -13,9 +13,9 @@ from sightline_plugins.evaluate.table import Annotations
 from sightline_plugins.infer.engines.protocol import open_engine
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.model.plan import ModelPlan
-from sightline_plugins.infer.nms import NmsOptions, suppress
 from sightline_plugins.infer.options import ModelElement
-from sightline_plugins.infer.pixels.preprocess import HostPreprocessor
+from sightline_plugins.nms import NmsOptions, suppress
+from sightline_plugins.pixels.preprocess import HostPreprocessor
 from sightline_plugins.verify.pictures import Pair
 from sightline_plugins.verify.plain import PlainModel, PlainPlacement, plain_nms
 from sightline_plugins.verify.stages import Found, Stages, difference_of_findings, difference_of_outputs, unmatched

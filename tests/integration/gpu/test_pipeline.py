@@ -23,6 +23,8 @@ from tests.integration.gpu.small_clips import COUNT, SIZES
 from tests.integration.sources.clips import SMALL, TALL, write_changing
 
 INPUT_BYTES = 128 * 128 * 3
+PADDING_BYTES = 15
+"""Most that a batch, which may be one frame, adds to its jobs."""
 LIMIT_SECONDS = 60.0
 Steps = Sequence[Any]
 
@@ -102,7 +104,9 @@ def test_nothing_comes_down_but_what_the_model_looks_at(
     report, _ = run(clips, [*look(repository), {"jsonl": {"path": "{stream}.jsonl"}}], tmp_path, gpu=gpu)
 
     frames = COUNT * len(clips)
-    assert transfers(report) == (frames * JOB.itemsize, frames * INPUT_BYTES)
+    up, down = transfers(report)
+    assert frames * JOB.itemsize <= up <= frames * (JOB.itemsize + PADDING_BYTES)
+    assert down == frames * INPUT_BYTES
 
 
 def test_a_warning_says_that_the_cpu_computes_the_model(

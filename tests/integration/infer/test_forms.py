@@ -14,7 +14,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
 
-from sightline_plugins.infer.engines.protocol import Engine, ImageForm, open_engine
+from sightline_plugins.infer.engines.protocol import Engine, open_engine
+from sightline_plugins.pixels.image_form import ImageForm
 from tests.unit.infer.engines.graphs import compute, random, small_network
 
 Name = Literal["openvino", "onnxruntime"]

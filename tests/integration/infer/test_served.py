@@ -16,7 +16,8 @@ from sightline.media import Batch, Frame, PixelFormat, Stream
 from sightline.media.convert import surface_from_rgb
 from sightline.testing import run_element
 from sightline_plugins.infer.detect import Detect
-from sightline_plugins.infer.engines.protocol import ImageForm, open_engine
+from sightline_plugins.infer.engines.protocol import open_engine
+from sightline_plugins.pixels.image_form import ImageForm
 from tests.conftest import missing
 from tests.integration.infer.served import Served, by_triton, find_triton, over_grpc, over_http
 from tests.unit.infer.engines.graphs import small_network

@@ -16,8 +16,8 @@ import pytest
 from sightline_plugins import Detect
 from sightline_plugins.infer.box_options import plan_boxes
 from sightline_plugins.infer.engines.protocol import Engine, open_engine
-from sightline_plugins.infer.pixels.placement import Placement
-from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Preprocessing
+from sightline_plugins.pixels.placement import Placement
+from sightline_plugins.pixels.preprocess import HostPreprocessor, Preprocessing
 from sightline_plugins.verify import run
 from sightline_plugins.verify.pictures import pictures_of
 from sightline_plugins.verify.run import BoxSettings

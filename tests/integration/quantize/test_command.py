@@ -19,10 +19,11 @@ from sightline.config import load_description
 from sightline.errors import ConfigurationError
 from sightline.graph.messages import MessageKind
 from sightline_plugins import Detect
-from sightline_plugins.infer.engines.protocol import ImageForm, open_engine
+from sightline_plugins.infer.engines.protocol import open_engine
 from sightline_plugins.infer.precision.on_cpu import multiplies_bytes
 from sightline_plugins.infer.precision.quantized_file import find_quantized
 from sightline_plugins.infer.precision.rate import interleaved_seconds
+from sightline_plugins.pixels.image_form import ImageForm
 from tests.unit.infer.engines.graphs import make_model, random
 
 STEP = 20

@@ -12,13 +12,12 @@ from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.media import PixelFormat, Surface
 from sightline.media.shapes import Mask
 from sightline.testing.gpu import HostKernels, Order
-from sightline_plugins.draw import planes
-from sightline_plugins.draw.glyphs import TextMask
-from sightline_plugins.draw.inks import Inks, Kind, Samples
-from sightline_plugins.draw.palette import Rgb
-from sightline_plugins.draw.planes import Points, Rect, layers_of
 from sightline_plugins.kernels import draw
 from sightline_plugins.kernels.draw_list import DrawList
+from sightline_plugins.raster import planes
+from sightline_plugins.raster.glyphs import TextMask
+from sightline_plugins.raster.inks import Inks, Kind, Rgb, Samples
+from sightline_plugins.raster.planes import Points, Rect, layers_of
 from tests.parity.kernels.pictures import noise
 from tests.unit.kernels.host_arrays import HostArray, dense
 

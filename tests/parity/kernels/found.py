@@ -13,10 +13,10 @@ from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.testing.gpu import HostKernels, Order
 from sightline_plugins.infer.heads.findings import Candidates
 from sightline_plugins.infer.heads.head import Reading
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.infer.looks.device.head_plans import plan_decoding
 from sightline_plugins.kernels import heads, nms
 from sightline_plugins.kernels.detections import COUNTS, DETECTION, Finds
-from sightline_plugins.kernels.head_plans import plan_decoding
+from sightline_plugins.nms import NmsOptions
 from tests.unit.kernels.host_arrays import HostArray, dense, unset
 
 Floats = npt.NDArray[np.float32]

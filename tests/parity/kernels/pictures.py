@@ -13,11 +13,11 @@ from sightline.devices.gpu.launching import Kernels
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.surface import Plane
 from sightline.testing.gpu import HostKernels
-from sightline_plugins.infer.pixels.placement import Placement
-from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Preprocessing
 from sightline_plugins.kernels.preprocess import SOURCE, pack, preprocess
 from sightline_plugins.kernels.surfaces import SurfaceView
 from sightline_plugins.kernels.tensor_form import TensorForm
+from sightline_plugins.pixels.placement import Placement
+from sightline_plugins.pixels.preprocess import HostPreprocessor, Preprocessing
 from tests.unit.kernels.host_arrays import HostArray, dense, unset
 
 LEVELS = TensorForm("nhwc", np.dtype(np.uint8))

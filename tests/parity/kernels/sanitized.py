@@ -12,10 +12,10 @@ import numpy as np
 from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.media import PixelFormat
 from sightline.testing.gpu import HostKernels
-from sightline_plugins.infer.pixels.plane_resize import Resize
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
 from sightline_plugins.kernels import convert, preprocess
 from sightline_plugins.kernels.tensor_form import TensorForm
+from sightline_plugins.pixels.plane_resize import Resize
+from sightline_plugins.pixels.preprocess import Preprocessing
 from tests.parity.kernels.pictures import inputs, noise, placements, view, wide_view
 
 RESIZES: tuple[Resize, ...] = ("bilinear", "nearest", "area", "antialias")

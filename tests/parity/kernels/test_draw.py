@@ -10,11 +10,11 @@ from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.media import PixelFormat
 from sightline.media.shapes import Mask
 from sightline.testing.gpu import ORDERS, Order
-from sightline_plugins.draw.glyphs import Typesetter
-from sightline_plugins.draw.palette import Rgb
-from sightline_plugins.draw.planes import snap
 from sightline_plugins.kernels import draw
 from sightline_plugins.kernels.draw_list import DrawList
+from sightline_plugins.raster.glyphs import Typesetter
+from sightline_plugins.raster.inks import Rgb
+from sightline_plugins.raster.planes import snap
 from tests.parity.kernels.drawn import Both, differing, draw_noted
 from tests.unit.kernels.host_arrays import HostArray
 

@@ -16,8 +16,8 @@ from sightline_plugins.infer.heads.findings import Candidates
 from sightline_plugins.infer.heads.head import Reading
 from sightline_plugins.infer.heads.yolo.anchors import AnchorOptions
 from sightline_plugins.infer.heads.yolo.dfl import DflOptions
+from sightline_plugins.infer.looks.device.head_plans import DENSE_HEADS, plan_decoding
 from sightline_plugins.kernels import heads
-from sightline_plugins.kernels.head_plans import DENSE_HEADS, plan_decoding
 from tests.parity.kernels.found import decoded, room
 from tests.unit.kernels.host_arrays import dense
 

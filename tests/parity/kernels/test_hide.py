@@ -9,12 +9,12 @@ import pytest
 from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.media import PixelFormat, Surface
 from sightline.testing.gpu import ORDERS, HostKernels, Order
-from sightline_plugins.draw import hiding
-from sightline_plugins.draw.hiding import Cover, Method
-from sightline_plugins.draw.inks import Inks, Kind
-from sightline_plugins.draw.planes import Rect, layers_of
 from sightline_plugins.kernels import hide
 from sightline_plugins.kernels.hide import HideList
+from sightline_plugins.raster import hiding
+from sightline_plugins.raster.hiding import Cover, Method
+from sightline_plugins.raster.inks import Inks, Kind
+from sightline_plugins.raster.planes import Rect, layers_of
 from tests.parity.kernels.drawn import copied
 from tests.parity.kernels.pictures import noise
 from tests.unit.kernels.host_arrays import HostArray, dense

@@ -7,8 +7,8 @@ import pytest
 from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.media import PixelFormat
 from sightline.testing.gpu import run_sanitized
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
 from sightline_plugins.kernels import preprocess
+from sightline_plugins.pixels.preprocess import Preprocessing
 from tests.parity.kernels.pictures import assert_equal_levels, inputs, noise, on_the_cpu, placements
 
 DEFINITIONS = Preprocessing((67, 51), scale=(1.0,)), Preprocessing((37, 21), resize="area", scale=(1.0,))

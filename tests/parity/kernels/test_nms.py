@@ -6,9 +6,9 @@ import pytest
 from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.testing.gpu import ORDERS, Order
 from sightline_plugins.infer.heads.findings import Candidates
-from sightline_plugins.infer.nms import MAX_CANDIDATES, NmsOptions
-from sightline_plugins.infer.nms.greedy import by_confidence, suppress
 from sightline_plugins.kernels import nms
+from sightline_plugins.nms import MAX_CANDIDATES, NmsOptions
+from sightline_plugins.nms.greedy import by_confidence, suppress
 from tests.parity.kernels.found import suppressed
 
 

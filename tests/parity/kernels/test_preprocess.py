@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
-from sightline_plugins.infer.pixels.placement import Fit, Region
-from sightline_plugins.infer.pixels.plane_resize import Resize
-from sightline_plugins.infer.pixels.preprocess import Convert, Preprocessing
-from sightline_plugins.infer.pixels.surface_colors import ChannelOrder
 from sightline_plugins.kernels.surfaces import SurfaceView
+from sightline_plugins.pixels.placement import Fit, Region
+from sightline_plugins.pixels.plane_resize import Resize
+from sightline_plugins.pixels.preprocess import Convert, Preprocessing
+from sightline_plugins.pixels.surface_colors import ChannelOrder
 from tests.parity.kernels.pictures import assert_equal_levels, inputs, noise, on_the_cpu, padded, placements, view
 from tests.parity.kernels.plain import plain_input
 from tests.unit.kernels.host_arrays import HostArray

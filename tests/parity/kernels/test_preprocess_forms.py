@@ -8,9 +8,9 @@ import pytest
 
 from sightline.media import PixelFormat
 from sightline.testing.gpu import ORDERS, HostKernels, Order
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
 from sightline_plugins.kernels.preprocess import SOURCE, pack, preprocess
 from sightline_plugins.kernels.tensor_form import Layout, TensorForm
+from sightline_plugins.pixels.preprocess import Preprocessing
 from tests.parity.kernels.pictures import inputs, noise, view
 from tests.unit.kernels.host_arrays import HostArray, dense, unset
 

@@ -12,9 +12,9 @@ from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.color import rgb_from_yuv, yuv_from_rgb
 from sightline.testing.gpu import ORDERS, HostKernels, Order
-from sightline_plugins.infer.pixels.plane_resize import PlaneResizer, Resize
 from sightline_plugins.kernels import tile
 from sightline_plugins.kernels.tile import Rectangle, cells, fitted
+from sightline_plugins.pixels.plane_resize import PlaneResizer, Resize
 from tests.parity.kernels.pictures import noise, view, wide_view
 from tests.unit.kernels.host_arrays import dense
 

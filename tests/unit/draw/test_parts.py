@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline_plugins.draw.glyphs import Typesetter
 from sightline_plugins.draw.layout import Style, above, centred
 from sightline_plugins.draw.palette import BLACK, PALETTE, WHITE, text_color
 from sightline_plugins.draw.trails import Trails
+from sightline_plugins.raster.glyphs import Typesetter
 
 
 @pytest.mark.parametrize("outline_font", [True, False])

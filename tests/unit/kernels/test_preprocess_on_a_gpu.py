@@ -10,12 +10,12 @@ import pytest
 from sightline.devices.gpu.gpu import Gpu
 from sightline.media import PixelFormat, Surface
 from sightline.testing.gpu.double import DoubleDriver
-from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Preprocessing
 from sightline_plugins.kernels.convert import SOURCE as CONVERT
 from sightline_plugins.kernels.convert import convert
 from sightline_plugins.kernels.preprocess import SOURCE, pack, preprocess
 from sightline_plugins.kernels.surfaces import SurfaceView
 from sightline_plugins.kernels.tensor_form import TensorForm
+from sightline_plugins.pixels.preprocess import HostPreprocessor, Preprocessing
 
 DEFINITION = Preprocessing((64, 48))
 FORM = TensorForm("nhwc")

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sightline_plugins.infer.pixels.plane_resize import PlaneResizer, Resize
 from sightline_plugins.kernels.reaches import ACROSS_ONE, DOWN_ONE, Kind, averages, enlarged, nearest
+from sightline_plugins.pixels.plane_resize import PlaneResizer, Resize
 
 SIZES = [(33, 33), (352, 640), (100, 101), (64, 3840), (64, 65), (33, 64)]
 

@@ -10,18 +10,18 @@ import pytest
 from sightline.devices.gpu.gpu import Gpu
 from sightline.media import PixelFormat, Surface
 from sightline.testing.gpu import double_gpu
-from sightline_plugins.draw import hiding, planes
-from sightline_plugins.draw.inks import Inks, Kind
 from sightline_plugins.infer.heads import HEADS
 from sightline_plugins.infer.heads.head import Reading
-from sightline_plugins.infer.nms import NmsOptions
-from sightline_plugins.infer.nms.greedy import suppress
+from sightline_plugins.infer.looks.device.head_plans import plan_decoding
 from sightline_plugins.kernels import dewarp, draw, heads, hide, nms, tile
 from sightline_plugins.kernels.detections import COUNTS, DETECTION, Finds
 from sightline_plugins.kernels.draw_list import DrawList
-from sightline_plugins.kernels.head_plans import plan_decoding
 from sightline_plugins.kernels.hide import HideList
 from sightline_plugins.kernels.surfaces import SurfaceView
+from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.greedy import suppress
+from sightline_plugins.raster import hiding, planes
+from sightline_plugins.raster.inks import Inks, Kind
 
 SIZE_WH = (96, 64)
 READING = Reading(SIZE_WH, 0.4)

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
+from sightline_plugins.pixels.preprocess import Preprocessing
 from sightline_plugins.quantize.pictures import Pictures, gather
 
 DEFINITION = Preprocessing(size_wh=(8, 8), fit="stretch")

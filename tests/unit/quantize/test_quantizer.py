@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from sightline.errors import ModelError
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
+from sightline_plugins.pixels.preprocess import Preprocessing
 from sightline_plugins.quantize.quantizer import Attempt, Method, attempts, calibrate, quantize
 from sightline_plugins.quantize.source_model import SourceModel, read_source
 from tests.unit.infer.engines.graphs import compute, make_model, small_network

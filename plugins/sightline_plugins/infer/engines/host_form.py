@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sightline.errors import ModelError
-from sightline_plugins.infer.engines.protocol import Array, ImageForm, TensorSpec
+from sightline_plugins.infer.engines.protocol import Array, TensorSpec
+from sightline_plugins.pixels.image_form import ImageForm
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,12 @@ from sightline_plugins.infer.engines.cache import Entry, ModelCache, models_fold
 from sightline_plugins.infer.engines.fixed_batch import one_by_one
 from sightline_plugins.infer.engines.libraries import About, Library
 from sightline_plugins.infer.engines.model_file import content_digest, read_model
-from sightline_plugins.infer.engines.protocol import Engine, EngineName, ImageForm
+from sightline_plugins.infer.engines.protocol import Engine, EngineName
 from sightline_plugins.infer.engines.rebatching import make_single
 from sightline_plugins.infer.engines.simplify import clean, simplify
 from sightline_plugins.infer.engines.simplify.inputs import find_image_input, fix_batch, fix_size, take_image
 from sightline_plugins.infer.engines.simplify.quantized import store_unsigned
+from sightline_plugins.pixels.image_form import ImageForm
 
 Installed = Literal["openvino", "onnxruntime"]
 PREFERENCE: tuple[Installed, ...] = ("openvino", "onnxruntime")

@@ -22,12 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import ModelError
+from sightline_plugins.pixels.image_form import ImageForm
 
 __all__ = [
     "Array",
     "Engine",
     "EngineName",
-    "ImageForm",
     "ModelError",
     "Pending",
     "Precision",
@@ -53,26 +53,6 @@ class TensorSpec:
     def __str__(self) -> str:
         shape = ", ".join("?" if size is None else str(size) for size in self.shape)
         return f"{self.name} {self.dtype.name} ({shape})"
-
-
-@dataclass(frozen=True, slots=True)
-class ImageForm:
-    """The form in which pre-processing hands pictures over; the engine folds the rest into the graph.
-
-    The network sees ``(picture - mean) * scale``, channel by channel, in the layout and element type that it was
-    exported with. So pre-processing may hand over ``uint8`` rows as they come, with ``scale=(1 / 255,)``, and the
-    layout change, the conversion and the normalisation cost (nearly) nothing.
-
-    ``mean`` and ``scale`` have one value, or one for each channel in the order of the picture's channels.
-    ``size_wh`` fixes the picture's size for a model whose height and width are dynamic; models of a fixed size
-    refuse another one. Channel order (RGB or BGR) is never changed.
-    """
-
-    layout: Literal["nhwc", "nchw"] = "nhwc"
-    dtype: Literal["uint8", "float32"] = "uint8"
-    mean: tuple[float, ...] = (0.0,)
-    scale: tuple[float, ...] = (1.0,)
-    size_wh: tuple[int, int] | None = None
 
 
 class Pending(Protocol):

@@ -22,7 +22,8 @@ from sightline_plugins.infer.engines.fixed_batch import one_by_one
 from sightline_plugins.infer.engines.host_form import HostForm, host_form
 from sightline_plugins.infer.engines.libraries import About
 from sightline_plugins.infer.engines.pooled import PooledEngine
-from sightline_plugins.infer.engines.protocol import Array, Engine, ImageForm, TensorSpec
+from sightline_plugins.infer.engines.protocol import Array, Engine, TensorSpec
+from sightline_plugins.pixels.image_form import ImageForm
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0

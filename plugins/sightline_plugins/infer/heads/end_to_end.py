@@ -25,7 +25,7 @@ from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Signatur
 from sightline_plugins.infer.heads.tables import named, shapes_text
 from sightline_plugins.infer.heads.yolo.layout import PYRAMIDS, count_cells
 from sightline_plugins.infer.heads.yolo.nas import FLAT
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 
 def decode_pixels(outputs: Sequence[Array], reading: Reading) -> Candidates:

@@ -15,7 +15,7 @@ import numpy as np
 from sightline.media.boxes import xyxy_from_cxcywh
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 OBJECT_POWER = 0.6
 _CLASS_POWER = 0.4

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from sightline_plugins.infer.engines.protocol import TensorSpec
 from sightline_plugins.infer.heads.findings import Array, Candidates
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 Shape = tuple[int | None, ...]
 SizeWh = tuple[int, int]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sightline_plugins.infer.heads.findings import Array
 from sightline_plugins.infer.heads.probabilities import are_fractions, are_shares, is_ready, sigmoid, softmax
 from sightline_plugins.infer.heads.told import ScoreForm
-from sightline_plugins.infer.nms import MAX_CANDIDATES
+from sightline_plugins.nms import MAX_CANDIDATES
 
 Index = npt.NDArray[np.intp]
 _SAMPLE = 64

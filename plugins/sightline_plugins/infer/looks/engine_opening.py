@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from sightline.graph.messages import Message, MessageKind
 from sightline.graph.operator import RunsOn
 from sightline.graph.site import Site
-from sightline_plugins.infer.engines.protocol import ImageForm, open_engine
+from sightline_plugins.infer.engines.protocol import open_engine
 from sightline_plugins.infer.looks.engine_predictor import EnginePredictor
 from sightline_plugins.infer.looks.look import Predictor
 from sightline_plugins.infer.model.plan import ModelPlan
 from sightline_plugins.infer.options import ModelElement
-from sightline_plugins.infer.pixels.preprocess import HostPreprocessor, Preprocessing, Preprocessor
 from sightline_plugins.infer.precision.choice import Chosen, Speeds, choose_model
 from sightline_plugins.infer.precision.on_cpu import CpuSpeeds
+from sightline_plugins.pixels.image_form import ImageForm
+from sightline_plugins.pixels.preprocess import HostPreprocessor, Preprocessing, Preprocessor
 
 
 def open_engine_predictor(element: ModelElement, plan: ModelPlan, *, site: Site) -> Predictor:
@@ -60,6 +61,6 @@ def preprocessor_for(definition: Preprocessing, *, site: Site) -> Preprocessor:
     """What makes a model's inputs where the step is built: the GPU of the run, else the CPU."""
     if site.gpu is None:
         return HostPreprocessor(definition)
-    from sightline_plugins.infer.pixels.preprocess_device import DevicePreprocessor
+    from sightline_plugins.infer.looks.preprocess_device import DevicePreprocessor
 
     return DevicePreprocessor(definition, gpu=site.gpu)

@@ -12,12 +12,12 @@ from sightline.media import Batch
 from sightline_plugins.infer.engines.protocol import Array, Engine, Pending
 from sightline_plugins.infer.looks.look import Look, LookResult, Seen
 from sightline_plugins.infer.model.plan import ModelPlan
-from sightline_plugins.infer.pixels.placement import Placement
-from sightline_plugins.infer.pixels.preprocess import Prepared, Preprocessor
-from sightline_plugins.infer.pixels.stacks import Stack, stack_input
 from sightline_plugins.infer.subjects.subject import Subject
 from sightline_plugins.infer.tasks.found import all_finite
 from sightline_plugins.infer.tasks.task import Task
+from sightline_plugins.pixels.placement import Placement
+from sightline_plugins.pixels.preprocess import Prepared, Preprocessor
+from sightline_plugins.pixels.stacks import Stack, stack_input
 
 _UNREAD = 32
 

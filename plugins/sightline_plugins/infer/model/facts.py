@@ -16,7 +16,7 @@ from sightline.errors import MissingExtra, ModelError
 from sightline_plugins.infer.engines.address import Address, address_of
 from sightline_plugins.infer.engines.model_file import foreign_operators, metadata_of, read_model
 from sightline_plugins.infer.engines.protocol import TensorSpec
-from sightline_plugins.infer.pixels.stacks import StackOrder
+from sightline_plugins.pixels.stacks import StackOrder
 
 SizeWh = tuple[int, int]
 

@@ -25,8 +25,8 @@ from sightline_plugins.infer.model.card import ModelCard, read_alphabet, read_ca
 from sightline_plugins.infer.model.facts import ModelFacts, ModelInputs, find_inputs, read_facts
 from sightline_plugins.infer.model.metadata import ExportFacts, read_metadata
 from sightline_plugins.infer.options import ModelElement
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
-from sightline_plugins.infer.pixels.stacks import StackForm
+from sightline_plugins.pixels.preprocess import Preprocessing
+from sightline_plugins.pixels.stacks import StackForm
 
 _MERGED = ("fit", "align", "crop", "multiple", "resize", "convert", "color", "mean", "scale", "pad")
 NamedClass: TypeAlias = tuple[tuple[str | int, ...], str]

@@ -9,11 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from sightline_plugins.infer.engines.opening import Installed, available_cores, choose
-from sightline_plugins.infer.engines.protocol import EngineName, ImageForm, open_engine
+from sightline_plugins.infer.engines.protocol import EngineName, open_engine
 from sightline_plugins.infer.precision.choice import Candidate
 from sightline_plugins.infer.precision.quantized_file import file_digest
 from sightline_plugins.infer.precision.rate import interleaved_seconds
 from sightline_plugins.infer.precision.verdicts import measured_once
+from sightline_plugins.pixels.image_form import ImageForm
 
 _MEASURED_SECONDS = 0.4
 _EIGHT_BIT = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"})

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from sightline.media import Batch, Objects, Stream
 from sightline.media.boxes import Boxes
 from sightline_plugins.infer.options import Selection
-from sightline_plugins.infer.pixels.faces import align_face
-from sightline_plugins.infer.pixels.placement import Placement
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
 from sightline_plugins.infer.subjects.memory import TrackMemory
 from sightline_plugins.infer.subjects.siblings import is_remembered, sibling_numbers
 from sightline_plugins.infer.subjects.subject import Subject
+from sightline_plugins.pixels.faces import align_face
+from sightline_plugins.pixels.placement import Placement
+from sightline_plugins.pixels.preprocess import Preprocessing
 
 
 class ObjectSubjects:

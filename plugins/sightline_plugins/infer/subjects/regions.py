@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sightline.media import Batch, Frame, Stream
-from sightline_plugins.infer.pixels.placement import Placement, Region
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
 from sightline_plugins.infer.subjects.subject import Subject
+from sightline_plugins.pixels.placement import Placement, Region
+from sightline_plugins.pixels.preprocess import Preprocessing
 
 PlacementsOf = Callable[[Frame], Sequence[Placement]]
 """The parts of a frame's picture, and where each lies in the network's input."""

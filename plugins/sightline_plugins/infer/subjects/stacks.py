@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from sightline.media import Batch, Stream
-from sightline_plugins.infer.pixels.stacks import Stack, StackForm
 from sightline_plugins.infer.subjects.subject import Subject, Subjects
+from sightline_plugins.pixels.stacks import Stack, StackForm
 
 
 class StackSubjects:

@@ -9,9 +9,9 @@ import numpy as np
 
 from sightline.media import Batch, Stream
 from sightline.media.boxes import Boxes
-from sightline_plugins.infer.pixels.placement import Placement
-from sightline_plugins.infer.pixels.stacks import Stack
 from sightline_plugins.infer.subjects.memory import Slot
+from sightline_plugins.pixels.placement import Placement
+from sightline_plugins.pixels.stacks import Stack
 
 
 @dataclass(frozen=True, slots=True, eq=False)

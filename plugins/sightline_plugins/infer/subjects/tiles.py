@@ -7,9 +7,9 @@ from math import ceil
 
 from sightline.media import Frame
 from sightline_plugins.infer.box_options import Tiles
-from sightline_plugins.infer.pixels.placement import Placement, Region, whole_samples
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
 from sightline_plugins.infer.subjects.regions import PlacementsOf
+from sightline_plugins.pixels.placement import Placement, Region, whole_samples
+from sightline_plugins.pixels.preprocess import Preprocessing
 
 
 def tile_placements(tiles: Tiles, preprocessing: Preprocessing) -> PlacementsOf:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline_plugins.infer.heads.findings import Candidates
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 
 @dataclass(frozen=True, slots=True, eq=False)

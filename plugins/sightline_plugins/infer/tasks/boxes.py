@@ -14,12 +14,12 @@ from sightline.media.shapes import usual_skeleton
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Reading
 from sightline_plugins.infer.model.plan import ModelPlan
-from sightline_plugins.infer.nms import NmsOptions, merge_parts, thin_out
-from sightline_plugins.infer.pixels.placement import Region
 from sightline_plugins.infer.subjects.subject import Subject
 from sightline_plugins.infer.tasks.box_rules import BoxRules, Suppressed
 from sightline_plugins.infer.tasks.found import FindingTask, Found, SkeletonOf, all_finite, in_picture, joined
 from sightline_plugins.infer.tasks.masks import cut_masks, united
+from sightline_plugins.nms import NmsOptions, merge_parts, thin_out
+from sightline_plugins.pixels.placement import Region
 
 _SIZES = 256
 """Sizes of the input, for models that take any, of which the reading is kept."""

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from sightline.media import Batch, Mask, Origin
 from sightline_plugins.infer.heads.findings import Array, Candidates, ClassMap
 from sightline_plugins.infer.model.plan import ModelPlan
-from sightline_plugins.infer.pixels.placement import Region
 from sightline_plugins.infer.subjects.subject import Subject, region_of
 from sightline_plugins.infer.tasks.found import NOTHING, FindingTask, Found, all_finite, joined
 from sightline_plugins.infer.tasks.masks import Floats, Window, map_part, pixels_in, sampled, united
+from sightline_plugins.pixels.placement import Region
 
 _REST = -1
 """The class of what a map of one class does not cover."""

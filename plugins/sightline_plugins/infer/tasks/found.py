@@ -14,12 +14,12 @@ from sightline.media.boxes import Boxes, clip
 from sightline.media.objects import Column
 from sightline.media.shapes import usual_skeleton
 from sightline_plugins.infer.heads.findings import Candidates
-from sightline_plugins.infer.pixels.placement import Region
 from sightline_plugins.infer.subjects.memory import Slot
 from sightline_plugins.infer.subjects.siblings import NOBODY, Numbers, Siblings, sibling_columns
 from sightline_plugins.infer.subjects.subject import Subject
 from sightline_plugins.infer.tasks.masks import moved_mask
 from sightline_plugins.infer.tasks.task import Answered, Task
+from sightline_plugins.pixels.placement import Region
 
 SkeletonOf = Callable[[int], Skeleton]
 """What so many keypoints are called and how they are joined."""

@@ -15,8 +15,9 @@ from onnx import helper
 from sightline.errors import ModelError
 from sightline_plugins.infer.engines.model_file import read_model
 from sightline_plugins.infer.engines.onnxruntime import OnnxRuntime
-from sightline_plugins.infer.engines.protocol import Engine, ImageForm, open_engine
+from sightline_plugins.infer.engines.protocol import Engine, open_engine
 from sightline_plugins.infer.engines.rebatching import make_batch_dynamic, make_single
+from sightline_plugins.pixels.image_form import ImageForm
 from tests.unit.infer.engines.graphs import Floats, compute, make_model, random, small_network
 
 ENGINES = pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])

@@ -14,7 +14,8 @@ import pytest
 
 from sightline.errors import ModelError
 from sightline_plugins.infer.engines.cache import Entry, ModelCache, key_digest, models_folder
-from sightline_plugins.infer.engines.protocol import Engine, ImageForm, open_engine
+from sightline_plugins.infer.engines.protocol import Engine, open_engine
+from sightline_plugins.pixels.image_form import ImageForm
 from tests.unit.infer.engines.graphs import small_network
 
 ENGINES = pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])

@@ -16,7 +16,8 @@ from onnx import TensorProto, external_data_helper, helper
 
 from sightline.errors import ConfigurationError, DeviceUnavailable, ModelError
 from sightline_plugins.infer.engines.onnxruntime import load_cuda_libraries, providers_for
-from sightline_plugins.infer.engines.protocol import Engine, ImageForm, open_engine
+from sightline_plugins.infer.engines.protocol import Engine, open_engine
+from sightline_plugins.pixels.image_form import ImageForm
 from tests.unit.infer.engines.graphs import make_model, small_network
 
 ENGINES: Sequence[Literal["openvino", "onnxruntime"]] = ("openvino", "onnxruntime")

@@ -14,8 +14,9 @@ import onnx
 import pytest
 
 from sightline.errors import ModelError
-from sightline_plugins.infer.engines.protocol import Engine, ImageForm, open_engine
+from sightline_plugins.infer.engines.protocol import Engine, open_engine
 from sightline_plugins.infer.engines.requests import Arrays, Requests, Work
+from sightline_plugins.pixels.image_form import ImageForm
 from tests.unit.infer.engines.graphs import compute, random, small_network
 
 Name = Literal["openvino", "onnxruntime"]

@@ -12,9 +12,10 @@ from onnx import helper, numpy_helper
 
 from sightline_plugins.infer.engines.opening import prepare
 from sightline_plugins.infer.engines.openvino import OpenVino
-from sightline_plugins.infer.engines.protocol import ImageForm, open_engine
+from sightline_plugins.infer.engines.protocol import open_engine
 from sightline_plugins.infer.engines.simplify.quantized import is_quantized, store_unsigned
 from sightline_plugins.infer.precision.on_cpu import multiplies_bytes
+from sightline_plugins.pixels.image_form import ImageForm
 from tests.unit.infer.engines.graphs import compute, small_network
 from tests.unit.infer.engines.quantized_graphs import around, averaged, network, two_branches
 

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from sightline.graph.element import Capability
 from sightline_plugins.infer.model.plan import plan_model
-from sightline_plugins.infer.pixels.stacks import StackForm
 from sightline_plugins.infer.tensors import Tensors
+from sightline_plugins.pixels.stacks import StackForm
 from tests.unit.infer.stacked import write_stacked, write_two_inputs
 from tests.unit.infer.tiny import write_detector
 

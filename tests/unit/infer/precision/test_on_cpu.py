@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sightline_plugins.infer.engines.protocol import Engine, ImageForm
+from sightline_plugins.infer.engines.protocol import Engine
 from sightline_plugins.infer.precision import on_cpu
 from sightline_plugins.infer.precision.choice import Candidate
 from sightline_plugins.infer.precision.on_cpu import CpuSpeeds
+from sightline_plugins.pixels.image_form import ImageForm
 from tests.unit.infer.precision.quantized_pair import write_pair
 
 

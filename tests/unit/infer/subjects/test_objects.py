@@ -10,10 +10,10 @@ import pytest
 from sightline.media import Batch, Objects, Origin
 from sightline.testing import make_batches
 from sightline_plugins.infer.options import Selection
-from sightline_plugins.infer.pixels.preprocess import Preprocessing
 from sightline_plugins.infer.subjects.objects import ObjectSubjects, track_keys
 from sightline_plugins.infer.subjects.siblings import sibling_columns
 from sightline_plugins.infer.subjects.subject import Subject
+from sightline_plugins.pixels.preprocess import Preprocessing
 from tests.unit.infer.mean_color import GREY, frames, plain_surface, tracked
 
 SECOND = 1_000_000_000

@@ -9,8 +9,8 @@ import pytest
 
 from sightline.media import Mask
 from sightline_plugins.infer.heads.findings import Candidates
-from sightline_plugins.infer.pixels.placement import Align, Fit, Placement, place
 from sightline_plugins.infer.tasks.masks import cut_masks, moved_mask
+from sightline_plugins.pixels.placement import Align, Fit, Placement, place
 
 ONE = np.ones(1)
 Bits = npt.NDArray[np.bool_]

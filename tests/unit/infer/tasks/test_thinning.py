@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 
 from sightline_plugins.infer.heads.findings import Candidates
-from sightline_plugins.infer.nms import NmsOptions
 from sightline_plugins.infer.tasks.boxes import thinned
-from tests.unit.infer.nms import plain
+from sightline_plugins.nms import NmsOptions
+from tests.unit.nms import plain
 
 UPRIGHT = np.array([[0, 0, 10, 10], [50, 50, 60, 60], [0, 0, 10, 12]], np.float32)
 SURE = np.array([0.25, 0.5, 0.75], np.float32)

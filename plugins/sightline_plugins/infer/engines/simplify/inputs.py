@@ -10,8 +10,8 @@ import onnx
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 
 from sightline.errors import ModelError
-from sightline_plugins.infer.engines.protocol import ImageForm
 from sightline_plugins.infer.engines.simplify.graph import Graph, attribute, node
+from sightline_plugins.pixels.image_form import ImageForm
 
 ONNX_TYPES = {"uint8": TensorProto.UINT8, "float32": TensorProto.FLOAT}
 

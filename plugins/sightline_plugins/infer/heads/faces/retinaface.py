@@ -23,7 +23,7 @@ from sightline_plugins.infer.heads.priors.coder import boxes_from_offsets, point
 from sightline_plugins.infer.heads.sure import sure_classes
 from sightline_plugins.infer.heads.tables import ending_of, shapes_text
 from sightline_plugins.infer.heads.told import HeadOptions, ScoreForm, options_of
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 Sides = tuple[tuple[float, ...], ...]
 

@@ -16,7 +16,7 @@ from sightline_plugins.infer.heads.grids.cells import boxes_from_distances, cell
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature
 from sightline_plugins.infer.heads.sure import are_logits, sure_pairs
 from sightline_plugins.infer.heads.tables import levels_of, shapes_text
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 _LEVELS = {3: ((8, 16, 32), 2), 5: ((8, 16, 32, 64, 128), 1)}
 

@@ -16,7 +16,7 @@ from sightline_plugins.infer.heads.grids.cells import count_cells
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature
 from sightline_plugins.infer.heads.sure import sure_classes
 from sightline_plugins.infer.heads.tables import ending_of, shapes_text
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 _BOXES_A_CELL = {8: 3, 16: 2, 32: 2, 64: 3}
 """By stride (`vision/ssd/config/fd_config.py`: min_boxes)."""

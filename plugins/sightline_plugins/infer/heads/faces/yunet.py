@@ -18,7 +18,7 @@ from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.grids.cells import cells_of, check_count
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature
 from sightline_plugins.infer.heads.tables import levels_of, shapes_text
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 STRIDES = (8, 16, 32)
 _WIDTHS = {1: 2 * len(STRIDES), 4: len(STRIDES), 2 * LANDMARKS: len(STRIDES)}

@@ -19,7 +19,7 @@ from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Signature
 from sightline_plugins.infer.heads.tables import named, shapes_text
 from sightline_plugins.infer.heads.told import HeadOptions, options_of
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 _NAMES = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
 

@@ -14,7 +14,7 @@ from sightline.errors import ModelError
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Signature
 from sightline_plugins.infer.heads.tables import shapes_text
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 
 def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:

@@ -21,7 +21,7 @@ from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, S
 from sightline_plugins.infer.heads.sure import are_logits, sure_pairs
 from sightline_plugins.infer.heads.tables import ending_of, named, shapes_text
 from sightline_plugins.infer.heads.told import HeadOptions, ScoreForm, options_of
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 
 class CenterNetOptions(HeadOptions):

@@ -20,7 +20,7 @@ from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, S
 from sightline_plugins.infer.heads.sure import sure_pairs
 from sightline_plugins.infer.heads.tables import shapes_text
 from sightline_plugins.infer.heads.told import HeadOptions, options_of
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 
 class DetectNetOptions(HeadOptions):

@@ -27,7 +27,7 @@ from sightline_plugins.infer.heads.probabilities import softmax
 from sightline_plugins.infer.heads.sure import are_logits, sure_pairs
 from sightline_plugins.infer.heads.tables import ending_of, levels_of, rows_of, shapes_text, width_of
 from sightline_plugins.infer.heads.told import HeadOptions, ScoreForm, options_of
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 _USUAL_REG_MAX = 7
 _COCO_WIDTH = 80 + 4 * (_USUAL_REG_MAX + 1)

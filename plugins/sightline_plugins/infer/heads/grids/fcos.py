@@ -23,7 +23,7 @@ from sightline_plugins.infer.heads.probabilities import sigmoid
 from sightline_plugins.infer.heads.sure import are_logits, sure_pairs
 from sightline_plugins.infer.heads.tables import ending_of, levels_of, named, shapes_text, width_of
 from sightline_plugins.infer.heads.told import HeadOptions, ScoreForm, options_of
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 STRIDES = (8, 16, 32, 64, 128)
 

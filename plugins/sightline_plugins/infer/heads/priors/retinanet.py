@@ -30,7 +30,7 @@ from sightline_plugins.infer.heads.priors.ssd import is_dense_pair
 from sightline_plugins.infer.heads.sure import are_logits, sure_pairs
 from sightline_plugins.infer.heads.tables import ending_of, levels_of, named, shapes_text, width_of
 from sightline_plugins.infer.heads.told import HeadOptions, ScoreForm, options_of
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 Positive = Annotated[float, Field(gt=0)]
 

@@ -30,7 +30,7 @@ from sightline_plugins.infer.heads.priors.default_boxes import (
 from sightline_plugins.infer.heads.sure import Sure, are_logits, sure_classes, sure_pairs
 from sightline_plugins.infer.heads.tables import ending_of, named, shapes_text
 from sightline_plugins.infer.heads.told import HeadOptions, ScoreForm, options_of
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 _PRIORS = ("prior", "anchor", "default")
 

@@ -29,7 +29,7 @@ from sightline_plugins.infer.heads.sure import Sure, are_logits, sure_classes, s
 from sightline_plugins.infer.heads.tables import ending_of, named, shapes_text
 from sightline_plugins.infer.heads.told import HeadOptions, ScoreForm, options_of
 from sightline_plugins.infer.heads.yolo.layout import PYRAMIDS
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 _MOST_QUERIES = 1000
 _FIRST_QUERIES = 100

@@ -25,7 +25,7 @@ from sightline_plugins.infer.heads.told import HeadOptions, ScoreForm, options_o
 from sightline_plugins.infer.heads.yolo.layout import ANCHORS, USUAL
 from sightline_plugins.infer.heads.yolo.maps import Floats, Map, grid_axis, maps_of
 from sightline_plugins.infer.heads.yolo.published import PUBLISHED, VERSIONS, Anchors, Version
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 
 class AnchorOptions(HeadOptions):

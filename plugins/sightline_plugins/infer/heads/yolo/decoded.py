@@ -24,7 +24,7 @@ from sightline_plugins.infer.heads.yolo.layout import (
     values_first,
     xyxy_of,
 )
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 
 def decode_with_objectness(outputs: Sequence[Array], reading: Reading) -> Candidates:

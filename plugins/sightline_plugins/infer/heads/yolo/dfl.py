@@ -25,7 +25,7 @@ from sightline_plugins.infer.heads.tables import ending_of
 from sightline_plugins.infer.heads.told import HeadOptions, ScoreForm, options_of
 from sightline_plugins.infer.heads.yolo.layout import USUAL
 from sightline_plugins.infer.heads.yolo.maps import Floats, Map, grid_axis, maps_of
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 BINS = 16
 _USUAL_BINS = (BINS, BINS + 1)

@@ -19,7 +19,7 @@ from sightline.errors import ModelError
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature
 from sightline_plugins.infer.heads.yolo.layout import USUAL, best_classes, box_table, sure_rows
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 FLAT = "flat_predictions"
 """Part of the name that the exporter gives the output of the flat format."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature
 from sightline_plugins.infer.heads.yolo.layout import USUAL, best_classes, box_table, sure_rows, values_first
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 
 def decode_boxes(outputs: Sequence[Array], reading: Reading) -> Candidates:

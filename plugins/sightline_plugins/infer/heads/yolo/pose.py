@@ -26,7 +26,7 @@ from sightline_plugins.infer.heads.yolo.layout import (
     values_first,
     xyxy_of,
 )
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 KEYPOINTS = 17
 """Of a person in COCO."""

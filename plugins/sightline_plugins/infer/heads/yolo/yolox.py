@@ -19,7 +19,7 @@ from sightline_plugins.infer.heads.findings import Array, Candidates
 from sightline_plugins.infer.heads.head import Head, Likeness, Reading, Shape, Signature, SizeWh
 from sightline_plugins.infer.heads.probabilities import exponential
 from sightline_plugins.infer.heads.yolo.layout import PYRAMIDS, count_cells
-from sightline_plugins.infer.nms import NmsOptions
+from sightline_plugins.nms import NmsOptions
 
 
 def decode(outputs: Sequence[Array], reading: Reading) -> Candidates:

@@ -18,18 +18,18 @@ from sightline.media.device_array import DeviceArray
 from sightline_plugins.infer.engines.protocol import TensorSpec
 from sightline_plugins.infer.heads.findings import Candidates
 from sightline_plugins.infer.looks.device.blocks import Part, arrays_in, new_block, up_to_end, views_in
+from sightline_plugins.infer.looks.device.head_plans import plan_decoding
 from sightline_plugins.infer.looks.device.postprocessing import Outcome, OutputBuffers, PostprocessingStep, output_parts
 from sightline_plugins.infer.looks.look import LookResult
 from sightline_plugins.infer.model.plan import ModelPlan
-from sightline_plugins.infer.nms.options import MAX_CANDIDATES
 from sightline_plugins.infer.subjects.subject import Subject
 from sightline_plugins.infer.tasks.box_rules import BoxRules, Suppressed
 from sightline_plugins.infer.tasks.task import Task
 from sightline_plugins.kernels import heads, nms
 from sightline_plugins.kernels.detections import COUNTS, DETECTION, INT, Finds
-from sightline_plugins.kernels.head_plans import plan_decoding
 from sightline_plugins.kernels.heads import Decoding
 from sightline_plugins.kernels.nms import KEPT_COUNTS, Kept
+from sightline_plugins.nms.options import MAX_CANDIDATES
 
 
 def plan_boxes_of(plan: ModelPlan, rules: BoxRules, *, outputs: Sequence[TensorSpec]) -> Decoding:

@@ -11,10 +11,10 @@ from sightline.devices.gpu.streams import GpuStream
 from sightline.media.device_array import DeviceArray
 from sightline_plugins.infer.engines.protocol import TensorSpec
 from sightline_plugins.infer.model.plan import ModelPlan
-from sightline_plugins.infer.pixels.preprocess import Part
 from sightline_plugins.kernels.preprocess import SOURCE, Jobs, pack, preprocess
 from sightline_plugins.kernels.surfaces import SurfaceView
 from sightline_plugins.kernels.tensor_form import TensorForm
+from sightline_plugins.pixels.preprocess import Part
 
 _SPARE_BYTES = 1 << 16
 

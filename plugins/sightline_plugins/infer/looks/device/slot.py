@@ -15,8 +15,8 @@ from sightline_plugins.infer.engines.device.protocol import DeviceEngine
 from sightline_plugins.infer.engines.requests import Work
 from sightline_plugins.infer.looks.device.inputs import InputBuffers
 from sightline_plugins.infer.looks.device.postprocessing import Outcome, PostprocessingStep, Postprocessor
-from sightline_plugins.infer.pixels.preprocess import Part
 from sightline_plugins.kernels.preprocess import Jobs
+from sightline_plugins.pixels.preprocess import Part
 
 WARM_UPS = 2
 """Launches before one is captured: libraries load and choose at the first, and flush what changed at the second."""

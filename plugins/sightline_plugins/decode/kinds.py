@@ -1,0 +1,48 @@
+"""Which kind of source a URI is for, told by its text and by what lies there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sightline.graph.fields import is_folder, is_url
+from sightline_plugins.decode.protocols import PROTOCOLS
+
+PICTURE_SUFFIXES = frozenset(
+    (".bmp", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+)
+_DEVICE = re.compile(r"/dev/(video\d+|v4l/by-(id|path)/[^/]+)")
+_PLACEHOLDER = re.compile(r"%(?:0(\d+))?d")
+
+
+def is_rtsp(uri: str) -> bool:
+    """Whether the URI is for the `rtsp` source."""
+    return uri.lower().startswith(("rtsp://", "rtsps://"))
+
+
+def is_device(uri: str) -> bool:
+    """Whether the path is one for the `v4l2` source: a camera of this machine."""
+    return _DEVICE.fullmatch(uri) is not None
+
+
+def is_readable_url(uri: str) -> bool:
+    """Whether the scheme of a URL is one that is read."""
+    return uri.partition("://")[0].lower() in PROTOCOLS
+
+
+def names_pictures(uri: str) -> bool:
+    """Whether the URI is for the `images` source: a picture, a folder, or a glob of pictures."""
+    if is_url(uri):
+        return False
+    path = Path(uri)
+    return path.suffix.lower() in PICTURE_SUFFIXES or is_folder(path) or (is_glob(uri) and not path.suffix)
+
+
+def is_glob(uri: str) -> bool:
+    """Whether a path stands for several files: `*`, `?`, `[...]`, or a number as in `%04d`."""
+    return any(mark in uri for mark in "*?[") or _PLACEHOLDER.search(uri) is not None
+
+
+def glob_of(uri: str) -> str:
+    """The glob for a path in which numbers may be written as `%d` or `%04d`."""
+    return _PLACEHOLDER.sub(lambda match: "[0-9]" * int(match[1]) if match[1] else "*", uri)

@@ -1,0 +1,94 @@
+"""Which part of a picture is resized, and to what size, so that a placement's region comes out where it should."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from sightline_plugins.pixels.placement import Placement, SizeWh, whole_samples
+from sightline_plugins.pixels.surface_colors import WholeRegion
+
+_MARGIN = 2
+_EXACT = 1e-3
+"""Pixels of the network by which an edge may lie beside a whole one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resizing:
+    """A region of the picture in whole samples, the size it is resized to, and where in that begins what is wanted."""
+
+    region: WholeRegion
+    size_wh: tuple[int, int]
+    first_xy: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What of a picture a placement needs: `part` in whole chroma samples, and the placement as it lies in that part.
+
+    `resizing` says how to get there by resizing; None says that it has to be sampled.
+    """
+
+    part: WholeRegion
+    inside: Placement
+    resizing: Resizing | None
+
+
+@lru_cache(maxsize=1024)
+def cut_for(placement: Placement, *, size_wh: SizeWh, chroma_shift: tuple[int, int], averages: bool) -> Cut:
+    """The cut of a picture of that size and format; `averages` says that the filter does, so cannot sample."""
+    picture = _Picture(size_wh, chroma_shift)
+    resizing = _find_resizing(picture, placement, averages=averages)
+    part = _samples_needed(picture, placement, margin=_MARGIN) if resizing is None else resizing.region
+    return Cut(part, placement.relative_to(part[0], part[1]), resizing)
+
+
+class _Picture(NamedTuple):
+    size_wh: SizeWh
+    chroma_shift: tuple[int, int]
+
+
+def _find_resizing(picture: _Picture, placement: Placement, *, averages: bool) -> Resizing | None:
+    """How to get a placement's region by resizing; None says that it has to be sampled.
+
+    A region on whole chroma samples inside the picture is resized as it is. For filters that average, one that begins
+    at a whole pixel of the whole picture resized is cut out of that (`fit: cover`), and another one inside the picture
+    is grown to whole samples.
+    """
+    if placement.turned is not None:
+        return None
+    size_wh = placement.inner_xywh[2:]
+    grown = _samples_needed(picture, placement)
+    if all(whole == edge for whole, edge in zip(grown, placement.region_xyxy, strict=True)):
+        return Resizing(grown, size_wh)
+    left, top, right, bottom = placement.region_xyxy
+    if not averages or left < 0 or top < 0 or right > picture.size_wh[0] or bottom > picture.size_wh[1]:
+        return None
+    return _from_whole_picture(picture, placement) or Resizing(grown, size_wh)
+
+
+def _from_whole_picture(picture: _Picture, placement: Placement) -> Resizing | None:
+    scale, picture_wh = placement.scale_xy, picture.size_wh
+    left, top = placement.region_xyxy[:2]
+    exact = (picture_wh[0] / scale[0], picture_wh[1] / scale[1], left / scale[0], top / scale[1])
+    width, height, x, y = (round(value) for value in exact)
+    if not np.allclose(exact, (width, height, x, y), rtol=0, atol=_EXACT):
+        return None
+    return Resizing((0, 0, *picture_wh), (width, height), (x, y))
+
+
+def _samples_needed(picture: _Picture, placement: Placement, *, margin: int = 0) -> WholeRegion:
+    """The part of the picture in whole chroma samples that the placement needs, and `margin` pixels around it."""
+    (a, b, x), (c, d, y) = placement.picture_from_network
+    left, top, width, height = placement.inner_xywh
+    region = placement.region_xyxy
+    if placement.turned is not None:
+        corners = [(u, v) for u in (left, left + width) for v in (top, top + height)]
+        xs, ys = [a * u + b * v + x for u, v in corners], [c * u + d * v + y for u, v in corners]
+        region = (min(xs), min(ys), max(xs), max(ys))
+    if margin:
+        region = (region[0] - margin, region[1] - margin, region[2] + margin, region[3] + margin)
+    return whole_samples(region, size_wh=picture.size_wh, chroma_shift=picture.chroma_shift)

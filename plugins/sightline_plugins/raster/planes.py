@@ -1,0 +1,212 @@
+"""Shapes drawn straight into the planes of a surface: pure functions that know chroma subsampling and clipping.
+
+Coordinates are pixels of the picture. Rectangles are half-open integers; where chroma is subsampled, an edge that is
+even in luma falls on an edge of chroma, so callers snap to even numbers (`snap`). All shapes may lie partly or wholly
+outside the picture. `layers_of` gives the planes; the surface must be writable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from sightline.media import Surface
+from sightline.media.shapes import Mask
+from sightline_plugins.raster.glyphs import TextMask
+from sightline_plugins.raster.inks import Ink, Samples
+
+Rect: TypeAlias = tuple[int, int, int, int]
+Points: TypeAlias = npt.NDArray[np.floating[Any]] | npt.NDArray[np.int32]
+
+SUBPIXEL_BITS = 4
+_FARTHEST = 30_000.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """One plane, and by how many bits it is narrower and lower than the picture."""
+
+    plane: Samples
+    right: int
+    down: int
+
+    def window(self, rect: Rect) -> Samples:
+        """The samples that a rectangle of the picture covers, cut to the plane: a view."""
+        left, top, right, bottom = rect
+        across, along = (1 << self.right) - 1, (1 << self.down) - 1
+        return self.plane[
+            max(top, 0) >> self.down : max(bottom + along, 0) >> self.down,
+            max(left, 0) >> self.right : max(right + across, 0) >> self.right,
+        ]
+
+
+def layers_of(surface: Surface) -> tuple[Layer, ...]:
+    """The planes of a surface in host memory, luma first."""
+    right, down = surface.format.chroma_shift
+    return tuple(
+        Layer(plane, right if index else 0, down if index else 0) for index, plane in enumerate(surface.planes)
+    )
+
+
+def snap(xyxy: npt.NDArray[np.float32]) -> list[Rect]:
+    """Boxes (N, 4) grown outwards to even integers."""
+    even = np.empty(xyxy.shape, np.int32)
+    limited = np.clip(np.nan_to_num(xyxy), -_FARTHEST, _FARTHEST)
+    even[:, :2] = np.floor(limited[:, :2] / 2) * 2
+    even[:, 2:] = np.ceil(limited[:, 2:] / 2) * 2
+    edges: Any = even.tolist()
+    return [(left, top, right, bottom) for left, top, right, bottom in edges]
+
+
+def fill(layers: Sequence[Layer], rect: Rect, ink: Ink) -> None:
+    """Fill a rectangle."""
+    for layer, value in zip(layers, ink.planes, strict=True):
+        layer.window(rect)[...] = value
+
+
+def outline(layers: Sequence[Layer], rect: Rect, ink: Ink, *, thickness: int) -> None:
+    """Draw the frame of a rectangle, `thickness` pixels wide, just inside it."""
+    left, top, right, bottom = rect
+    height, width = layers[0].plane.shape[:2]
+    is_frame = min(right - left, bottom - top) > 2 * thickness
+    if is_frame and left >= 0 and top >= 0 and right <= width and bottom <= height:
+        _outline_inside(layers, rect, ink, thickness=thickness)
+        return
+    for part in frame(rect, thickness=thickness):
+        fill(layers, part, ink)
+
+
+def frame(rect: Rect, *, thickness: int) -> tuple[Rect, ...]:
+    """The rectangles of which the frame of a rectangle is made; the rectangle itself when it is not wider than that."""
+    left, top, right, bottom = rect
+    if min(right - left, bottom - top) <= 2 * thickness:
+        return (rect,)
+    return (
+        (left, top, right, top + thickness),
+        (left, bottom - thickness, right, bottom),
+        (left, top + thickness, left + thickness, bottom - thickness),
+        (right - thickness, top + thickness, right, bottom - thickness),
+    )
+
+
+def _outline_inside(layers: Sequence[Layer], rect: Rect, ink: Ink, *, thickness: int) -> None:
+    for layer, value in zip(layers, ink.planes, strict=True):
+        window = layer.window(rect)
+        across = (thickness + (1 << layer.right) - 1) >> layer.right
+        along = (thickness + (1 << layer.down) - 1) >> layer.down
+        window[:along] = value
+        window[-along:] = value
+        window[:, :across] = value
+        window[:, -across:] = value
+
+
+def polyline(layers: Sequence[Layer], points: Points, ink: Ink, *, thickness: int, closed: bool = False) -> None:
+    """Draw a line through points (N, 2): anti-aliased in full planes, plain in subsampled ones."""
+    polylines(layers, points[None], ink, thickness=thickness, closed=closed)
+
+
+def polylines(
+    layers: Sequence[Layer], lines: Points, ink: Ink, *, thickness: int, closed: bool = False, smooth: bool = True
+) -> None:
+    """Draw lines (L, N, 2), each through its N points; a line from a point to itself is a round dot.
+
+    Lines that are not `smooth` have steps instead of anti-aliased edges, and cost a fraction.
+    """
+    fixed = fixed_point(lines)
+    for index, layer in enumerate(layers):
+        shrink = max(layer.right, layer.down)
+        cv2.polylines(
+            layer.plane,
+            list(in_plane(fixed, right=layer.right, down=layer.down)),
+            isClosed=closed,
+            color=ink.scalar(index),
+            thickness=width_in_plane(thickness, shrink=shrink),
+            lineType=cv2.LINE_AA if smooth and not shrink else cv2.LINE_8,
+            shift=SUBPIXEL_BITS,
+        )
+
+
+def width_in_plane(thickness: int, *, shrink: int) -> int:
+    """The width of a line in a plane that is smaller than the picture by `shrink` bits."""
+    return (thickness >> shrink) + 1 if shrink else thickness
+
+
+def tint(layers: Sequence[Layer], mask: Mask, ink: Ink, *, opacity: float) -> None:
+    """Colour the pixels of a mask, letting the picture shine through; chroma follows the first pixel of its block."""
+    height, width = mask.bits.shape
+    for index, layer in enumerate(layers):
+        across, down = 1 << layer.right, 1 << layer.down
+        left, top = -(-max(mask.left, 0) // across), -(-max(mask.top, 0) // down)
+        bits = mask.bits[top * down - mask.top : height : down, left * across - mask.left : width : across]
+        window = layer.plane[top : top + bits.shape[0], left : left + bits.shape[1]]
+        if window.size:
+            shown = np.ascontiguousarray(bits[: window.shape[0], : window.shape[1]]).view(np.uint8)
+            cv2.copyTo(cv2.LUT(window, tint_table(ink.scalar(index), opacity)), shown, window)
+
+
+def polygon(layers: Sequence[Layer], points: Points, ink: Ink, *, opacity: float) -> None:
+    """Fill a polygon (N, 2), by the even-odd rule, letting the picture shine through."""
+    fixed = fixed_point(points)
+    for index, layer in enumerate(layers):
+        corners = in_plane(fixed, right=layer.right, down=layer.down)
+        height, width = layer.plane.shape[:2]
+        origin, end = around(corners, size_wh=(width, height))
+        window = layer.plane[origin[1] : end[1], origin[0] : end[0]]
+        if window.size == 0:
+            continue
+        mask = np.zeros(window.shape[:2], np.uint8)
+        cv2.fillPoly(mask, [corners - (origin << SUBPIXEL_BITS)], 255, shift=SUBPIXEL_BITS)
+        tinted = cv2.LUT(window, tint_table(ink.scalar(index), opacity))
+        cv2.copyTo(tinted, mask, window)
+
+
+def text(layers: Sequence[Layer], mask: TextMask, *, left: int, top: int, tables: Sequence[Samples]) -> None:
+    """Put text on its background: `tables` blend from the background's colour to the text's, see `blend_tables`.
+
+    `left` and `top` are even; the text is cut where it leaves the picture.
+    """
+    rect = (left, top, left + mask.width, top + mask.height)
+    for layer, table in zip(layers, tables, strict=True):
+        window = layer.window(rect)
+        if window.size == 0:
+            continue
+        across, down = max(-left, 0) >> layer.right, max(-top, 0) >> layer.down
+        coverage = mask.at(layer.right, layer.down)[down : down + window.shape[0], across : across + window.shape[1]]
+        window[...] = cv2.LUT(coverage, table) if table.ndim == 1 else np.take(table, coverage, axis=0, mode="clip")
+
+
+def fixed_point(points: Points) -> npt.NDArray[np.int32]:
+    """Points of the picture in OpenCV's fixed-point coordinates, which count from pixel centres."""
+    inside = np.minimum(np.maximum(points, -_FARTHEST), _FARTHEST)
+    fixed: npt.NDArray[np.int32] = np.rint(inside * (1 << SUBPIXEL_BITS)).astype(np.int32)
+    return fixed
+
+
+def in_plane(fixed: npt.NDArray[np.int32], *, right: int, down: int) -> npt.NDArray[np.int32]:
+    """The same points counted from the centres of the samples of a plane; see `Layer`."""
+    if not (right or down):
+        return fixed
+    half = 1 << (SUBPIXEL_BITS - 1)
+    moved: npt.NDArray[np.int32] = ((fixed + half) >> np.array([right, down], np.int32)) - half
+    return moved
+
+
+def around(
+    corners: npt.NDArray[np.int32], *, size_wh: tuple[int, int]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Where the part of a plane of that size around fixed-point corners starts and ends (x, y)."""
+    low = np.clip(corners.min(axis=0) >> SUBPIXEL_BITS, 0, size_wh).astype(np.int32)
+    high = np.clip((corners.max(axis=0) >> SUBPIXEL_BITS) + 2, 0, size_wh).astype(np.int32)
+    return low, high
+
+
+def tint_table(samples: tuple[int, ...], opacity: float) -> Samples:
+    """What each level becomes when a colour shines through, (256, 1, samples)."""
+    levels = np.arange(256)[:, None] * (1 - opacity) + np.array(samples) * opacity
+    table: Samples = np.rint(levels).astype(np.uint8).reshape(256, 1, len(samples))
+    return table
