@@ -15,15 +15,12 @@ GPU and process before and after. No GPU has run this yet.
 from __future__ import annotations
 
 import argparse
-import platform
 import resource
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from pathlib import Path
 from typing import cast
@@ -31,22 +28,19 @@ from typing import cast
 import av
 from av.packet import Packet
 from av.video.stream import VideoStream
+from benchmarks.gpus import describe, measured_gpu
 from tests.integration.sources.clips import SMALL, WIDE, write_changing
 from tests.reading import Seen, media, reader_of, same
 
-from sightline.devices.gpu.availability import why_not
 from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.libcuda import driver_release
-from sightline.devices.gpu.opening import open_gpu
 from sightline_plugins.decode.nvdec.byte_stream import ByteStream
-from sightline_plugins.decode.nvdec.library import NvdecError, library_for
+from sightline_plugins.decode.nvdec.library import library_for
 from sightline_plugins.decode.open_media import OpenOptions, open_media, video_stream
 
 GOAL = 0.95
 MOST_MICROSECONDS = 100.0
 _MOST_FPS = 2_500
 """Clips are made long enough for that; one that ends earlier is measured to its end."""
-PACKAGES = ("PyNvVideoCodec", "pycuda", "cuda-bindings", "av")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,23 +214,6 @@ def _compare_rates(gpu: Gpu, path: Path, long: Path, *, streams: Sequence[int], 
         )
 
 
-def describe(gpu: Gpu) -> str:
-    """What the figures hold for."""
-    packages = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
-    engines = library_for(gpu).support("h264", chroma="420", bit_depth=8).engines
-    return (
-        f"{time.strftime('%Y-%m-%d')}, {gpu.name}, {engines} NVDEC, driver {driver_release()}, "
-        f"Python {platform.python_version()}, {packages}"
-    )
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "?"
-
-
 def _met(is_met: object) -> str:
     return "yes" if is_met else "no"
 
@@ -250,20 +227,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--churn", type=int, default=0)
     parser.add_argument("--device", type=int, default=0, help="the number N of cuda:N")
     given = parser.parse_args(arguments)
-    reason = why_not(given.device)
-    if reason is not None:
-        sys.exit(f"this needs an NVIDIA GPU with NVDEC, its driver and pip install 'sightline[gpu]': {reason}")
-    gpu = open_gpu(given.device)
-    try:
-        print(describe(gpu))
+    with measured_gpu(given.device) as gpu:
+        engines = library_for(gpu).support("h264", chroma="420", bit_depth=8).engines
+        print(f"{describe(gpu)}, {engines} NVDEC")
         for path in given.clips:
             rates(gpu, path, streams=[int(one) for one in given.streams.split(",")], seconds=given.seconds)
         if given.churn:
             churn(gpu, given.clips[0], count=given.churn)
-    except NvdecError as error:
-        sys.exit(f"NVDEC can not be used: {error}")
-    finally:
-        gpu.close()
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import platform
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,12 +21,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from benchmarks.gpus import describe, measured_gpu
 
-from sightline.devices.gpu.availability import why_not
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.kernel_source import KernelSource
-from sightline.devices.gpu.libcuda import driver_release
-from sightline.devices.gpu.opening import open_gpu
 from sightline.devices.gpu.streams import GpuStream
 from sightline.media import PixelFormat, Surface
 from sightline.media.device_array import DeviceArray
@@ -223,21 +219,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--launches", type=int, default=50)
     parser.add_argument("--device", type=int, default=0, help="the number N of cuda:N")
     given = parser.parse_args(arguments)
-    reason = why_not(given.device)
-    if reason is not None:
-        sys.exit(f"this needs an NVIDIA GPU, its driver and pip install 'sightline[gpu]': {reason}")
-    gpu = open_gpu(given.device)
-    try:
+    with measured_gpu(given.device) as gpu:
         bench = Bench(gpu)
         rate = bench.copied_bytes_per_second()
-        print(f"{time.strftime('%Y-%m-%d')}, {gpu.name}, driver {driver_release()}, Python {platform.python_version()}")
+        print(describe(gpu))
         print(f"\nCopies within the GPU: {rate / 1e9:.0f} GB/s, read and written together\n")
         print(f"| batch | MB | bound, µs | took, µs | ratio | >= {GOAL} | levels beside the CPU | Python, µs a batch |")
         print("|---|---|---|---|---|---|---|---|")
         for case in CASES:
             print(measure(bench, case, launches=given.launches, bytes_per_second=rate), flush=True)
-    finally:
-        gpu.close()
 
 
 if __name__ == "__main__":

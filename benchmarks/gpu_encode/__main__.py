@@ -27,13 +27,12 @@ from benchmarks.arguments import numbers, size_wh
 from benchmarks.gpu_encode import rates
 from benchmarks.gpu_encode.films import Ours, Subject
 from benchmarks.gpu_models.clips import enlarged
-from benchmarks.gpu_models.figures import Goals, describe
+from benchmarks.gpu_models.figures import Goals
 from benchmarks.gpu_models.soak import Sample, judge, print_samples, sample
+from benchmarks.gpus import describe, measured_gpu
 from tests.reading import media, reader_of
 
-from sightline.devices.gpu.availability import why_not
 from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.opening import open_gpu
 from sightline_plugins.encode.encoders import EncoderError
 from sightline_plugins.encode.nvenc import choosing
 from sightline_plugins.encode.nvenc.library import library_for
@@ -115,15 +114,8 @@ def measure(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Goals:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure; the exit code. Ends the program with a message where there is no GPU for it."""
     given = parser().parse_args(arguments)
-    reason = why_not(given.device)
-    if reason is not None:
-        sys.exit(f"this needs an NVIDIA GPU, its driver and pip install 'sightline[gpu]': {reason}")
-    gpu = open_gpu(given.device)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            goals = measure(gpu, given, folder=Path(folder))
-    finally:
-        gpu.close()
+    with measured_gpu(given.device) as gpu, tempfile.TemporaryDirectory() as folder:
+        goals = measure(gpu, given, folder=Path(folder))
     for missed in goals.missed:
         print(f"missed: {missed}")
     return 1 if goals.missed else 0

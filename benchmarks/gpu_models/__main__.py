@@ -37,13 +37,11 @@ from benchmarks.arguments import numbers, size_wh
 from benchmarks.gpu_decode import lengthened
 from benchmarks.gpu_models import latency, precisions, rates, soak
 from benchmarks.gpu_models.clips import enlarged
-from benchmarks.gpu_models.figures import Goals, describe
+from benchmarks.gpu_models.figures import Goals
 from benchmarks.gpu_models.subject import ENGINES, Subject, subject_of
+from benchmarks.gpus import describe, measured_gpu
 
-from sightline.devices.gpu.availability import why_not
 from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.opening import open_gpu
-from sightline_plugins.decode.nvdec.library import NvdecError
 
 PARTS = ("rates", "latency", "precisions")
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -105,17 +103,8 @@ def _measure_parts(subject: Subject, clip: Path, long: Path, *, given: argparse.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure; the exit code. Ends the program with a message where there is no GPU for it."""
     given = parser().parse_args(arguments)
-    reason = why_not(given.device)
-    if reason is not None:
-        sys.exit(f"this needs an NVIDIA GPU with NVDEC, its driver and pip install 'sightline[gpu]': {reason}")
-    gpu = open_gpu(given.device)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            goals = measure(gpu, given, folder=Path(folder))
-    except NvdecError as error:
-        sys.exit(f"NVDEC can not be used: {error}")
-    finally:
-        gpu.close()
+    with measured_gpu(given.device) as gpu, tempfile.TemporaryDirectory() as folder:
+        goals = measure(gpu, given, folder=Path(folder))
     for missed in goals.missed:
         print(f"missed: {missed}")
     return 1 if goals.missed else 0

@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
-
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.libcuda import driver_release
-
-_PACKAGES = (
-    "tensorrt",
-    "tensorrt_rtx",
-    "onnxruntime-gpu",
-    "onnxruntime",
-    "PyNvVideoCodec",
-    "pycuda",
-    "cuda-bindings",
-    "av",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +72,3 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     for row in rows:
         print(f"| {' | '.join(map(str, row))} |")
     print(flush=True)
-
-
-def describe(gpu: Gpu) -> str:
-    """What the figures hold for."""
-    packages = ", ".join(f"{name} {number}" for name in _PACKAGES if (number := _version(name)))
-    major, minor = gpu.compute_capability
-    where = f"{gpu.name} ({major}.{minor}), driver {driver_release()}, Python {platform.python_version()}"
-    return f"{time.strftime('%Y-%m-%d')}, {where}, {packages}"
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""

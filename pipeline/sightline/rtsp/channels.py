@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+from asyncio.trsock import TransportSocket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from typing import Protocol
@@ -29,6 +30,8 @@ class Connection:
         host, port = writer.get_extra_info("peername")[:2]
         self.peer_host = host
         self.peer = f"{host}:{port}"
+        self.socket: TransportSocket = writer.get_extra_info("socket")
+        """The connection's own, to set options."""
 
     async def send(self, data: bytes) -> None:
         """Send a message; the client's pace holds back whoever sends. Raises OSError when it is gone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from asyncio.trsock import TransportSocket
 
 from sightline.errors import ConfigurationError, OutputError
 from sightline.serve.access import check_token
@@ -51,6 +52,6 @@ def listening_error(address: Address, error: OSError) -> OutputError:
     return OutputError(f"can not listen at {address}: {reason}; name another port, or end the program that uses it")
 
 
-def bound_unsent(connection: socket.socket) -> None:
+def bound_unsent(connection: TransportSocket) -> None:
     """Have the system take no more than a moment of video for a viewer who takes none."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNSENT_BYTES)

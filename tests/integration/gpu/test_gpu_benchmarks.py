@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from benchmarks import gpus
 from benchmarks.gpu_encode import __main__ as encode_command
 from benchmarks.gpu_encode import rates as encode_rates
 from benchmarks.gpu_models import __main__ as command
@@ -53,9 +54,8 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _opens_the_double(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    for opener in (command, encode_command):
-        monkeypatch.setattr(opener, "why_not", lambda index: None)
-        monkeypatch.setattr(opener, "open_gpu", lambda index: gpu)
+    monkeypatch.setattr(gpus, "why_not", lambda index: None)
+    monkeypatch.setattr(gpus, "open_gpu", lambda index: gpu)
 
 
 def table(printed: str, first: str) -> list[list[str]]:

@@ -12,6 +12,7 @@ from typing import Self
 
 from sightline.rtsp.authentication import Guard
 from sightline.rtsp.channels import Connection
+from sightline.rtsp.listener import Listener
 from sightline.runtime.loop_thread import LoopThread
 from sightline.testing.camera.clip import Clip
 from sightline.testing.camera.dialog import Dialog, House
@@ -65,9 +66,8 @@ class FakeCamera:
             self.mounts, options, credentials, Guard(options.authentication, realm="fake camera"), on_event or _nobody
         )
         self._worker: LoopThread | None = None
-        self._server: asyncio.Server | None = None
+        self._listener = Listener(self._converse)
         self._claim: socket.socket | None = None
-        self._dialogs: dict[asyncio.Task[None], Connection] = {}
         self._performance: asyncio.Task[None] | None = None
 
     @property
@@ -145,23 +145,15 @@ class FakeCamera:
 
     async def up(self) -> None:
         """`restart` for those in the camera's own loop."""
-        if self._server is None:
+        if not self._listener.is_open:
             host = self._house.options.host
             self._claim = self._claim or await _claim(host, self.port)
             self.port = self._claim.getsockname()[1]
-            self._server = await asyncio.start_server(self._welcome, host, self.port, ssl=self._tls)
+            await self._listener.open(host, self.port, tls=self._tls)
 
     async def down(self) -> None:
         """`kill` for those in the camera's own loop."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
-        dialogs, self._dialogs = self._dialogs, {}
-        for task, connection in dialogs.items():
-            connection.abort()
-            task.cancel()
-        if dialogs:
-            await asyncio.wait(dialogs)
+        await self._listener.close()
 
     @property
     def _running(self) -> LoopThread:
@@ -183,20 +175,9 @@ class FakeCamera:
             self._claim.close()
             self._claim = None
 
-    def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._server is None:
-            writer.transport.abort()
-            return
-        connection = Connection(writer)
+    async def _converse(self, reader: asyncio.StreamReader, connection: Connection) -> None:
         self.connections += 1
-        task = asyncio.get_running_loop().create_task(Dialog(self._house, connection).run(reader))
-        self._dialogs[task] = connection
-        task.add_done_callback(self._forget)
-
-    def _forget(self, task: asyncio.Task[None]) -> None:
-        self._dialogs.pop(task, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error  # a mistake of ours: the loop reports it
+        await Dialog(self._house, connection).run(reader)
 
 
 def _nobody(text: str) -> None:
