@@ -18,6 +18,7 @@ check: lint types docs tests
 lint: dev
 	$(BIN)/ruff check $(PATHS)
 	$(BIN)/ruff format --check $(PATHS)
+	$(BIN)/python -m tools.vocabulary
 
 types: dev
 	$(BIN)/mypy

@@ -28,7 +28,7 @@ WALLS: tuple[Colour, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class Building:
     """A box-shaped house: where it stands (metres), how high, its wall colour and its seed."""
 
     x0: float
@@ -114,7 +114,7 @@ def _rectangle(front: Image, x0: float, y0: float, x1: float, y1: float, colour:
     front[max(0, int(y0 * scale)) : int(y1 * scale), max(0, int(x0 * scale)) : int(x1 * scale)] = colour[:3]
 
 
-def paint_houses(houses: tuple[House, ...], *, canvas: Image, camera: Camera, light: Light) -> None:
+def paint_houses(houses: tuple[Building, ...], *, canvas: Image, camera: Camera, light: Light) -> None:
     """Draws the houses into `canvas` (twice the size of the picture), the farthest first."""
     order = sorted(houses, key=lambda house: -camera.depth(np.array([(house.x0 + house.x1) / 2, house.y0, 0])))
     for house in order:

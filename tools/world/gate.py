@@ -12,7 +12,7 @@ from tools.world.motion import Signal
 from tools.world.plan import ScenePlan
 from tools.world.scene import Actor, Scene
 from tools.world.scenery import Thing
-from tools.world.street import houses_along, tinted
+from tools.world.street import buildings_along, tinted
 from tools.world.traffic import Lane, drive, numbered, random_vehicle
 from tools.world.vehicles import Vehicle
 
@@ -55,7 +55,7 @@ def build_gate(plan: GatePlan) -> Scene:
         camera=plan.camera(),
         light=random_light(rng, name=plan.light),
         ground=road,
-        houses=houses_along(rng, road, far_metres=plan.far_metres + 12),
+        houses=buildings_along(rng, road, far_metres=plan.far_metres + 12),
         entrance=None,
         things=_things(rng, road),
         actors=numbered(_traffic(plan, road)),

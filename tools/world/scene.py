@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tools.world.arrays import Colour, Floats
-from tools.world.buildings import Entrance, House
+from tools.world.buildings import Building, Entrance
 from tools.world.camera import Camera
 from tools.world.ground import Plaza, Road
 from tools.world.light import Light
@@ -73,7 +73,7 @@ class Scene:
     camera: Camera
     light: Light
     ground: Road | Plaza
-    houses: tuple[House, ...]
+    houses: tuple[Building, ...]
     entrance: Entrance | None
     things: tuple[Thing, ...]
     actors: tuple[Actor, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from tools.world.buildings import WALLS, House
+from tools.world.buildings import WALLS, Building
 from tools.world.ground import Road
 from tools.world.light import random_light
 from tools.world.motion import Signal
@@ -57,7 +57,7 @@ def build_street(plan: StreetPlan) -> Scene:
         camera=plan.camera(),
         light=random_light(rng, name=plan.light),
         ground=road,
-        houses=houses_along(rng, road, far_metres=plan.far_metres),
+        houses=buildings_along(rng, road, far_metres=plan.far_metres),
         entrance=None,
         things=_things(rng, road),
         actors=numbered(actors),
@@ -136,7 +136,7 @@ def _parked(plan: StreetPlan, road: Road) -> list[Actor]:
     return actors
 
 
-def houses_along(rng: np.random.Generator, road: Road, *, far_metres: float) -> tuple[House, ...]:
+def buildings_along(rng: np.random.Generator, road: Road, *, far_metres: float) -> tuple[Building, ...]:
     """Houses on both sides of a road, and one across its end."""
     houses = []
     for side in (-1, 1):
@@ -147,9 +147,9 @@ def houses_along(rng: np.random.Generator, road: Road, *, far_metres: float) -> 
             x0, x1 = (front, front + deep) if side > 0 else (-front - deep, -front)
             if rng.uniform() < 0.85:
                 wall = WALLS[rng.integers(len(WALLS))]
-                houses.append(House(x0, x1, y, y + wide, rng.uniform(6, 15), wall, int(rng.integers(1 << 30))))
+                houses.append(Building(x0, x1, y, y + wide, rng.uniform(6, 15), wall, int(rng.integers(1 << 30))))
             y += wide + rng.choice([0.0, rng.uniform(2, 9)])
-    end = House(-60, 60, far_metres + 8, far_metres + 18, 12, WALLS[rng.integers(len(WALLS))], 5)
+    end = Building(-60, 60, far_metres + 8, far_metres + 18, 12, WALLS[rng.integers(len(WALLS))], 5)
     return (*houses, end)
 
 
