@@ -1,62 +1,135 @@
-"""The element reference: a page in Markdown from what elements and sources say of themselves."""
+"""The reference: one Markdown page per element and source, made from what their classes state.
+
+Options that every element with a model takes are described once, on `elements/model-options.md`. Options that such an
+element has in common with `detect` are described on the page of `detect`. Options of every step are on the index.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from sightline.config.reference import Page, page_of
+from sightline.config.reference import OptionPage, Page, page_of
 from sightline.graph import Registry
 
 PACKAGE = "sightline"
+EVERY_STEP = ("id", "streams", "on_error")
+FIRST_OF_MODELS = "detect"
 
-HEAD = """# Elements and sources
+INDEX = """# Elements and sources
 
-Made from the code by `python -m tools.docs`; `sightline elements NAME` shows the same page for what is installed on
-your machine. Every step also takes `id` and `streams`.
+Generated from the code by `python -m tools.docs`. `sightline elements NAME` prints the same page for what is installed
+on your machine, including elements of other packages.
+"""
+STEPS = """## Options of every step
+
+Every element takes these options besides its own.
+"""
+MODELS = """# Options of elements with a model
+
+Generated from the code by `python -m tools.docs`. {elements}
+run a model and take the options below. Values that you leave out come from the
+[model card](../guide/models.md#model-cards), then from the model file, then from the defaults of the head.
+[Models](../guide/models.md) explains how to choose them.
 """
 
 
-def reference() -> str:
-    """The whole page."""
+def reference() -> dict[str, str]:
+    """Return the text of every generated page by its path below `docs/`."""
     registry = Registry()
     elements = [page_of(registry.element(name)) for name in registry.element_names if registry.package(name) == PACKAGE]
     sources = [page_of(registry.source(name)) for name in registry.source_names if registry.package(name) == PACKAGE]
-    parts = [HEAD, _index(elements, sources), "## Elements"]
-    parts += ["\n\n".join(_section(page)) for page in elements]
-    parts.append("## Sources")
-    parts += ["\n\n".join(_section(page)) for page in sources]
+    models = [page for page in elements if any(option.key == "model" for option in page.options)]
+    common = _common(models)
+    first = next(page for page in models if page.name == FIRST_OF_MODELS)
+    as_in_first = [option for option in first.options if option not in common and option.key not in EVERY_STEP]
+    pages = {
+        "elements/index.md": _text(_index(elements, sources)),
+        "elements/model-options.md": _text(_model_options(models, common)),
+    }
+    for page in elements:
+        shared = [option for option in page.options if page in models and option in common]
+        same = [option for option in page.options if page in models and page is not first and option in as_in_first]
+        pages[f"elements/{page.name}.md"] = _text(_page(page, shared=shared, same=same))
+    for page in sources:
+        pages[f"sources/{page.name}.md"] = _text(_page(page, shared=[], same=[]))
+    return pages
+
+
+def _common(models: list[Page]) -> list[OptionPage]:
+    """Return the options that all elements with a model describe in the same words."""
+    first, *others = models
+    return [
+        option
+        for option in first.options
+        if option.key not in EVERY_STEP and all(option in other.options for other in others)
+    ]
+
+
+def _text(parts: Iterable[str]) -> str:
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _index(elements: list[Page], sources: list[Page]) -> str:
-    rows = [f"| [`{page.name}`](#{page.name}) | {page.purpose} |" for page in (*elements, *sources)]
-    return "\n".join(["| name | purpose |", "|---|---|", *rows])
+def _index(elements: list[Page], sources: list[Page]) -> Iterator[str]:
+    yield INDEX
+    yield "## Elements"
+    yield _table(("name", "purpose"), ((f"[`{page.name}`]({page.name}.md)", page.purpose) for page in elements))
+    yield "Elements with a model share [many options](model-options.md)."
+    yield "## Sources"
+    yield _table(
+        ("name", "purpose"), ((f"[`{page.name}`](../sources/{page.name}.md)", page.purpose) for page in sources)
+    )
+    yield STEPS
+    yield _options(option for option in elements[0].options if option.key in EVERY_STEP)
 
 
-def _section(page: Page) -> Iterator[str]:
-    yield f"### {page.name}"
+def _model_options(models: list[Page], common: list[OptionPage]) -> Iterator[str]:
+    names = [f"[`{page.name}`]({page.name}.md)" for page in models]
+    yield MODELS.format(elements=f"{', '.join(names[:-1])} and {names[-1]}")
+    yield _options(common)
+
+
+def _page(page: Page, *, shared: list[OptionPage], same: list[OptionPage]) -> Iterator[str]:
+    yield f"# {page.name}"
     yield page.purpose
+    if page.example:
+        yield f"```yaml\n{page.example}\n```"
     if page.text:
         yield page.text
     if page.needs or page.gives:
         yield f"Needs: {', '.join(page.needs) or 'nothing'}. Gives: {', '.join(page.gives) or 'nothing'}."
-    if page.example:
-        yield f"```yaml\n{page.example}\n```"
-    if page.options:
-        rows = [
-            f"| `{option.key}` | {_cell(option.type)} | {_default(option.default, required=option.required)} "
-            f"| {_cell(option.meaning)} |"
-            for option in page.options
-            if option.key not in ("id", "streams")
-        ]
-        yield "\n".join(["| option | type | default | meaning |", "|---|---|---|---|", *rows])
+    described_elsewhere = {*EVERY_STEP, *(option.key for option in (*shared, *same))}
+    own = [option for option in page.options if option.key not in described_elsewhere]
+    yield "## Options"
+    if own:
+        yield _options(own)
+    if same:
+        yield f"As in [`{FIRST_OF_MODELS}`]({FIRST_OF_MODELS}.md): {_keys(same)}."
+    if shared:
+        yield f"As in all [elements with a model](model-options.md): {_keys(shared)}."
+    if any(option.key in EVERY_STEP for option in page.options):
+        yield f"As in [every step](index.md#options-of-every-step): {_keys(page.options, only=EVERY_STEP)}."
+
+
+def _keys(options: Iterable[OptionPage], *, only: tuple[str, ...] | None = None) -> str:
+    """Return the keys of options in code spans, without those below a mapping."""
+    keys = [option.key for option in options if "." not in option.key and (only is None or option.key in only)]
+    return ", ".join(f"`{key}`" for key in keys)
+
+
+def _options(options: Iterable[OptionPage]) -> str:
+    rows = ((f"`{option.key}`", _cell(option.type), _default(option), _cell(option.meaning)) for option in options)
+    return _table(("option", "type", "default", "meaning"), rows)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
 
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _default(default: str, *, required: bool) -> str:
-    if required:
+def _default(option: OptionPage) -> str:
+    if option.required:
         return "required"
-    return f"`{_cell(default)}`" if default else ""
+    return f"`{_cell(option.default)}`" if option.default else ""
