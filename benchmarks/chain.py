@@ -112,7 +112,7 @@ def steps(refresh: str | None) -> list[Any]:
 
 
 def costs(boxes: Sequence[Region], *, rounds: int) -> list[list[str]]:
-    """Milliseconds of CPU a crop: rows of input, and one column for each format and size of the picture."""
+    """Milliseconds of CPU a crop: rows of input, and one column for each format and size of the image."""
     surfaces = [surface(size, pixel_format) for size in SIZES for pixel_format in FORMATS]
     return [[name, *(f"{cost(one, definition, boxes, rounds):.3f}" for one in surfaces)] for name, definition in INPUTS]
 
@@ -124,14 +124,14 @@ def surface(size_wh: tuple[int, int], pixel_format: PixelFormat) -> Surface:
     return surface_from_rgb(np.asarray(cv2.resize(frame, size_wh), np.uint8), pixel_format=pixel_format)
 
 
-def cost(picture: Surface, definition: Preprocessing, boxes: Sequence[Region], rounds: int) -> float:
+def cost(image: Surface, definition: Preprocessing, boxes: Sequence[Region], rounds: int) -> float:
     """The median over rounds, all boxes in each: placing, gathering, resizing, colours."""
     preprocessor = HostPreprocessor(definition)
     figures = []
     for _ in range(rounds):
         began = time.thread_time()
         for box in boxes:
-            preprocessor.recycle(preprocessor.prepare(picture, definition.place(box)))
+            preprocessor.recycle(preprocessor.prepare(image, definition.place(box)))
         figures.append((time.thread_time() - began) * 1000 / len(boxes))
     return statistics.median(figures)
 

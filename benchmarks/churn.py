@@ -2,7 +2,7 @@
 
     python -m benchmarks.churn [--changes 1000]
 
-Four threads and an event loop add and remove test pictures and short clips, while three streams stay, one of which is
+Four threads and an event loop add and remove test images and short clips, while three streams stay, one of which is
 read as fast as the machine can. Standard output gets one line of JSON for each tenth of the changes (memory, threads,
 files), and one at the end: the time that changes took, from the call to the end of waiting, and what became of the
 frames. It fails when a frame of a stream that stays is lost or out of order. Run it with MALLOC_ARENA_MAX=1: heaps of
@@ -37,10 +37,10 @@ from sightline.runtime.alteration import Alteration
 from sightline.testing import FrameOrder, assert_accounted
 
 CLIPS = Path(__file__).parents[1] / "sample_videos"
-PICTURE = {"pattern": "counter", "size": [320, 180], "frames": None, "realtime": True}
+IMAGE = {"pattern": "counter", "size": [320, 180], "frames": None, "realtime": True}
 PERMANENT: Mapping[str, Mapping[str, object]] = {
-    "north": PICTURE,
-    "south": PICTURE,
+    "north": IMAGE,
+    "south": IMAGE,
     "mill": {"uri": str(CLIPS / "street.mp4"), "loop": True},
 }
 THREADS = 4
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 class Found(Element):
-    """One box a frame that goes down the picture and back again."""
+    """One box a frame that goes down the image and back again."""
 
     name: ClassVar[str] = "found"
     gives: ClassVar[frozenset[Capability]] = frozenset({Capability.OBJECTS})

@@ -2,7 +2,7 @@
 
     python -m benchmarks.drawing [--rounds 300]
 
-A shared picture of 1280x720 in I420 with noise in it, so that each frame is copied first, as behind a decoder. Each way
+A shared image of 1280x720 in I420 with noise in it, so that each frame is copied first, as behind a decoder. Each way
 takes its turn in every round; figures are medians in milliseconds, on one thread.
 """
 
@@ -26,8 +26,8 @@ SIZE_WH = (1280, 720)
 FACES = 4
 
 
-def picture() -> Surface:
-    """A shared picture of noise."""
+def image() -> Surface:
+    """A shared image of noise."""
     random = np.random.default_rng(0)
     surface = Surface.allocate(PixelFormat.I420, size_wh=SIZE_WH)
     for plane in surface.planes:
@@ -90,14 +90,14 @@ def ways() -> Mapping[str, Callable[[], object]]:
     color = np.array(["red", "blue", "white", "black"])
     steps: dict[str, tuple[Element, Objects]] = {
         **{name: (element, with_masks(objects)) for name, (element, objects) in privacy.items()},
-        "privacy, whole picture": (Privacy.model_validate({**hide, "detector": "detect-2"}), faces()),
+        "privacy, whole image": (Privacy.model_validate({**hide, "detector": "detect-2"}), faces()),
         "draw, boxes and labels": (Draw(), people()),
         "draw, also attributes": (Draw(), people().with_columns(color=color)),
         "draw, also masks": (Draw(), with_masks(people())),
         "draw, also skeletons": (Draw(), with_keypoints(people(), skeleton=PERSON_17)),
         "draw, also landmarks": (Draw(), with_keypoints(people(), skeleton=FACE_5)),
     }
-    surface = picture()
+    surface = image()
     made: dict[str, Callable[[], object]] = {"copy alone": surface.writable}
     for name, (element, objects) in steps.items():
         operator = element.build(Site(device=Device()))

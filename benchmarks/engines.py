@@ -1,9 +1,9 @@
-"""What one picture costs in each engine, input form and state of the graph: CPU milliseconds, measured in turn.
+"""What one image costs in each engine, input form and state of the graph: CPU milliseconds, measured in turn.
 
-    python -m benchmarks.engines street.onnx [more.onnx ...] [--rounds 20] [--pictures 20] [--size 640 480]
+    python -m benchmarks.engines street.onnx [more.onnx ...] [--rounds 20] [--images 20] [--size 640 480]
 
 All variants are open at once and take turns in one process, with all cores busy, so that what else the machine does
-hits all of them alike: read the ratios to the first row (the file as it is in OpenVINO, float32 pictures in NCHW).
+hits all of them alike: read the ratios to the first row (the file as it is in OpenVINO, float32 images in NCHW).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 
 import numpy as np
 
-from sightline_plugins.infer.engines.protocol import Array, Engine, EngineName, Pending, open_engine
+from sightline_plugins.engines.protocol import Array, Engine, EngineName, Pending, open_engine
 from sightline_plugins.pixels.image_form import ImageForm
 
 
 @dataclass
 class Variant:
-    """One way to run the model, and what its rounds took, in milliseconds a picture."""
+    """One way to run the model, and what its rounds took, in milliseconds an image."""
 
     title: str
     engine: Engine
@@ -31,18 +31,18 @@ class Variant:
     cpu_ms: list[float] = field(default_factory=list)
     wall_ms: list[float] = field(default_factory=list)
 
-    def run(self, *, pictures: int) -> None:
-        """One round: `pictures` pictures, always two more submitted than are computed at once."""
+    def run(self, *, images: int) -> None:
+        """One round: `images` images, always two more submitted than are computed at once."""
         cpu, wall = time.process_time(), time.perf_counter()
         underway: deque[Pending] = deque()
-        for _ in range(pictures):
+        for _ in range(images):
             if len(underway) >= self.engine.concurrency + 2:
                 underway.popleft().result()
             underway.append(self.engine.submit(self.inputs))
         for work in underway:
             work.result()
-        self.cpu_ms.append((time.process_time() - cpu) * 1e3 / pictures)
-        self.wall_ms.append((time.perf_counter() - wall) * 1e3 / pictures)
+        self.cpu_ms.append((time.process_time() - cpu) * 1e3 / images)
+        self.wall_ms.append((time.perf_counter() - wall) * 1e3 / images)
 
 
 def open_variants(path: Path, *, size_wh: tuple[int, int] | None) -> list[Variant]:
@@ -78,9 +78,7 @@ def _filled(engine: Engine) -> list[Array]:
 def report(path: Path, variants: list[Variant]) -> None:
     """Medians and ratios, one line a variant."""
     base = variants[0]
-    print(
-        f"\n{path.name}: milliseconds a picture, {base.engine.concurrency} at once, {len(base.cpu_ms)} rounds in turn"
-    )
+    print(f"\n{path.name}: milliseconds an image, {base.engine.concurrency} at once, {len(base.cpu_ms)} rounds in turn")
     for variant in variants:
         ratio = statistics.median(b / a for a, b in zip(base.cpu_ms, variant.cpu_ms, strict=True))
         cpu, wall = statistics.median(variant.cpu_ms), statistics.median(variant.wall_ms)
@@ -92,7 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--pictures", type=int, default=20, help="pictures a round")
+    parser.add_argument("--images", type=int, default=20, help="images a round")
     parser.add_argument("--size", type=int, nargs=2, metavar=("WIDTH", "HEIGHT"), help="for models of dynamic size")
     options = parser.parse_args()
     size_wh = (options.size[0], options.size[1]) if options.size else None
@@ -100,7 +98,7 @@ def main() -> None:
         variants = open_variants(path, size_wh=size_wh)
         for _ in range(options.rounds):
             for variant in variants:
-                variant.run(pictures=options.pictures)
+                variant.run(images=options.images)
         report(path, variants)
         for variant in variants:
             variant.engine.close()

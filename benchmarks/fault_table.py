@@ -11,7 +11,7 @@ from typing import Any
 ROWS: Mapping[str, str] = {
     "A1": "a camera is killed and starts again",
     "A2": "a camera stalls: connected, and nothing comes",
-    "A3": "a camera can not be reached: refused, black hole, no answer, a resolver that hangs",
+    "A3": "a camera cannot be reached: refused, black hole, no answer, a resolver that hangs",
     "A4": "wrong password, unknown path",
     "A5": "1, 5 and 30 % of packets lost, TCP and UDP",
     "A6": "random bytes in packets",

@@ -3,8 +3,8 @@
     python -m benchmarks.gpu_decode CLIP... [--streams 1,8,16,64] [--seconds 5] [--churn 10000]
 
 For each number of streams, as many threads decode the clip again and again. *Alone* is PyNvVideoCodec with the packets
-in memory, whose pictures nobody keeps; *ours* is the `media` source: reading the file, byte stream, decoding, and the
-copy of each picture into a surface of its own. Clips are repeated in one file, so that opening it does not count.
+in memory, whose images nobody keeps; *ours* is the `media` source: reading the file, byte stream, decoding, and the
+copy of each image into a surface of its own. Clips are repeated in one file, so that opening it does not count.
 Python's share is the processor time of our thread for a frame, less
 that of PyNvVideoCodec's for one. Before that, every frame of the clip is compared with the CPU's, bit by bit.
 

@@ -2,10 +2,10 @@
 
     python -m benchmarks.gpu_preprocess [--launches 50] [--device 0]
 
-The bound of a launch is the time in which the GPU copies as many bytes as it has to read and write: of the pictures the
+The bound of a launch is the time in which the GPU copies as many bytes as it has to read and write: of the images the
 sectors of 32 bytes that bilinear samples lie in (averages read all of a region), of the network's input everything. How
 fast the GPU copies is measured first. Launches are timed by the GPU's own clock, one behind the other, with more
-pictures than its cache holds. Python's share is what making and queuing the launch of a batch takes of a thread.
+images than its cache holds. Python's share is what making and queuing the launch of a batch takes of a thread.
 
 Before that, the input is compared with the CPU's. No GPU has run this yet.
 """
@@ -51,10 +51,10 @@ HD, UHD = (1920, 1080), (3840, 2160)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A batch: how many pictures of which size, and what is made of each: all of it, or so many crops."""
+    """A batch: how many images of which size, and what is made of each: all of it, or so many crops."""
 
     name: str
-    pictures: int
+    images: int
     size_wh: tuple[int, int]
     definition: Preprocessing
     form: TensorForm
@@ -66,21 +66,21 @@ CASES = (
     Case("32 x 1080p to 640x640, levels", 32, HD, Preprocessing((640, 640)), LEVELS),
     Case("1 x 1080p to 640x640, float16", 1, HD, Preprocessing((640, 640)), HALF),
     Case("8 x 2160p to 640x640, float16", 8, UHD, Preprocessing((640, 640)), HALF),
-    Case("32 x 1080p to 640x640, converted first", 32, HD, Preprocessing((640, 640), convert="picture"), HALF),
+    Case("32 x 1080p to 640x640, converted first", 32, HD, Preprocessing((640, 640), convert="image"), HALF),
     Case("32 x 1080p to 352x352, averaged", 32, HD, Preprocessing((352, 352), fit="stretch", resize="area"), HALF),
     Case("256 crops of 32 x 1080p to 128x256, float16", 32, HD, Preprocessing((128, 256), fit="stretch"), HALF, 8),
 )
 
 
 def noise(size_wh: tuple[int, int], *, seed: int) -> Surface:
-    """A picture of noise in host memory."""
+    """An image of noise in host memory."""
     random = np.random.default_rng(seed)
     shapes = PixelFormat.NV12.plane_shapes(size_wh)
     return Surface(PixelFormat.NV12, size_wh, tuple(random.integers(16, 236, shape, np.uint8) for shape in shapes))
 
 
 def parts_of(case: Case, surfaces: Sequence[Surface]) -> list[Part]:
-    """What is made of these pictures."""
+    """What is made of these images."""
     definition = case.definition
     if not case.crops:
         return [(surface, definition.place_fractions((0.0, 0.0, 1.0, 1.0), surface)) for surface in surfaces]
@@ -173,7 +173,7 @@ class Bench:
 
 def _checked(result: tuple[Any, ...]) -> Any:
     if int(result[0]) != 0:
-        raise SystemExit(f"the GPU's clock can not be read: {result[0]}")
+        raise SystemExit(f"the GPU's clock cannot be read: {result[0]}")
     return result[1] if len(result) > 1 else None
 
 
@@ -183,27 +183,27 @@ def _record(gpu: Gpu, cuda: Any, event: Any, stream: GpuStream) -> None:
 
 
 def largest_difference(bench: Bench, case: Case) -> int:
-    """By how many levels the input of two pictures is beside the CPU's, at most."""
+    """By how many levels the input of two images is beside the CPU's, at most."""
     on_host = [noise(case.size_wh, seed=seed) for seed in range(2)]
     there = [surface.to_device(bench.gpu) for surface in on_host]
     made = bench.launch(case, parts_of(case, there), form=LEVELS)[0].to_host()
     expected = np.concatenate(
-        [one.picture for one in HostPreprocessor(case.definition).prepare_all(parts_of(case, on_host))]
+        [one.image for one in HostPreprocessor(case.definition).prepare_all(parts_of(case, on_host))]
     )
     return int(np.abs(made.astype(int) - expected).max())
 
 
 def measure(bench: Bench, case: Case, *, launches: int, bytes_per_second: float) -> str:
     """The case's row."""
-    surfaces = [noise(case.size_wh, seed=seed).to_device(bench.gpu) for seed in range(min(case.pictures, 8))]
-    sets = max(1, -(-_CACHE_BYTES // (case.pictures * case.size_wh[0] * case.size_wh[1])))
+    surfaces = [noise(case.size_wh, seed=seed).to_device(bench.gpu) for seed in range(min(case.images, 8))]
+    sets = max(1, -(-_CACHE_BYTES // (case.images * case.size_wh[0] * case.size_wh[1])))
     work, python_seconds = [], []
     for _ in range(sets):
-        own = [surfaces[number % len(surfaces)].writable(stream=bench.stream) for number in range(case.pictures)]
+        own = [surfaces[number % len(surfaces)].writable(stream=bench.stream) for number in range(case.images)]
         begun = time.thread_time()
         work.append((bench.launch(case, parts_of(case, own)), own))
         python_seconds.append(time.thread_time() - begun)
-    needed = needed_bytes(case, parts_of(case, surfaces[:1] * case.pictures))
+    needed = needed_bytes(case, parts_of(case, surfaces[:1] * case.images))
     seconds = bench.seconds(lambda number: work[number % sets][0][1](), count=launches)
     bound = needed / bytes_per_second
     met = "yes" if bound / seconds >= GOAL else "no"

@@ -37,7 +37,7 @@ def measured_gpu(index: int) -> Iterator[Gpu]:
     try:
         yield gpu
     except NvdecError as error:
-        sys.exit(f"NVDEC can not be used: {error}")
+        sys.exit(f"NVDEC cannot be used: {error}")
     finally:
         gpu.close()
 

@@ -1,9 +1,9 @@
-"""How old a picture of a camera is when what was found in it is written, on two cores with four cameras.
+"""How old an image of a camera is when what was found in it is written, on two cores with four cameras.
 
     python -m benchmarks.latency [--seconds 60] [--rounds 5] [--write]
 
 Four fake cameras in a process of their own (RTSP over TCP, 640x360, 25 fps, H.264 without B-frames) are read by a
-pipeline of `detect`, `track` and `jsonl` with `models/street.onnx`; both processes share two cores. A picture's age is
+pipeline of `detect`, `track` and `jsonl` with `models/street.onnx`; both processes share two cores. An image's age is
 counted from the moment it leaves the camera, which the camera tells in its sender reports, to the moment `jsonl` has
 written its record. `--seconds 1800` shows whether it grows over half an hour. Then a step follows that is ten times too
 slow, and at last whole processes are started to see how long their first result takes. `--write` writes the page
@@ -55,8 +55,8 @@ TITLE = """# Latency of cameras
 
 {date}, {machine}; `python -m benchmarks.latency --seconds {seconds:.0f} --write`. {count} fake cameras (RTSP over TCP,
 640x360, {fps} fps, H.264 without B-frames) in a process of their own, and a pipeline of `detect`
-(`models/street.onnx`), `track` and `jsonl`, on {cores} cores together. From the moment a picture leaves the camera (by
-its sender reports) to the moment its record is written. FFmpeg hands a picture on when the first packet of the next one
+(`models/street.onnx`), `track` and `jsonl`, on {cores} cores together. From the moment an image leaves the camera (by
+its sender reports) to the moment its record is written. FFmpeg hands an image on when the first packet of the next one
 has come, so one interval of the camera, {interval:.0f} ms, is in every figure.
 
 {steady}
@@ -76,7 +76,7 @@ worst.
 
 @dataclass(slots=True)
 class Ages:
-    """Ages of pictures in ms, each with when it was seen (seconds, monotonic); a probe. Those whose camera has not told
+    """Ages of images in ms, each with when it was seen (seconds, monotonic); a probe. Those whose camera has not told
     its time yet are left out, and counted.
     """
 

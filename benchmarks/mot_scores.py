@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.media.boxes import xyxy_from_ltwh
-from sightline_plugins.evaluate.table import Annotations
-from sightline_plugins.evaluate.tracks import TrackScores, score_tracks
+from sightline_plugins.commands.evaluate.annotations import Annotations
+from sightline_plugins.commands.evaluate.scores import TrackScores, score_tracks
 
 SEQUENCES = ("TUD-Campus", "TUD-Stadtmitte", "KITTI-0012-car")
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.precision [--shared ../shared/data] [--rounds 15] [--write]
 
-The street detector is calibrated on pictures of scenes that nothing else uses (rendered here, coded as H.264), and
+The street detector is calibrated on images of scenes that nothing else uses (rendered here, coded as H.264), and
 judged by the four sample clips with their truth: COCO's average precision by class, without objects that are more than
-three quarters hidden or narrower or lower than 8 pixels. Speed is measured in turns in one process, with one picture at
+three quarters hidden or narrower or lower than 8 pixels. Speed is measured in turns in one process, with one image at
 a time and with as many as there are cores. `auto` is what `precision: auto` then takes, and why.
 """
 
@@ -24,8 +24,9 @@ from tools.train.coded import coded_frames
 from tools.train.precision import LEAST_SIDE_PX, LEAST_VISIBLE
 from tools.world.scene import LABELS
 
-from sightline_plugins.infer.engines.opening import available_cores
-from sightline_plugins.infer.engines.protocol import open_engine
+from sightline_plugins.commands.verify.command import element_of
+from sightline_plugins.engines.opening import available_cores
+from sightline_plugins.engines.protocol import open_engine
 from sightline_plugins.infer.precision.choice import Chosen, choose_model
 from sightline_plugins.infer.precision.on_cpu import CpuSpeeds
 from sightline_plugins.infer.precision.rate import interleaved_seconds
@@ -33,7 +34,6 @@ from sightline_plugins.quantize.order import Order, Wish, order_of
 from sightline_plugins.quantize.report import Report
 from sightline_plugins.quantize.run import run
 from sightline_plugins.quantize.writing import write
-from sightline_plugins.verify.command import element_of
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "benchmarks" / "precision.md"
@@ -82,7 +82,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Speed:
-    """Milliseconds a picture of both files on an engine, so many pictures at a time."""
+    """Milliseconds an image of both files on an engine, so many images at a time."""
 
     engine: str
     at_once: int
@@ -104,12 +104,12 @@ def street_case(folder: Path) -> Case:
 
 
 def render(folder: Path) -> Iterator[Path]:
-    """Folders of pictures of scenes that nothing else uses, after H.264."""
+    """Folders of images of scenes that nothing else uses, after H.264."""
     for seed in range(FIRST_CALIBRATION_SEED, FIRST_CALIBRATION_SEED + SCENES):
         scene = folder / str(seed)
         scene.mkdir()
-        for number, (picture, _) in enumerate(coded_frames(seed)):
-            cv2.imwrite(str(scene / f"{number}.png"), picture[..., ::-1])
+        for number, (image, _) in enumerate(coded_frames(seed)):
+            cv2.imwrite(str(scene / f"{number}.png"), image[..., ::-1])
         yield scene
 
 
@@ -186,7 +186,7 @@ def accuracy_rows(report: Report) -> list[str]:
 
 
 def speed_rows(report: Report, speeds: Sequence[Speed]) -> list[str]:
-    """What it gained, one row for each engine and number of pictures at a time."""
+    """What it gained, one row for each engine and number of images at a time."""
     return [
         f"| {report.model.name} | {one.engine} | {one.at_once} | {one.fp32_ms:.2f} ms | {one.int8_ms:.2f} ms | "
         f"**{one.fp32_ms / one.int8_ms:.2f}** |"
@@ -226,7 +226,7 @@ def tables(folder: Path, shared: Path | None, *, rounds: int) -> list[str]:
     """All tables of the page."""
     speed = [
         "",
-        "| model | engine | pictures at a time | fp32 | int8 | times as fast |",
+        "| model | engine | images at a time | fp32 | int8 | times as fast |",
         "|---|---|---:|---:|---:|---:|",
     ]
     lost = ["", "| model | engine | measure | fp32 | int8 | points lost | layers |", "|---|---|---|---:|---:|---:|---|"]

@@ -6,7 +6,7 @@
 DATA is the folder of shared test data. Costs are medians over interleaved rounds on one thread. Agreement: of the
 detections that the plain recipe finds with a confidence of at least 0.5, the share for which there is one with
 IoU >= 0.9 and a confidence that differs by at most 0.05. Both sides run the network in ONNX Runtime on the file as it
-is, so that only the pictures differ.
+is, so that only the images differ.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ NETWORK = (352, 352)
 VARIANTS: tuple[tuple[Convert, Resize], ...] = (
     ("network", "bilinear"),
     ("network", "area"),
-    ("picture", "bilinear"),
-    ("picture", "area"),
+    ("image", "bilinear"),
+    ("image", "area"),
 )
 REFERENCES = {"INTER_LINEAR": cv2.INTER_LINEAR, "INTER_AREA": cv2.INTER_AREA}
 
@@ -51,7 +51,7 @@ def definition(convert: Convert, resize: Resize) -> Preprocessing:
 
 
 def opencv_way(surface: Surface, interpolation: int) -> Callable[[], object]:
-    """What most people write: the picture to BGR, resized, as float32 in NCHW."""
+    """What most people write: the image to BGR, resized, as float32 in NCHW."""
     height, width = surface.planes[0].shape
     i420 = np.concatenate([plane.ravel() for plane in surface.planes]).reshape(height * 3 // 2, width)
 
@@ -64,7 +64,7 @@ def opencv_way(surface: Surface, interpolation: int) -> Callable[[], object]:
 
 
 def our_way(surface: Surface, convert: Convert, resize: Resize) -> Callable[[], object]:
-    """The pre-processor, giving its pictures back at once."""
+    """The pre-processor, giving its images back at once."""
     preprocessor = HostPreprocessor(definition(convert, resize))
 
     def run() -> object:
@@ -76,9 +76,9 @@ def our_way(surface: Surface, convert: Convert, resize: Resize) -> Callable[[], 
 
 
 def costs(rounds: int) -> None:
-    """Print milliseconds a picture for each size and way."""
+    """Print milliseconds an image for each size and way."""
     names = [*(f"{convert}, {resize}" for convert, resize in VARIANTS), *(f"OpenCV {name}" for name in REFERENCES)]
-    print(f"| picture | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
+    print(f"| image | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
     for width, height in SIZES:
         noise = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
         surface = surface_from_rgb(cv2.GaussianBlur(noise, (9, 9), 0).astype(np.uint8))
@@ -99,10 +99,10 @@ def interleaved(ways: list[Callable[[], object]], rounds: int) -> list[float]:
     return [statistics.median(times[3:]) for times in taken]
 
 
-def inputs(surface: Surface, preprocessors: dict[str, HostPreprocessor]) -> Iterator[tuple[str, plain.Picture]]:
+def inputs(surface: Surface, preprocessors: dict[str, HostPreprocessor]) -> Iterator[tuple[str, plain.Image]]:
     """The network's input by each way."""
     for name, preprocessor in preprocessors.items():
-        yield name, preprocessor.prepare(surface).picture[0]
+        yield name, preprocessor.prepare(surface).image[0]
 
 
 def agreement(data: Path, step: int) -> None:
@@ -114,11 +114,11 @@ def agreement(data: Path, step: int) -> None:
     for clip in CLIPS:
         for frame, bgr in plain.sampled_frames(data / "videos" / f"{clip}.mp4", step=step):
             resized = {name: cv2.resize(bgr, NETWORK, interpolation=kind) for name, kind in REFERENCES.items()}
-            pictures = dict(inputs(frame.surface, ours)) | {f"OpenCV {name}": one for name, one in resized.items()}
-            pictures |= {f"OpenCV {name}, 1 in 10 off by 1": nudged(one, random) for name, one in resized.items()}
+            images = dict(inputs(frame.surface, ours)) | {f"OpenCV {name}": one for name, one in resized.items()}
+            images |= {f"OpenCV {name}, 1 in 10 off by 1": nudged(one, random) for name, one in resized.items()}
             found = {
                 name: plain.fastestdet_from_input(one, session, confidence=0.4, size_wh=frame.size_wh)
-                for name, one in pictures.items()
+                for name, one in images.items()
             }
             for reference in REFERENCES:
                 expected = sure(found[f"OpenCV {reference}"])
@@ -129,10 +129,10 @@ def agreement(data: Path, step: int) -> None:
         report(reference, counts)
 
 
-def nudged(picture: plain.Picture, random: np.random.Generator) -> plain.Picture:
-    """The picture with a tenth of its samples changed by one level."""
-    change = random.choice([-1, 0, 1], picture.shape, p=[0.05, 0.9, 0.05])
-    moved: plain.Picture = np.clip(picture + change, 0, 255).astype(np.uint8)
+def nudged(image: plain.Image, random: np.random.Generator) -> plain.Image:
+    """The image with a tenth of its samples changed by one level."""
+    change = random.choice([-1, 0, 1], image.shape, p=[0.05, 0.9, 0.05])
+    moved: plain.Image = np.clip(image + change, 0, 255).astype(np.uint8)
     return moved
 
 

@@ -1,12 +1,12 @@
-"""How late published pictures are, and what publishing costs.
+"""How late published images are, and what publishing costs.
 
     python -m benchmarks.publishing [--seconds 12]
 
-The street clip of the samples, made 640x360 and 1280x720 at 25 fps with the number of each picture in cells at its
+The street clip of the samples, made 640x360 and 1280x720 at 25 fps with the number of each image in cells at its
 upper edge, is published in real time: passed on as it is, and encoded (behind `draw`). A client in a process of its own
-notes when each picture is there whole. Latency is from the moment at which the decoded frame leaves the source to that
+notes when each image is there whole. Latency is from the moment at which the decoded frame leaves the source to that
 note, without the client's decoding; it holds the wait for the thread of `publish`, the encoder, the server and the
-loopback. CPU is for each picture: that of the step, its encoder with it, and what the process takes more, but for
+loopback. CPU is for each image: that of the step, its encoder with it, and what the process takes more, but for
 reading and decoding, than when nobody watches.
 """
 
@@ -74,7 +74,7 @@ def cells(number: int) -> npt.NDArray[np.uint8]:
 
 
 def number_in(frame: VideoFrame) -> int:
-    """The number that a picture shows."""
+    """The number that an image shows."""
     luma = frame.to_ndarray()[CELL_HEIGHT // 2]
     width = frame.width // CELLS
     bits = (np.asarray(luma[width // 2 : frame.width : width]) > 128).astype(np.int64)
@@ -82,7 +82,7 @@ def number_in(frame: VideoFrame) -> int:
 
 
 def watch(way: str, *, count: int) -> None:
-    """The client: print the number of each picture, and when it was there (monotonic, nanoseconds)."""
+    """The client: print the number of each image, and when it was there (monotonic, nanoseconds)."""
     arrivals = from_rtsp(URLS[way]) if way == "rtsp" else from_web(URLS[way])
     noted = [next(arrivals) for _ in range(count)]
     decoder = CodecContext.create("h264", "r")
@@ -96,7 +96,7 @@ def watch(way: str, *, count: int) -> None:
 
 
 def from_rtsp(url: str) -> Iterator[tuple[int, bytes]]:
-    """Byte streams of pictures as they come by RTSP over TCP; FFmpeg would hold each back until the next has come."""
+    """Byte streams of images as they come by RTSP over TCP; FFmpeg would hold each back until the next has come."""
     with socket.create_connection(("127.0.0.1", PORT)) as client:
         file = client.makefile("rwb")
         for number, (method, header) in enumerate(SETTING_UP, start=1):
@@ -119,7 +119,7 @@ def from_rtsp(url: str) -> Iterator[tuple[int, bytes]]:
 
 
 def unpack(payload: bytes, units: list[bytes]) -> None:
-    """Add what an RTP payload holds (RFC 6184: single units, STAP-A, FU-A) to the units of a picture."""
+    """Add what an RTP payload holds (RFC 6184: single units, STAP-A, FU-A) to the units of an image."""
     kind = payload[0] & 0x1F
     if kind == 24:
         at = 1
@@ -136,7 +136,7 @@ def unpack(payload: bytes, units: list[bytes]) -> None:
 
 
 def from_web(url: str) -> Iterator[tuple[int, bytes]]:
-    """Byte streams of pictures as they come over a WebSocket."""
+    """Byte streams of images as they come over a WebSocket."""
     from websockets.sync.client import connect
 
     sets: tuple[bytes, ...] = ()
@@ -204,7 +204,7 @@ def line(size_wh: tuple[int, int], way: str, *, drawn: bool, clip: Path, seconds
 
 def table(seconds: int) -> Iterator[str]:
     """The table, row by row."""
-    yield "| pictures | way | made | latency p50 / p95, ms | CPU of the step, ms | with the server, ms |"
+    yield "| images | way | made | latency p50 / p95, ms | CPU of the step, ms | with the server, ms |"
     yield "|---|---|---|---|---|---|"
     with tempfile.TemporaryDirectory() as folder:
         for size_wh in SIZES:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.startup models/street.onnx [more.onnx ...] [--rounds 5] [--write]
 
-Each start is a process of its own that opens the model as a step does and waits for one picture's outputs. Kept and not
+Each start is a process of its own that opens the model as a step does and waits for one image's outputs. Kept and not
 kept take turns; read the ratio. `--write` puts the table into docs/benchmarks/engines.md.
 """
 
@@ -25,7 +25,7 @@ BEGIN, END = "<!-- startup -->", "<!-- /startup -->"
 ENGINES = ("openvino", "onnxruntime")
 PROGRAM = """
 import sys, time
-from sightline_plugins.infer.engines.protocol import open_engine
+from sightline_plugins.engines.protocol import open_engine
 from sightline_plugins.pixels.image_form import ImageForm
 import numpy as np
 path, engine, width, height = sys.argv[1:]

@@ -3,8 +3,8 @@
     python -m benchmarks.tensorrt_builds [--model NAME]... [--precision fp32|fp16|int8]... [--target 8.6]...
 
 Without options: this project's models and those of the shared test data, in every precision, for compute capability 8.6
-and 8.9, with any number of pictures up to 32 where the model can be made so. INT8 files are made here, with ONNX
-Runtime's quantiser from made-up pictures: good for building, not for judging results. Prints a table in Markdown.
+and 8.9, with any number of images up to 32 where the model can be made so. INT8 files are made here, with ONNX
+Runtime's quantiser from made-up images: good for building, not for judging results. Prints a table in Markdown.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from sightline.errors import SightlineError
-from sightline_plugins.infer.engines.device.preparing import prepare
-from sightline_plugins.infer.engines.device.samples import sample_feeds
-from sightline_plugins.infer.engines.model_file import read_model
-from sightline_plugins.infer.engines.protocol import Array, Precision
-from sightline_plugins.infer.engines.simplify.graph import LEARNED
-from sightline_plugins.infer.engines.simplify.inputs import fix_size
-from sightline_plugins.infer.engines.tensorrt.building import BuildSettings, build_plan
-from sightline_plugins.infer.engines.tensorrt.library import TensorRt, installed
+from sightline_plugins.engines.device.preparing import prepare
+from sightline_plugins.engines.device.samples import sample_feeds
+from sightline_plugins.engines.model_file import read_model
+from sightline_plugins.engines.protocol import Array, Precision
+from sightline_plugins.engines.simplify.graph import LEARNED
+from sightline_plugins.engines.simplify.inputs import fix_size
+from sightline_plugins.engines.tensorrt.building import BuildSettings, build_plan
+from sightline_plugins.engines.tensorrt.library import TensorRt, installed
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TARGETS = ((8, 6), (8, 9))
@@ -50,7 +50,7 @@ _QUANTISER = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A model: its file, the size of pictures where it leaves that open, and the levels that it takes."""
+    """A model: its file, the size of images where it leaves that open, and the levels that it takes."""
 
     name: str
     is_shared: bool = False
@@ -80,7 +80,7 @@ CASES = (
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What came of a build: seconds to prepare and to compile, the plan's size, and the pictures that it takes."""
+    """What came of a build: seconds to prepare and to compile, the plan's size, and the images that it takes."""
 
     prepare_seconds: float
     build_seconds: float
@@ -101,7 +101,7 @@ def build(library: TensorRt, case: Case, *, shared: Path, precision: Precision, 
 
 
 def quantised(model: onnx.ModelProto, case: Case) -> onnx.ModelProto:
-    """The model with explicit Q/DQ, calibrated on made-up pictures."""
+    """The model with explicit Q/DQ, calibrated on made-up images."""
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     if opset < _OLDEST_OPSET_OF_CHANNELS:
         model = onnx.version_converter.convert_version(model, _OLDEST_OPSET_OF_CHANNELS)
@@ -183,7 +183,7 @@ def main(arguments: Sequence[str]) -> None:
     options: Any = _parser().parse_args(arguments)
     library = installed()
     targets = [_target(told) for told in options.target] if options.target else TARGETS
-    print(f"{library}\n\n| model | precision | for | prepared, s | built, s | MB | pictures |")
+    print(f"{library}\n\n| model | precision | for | prepared, s | built, s | MB | images |")
     print("|---|---|---|---|---|---|---|")
     for case in CASES:
         if (options.model and case.name not in options.model) or not case.path(options.shared).is_file():

@@ -1,11 +1,11 @@
-"""What tiles find in large pictures, and what is left of seams, beside other ways of merging.
+"""What tiles find in large images, and what is left of seams, beside other ways of merging.
 
     python -m benchmarks.tiles
 
-Large pictures (3840x2160 and 5760x3240) are made of 36 frames of each sample clip, side by side, so that the truth of
+Large images (3840x2160 and 5760x3240) are made of 36 frames of each sample clip, side by side, so that the truth of
 the clips tells every object. `models/street.onnx` looks at them whole, in tiles that do not end where frames do, and at
 each frame by itself. Printed are recall and precision against the truth at IoU 0.5; `doubles`: detections of objects
-that a more confident one has found already; `wrong`: those of nothing (frames end in the middle of the large picture,
+that a more confident one has found already; `wrong`: those of nothing (frames end in the middle of the large image,
 so objects that are cut there look like none). The merging of `detect` stands beside two others of the same finds: plain
 suppression, and greedy merging by intersection over the smaller box (obss/sahi, `GreedyNMMPostprocess` with
 `match_metric="IOS"` and the threshold 0.5).
@@ -28,7 +28,7 @@ from sightline.media.boxes import area, iou_matrix
 from sightline.media.convert import surface_from_rgb
 from sightline.testing import run_element
 from sightline_plugins import Detect
-from sightline_plugins.infer.subjects.tiles import tile_regions
+from sightline_plugins.infer.targets import tile_regions
 from sightline_plugins.nms import NmsOptions, suppress
 
 ROOT = Path(__file__).parent.parent
@@ -37,7 +37,7 @@ ACROSS = 6
 TILE_WH = (640, 360)
 SEEN = 0.5
 LEAST_SIDE = 10
-Picture = npt.NDArray[np.uint8]
+Image = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 
 
@@ -50,7 +50,7 @@ class Found:
     class_id: npt.NDArray[np.int32]
 
     def moved(self, left: int, top: int) -> Found:
-        """The same in a picture in which this one's first pixel is at (left, top)."""
+        """The same in an image in which this one's first pixel is at (left, top)."""
         return Found(self.xyxy + np.array([left, top] * 2, np.float32), self.confidence, self.class_id)
 
     def select(self, rows: Any) -> Found:
@@ -60,14 +60,14 @@ class Found:
 
 @dataclass(frozen=True)
 class Mosaic:
-    """Frames of one clip, where each lies in the large picture, the picture itself and the truth in its pixels.
+    """Frames of one clip, where each lies in the large image, the image itself and the truth in its pixels.
 
     `unclear` are objects that are mostly hidden or tiny: finding them or not counts neither way.
     """
 
-    frames: tuple[Picture, ...]
+    frames: tuple[Image, ...]
     places: tuple[tuple[int, int], ...]
-    picture: Picture
+    image: Image
     truth: Found
     unclear: Floats
 
@@ -80,9 +80,9 @@ def mosaic(clip: str) -> Mosaic:
     frames = tuple(np.asarray(every[number], np.uint8) for number in numbers)
     height, width = frames[0].shape[:2]
     places = tuple((number % ACROSS * width, number // ACROSS * height) for number in range(len(frames)))
-    picture = np.zeros((height * ACROSS, width * ACROSS, 3), np.uint8)
+    image = np.zeros((height * ACROSS, width * ACROSS, 3), np.uint8)
     for frame, (left, top) in zip(frames, places, strict=True):
-        picture[top : top + height, left : left + width] = frame
+        image[top : top + height, left : left + width] = frame
     rows = np.loadtxt(ROOT / "sample_videos" / f"{clip}.mot.txt", delimiter=",")
     boxes, classes, clear = [], [], []
     for number, (left, top) in zip(numbers, places, strict=True):
@@ -92,13 +92,13 @@ def mosaic(clip: str) -> Mosaic:
         clear.append((here[:, 8] >= SEEN) & (here[:, 4:6].min(axis=1) >= LEAST_SIDE))
     xyxy, seen = np.concatenate(boxes).astype(np.float32), np.concatenate(clear)
     truth = Found(xyxy, np.ones(len(xyxy), np.float32), np.concatenate(classes).astype(np.int32))
-    return Mosaic(frames, places, picture, truth.select(seen), xyxy[~seen])
+    return Mosaic(frames, places, image, truth.select(seen), xyxy[~seen])
 
 
-def look(pictures: Sequence[Picture], **options: Any) -> tuple[list[Found], float]:
-    """What `detect` finds on each picture, and the seconds that all took."""
+def look(images: Sequence[Image], **options: Any) -> tuple[list[Found], float]:
+    """What `detect` finds on each image, and the seconds that all took."""
     element = Detect(model=ROOT / "models" / "street.onnx", **options)
-    frames = [Frame(Stream("cam"), n, n * 40_000_000, surface_from_rgb(one)) for n, one in enumerate(pictures)]
+    frames = [Frame(Stream("cam"), n, n * 40_000_000, surface_from_rgb(one)) for n, one in enumerate(images)]
     begin = time.perf_counter()
     batches = run_element(element, [Batch((frame,)) for frame in frames])
     seconds = time.perf_counter() - begin
@@ -114,12 +114,12 @@ def joined(parts: Sequence[Found]) -> Found:
     )
 
 
-def tiles_apart(picture: Picture) -> Found:
-    """The finds of each tile and of the whole picture, not merged."""
-    height, width = picture.shape[:2]
+def tiles_apart(image: Image) -> Found:
+    """The finds of each tile and of the whole image, not merged."""
+    height, width = image.shape[:2]
     regions = tile_regions((width, height), tile_wh=TILE_WH, overlap=0.2, whole=True)
     corners = [tuple(int(edge) for edge in region) for region in regions]
-    found, _ = look([np.ascontiguousarray(picture[t:b, le:r]) for le, t, r, b in corners])
+    found, _ = look([np.ascontiguousarray(image[t:b, le:r]) for le, t, r, b in corners])
     return joined([part.moved(left, top) for part, (left, top, _, _) in zip(found, corners, strict=True)])
 
 
@@ -145,8 +145,8 @@ def greedy_merge(found: Found) -> Found:
 
 
 def plain_suppression(found: Found) -> Found:
-    """Suppression of all finds together, as in one picture."""
-    options = NmsOptions(iou=0.45, agnostic=True, max_detections=10_000)
+    """Suppression of all finds together, as in one image."""
+    options = NmsOptions(iou=0.45, class_agnostic=True, max_detections=10_000)
     return found.select(suppress(found.xyxy, found.confidence, found.class_id, options=options))
 
 
@@ -176,15 +176,15 @@ def report(name: str, found: Sequence[Found], mosaics: Sequence[Mosaic], seconds
 def main() -> None:
     """Measure, and print a table."""
     mosaics = [mosaic(clip) for clip in CLIPS]
-    pictures = [one.picture for one in mosaics]
+    images = [one.image for one in mosaics]
     print(f"{sum(len(one.truth.xyxy) for one in mosaics)} objects\n")
-    print("| way | recall | precision | doubles | wrong | a picture |\n|---|---|---|---|---|---|")
-    report("whole picture", *_looked(pictures, mosaics))
+    print("| way | recall | precision | doubles | wrong | an image |\n|---|---|---|---|---|---|")
+    report("whole image", *_looked(images, mosaics))
     for whole in (False, True):
         name = f"tiles {TILE_WH[0]}x{TILE_WH[1]}{', and whole' if whole else ''}"
         options = {"tiles": {"size": TILE_WH, "whole": whole}, "max_detections": 5000}
-        report(name, *_looked(pictures, mosaics, **options))
-    apart = [tiles_apart(picture) for picture in pictures]
+        report(name, *_looked(images, mosaics, **options))
+    apart = [tiles_apart(image) for image in images]
     report("the same, plain suppression", [plain_suppression(one) for one in apart], mosaics)
     report("the same, merged by IoS", [greedy_merge(one) for one in apart], mosaics)
     alone, total = [], 0.0
@@ -196,9 +196,9 @@ def main() -> None:
 
 
 def _looked(
-    pictures: Sequence[Picture], mosaics: Sequence[Mosaic], **options: Any
+    images: Sequence[Image], mosaics: Sequence[Mosaic], **options: Any
 ) -> tuple[list[Found], Sequence[Mosaic], float]:
-    found, seconds = look(pictures, **options)
+    found, seconds = look(images, **options)
     return found, mosaics, seconds
 
 

@@ -3,7 +3,7 @@
     python -m benchmarks.tracking ../shared/data
 
 Also on what weak detectors give: the same detections with confidences squeezed into 0.35 to 0.6, and people that
-FastestDet finds in the pictures of TUD-Campus. Many of those are people behind the windows, which the truth leaves out;
+FastestDet finds in the images of TUD-Campus. Many of those are people behind the windows, which the truth leaves out;
 so they are scored as they are and again without boxes lower than any person of the truth.
 
 Peers that are installed are run (`pip install trackers`, or `pip install "supervision<0.28"` for its ByteTrack); for
@@ -29,7 +29,7 @@ import onnxruntime as ort
 from benchmarks.mot_scores import SEQUENCES, Boxes, Floats, Integers, Sequence, read_sequence, score
 
 from sightline.media.boxes import iou_matrix
-from sightline_plugins.evaluate.tracks import TrackScores
+from sightline_plugins.commands.evaluate.scores import TrackScores
 from sightline_plugins.track.bytetrack import ByteTracker
 from sightline_plugins.track.options import TrackerOptions
 
@@ -124,22 +124,22 @@ def squeezed(sequence: Sequence, *, low: float = 0.35, high: float = 0.6) -> Seq
     return replace(sequence, detections=detections._replace(confidence=confidence))
 
 
-def seen_by_fastestdet(sequence: Sequence, *, pictures: Path, model: Path, least: float = 0.3) -> Sequence:
-    """The sequence with the people that FastestDet finds in its pictures, by plain ONNX Runtime."""
+def seen_by_fastestdet(sequence: Sequence, *, images: Path, model: Path, least: float = 0.3) -> Sequence:
+    """The sequence with the people that FastestDet finds in its images, by plain ONNX Runtime."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     columns = []
-    for frame, path in enumerate(sorted(pictures.glob("*.jpg")), 1):
+    for frame, path in enumerate(sorted(images.glob("*.jpg")), 1):
         xyxy, confidence = _people(session, cv2.imread(str(path)), least=least)
         number = np.full(len(xyxy), frame)
         columns.append(Boxes(number, number, xyxy, confidence))
     return replace(sequence, detections=Boxes(*(np.concatenate(column) for column in zip(*columns, strict=True))))
 
 
-def _people(session: Any, picture: Any, *, least: float) -> tuple[Floats, Floats]:
-    height, width = picture.shape[:2]
-    small = cv2.resize(picture, (352, 352), interpolation=cv2.INTER_AREA).astype(np.float32) / 255
+def _people(session: Any, image: Any, *, least: float) -> tuple[Floats, Floats]:
+    height, width = image.shape[:2]
+    small = cv2.resize(image, (352, 352), interpolation=cv2.INTER_AREA).astype(np.float32) / 255
     cells = session.run(None, {"input.1": small.transpose(2, 0, 1)[None]})[0][0]
     score = cells[0] ** 0.6 * cells[5:].max(axis=0) ** 0.4
     row, column = ((score >= least) & (cells[5:].argmax(axis=0) == 0)).nonzero()
@@ -198,13 +198,13 @@ def _print_line(name: str, scores: list[TrackScores]) -> None:
 
 def print_weak(sequences: list[Sequence], *, shared: Path) -> None:
     """Scores on weak detections: with the defaults, and with births at 0.7 only."""
-    pictures, model = shared / "truth" / "mot" / "TUD-Campus" / "img1", shared / "models" / "FastestDet.onnx"
-    fastestdet = seen_by_fastestdet(sequences[0], pictures=pictures, model=model)
+    images, model = shared / "truth" / "mot" / "TUD-Campus" / "img1", shared / "models" / "FastestDet.onnx"
+    fastestdet = seen_by_fastestdet(sequences[0], images=images, model=model)
     weak = [*map(squeezed, sequences), fastestdet, as_tall_as_the_truth(fastestdet)]
     print("\nsqueezed into 0.35 to 0.6 (three sequences); FastestDet on TUD-Campus: all boxes, as tall as the truth's")
     _print_line("sightline", [scores_of(sequence, ours()) for sequence in weak])
-    sure = ours(TrackerOptions(new_confidence=0.7))
-    _print_line("sightline, new_confidence 0.7", [scores_of(sequence, sure) for sequence in weak])
+    sure = ours(TrackerOptions(new_track_threshold=0.7))
+    _print_line("sightline, new_track_threshold 0.7", [scores_of(sequence, sure) for sequence in weak])
 
 
 def print_speed(sequences: list[Sequence], *, peers: dict[str, Maker], rounds: int = 9) -> None:

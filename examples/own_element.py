@@ -3,7 +3,7 @@
     python examples/own_element.py
 
 An element is a description; what it builds does the work. As a class in your program it can be put among the steps at
-once. With an entry point it gets a name in YAML, a page in `sightline elements` and checks: docs/extend/element.md.
+once. With an entry point it gets a name in YAML, a page in `sightline elements` and checks: docs/guide/elements.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sightline.media import Origin
 
 
 class Bright(Element):
-    """Finds the bounding box of what is brighter than `level` in each picture."""
+    """Finds the bounding box of what is brighter than `level` in each image."""
 
     name: ClassVar[str] = "bright"
     level: int = 200
@@ -35,7 +35,7 @@ class BrightFinder(Operator):
         self.level, self.origin = level, origin
 
     def process(self, batch: Batch) -> Batch:
-        """Add one object for each picture that has anything bright."""
+        """Add one object for each image that has anything bright."""
         spots = [np.argwhere(frame.surface.planes[0] > self.level) for frame in batch.frames]
         rows = [row for row, spot in enumerate(spots) if len(spot)]
         found = Objects.from_columns(
@@ -49,7 +49,7 @@ class BrightFinder(Operator):
 
 
 def main() -> None:
-    """Follow the box of a test picture with known pixels."""
+    """Follow the box of a test image with known pixels."""
     source = {"pattern": "moving", "size": [320, 180], "frames": 5}
     for frame in Pipeline(sources={"test": source}, steps=[Bright(level=180)]):
         for thing in frame.objects:

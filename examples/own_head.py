@@ -16,14 +16,13 @@ import numpy as np
 
 from sightline import Pipeline
 from sightline_plugins import Infer
-from sightline_plugins.infer.heads.findings import Array, Candidates
-from sightline_plugins.infer.heads.head import Reading
+from sightline_plugins.heads.head import Array, Candidates, DecodeContext
 
 ROOT = Path(__file__).resolve().parent.parent
 COLOURS = ("white", "black", "grey", "red", "blue", "green", "yellow")
 
 
-def vehicles(outputs: Sequence[Array], reading: Reading) -> Candidates:
+def vehicles(outputs: Sequence[Array], reading: DecodeContext) -> Candidates:
     """Boxes from rows of centre, size and class scores (YOLOv8's table), in pixels of the network's input."""
     table = outputs[0][0].T
     scores = table[:, 4:].max(axis=1)
@@ -33,7 +32,7 @@ def vehicles(outputs: Sequence[Array], reading: Reading) -> Candidates:
     return Candidates.from_arrays(boxes, scores[sure], table[sure, 4:].argmax(axis=1))
 
 
-def colour(outputs: Sequence[Array], reading: Reading) -> dict[str, str | float]:
+def colour(outputs: Sequence[Array], reading: DecodeContext) -> dict[str, str | float]:
     """Attributes of the object that the model looked at."""
     shares = outputs[reading.outputs.index("colour")][0]
     return {"colour": COLOURS[int(shares.argmax())], "colour_confidence": float(shares.max())}

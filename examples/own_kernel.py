@@ -2,7 +2,7 @@
 
     python examples/own_kernel.py
 
-Pictures stay in the GPU's memory. On a machine without a GPU, the double that tests use stands for one: the same
+Images stay in the GPU's memory. On a machine without a GPU, the double that tests use stands for one: the same
 kernel, compiled by g++.
 """
 
@@ -22,10 +22,10 @@ from sightline.testing.gpu import double_gpu
 
 
 class Dim(Element):
-    """Makes pictures darker, on a GPU."""
+    """Makes images darker, on a GPU."""
 
     name: ClassVar[str] = "dim"
-    changes_pictures: ClassVar[bool] = True
+    changes_images: ClassVar[bool] = True
     factor: float = 0.5
 
     def build(self, site: Site) -> Operator:
@@ -36,7 +36,7 @@ class Dim(Element):
 
 
 class Dimmer(Operator):
-    """Works on batches: queues one launch for each picture and waits for nothing."""
+    """Works on batches: queues one launch for each image and waits for nothing."""
 
     def __init__(self, gpu: Gpu, factor: float) -> None:
         self.gpu, self.factor, self.stream = gpu, factor, gpu.stream("dim")
@@ -47,22 +47,22 @@ class Dimmer(Operator):
         return RunsOn(str(self.gpu))
 
     def process(self, batch: Batch) -> Batch:
-        """Dim all pictures."""
+        """Dim all images."""
         return batch.with_surfaces([self.dimmed(frame.surface) for frame in batch.frames])
 
     def dimmed(self, surface: Surface) -> Surface:
-        """One picture, in its own copy where others hold it, too."""
-        picture = surface.to_device(self.gpu, stream=self.stream).writable(stream=self.stream)
-        luma = picture.arrays_on(self.stream)[0]
-        width, height = picture.size_wh
+        """One image, in its own copy where others hold it, too."""
+        image = surface.to_device(self.gpu, stream=self.stream).writable(stream=self.stream)
+        luma = image.arrays_on(self.stream)[0]
+        width, height = image.size_wh
         grid = blocks_for(width, block=32), blocks_for(height, block=8)
         arguments = luma, luma.pitch_bytes, width, height, self.factor
         self.dim(*arguments, grid=grid, block=(32, 8), stream=self.stream)
-        return picture.written(self.stream.record())
+        return image.written(self.stream.record())
 
 
 def main() -> None:
-    """Dim a test picture, and tell how bright it is."""
+    """Dim a test image, and tell how bright it is."""
     source = {"pattern": "gradient", "size": [320, 180], "frames": 3}
     is_there = resolve_device("auto").kind is DeviceKind.CUDA
     with nullcontext(None) if is_there else double_gpu() as gpu:

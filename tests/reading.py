@@ -20,7 +20,7 @@ from sightline_plugins.sources.media import Media
 from sightline_plugins.testing.nvdec_names import HOPPER, Caps
 
 SMALL = {**HOPPER, "HEVC": Caps(HOPPER["HEVC"].depths), "VP9": Caps(HOPPER["VP9"].depths)}
-"""A GPU that decodes small pictures, too."""
+"""A GPU that decodes small images, too."""
 ALL_DEPTHS = {"400": (8, 10, 12), "420": (8, 10, 12), "444": (8, 10, 12)}
 EVERYTHING = {codec: Caps(ALL_DEPTHS, min_size_wh=(1, 1)) for codec in ("H264", "HEVC", "VP8", "VP9", "AV1")}
 """A GPU that decodes all that a GPU ever did."""

@@ -86,8 +86,8 @@ TEXT_RULES = (
         "look", "inference request, or: runs on", r"\b(?:a|the|one|each|every|next|first|last|latest|two|all) looks?\b"
     ),
     _word("gpu-double", "fake", r"\bdoubles? of a GPU\b|\bGPU doubles?\b|\bdouble_gpu\b|\bdouble gpu\b"),
-    _word("sure_confidence", "high_threshold"),
-    _word("new_confidence", "new_track_threshold"),
+    _word("high_threshold", "high_threshold"),
+    _word("new_track_threshold", "new_track_threshold"),
     _word("agnostic", "class_agnostic", r"(?<!class[_-])(?<!class )\bagnostic\b"),
     _word("refresh", "reinfer_interval", r"\brefresh\s?[:=]\s?[\"']?\d|`refresh`|\brefresh: (?:Duration|int|float)"),
     _word("stall", "stall_timeout", r"\bstall\s?[:=]\s?[\"']?\d|`stall`|`stall: |\bstall: (?:Duration|int|float)"),

@@ -1,15 +1,16 @@
 """Hardware encoding against PyNvVideoCodec alone, on a machine with an NVIDIA GPU that has NVENC.
 
-    python -m benchmarks.gpu_encode CLIP [--films 1,4,16] [--seconds 5] [--rounds 3] [--codec h264|h265]
+    python -m benchmarks.gpu_encode CLIP [--videos 1,4,16] [--seconds 5] [--rounds 3] [--codec h264|h265]
         [--size 1920x1080] [--churn 1000] [--device 0]
 
-The first pictures of the clip lie decoded in the GPU's memory. *Alone* is PyNvVideoCodec's encoder, fed with them in as
-many threads as there are films, rows without padding, and nobody keeps what it gives. *Ours* is one `video` step, which
-is given a picture of each film at a time, as in a pipeline, and writes MP4 files. Settings and key pictures are alike,
+The first images of the clip lie decoded in the GPU's memory. *Alone* is PyNvVideoCodec's encoder, fed with them in as
+many threads as there are videos, rows without padding, and nobody keeps what it gives. *Ours* is one `video` step,
+which is given an image of each video at a time, as in a pipeline, and writes MP4 files.
+Settings and key frames are alike,
 and both are measured in turn, `--rounds` times, after they have warmed up. Python's share is the processor time of our
-thread for a picture, less that of PyNvVideoCodec's for one. What is copied between host and GPU is counted: nothing.
+thread for an image, less that of PyNvVideoCodec's for one. What is copied between host and GPU is counted: nothing.
 
-`--churn` makes so many films, one after the other, and prints what GPU and process hold meanwhile; it may grow by
+`--churn` makes so many videos, one after the other, and prints what GPU and process hold meanwhile; it may grow by
 64 MiB. The exit code is 1 when a goal is missed; a GPU without NVENC is told in one line. No GPU has run this yet.
 """
 
@@ -25,7 +26,7 @@ from pathlib import Path
 
 from benchmarks.arguments import numbers, size_wh
 from benchmarks.gpu_encode import rates
-from benchmarks.gpu_encode.films import Ours, Subject
+from benchmarks.gpu_encode.videos import Ours, Subject
 from benchmarks.gpu_models.clips import enlarged
 from benchmarks.gpu_models.figures import Goals
 from benchmarks.gpu_models.soak import Sample, judge, print_samples, sample
@@ -38,46 +39,46 @@ from sightline_plugins.encode.nvenc import choosing
 from sightline_plugins.encode.nvenc.library import library_for
 from sightline_plugins.encode.video import Video
 
-_PICTURES = 50
-_PICTURES_OF_CHURN = 5
+_IMAGES = 50
+_IMAGES_OF_CHURN = 5
 _QUALITY = 23
 _SAMPLES = 20
 
 
-def churn(subject: Subject, *, films: int, goals: Goals) -> None:
-    """Make so many films, one after the other, and print what is held."""
-    every, samples = max(1, films // _SAMPLES), list[Sample]()
+def churn(subject: Subject, *, videos: int, goals: Goals) -> None:
+    """Make so many videos, one after the other, and print what is held."""
+    every, samples = max(1, videos // _SAMPLES), list[Sample]()
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(1, films + 1):
-            film = Ours(_anew(subject), Path(folder), films=1)
-            for _ in range(_PICTURES_OF_CHURN):
-                film.next()
-            film.close()
+        for number in range(1, videos + 1):
+            video = Ours(_anew(subject), Path(folder), videos=1)
+            for _ in range(_IMAGES_OF_CHURN):
+                video.next()
+            video.close()
             if number % every == 0:
                 samples.append(sample(subject.gpu, number))
-    print_samples(samples, of="films made")
-    judge(samples, count=films, goals=goals)
+    print_samples(samples, of="videos made")
+    judge(samples, count=videos, goals=goals)
 
 
 def _anew(subject: Subject) -> Subject:
-    """The first pictures in memory of their own, as in a pipeline: what is held for long holds on to each stream that
+    """The first images in memory of their own, as in a pipeline: what is held for long holds on to each stream that
     read it, too.
     """
-    first, stream = subject.pictures[:_PICTURES_OF_CHURN], subject.gpu.main_stream
+    first, stream = subject.images[:_IMAGES_OF_CHURN], subject.gpu.main_stream
     copies = [dataclasses.replace(one, surface=one.surface.shared().writable(stream=stream)) for one in first]
-    return dataclasses.replace(subject, pictures=copies)
+    return dataclasses.replace(subject, images=copies)
 
 
 def parser() -> argparse.ArgumentParser:
     """What the command takes."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("clip", type=Path)
-    made.add_argument("--films", type=numbers, default=(1, 4, 16), help="so many at once")
+    made.add_argument("--videos", type=numbers, default=(1, 4, 16), help="so many at once")
     made.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--codec", choices=("h264", "h265"), default="h264")
     made.add_argument("--size", type=size_wh, metavar="WIDTHxHEIGHT", help="make the clip that large first")
-    made.add_argument("--churn", type=int, default=0, help="films one after the other")
+    made.add_argument("--churn", type=int, default=0, help="videos one after the other")
     made.add_argument("--device", type=int, default=0, help="the number N of cuda:N")
     return made
 
@@ -87,13 +88,13 @@ def subject_of(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Subject:
     library = library_for(gpu)
     clip = given.clip if given.size is None else enlarged(given.clip, folder, size_wh=given.size)
     with reader_of(media(clip), gpu) as reader:
-        frames = list(islice(reader.frames(), _PICTURES))
-    pictures = [dataclasses.replace(frame, surface=frame.surface.to_device(gpu).shared()) for frame in frames]
-    reason = choosing.reason_against(pictures[0].surface, codec=given.codec, library=library)
+        frames = list(islice(reader.frames(), _IMAGES))
+    images = [dataclasses.replace(frame, surface=frame.surface.to_device(gpu).shared()) for frame in frames]
+    reason = choosing.reason_against(images[0].surface, codec=given.codec, library=library)
     if reason is not None:
         raise EncoderError(reason)
     video = Video(path="{stream}.mp4", codec=given.codec, quality=_QUALITY, encoder="nvenc")
-    return Subject(gpu, pictures, video)
+    return Subject(gpu, images, video)
 
 
 def measure(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Goals:
@@ -105,9 +106,9 @@ def measure(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Goals:
     except EncoderError as error:
         print(f"nothing to measure: {error}")
         return goals
-    rates.measure(subject, films=given.films, rounds=given.rounds, seconds=given.seconds, goals=goals)
+    rates.measure(subject, videos=given.videos, rounds=given.rounds, seconds=given.seconds, goals=goals)
     if given.churn:
-        churn(subject, films=given.churn, goals=goals)
+        churn(subject, videos=given.churn, goals=goals)
     return goals
 
 

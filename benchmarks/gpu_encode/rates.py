@@ -1,4 +1,4 @@
-"""How many pictures a second are encoded by both ways, in turn, and what they cost."""
+"""How many images a second are encoded by both ways, in turn, and what they cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from time import perf_counter, thread_time
 
 from benchmarks.gpu_decode import MOST_MICROSECONDS, Rate
-from benchmarks.gpu_encode.films import Alone, Ours, Subject, Work
+from benchmarks.gpu_encode.videos import Alone, Ours, Subject, Work
 from benchmarks.gpu_models.figures import Figure, Goals, in_turn, print_table
 
 GOAL = 0.95
@@ -46,7 +46,7 @@ def _encode(make: Callable[[], Work], gate: Gate) -> Rate:
 
 
 def measured(makers: Sequence[Callable[[], Work]], *, seconds: float) -> Rate:
-    """Pictures a second of all together, and what one costs a thread; each works in a thread of its own."""
+    """Images a second of all together, and what one costs a thread; each works in a thread of its own."""
     gate = Gate()
 
     def ended(_: Future[Rate]) -> None:
@@ -66,22 +66,22 @@ def measured(makers: Sequence[Callable[[], Work]], *, seconds: float) -> Rate:
 
 
 class Rounds:
-    """Both ways to encode so many films, the processor time of each, and what ours copied between host and GPU."""
+    """Both ways to encode so many videos, the processor time of each, and what ours copied between host and GPU."""
 
-    def __init__(self, subject: Subject, *, films: int, seconds: float) -> None:
-        self._subject, self._films, self._seconds = subject, films, seconds
+    def __init__(self, subject: Subject, *, videos: int, seconds: float) -> None:
+        self._subject, self._videos, self._seconds = subject, videos, seconds
         self.microseconds: dict[str, list[float]] = {"alone": [], "ours": []}
         self.copies = 0
 
     def alone(self) -> float:
-        """Pictures a second by PyNvVideoCodec."""
-        return self._noted("alone", measured([partial(Alone, self._subject)] * self._films, seconds=self._seconds))
+        """Images a second by PyNvVideoCodec."""
+        return self._noted("alone", measured([partial(Alone, self._subject)] * self._videos, seconds=self._seconds))
 
     def ours(self) -> float:
-        """Pictures a second by the step."""
+        """Images a second by the step."""
         before = self._crossed()
         with tempfile.TemporaryDirectory() as folder:
-            make = partial(Ours, self._subject, Path(folder), films=self._films)
+            make = partial(Ours, self._subject, Path(folder), videos=self._videos)
             rate = measured([make], seconds=self._seconds)
         self.copies += self._crossed() - before
         return self._noted("ours", rate)
@@ -95,31 +95,31 @@ class Rounds:
         return rate.fps
 
 
-def measure(subject: Subject, *, films: Sequence[int], rounds: int, seconds: float, goals: Goals) -> None:
-    """Print the table, one row for each number of films; what can not be encoded at once is told."""
+def measure(subject: Subject, *, videos: Sequence[int], rounds: int, seconds: float, goals: Goals) -> None:
+    """Print the table, one row for each number of videos; what cannot be encoded at once is told."""
     rows = []
-    for count in films:
-        reason = subject.reason_against(films=count)
+    for count in videos:
+        reason = subject.reason_against(videos=count)
         if reason is not None:
-            print(f"{count} films at once are not measured: {reason}", flush=True)
+            print(f"{count} videos at once are not measured: {reason}", flush=True)
             continue
-        both = Rounds(subject, films=count, seconds=seconds)
+        both = Rounds(subject, videos=count, seconds=seconds)
         found = in_turn({"alone": both.alone, "ours": both.ours}, rounds=rounds)
-        rows.append((count, *(found[name].text() for name in found), *_judged(found, both, films=count, goals=goals)))
-    head = ("films", "alone, fps", "ours, fps", "ratio", "goal", "Python, µs a picture", "goal", "copies", "goal")
+        rows.append((count, *(found[name].text() for name in found), *_judged(found, both, videos=count, goals=goals)))
+    head = ("videos", "alone, fps", "ours, fps", "ratio", "goal", "Python, µs an image", "goal", "copies", "goal")
     print_table(head, rows)
 
 
-def _judged(found: dict[str, Figure], both: Rounds, *, films: int, goals: Goals) -> tuple[str, ...]:
+def _judged(found: dict[str, Figure], both: Rounds, *, videos: int, goals: Goals) -> tuple[str, ...]:
     ratio = found["ours"].over(found["alone"])
     spent = Figure(
         tuple(one - other for one, other in zip(both.microseconds["ours"], both.microseconds["alone"], strict=True))
     )
     return (
         ratio.text(3),
-        goals.at_least(GOAL, ratio.median, what=f"{films} films against PyNvVideoCodec alone"),
+        goals.at_least(GOAL, ratio.median, what=f"{videos} videos against PyNvVideoCodec alone"),
         spent.text(),
-        goals.at_most(MOST_MICROSECONDS, spent.median, what=f"{films} films: microseconds of Python for a picture"),
+        goals.at_most(MOST_MICROSECONDS, spent.median, what=f"{videos} videos: microseconds of Python for an image"),
         str(both.copies),
-        goals.at_most(0, both.copies, what=f"{films} films: copies between host and GPU"),
+        goals.at_most(0, both.copies, what=f"{videos} videos: copies between host and GPU"),
     )

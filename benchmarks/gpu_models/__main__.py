@@ -6,13 +6,13 @@
 
 *Rates*: so many streams of the clip are decoded by NVDEC, pre-processed and detected on by one pipeline, when all has
 warmed up. The baseline is the lower of *decoding alone*, PyNvVideoCodec in as many threads with the packets in memory,
-whose pictures nobody keeps, and the *engine alone*, its runs one behind the other on pictures that lie in the GPU's
+whose images nobody keeps, and the *engine alone*, its runs one behind the other on images that lie in the GPU's
 memory, in batches of the same size and as a CUDA graph where it can be one. The pipeline has to reach 0.90 of that.
 What is copied between host and GPU is counted for each frame: down comes what was found, up go descriptions of
-pictures, and nothing else.
+images, and nothing else.
 
-*Latency*: one picture lies decoded in the GPU's memory; it takes from the step's call until objects are there on the
-host. The baseline is the same engine's run for one picture, which is queued and waited for, plainly or as a graph,
+*Latency*: one image lies decoded in the GPU's memory; it takes from the step's call until objects are there on the
+host. The baseline is the same engine's run for one image, which is queued and waited for, plainly or as a graph,
 whatever is faster. The step may take 1.5 times that.
 
 *Precisions*: the engine alone in FP32, FP16 and INT8 (the file that `sightline quantize` wrote beside the model) in
@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--streams", type=numbers, default=(16, 64))
     made.add_argument("--seconds", type=float, default=10.0, help="of each measurement of a rate")
     made.add_argument("--rounds", type=int, default=3)
-    made.add_argument("--looks", type=int, default=500, help="pictures of each measurement of a latency")
+    made.add_argument("--looks", type=int, default=500, help="images of each measurement of a latency")
     made.add_argument("--judged", type=int, help="frames of each sample clip for the AP; all when not given")
     made.add_argument("--size", type=size_wh, metavar="WIDTHxHEIGHT", help="make the clip that large first")
     made.add_argument("--file-frames", type=int, default=3000, help="after so many a file is read from its beginning")

@@ -9,7 +9,7 @@ import av
 
 
 def enlarged(path: Path, folder: Path, *, size_wh: tuple[int, int]) -> Path:
-    """The clip with pictures of that size, encoded anew by libx264 as cameras do: without B-frames, 4 Mbit/s."""
+    """The clip with images of that size, encoded anew by libx264 as cameras do: without B-frames, 4 Mbit/s."""
     result = folder / "enlarged" / path.name
     result.parent.mkdir()
     with av.open(path) as container, av.open(result, "w") as made:

@@ -1,4 +1,4 @@
-"""How long one picture takes from the GPU's memory to metadata on the host, against the engine alone."""
+"""How long one image takes from the GPU's memory to metadata on the host, against the engine alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sightline.media import Batch, Frame
 from sightline.testing.run import site_for
 
 GOAL = 1.5
-_PICTURES = 8
+_IMAGES = 8
 _WARM_UPS = 20
 _MICROSECONDS = 1e6
 
@@ -37,7 +37,7 @@ class Delay:
         return f"{self.median.text()}, 95 % below {self.p95.text()}"
 
 
-def pictures_of(clip: Path, *, gpu: Gpu, count: int) -> list[Frame]:
+def images_of(clip: Path, *, gpu: Gpu, count: int) -> list[Frame]:
     """The first frames of a clip, in the GPU's memory."""
     with reader_of(media(clip), gpu) as reader:
         frames = list(islice(reader.frames(), count))
@@ -48,7 +48,7 @@ def pictures_of(clip: Path, *, gpu: Gpu, count: int) -> list[Frame]:
 
 
 def one_by_one(operator: Operator, frames: Sequence[Frame]) -> Generator[float]:
-    """How long the step takes for one picture, again and again: from its batch to the objects on it."""
+    """How long the step takes for one image, again and again: from its batch to the objects on it."""
     for frame in cycle(frames):
         begun = perf_counter()
         done = operator.process(Batch((frame,)))
@@ -77,10 +77,10 @@ def measure(subject: Subject, clip: Path, *, rounds: int, looks: int, goals: Goa
     gpu = subject.gpu
     stream = gpu.stream("engine alone")
     engine = subject.open(stream=stream)
-    rows = subject.rows_for(engine, pictures=1)
+    rows = subject.rows_for(engine, images=1)
     plain, graph = (EngineAlone(subject, engine, rows=rows, stream=stream, as_graph=own) for own in (False, True))
     operator = subject.element.build(site_for("detect-1", None, gpu=gpu))
-    looking = one_by_one(operator, pictures_of(clip, gpu=gpu, count=_PICTURES))
+    looking = one_by_one(operator, images_of(clip, gpu=gpu, count=_IMAGES))
     try:
         whole, queued, launched = delays(
             [lambda: next(looking), plain.seconds, graph.seconds], rounds=rounds, looks=looks
@@ -96,7 +96,7 @@ def measure(subject: Subject, clip: Path, *, rounds: int, looks: int, goals: Goa
             (
                 whole.text(),
                 queued.text(),
-                launched.text() if graph.is_graph else "can not be",
+                launched.text() if graph.is_graph else "cannot be",
                 ratio.text(2),
                 goals.at_most(GOAL, ratio.median, what="latency against the engine alone"),
             )

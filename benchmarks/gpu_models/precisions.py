@@ -19,21 +19,20 @@ from tools.train.precision import LEAST_SIDE_PX, LEAST_VISIBLE
 from sightline.devices.gpu.streams import GpuStream
 from sightline.graph import Pending
 from sightline.media import Batch, Frame
-from sightline_plugins.evaluate.detections import DetectionScores, score_detections
-from sightline_plugins.evaluate.table import Annotations
-from sightline_plugins.infer.box_options import BoxElement, plan_boxes
-from sightline_plugins.infer.building import subjects_of
-from sightline_plugins.infer.engines.device.protocol import DeviceEngine
-from sightline_plugins.infer.engines.protocol import Precision
-from sightline_plugins.infer.looks.device.predictor import DevicePredictor
-from sightline_plugins.infer.runner import ModelRunner
-from sightline_plugins.infer.tasks.boxes import BoxTask
+from sightline_plugins.commands.evaluate.annotations import Annotations
+from sightline_plugins.commands.evaluate.scores import DetectionScores, score_detections
+from sightline_plugins.engines.device.protocol import DeviceEngine
+from sightline_plugins.engines.protocol import Precision
+from sightline_plugins.infer.cuda_predictor import CudaPredictor
+from sightline_plugins.infer.detections import DetectionPostprocessor
+from sightline_plugins.infer.operator import ModelOperator, target_selector
+from sightline_plugins.infer.options import DetectionElement, plan_detections
 
 SAMPLES = ("street", "dusk", "entrance", "gate")
 MOST_LOST_POINTS = 1.0
 _ANY_CONFIDENCE = 0.01
 """Average precision wants to see what the model doubts, too."""
-_PICTURES = 16
+_IMAGES = 16
 _ROWS = 32
 _CLIP_FRAMES = 1_000_000
 
@@ -50,13 +49,13 @@ class Form:
 def measure(subject: Subject, samples: Path, *, rounds: int, seconds: float, judged: int | None, goals: Goals) -> None:
     """Print the table. `samples` is the folder of this project's clips, of which `judged` frames are judged by each."""
     forms = list(_opened(subject))
-    rows = [subject.rows_for(form.engine, pictures=_ROWS) for form in forms]
+    rows = [subject.rows_for(form.engine, images=_ROWS) for form in forms]
     alone = {
         form.precision: EngineAlone(subject, form.engine, rows=count, stream=form.stream)
         for form, count in zip(forms, rows, strict=True)
     }
     works: dict[str, Callable[[], float]] = {
-        name: partial(engine.pictures_per_second, seconds) for name, engine in alone.items()
+        name: partial(engine.images_per_second, seconds) for name, engine in alone.items()
     }
     rates = in_turn(works, rounds=rounds)
     clips = [samples / f"{name}.mp4" for name in SAMPLES]
@@ -69,7 +68,7 @@ def measure(subject: Subject, samples: Path, *, rounds: int, seconds: float, jud
         met = "" if name == "fp32" else goals.at_most(MOST_LOST_POINTS, lost, what=f"points of AP lost by {name}")
         ratio, ap, ap50 = rates[name].over(rates["fp32"]), 100 * scores[name].ap, 100 * scores[name].ap50
         table.append((name, count, rates[name].text(), ratio.text(2), f"{ap:.2f}", f"{ap50:.2f}", f"{lost:.2f}", met))
-    head = ("precision", "batch", "engine alone, pictures/s", "times fp32", "AP", "AP50", "points lost", "goal")
+    head = ("precision", "batch", "engine alone, images/s", "times fp32", "AP", "AP50", "points lost", "goal")
     print_table(head, table)
 
 
@@ -114,24 +113,24 @@ def _scored(
     return score_detections(_joined(found), truth=truth)
 
 
-def _runner(subject: Subject, form: Form) -> ModelRunner:
+def _runner(subject: Subject, form: Form) -> ModelOperator:
     """The step with an engine that is open, telling of everything that it believes in at all."""
     told = {"confidence": _ANY_CONFIDENCE, "class_confidence": {}}
-    element: BoxElement = subject.element.model_copy(update=told)
-    plan, rules, _ = plan_boxes(element)
+    element: DetectionElement = subject.element.model_copy(update=told)
+    plan, rules, _ = plan_detections(element)
     assert plan is not None
     assert rules is not None
-    task = BoxTask(plan, rules, element_id="detect-1", warn=print)
-    predictor = DevicePredictor(plan, engine=form.engine, task=task, gpu=subject.gpu, stream=form.stream)
-    subjects = subjects_of(element, plan)
-    return ModelRunner(predictor, subjects=subjects, task=task, is_stacked=False, element_id="detect-1", warn=print)
+    task = DetectionPostprocessor(plan, rules, element_id="detect-1", warn=print)
+    predictor = CudaPredictor(plan, engine=form.engine, task=task, gpu=subject.gpu, stream=form.stream)
+    subjects = target_selector(element, plan)
+    return ModelOperator(predictor, subjects=subjects, task=task, is_stacked=False, element_id="detect-1", warn=print)
 
 
-def _found(runner: ModelRunner, subject: Subject, clip: Path, *, number: int, frames: int | None) -> Annotations:
+def _found(runner: ModelOperator, subject: Subject, clip: Path, *, number: int, frames: int | None) -> Annotations:
     tables = []
     with reader_of(media(clip), subject.gpu) as reader:
-        pictures = islice(reader.frames(), frames)
-        while some := tuple(islice(pictures, _PICTURES)):
+        images = islice(reader.frames(), frames)
+        while some := tuple(islice(images, _IMAGES)):
             done = runner.process(Batch(some))
             tables.append(_table(done.result() if isinstance(done, Pending) else done, some, number=number))
     return _joined(tables)

@@ -21,7 +21,7 @@ from sightline_plugins.kernels.detections import DETECTION
 from sightline_plugins.kernels.preprocess import JOB
 
 GOAL = 0.9
-_MOST_PICTURES = 32
+_MOST_IMAGES = 32
 _WARM_BATCHES = 8
 _WARM_SECONDS = 300.0
 _ALIGNED_BYTES = 256
@@ -77,17 +77,17 @@ class Whole:
     report: Report | None = field(default=None, init=False)
 
     @property
-    def pictures(self) -> int:
-        """How many pictures a batch has."""
-        return min(self.streams, _MOST_PICTURES)
+    def images(self) -> int:
+        """How many images a batch has."""
+        return min(self.streams, _MOST_IMAGES)
 
     def fps(self) -> float:
         """Frames a second of all streams, when everything has warmed up. Ends the program when it ran elsewhere."""
-        meter = Meter(warm_frames=_WARM_BATCHES * self.pictures, streams=self.streams)
+        meter = Meter(warm_frames=_WARM_BATCHES * self.images, streams=self.streams)
         pipeline = Pipeline(
             sources={f"s{number}": {"uri": str(self.clip), "loop": True} for number in range(self.streams)},
             steps=[self.subject.element],
-            batch={"size": self.pictures},
+            batch={"size": self.images},
             gpu=self.subject.gpu,
         )
         pipeline.probe("detect-1", meter)
@@ -119,10 +119,10 @@ def measure(
     stream = gpu.stream("engine alone")
     engine = subject.open(stream=stream)
     whole = Whole(subject, long, streams, seconds)
-    bare = EngineAlone(subject, engine, rows=subject.rows_for(engine, pictures=whole.pictures), stream=stream)
+    bare = EngineAlone(subject, engine, rows=subject.rows_for(engine, images=whole.images), stream=stream)
     works: dict[str, Callable[[], float]] = {
         "decoding": lambda: measured(alone(gpu, clip), streams=streams, seconds=seconds).fps,
-        "engine": lambda: bare.pictures_per_second(seconds),
+        "engine": lambda: bare.images_per_second(seconds),
         "together": whole.fps,
     }
     found = in_turn(works, rounds=rounds)

@@ -22,7 +22,7 @@ MOST_GROWN_MIB = 64.0
 _SAMPLES = 20
 _WARM_SHARE = 0.25
 _MIB = 2**20
-_MOST_PICTURES = 32
+_MOST_IMAGES = 32
 
 
 class Sample(NamedTuple):
@@ -66,7 +66,7 @@ def measure(subject: Subject, clip: Path, *, streams: int, frames: int, goals: G
     pipeline = Pipeline(
         sources={f"s{number}": {"uri": str(clip), "loop": True} for number in range(streams)},
         steps=[subject.element, "track"],
-        batch={"size": min(streams, _MOST_PICTURES)},
+        batch={"size": min(streams, _MOST_IMAGES)},
         gpu=subject.gpu,
     )
     pipeline.probe("detect-1", watch)

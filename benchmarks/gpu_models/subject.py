@@ -15,17 +15,17 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.graphs import Graph
 from sightline.devices.gpu.streams import GpuStream
 from sightline.errors import DeviceUnavailable, GpuError, GpuFailed, MissingExtra, ModelError
-from sightline_plugins.infer.box_options import BoxElement
-from sightline_plugins.infer.engines.cache import ModelCache, models_folder
-from sightline_plugins.infer.engines.device.batch_model import prepare_batches
-from sightline_plugins.infer.engines.device.onnxruntime import OnnxRuntimeCuda
-from sightline_plugins.infer.engines.device.protocol import DeviceEngine
-from sightline_plugins.infer.engines.protocol import Precision, TensorSpec
-from sightline_plugins.infer.engines.tensorrt.opening import open_tensorrt
-from sightline_plugins.infer.looks.device.slot import WARM_UPS
-from sightline_plugins.infer.model.plan import ModelPlan
+from sightline_plugins.commands.verify.command import element_of, plan_of
+from sightline_plugins.engines.cache import ModelCache, models_folder
+from sightline_plugins.engines.device.batch_model import prepare_batches
+from sightline_plugins.engines.device.onnxruntime import OnnxRuntimeCuda
+from sightline_plugins.engines.device.protocol import DeviceEngine
+from sightline_plugins.engines.protocol import Precision, TensorSpec
+from sightline_plugins.engines.tensorrt.opening import open_tensorrt
+from sightline_plugins.infer.cuda_predictor import WARM_UPS
+from sightline_plugins.infer.options import DetectionElement
+from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.precision.quantized_file import find_quantized
-from sightline_plugins.verify.command import element_of, plan_of
 
 EngineName: TypeAlias = Literal["tensorrt", "onnxruntime"]
 ENGINES: tuple[EngineName, ...] = ("tensorrt", "onnxruntime")
@@ -37,10 +37,10 @@ _MOST_AHEAD = 2
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A step that finds boxes, `max_detections` in a picture at most; `element.engine` is the engine of the GPU."""
+    """A step that finds boxes, `max_detections` in an image at most; `element.engine` is the engine of the GPU."""
 
     gpu: Gpu
-    element: BoxElement
+    element: DetectionElement
     plan: ModelPlan
     max_detections: int
 
@@ -72,10 +72,10 @@ class Subject:
             raise SystemExit("precision auto would compare one engine with another: give fp32, fp16 or int8")
         return self.element.precision
 
-    def rows_for(self, engine: DeviceEngine, *, pictures: int) -> int:
-        """In how many rows so many pictures are computed at once."""
-        fixed = engine.inputs[self.plan.inputs.picture].shape[0]
-        return fixed or min(1 << (pictures - 1).bit_length(), engine.most_rows)
+    def rows_for(self, engine: DeviceEngine, *, images: int) -> int:
+        """In how many rows so many images are computed at once."""
+        fixed = engine.inputs[self.plan.inputs.image].shape[0]
+        return fixed or min(1 << (images - 1).bit_length(), engine.most_rows)
 
 
 def subject_of(gpu: Gpu, model: Path, *, settings: tuple[str, ...], engine: str) -> Subject:
@@ -85,10 +85,10 @@ def subject_of(gpu: Gpu, model: Path, *, settings: tuple[str, ...], engine: str)
     """
     element = element_of(model, "detect", settings)
     plan, boxes = plan_of(element)
-    assert isinstance(element, BoxElement)
+    assert isinstance(element, DetectionElement)
     assert boxes is not None
     if plan.preprocessing.size_wh is None:
-        raise SystemExit(f"{model}: takes pictures of any size, give one: --set size=[640,384]")
+        raise SystemExit(f"{model}: takes images of any size, give one: --set size=[640,384]")
     reasons = list[str]()
     for name in ENGINES:
         if engine not in ("auto", name):
@@ -106,7 +106,7 @@ def subject_of(gpu: Gpu, model: Path, *, settings: tuple[str, ...], engine: str)
 
 
 class EngineAlone:
-    """A model's engine with nothing around it: random pictures that lie in the GPU's memory, and outputs nobody reads.
+    """A model's engine with nothing around it: random images that lie in the GPU's memory, and outputs nobody reads.
 
     As one CUDA graph where the engine allows that and `as_graph` is true, as pipelines run it.
     """
@@ -150,8 +150,8 @@ class EngineAlone:
         self._stream.record().wait()
         return perf_counter() - begun
 
-    def pictures_per_second(self, seconds: float) -> float:
-        """How many pictures it computes in a second, one run behind the other for so long."""
+    def images_per_second(self, seconds: float) -> float:
+        """How many images it computes in a second, one run behind the other for so long."""
         marks, count, begun = deque[Any](), 0, perf_counter()
         while perf_counter() - begun < seconds:
             for _ in range(_QUEUED_AT_ONCE):
@@ -181,7 +181,7 @@ def _shape(spec: TensorSpec, rows: int) -> tuple[int, ...]:
 def _rows_of(
     spec: TensorSpec, values: Any, *, rows: int, levels: tuple[float, float], random: np.random.Generator
 ) -> npt.NDArray[Any]:
-    """Noise for the picture, what belongs there for another input."""
+    """Noise for the image, what belongs there for another input."""
     if values is None:
         return random.uniform(*levels, _shape(spec, rows)).astype(spec.dtype)
     return np.tile(np.array(values, spec.dtype), (rows, 1))

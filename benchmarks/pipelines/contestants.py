@@ -42,8 +42,6 @@ CONTESTANTS = (
     Contestant("processes, OpenVINO", Group.READY_MADE, "ready_made:processes_openvino", "a process a stream"),
     Contestant("GStreamer, ONNX Runtime", Group.READY_MADE, "gstreamer:onnxruntime", "appsinks, one loop"),
     Contestant("GStreamer, OpenVINO", Group.READY_MADE, "gstreamer:openvino", "appsinks, one loop"),
-    Contestant(
-        "sightline, exact", Group.OURS, "ours:run_exact", "the model's own pre-processing (area, whole picture)"
-    ),
+    Contestant("sightline, exact", Group.OURS, "ours:run_exact", "the model's own pre-processing (area, whole image)"),
     Contestant("expert, our graph", Group.EXPERT_WITH_OUR_GRAPH, "expert:run_rewritten", "asynchronous requests"),
 )

@@ -51,7 +51,7 @@ def _run(job: Job, content: bytes) -> Outcome:
             continue
         turns.append((stream, frames))
         slot = free.pop() if free else _collect(underway.popleft())
-        shrinker.fill(frame, slot.picture)
+        shrinker.fill(frame, slot.image)
         slot.stream, slot.pts = stream, frame.pts or 0
         slot.request.start_async()
         underway.append(slot)
@@ -86,7 +86,7 @@ def _run_workers(job: Job, content: bytes) -> Outcome:
             if frame is None:
                 continue
             turns.append((stream, frames))
-            shrinker.fill(frame, slot.picture)
+            shrinker.fill(frame, slot.image)
             slot.request.infer()
             stream.finish(slot.cells, frame.pts or 0)
 

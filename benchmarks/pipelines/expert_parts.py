@@ -21,7 +21,7 @@ SIDE = 352
 COLUMNS = 22
 CORES = len(os.sched_getaffinity(0))
 
-Picture = npt.NDArray[np.uint8]
+Image = npt.NDArray[np.uint8]
 
 
 def simplified(job: Job) -> bytes:
@@ -34,13 +34,13 @@ def simplified(job: Job) -> bytes:
 
 def rewritten(job: Job) -> bytes:
     """The model as this project rewrites it for OpenVINO."""
-    from sightline_plugins.infer.engines.simplify import simplify
+    from sightline_plugins.engines.simplify import simplify
 
     return bytes(simplify(onnx.load(job.model), engine="openvino").SerializeToString())
 
 
 def compiled(content: bytes) -> ov.CompiledModel:
-    """The network for CPU, taking 8-bit NHWC pictures; one thread a request, as many streams as cores, unpinned."""
+    """The network for CPU, taking 8-bit NHWC images; one thread a request, as many streams as cores, unpinned."""
     core = ov.Core()
     wrapped = ov.preprocess.PrePostProcessor(core.read_model(content))
     wrapped.input().tensor().set_element_type(ov.Type.u8).set_layout(ov.Layout("NHWC"))
@@ -59,11 +59,11 @@ class Slot:
     """A request with the memory it reads and writes, and the frame it works on."""
 
     def __init__(self, network: ov.CompiledModel) -> None:
-        self.picture: Picture = np.zeros((1, SIDE, SIDE, 3), np.uint8)
+        self.image: Image = np.zeros((1, SIDE, SIDE, 3), np.uint8)
         self.output = np.zeros((1, 85, COLUMNS, COLUMNS), np.float32)
         self.cells = self.output.reshape(85, -1)
         self.request = network.create_infer_request()
-        self.request.set_input_tensor(ov.Tensor(self.picture, shared_memory=True))
+        self.request.set_input_tensor(ov.Tensor(self.image, shared_memory=True))
         self.request.set_output_tensor(ov.Tensor(self.output, shared_memory=True))
         self.stream: ExpertStream | None = None
         self.pts = 0
@@ -73,18 +73,18 @@ class Shrinker:
     """Resizes the planes of a frame to the network's size, then converts them there."""
 
     def __init__(self) -> None:
-        self._small: Picture = np.zeros((SIDE * 3 // 2, SIDE), np.uint8)
+        self._small: Image = np.zeros((SIDE * 3 // 2, SIDE), np.uint8)
         quarter = SIDE * SIDE // 4
         flat, half = self._small.reshape(-1)[SIDE * SIDE :], SIDE // 2
         chroma = (flat[:quarter].reshape(half, half), flat[quarter:].reshape(half, half))
         self._parts = (self._small[:SIDE], *chroma)
 
-    def fill(self, frame: av.VideoFrame, picture: Picture) -> None:
+    def fill(self, frame: av.VideoFrame, image: Image) -> None:
         """Write the network's input of a frame."""
         for plane, part in zip(frame.planes, self._parts, strict=True):
             rows = np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)[:, : plane.width]
             cv2.resize(rows, part.shape[::-1], dst=part, interpolation=cv2.INTER_LINEAR)
-        cv2.cvtColor(self._small, cv2.COLOR_YUV2BGR_I420, dst=picture[0])
+        cv2.cvtColor(self._small, cv2.COLOR_YUV2BGR_I420, dst=image[0])
 
 
 class Thing(msgspec.Struct, gc=False):

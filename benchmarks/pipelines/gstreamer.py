@@ -1,4 +1,4 @@
-"""GStreamer decodes and resizes in its own threads; one Python loop takes pictures from its appsinks in turn.
+"""GStreamer decodes and resizes in its own threads; one Python loop takes images from its appsinks in turn.
 
 Debian's `python3-gi` and plugins are used beside this environment's packages.
 """
@@ -58,11 +58,11 @@ def _run(job: Job, engine: Engine) -> Outcome:
     warm_up_tracker(job)
     size_wh = _size_wh(gst, job)
     window = Window()
-    streams = [(PlainStream(name, job=job), _pictures(gst, job)) for name in job.names]
+    streams = [(PlainStream(name, job=job), _images(gst, job)) for name in job.names]
     while streams:
         for stream in list(streams):
-            sink, pictures = stream
-            taken = next(pictures, None)
+            sink, images = stream
+            taken = next(images, None)
             if taken is None:
                 sink.close()
                 streams.remove(stream)
@@ -72,14 +72,14 @@ def _run(job: Job, engine: Engine) -> Outcome:
 
 
 def _finish(
-    picture: Floats, pts_ms: float, *, session: Session, sink: PlainStream, job: Job, size_wh: tuple[int, int]
+    image: Floats, pts_ms: float, *, session: Session, sink: PlainStream, job: Job, size_wh: tuple[int, int]
 ) -> None:
-    cells = session(np.ascontiguousarray((picture / np.float32(255)).transpose(2, 0, 1)[None]))
+    cells = session(np.ascontiguousarray((image / np.float32(255)).transpose(2, 0, 1)[None]))
     found = filtered_head(cells, confidence=job.confidence, size_wh=size_wh)
     sink.finish(found, pts_ms=pts_ms, size_wh=size_wh)
 
 
-def _pictures(gst: Any, job: Job) -> Iterator[tuple[Any, float]]:
+def _images(gst: Any, job: Job) -> Iterator[tuple[Any, float]]:
     for _ in range(job.passes):
         graph = gst.parse_launch(GRAPH.format(clip=job.clip, side=SIDE))
         sink = graph.get_by_name("sink")

@@ -26,9 +26,9 @@ def run(job: Job) -> Outcome:
                 sink.close()
                 streams.remove(stream)
                 continue
-            picture, pts_ms = taken
-            size_wh = (picture.shape[1], picture.shape[0])
-            cells = session.run(None, {name: network_input(picture, interpolation=cv2.INTER_AREA)})[0][0]
+            image, pts_ms = taken
+            size_wh = (image.shape[1], image.shape[0])
+            cells = session.run(None, {name: network_input(image, interpolation=cv2.INTER_AREA)})[0][0]
             found = published_head(cells, confidence=job.confidence, size_wh=size_wh)
             sink.finish(found, pts_ms=pts_ms, size_wh=size_wh)
     return window.close()

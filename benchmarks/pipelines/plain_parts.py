@@ -17,24 +17,24 @@ SIDE = 352
 IOU = 0.45
 
 Floats = npt.NDArray[np.float32]
-Picture = npt.NDArray[np.uint8]
+Image = npt.NDArray[np.uint8]
 
 
-def captured(job: Job) -> Iterator[tuple[Picture, float]]:
+def captured(job: Job) -> Iterator[tuple[Image, float]]:
     """Every frame of a stream, whole, in BGR, with its time in milliseconds."""
     for _ in range(job.passes):
         capture = cv2.VideoCapture(str(job.clip))
         while True:
-            good, picture = capture.read()
+            good, image = capture.read()
             if not good:
                 break
-            yield picture, capture.get(cv2.CAP_PROP_POS_MSEC)
+            yield image, capture.get(cv2.CAP_PROP_POS_MSEC)
         capture.release()
 
 
-def network_input(picture: Picture, *, interpolation: int = cv2.INTER_LINEAR) -> Floats:
-    """The network's input of a picture."""
-    small = cv2.resize(picture, (SIDE, SIDE), interpolation=interpolation)
+def network_input(image: Image, *, interpolation: int = cv2.INTER_LINEAR) -> Floats:
+    """The network's input of an image."""
+    small = cv2.resize(image, (SIDE, SIDE), interpolation=interpolation)
     return np.ascontiguousarray((small.astype(np.float32) / 255).transpose(2, 0, 1)[None])
 
 

@@ -73,9 +73,9 @@ def _openvino(job: Job, threads: int) -> Session:
 
 def _follow(name: str, *, job: Job, session: Session) -> None:
     sink = PlainStream(name, job=job)
-    for picture, pts_ms in captured(job):
-        size_wh = (picture.shape[1], picture.shape[0])
-        found = filtered_head(session(network_input(picture)), confidence=job.confidence, size_wh=size_wh)
+    for image, pts_ms in captured(job):
+        size_wh = (image.shape[1], image.shape[0])
+        found = filtered_head(session(network_input(image)), confidence=job.confidence, size_wh=size_wh)
         sink.finish(found, pts_ms=pts_ms, size_wh=size_wh)
     sink.close()
 

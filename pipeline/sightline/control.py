@@ -195,7 +195,7 @@ class Control:
         paths = [None if one.sources_file is None else one.sources_file.path for one in (old, new)]
         fixed += ["sources_file"] if paths[0] != paths[1] else []
         if fixed:
-            raise ConfigurationError(f"{' and '.join(fixed)} can not change while the pipeline runs: start it again")
+            raise ConfigurationError(f"{' and '.join(fixed)} cannot change while the pipeline runs: start it again")
 
     def _tell_of(self, changes: Sequence[_Changed]) -> None:
         parts = [f"{what} {', '.join(names)}" for what, names in changes if names]

@@ -6,16 +6,16 @@ SightlineError
 │   ├── DeviceUnavailable   the device asked for is not there, with the reason
 │   └── MissingExtra        an optional package is needed, with the install command
 ├── ModelError              a model file or its tensors are not what is needed     (exit code 2, or 1 when run)
-├── KernelError             a kernel's source can not be compiled, or its launch failed
+├── KernelError             a kernel's source cannot be compiled, or its launch failed
 ├── GpuError                a call to a GPU failed; the GPU can still be used      (exit code 1)
 │   ├── GpuOutOfMemory      it has no memory left, or a pool has none to lend
-│   └── GpuFailed           it can not be used any more in this process; with the first cause
+│   └── GpuFailed           it cannot be used any more in this process; with the first cause
 ├── StreamError             one stream's trouble; the others go on
-│   ├── StreamUnreadable    it can not be opened or holds no video: trying again at once is of no use
+│   ├── StreamUnreadable    it cannot be opened or holds no video: trying again at once is of no use
 │   │   └── StreamRefused   its server says no: wrong credentials, or nothing there
 │   └── StreamLost          it broke off: a live source is worth another attempt
 │       └── StreamStalled   its connection stands, but nothing comes
-├── OutputError             an output can not be written (place, rights, space)    (exit code 1)
+├── OutputError             an output cannot be written (place, rights, space)    (exit code 1)
 ├── OperatorError           an operator failed on a batch: element, stream, frame  (exit code 1)
 ├── SurfaceReleased         a pooled surface was used after it went back
 ├── EndOfLink               the link was closed by its sender and is empty
@@ -41,7 +41,7 @@ class UnknownElement(ConfigurationError):
 
 
 class DeviceUnavailable(ConfigurationError):
-    """The device asked for can not be used on this machine; the message says why."""
+    """The device asked for cannot be used on this machine; the message says why."""
 
 
 class MissingExtra(ConfigurationError):
@@ -52,11 +52,11 @@ class MissingExtra(ConfigurationError):
 
 
 class ModelError(SightlineError):
-    """A model file can not be used: missing, damaged, unsupported, or with other tensors than needed."""
+    """A model file cannot be used: missing, damaged, unsupported, or with other tensors than needed."""
 
 
 class KernelError(SightlineError):
-    """A kernel for a GPU can not be compiled, or went wrong in the build that tests run; the message says where."""
+    """A kernel for a GPU cannot be compiled, or went wrong in the build that tests run; the message says where."""
 
 
 class GpuError(SightlineError):
@@ -68,7 +68,7 @@ class GpuOutOfMemory(GpuError):
 
 
 class GpuFailed(GpuError):
-    """A GPU can not be used any more in this process, since an error that the message names as the first cause."""
+    """A GPU cannot be used any more in this process, since an error that the message names as the first cause."""
 
 
 class StreamError(SightlineError):
@@ -96,7 +96,7 @@ class StreamStalled(StreamLost):
 
 
 class OutputError(SightlineError):
-    """An output can not be opened, written or closed; `reason` says why in a few words, without the file."""
+    """An output cannot be opened, written or closed; `reason` says why in a few words, without the file."""
 
     def __init__(self, message: str, *, reason: str = "") -> None:
         super().__init__(message)

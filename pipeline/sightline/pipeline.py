@@ -239,7 +239,7 @@ class Pipeline:
 
         A name that was there before in the same run goes on: frame numbers, time and counts continue. When nothing
         runs, the stream is there at the next start. Raises ConfigurationError when the name is taken or not allowed,
-        the source can not be, some step can not do with it, or the run is at its end.
+        the source cannot be, some step cannot do with it, or the run is at its end.
 
         >>> from sightline import Pipeline
         >>> pipeline = Pipeline(sources={}, keep_running=True)

@@ -9,21 +9,21 @@ if TYPE_CHECKING:
     from sightline_plugins.draw.draw import Draw
     from sightline_plugins.draw.privacy import Privacy
     from sightline_plugins.encode.video import Video
+    from sightline_plugins.functions.apply import Apply
+    from sightline_plugins.functions.callback import Callback
     from sightline_plugins.infer.classify import Classify
     from sightline_plugins.infer.detect import Detect
     from sightline_plugins.infer.embed import Embed
     from sightline_plugins.infer.infer import Infer
     from sightline_plugins.infer.pose import Pose
     from sightline_plugins.infer.read import Read
-    from sightline_plugins.infer.recorded.replay import Replay
     from sightline_plugins.infer.segment import Segment
     from sightline_plugins.infer.tensors import Tensors
     from sightline_plugins.publish.publish import Publish
     from sightline_plugins.record.record import Record
+    from sightline_plugins.replay.replay import Replay
     from sightline_plugins.rules.lines import Lines
     from sightline_plugins.rules.zones import Zones
-    from sightline_plugins.sinks.apply import Apply
-    from sightline_plugins.sinks.callback import Callback
     from sightline_plugins.sinks.coco import Coco
     from sightline_plugins.sinks.csv import Csv
     from sightline_plugins.sinks.jsonl import Jsonl
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from sightline_plugins.track.track import Track
 
 _HOMES = {
-    "Apply": "sightline_plugins.sinks.apply",
-    "Callback": "sightline_plugins.sinks.callback",
+    "Apply": "sightline_plugins.functions.apply",
+    "Callback": "sightline_plugins.functions.callback",
     "Classify": "sightline_plugins.infer.classify",
     "Coco": "sightline_plugins.sinks.coco",
     "Csv": "sightline_plugins.sinks.csv",
@@ -59,7 +59,7 @@ _HOMES = {
     "Publish": "sightline_plugins.publish.publish",
     "Read": "sightline_plugins.infer.read",
     "Record": "sightline_plugins.record.record",
-    "Replay": "sightline_plugins.infer.recorded.replay",
+    "Replay": "sightline_plugins.replay.replay",
     "Rtsp": "sightline_plugins.sources.rtsp",
     "Segment": "sightline_plugins.infer.segment",
     "Snapshots": "sightline_plugins.sinks.snapshots",

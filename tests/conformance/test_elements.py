@@ -20,12 +20,12 @@ from tests.unit.infer import mean_color, tiny_maps
 DETECTIONS = "".join(f"{frame},-1,{4 + frame},10,12,12,0.9,-1,-1,-1\n" for frame in range(1, 9))
 
 
-ABOUT_PICTURES = (
+ABOUT_IMAGES = (
     conformance.frames_pass_unchanged,
     conformance.shared_pixels_are_not_written_to,
     conformance.results_do_not_depend_on_batch_size,
 )
-"""The checks that ask something else where pictures lie in a GPU's memory."""
+"""The checks that ask something else where images lie in a GPU's memory."""
 
 
 def nothing(batch: Batch) -> Batch:
@@ -105,7 +105,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def test_pictures_on_a_gpu_are_dealt_with_as_the_contract_says(
+def test_images_on_a_gpu_are_dealt_with_as_the_contract_says(
     element: Element, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIGHTLINE_CACHE", str(cache))
@@ -113,7 +113,7 @@ def test_pictures_on_a_gpu_are_dealt_with_as_the_contract_says(
         there = [[frame.surface.to_device(gpu) for frame in batch.frames] for batch in moving_objects()]
         batches = [batch.with_surfaces(own) for batch, own in zip(moving_objects(), there, strict=True)]
 
-        for check in ABOUT_PICTURES:
+        for check in ABOUT_IMAGES:
             check(conformance.Case(element, batches, outputs=tmp_path / check.__name__, gpu=gpu))
 
 

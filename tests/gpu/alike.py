@@ -144,7 +144,7 @@ def _classes(things: Sequence[Thing], *, size_hw: tuple[int, int]) -> npt.NDArra
     classes = np.full((height, width), -1, np.int64)
     for thing in things:
         mask = decode_mask(thing["mask"]["counts"], size_wh=(width, height))
-        classes[mask.in_picture((width, height))] = thing["class_id"]
+        classes[mask.in_image((width, height))] = thing["class_id"]
     return classes
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sightline_plugins.infer.box_options import CONFIDENCE
+from sightline_plugins.infer.options import CONFIDENCE
 from tests.integration.gpu.test_engines import FIXED
 from tests.integration.gpu.test_models import SHARED as ON_CLIPS
 
@@ -20,7 +20,7 @@ CLIPS = (
 )
 WORDS = "truth/words/*.png"
 EVERY = 20
-"""Pictures of a clip are compared so far apart: two hundred of all clips."""
+"""Images of a clip are compared so far apart: two hundred of all clips."""
 _IMAGENET: dict[str, Any] = {"mean": [123.675, 116.28, 103.53], "scale": [58.395, 57.12, 57.375]}
 SHARED: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (element, {**options, **FIXED.get(name, {})}) for name, (_, element, options) in ON_CLIPS.items()},
@@ -52,7 +52,7 @@ class Case:
 
 
 def shared_case(data: Path, model: str) -> Case:
-    """A shared model on all clips; on pictures of words when it reads."""
+    """A shared model on all clips; on images of words when it reads."""
     element, options = SHARED[model]
     models = data / "models"
     given = {**options, **({"labels": str(models / options["labels"])} if "labels" in options else {})}

@@ -12,7 +12,7 @@ from sightline.media import Memory
 from sightline.testing.camera import CameraOptions, FakeCamera
 from sightline_plugins.decode.clip_packets import load_clip
 from sightline_plugins.decode.nvdec.library import NvdecError, library_for
-from sightline_plugins.decode.nvdec.surfaces import PictureSurfaces
+from sightline_plugins.decode.nvdec.surfaces import ImageSurfaces
 from sightline_plugins.sources.rtsp import Rtsp
 from tests.integration.sources.clips import SMALL, TALL, WIDE, write_changing, write_clip
 from tests.parity.decode.test_nvdec import NEVER, SAMPLES, assert_as_on_the_cpu
@@ -53,7 +53,7 @@ def test_a_sample_is_decoded_by_nvdec_as_on_the_cpu(repository: Path, gpu: Gpu, 
 
 
 @pytest.mark.parametrize("rotate", [90, 180, 270])
-def test_pictures_of_10_bits_are_turned_as_on_the_cpu(shared_data: Path, gpu: Gpu, rotate: int) -> None:
+def test_images_of_10_bits_are_turned_as_on_the_cpu(shared_data: Path, gpu: Gpu, rotate: int) -> None:
     assert_as_on_the_cpu(shared_data / "videos/codec/h265_10bits.mp4", gpu, rotate=rotate)
 
 
@@ -66,7 +66,7 @@ def test_a_held_frame_stays_what_it_was_while_100_others_are_decoded(gpu: Gpu, c
 def test_without_a_copy_a_held_frame_would_not_stay_what_it_was(
     gpu: Gpu, clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PictureSurfaces, "surface", surface_of_the_decoder)
+    monkeypatch.setattr(ImageSurfaces, "surface", surface_of_the_decoder)
 
     first, later = held_while_100_others_are_decoded(gpu, clip)
 

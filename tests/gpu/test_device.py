@@ -27,7 +27,7 @@ from tests.unit.devices.gpu.programs import ADD, Program
 
 pytestmark = pytest.mark.gpu
 SLACK_BYTES = 64 * 2**20
-"""Some pictures more are made when the GPU is behind: how many, is its own affair. All of them would be 2.8 GiB."""
+"""Some images more are made when the GPU is behind: how many, is its own affair. All of them would be 2.8 GiB."""
 SPIN = """
 extern "C" __global__ void spin(long long clocks) {
     const long long start = clock64();
@@ -39,7 +39,7 @@ extern "C" __global__ void spin(long long clocks) {
 
 @pytest.mark.parametrize("pixel_format", list(PixelFormat))
 @pytest.mark.parametrize("size_wh", [(1920, 1080), (15, 7), (300, 2)])
-def test_a_picture_survives_the_way_there_and_back(
+def test_an_image_survives_the_way_there_and_back(
     gpu: Gpu, pixel_format: PixelFormat, size_wh: tuple[int, int]
 ) -> None:
     (frame,) = make_frames(1, size_wh=size_wh, pixel_format=pixel_format)
@@ -97,7 +97,7 @@ def test_waiting_for_an_event_leaves_other_threads_alone(gpu: Gpu) -> None:
     assert max(later - earlier for earlier, later in pairwise(ticks)) < 0.1
 
 
-def test_memory_is_flat_over_many_pictures(gpu: Gpu) -> None:
+def test_memory_is_flat_over_many_images(gpu: Gpu) -> None:
     (frame,) = make_frames(1, size_wh=(1280, 720), pixel_format=PixelFormat.NV12)
 
     def used() -> int:
@@ -118,7 +118,7 @@ def test_memory_is_flat_over_many_pictures(gpu: Gpu) -> None:
     assert used() - before < SLACK_BYTES
 
 
-def test_torch_and_cupy_see_the_picture_and_keep_it(gpu: Gpu) -> None:
+def test_torch_and_cupy_see_the_image_and_keep_it(gpu: Gpu) -> None:
     torch = pytest.importorskip("torch")
     cupy = pytest.importorskip("cupy")
     (frame,) = make_frames(1, size_wh=(64, 48), pixel_format=PixelFormat.NV12)
@@ -233,7 +233,7 @@ def test_after_a_capture_that_was_refused_the_same_work_can_be_queued(gpu: Gpu, 
         add(array, 1000, 4, grid=32, block=32, stream=stream)
         FORBIDDEN[what](gpu, stream)
 
-    with pytest.raises(GpuError, match="the graph 'refused' can not be captured") as raised:
+    with pytest.raises(GpuError, match="the graph 'refused' cannot be captured") as raised:
         gpu.capture(stream, queue, name="refused")
     add(array, 1000, 2, grid=32, block=32, stream=stream)
 

@@ -18,7 +18,7 @@ from sightline_plugins.encode.encoders import EncoderError
 from sightline_plugins.encode.nvenc.library import NvencLibrary, library_for
 from sightline_plugins.encode.video import Video
 from tests.integration.encode.clips import read_back
-from tests.integration.gpu.films import CONSTANT, MS, VARIABLE, Written, assert_alike, nv12, on
+from tests.integration.gpu.videos import CONSTANT, MS, VARIABLE, Written, assert_alike, nv12, on
 
 pytestmark = pytest.mark.gpu
 PADDED, DENSE = (352, 192), (512, 192)
@@ -36,16 +36,16 @@ def nvenc(gpu: Gpu) -> NvencLibrary:
 
 @pytest.mark.parametrize("codec", ["h264", "h265"])
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
-def test_every_picture_comes_back_at_its_time_and_none_comes_down(
+def test_every_image_comes_back_at_its_time_and_none_comes_down(
     tmp_path: Path, gpu: Gpu, nvenc: NvencLibrary, codec: str, suffix: str
 ) -> None:
-    options: dict[str, Any] = {"path": f"film.{suffix}", "codec": codec}
+    options: dict[str, Any] = {"path": f"video.{suffix}", "codec": codec}
     frames = nv12(VARIABLE, size_wh=PADDED)
 
     made = Written(tmp_path / "gpu", frames, gpu, **options)
 
     assert made.encoder == "NVENC on cuda:0"
-    assert_alike(made.film, Written(tmp_path / "cpu", frames, **options).film)
+    assert_alike(made.video, Written(tmp_path / "cpu", frames, **options).video)
     assert gpu.transfers.counts.device_to_host_copies == 0
 
 
@@ -58,7 +58,7 @@ def test_rows_with_and_without_padding_are_encoded(
 
     made = Written(tmp_path / "gpu", frames, gpu)
 
-    assert_alike(made.film, Written(tmp_path / "cpu", frames).film)
+    assert_alike(made.video, Written(tmp_path / "cpu", frames).video)
 
 
 @pytest.mark.parametrize("codec", ["h264", "h265"])
@@ -70,34 +70,34 @@ def test_matrix_and_range_are_tagged_as_on_the_cpu(
 ) -> None:
     frames = nv12(CONSTANT[:5], size_wh=PADDED, matrix=matrix, color_range=color_range)
 
-    made = Written(tmp_path / "gpu", frames, gpu, codec=codec).film
+    made = Written(tmp_path / "gpu", frames, gpu, codec=codec).video
 
-    expected = Written(tmp_path / "cpu", frames, codec=codec).film
+    expected = Written(tmp_path / "cpu", frames, codec=codec).video
     assert (made.matrix, made.range) == (expected.matrix, expected.range)
 
 
-def test_key_pictures_stand_where_they_do_on_the_cpu(tmp_path: Path, gpu: Gpu, nvenc: NvencLibrary) -> None:
+def test_key_frames_stand_where_they_do_on_the_cpu(tmp_path: Path, gpu: Gpu, nvenc: NvencLibrary) -> None:
     frames = nv12(size_wh=PADDED)
 
     made = Written(tmp_path / "gpu", frames, gpu, gop="120ms")
 
-    assert made.film.key_ticks == Written(tmp_path / "cpu", frames, gop="120ms").film.key_ticks
+    assert made.video.key_ticks == Written(tmp_path / "cpu", frames, gop="120ms").video.key_ticks
 
 
 def test_a_bit_rate_is_kept_at_a_low_frame_rate(tmp_path: Path, gpu: Gpu, nvenc: NvencLibrary) -> None:
     frames = [frame for number in range(4) for frame in make_frames(25, size_wh=PADDED, seed=number)]
     times = [index * 100 * MS for index in range(len(frames))]
-    writer = Video.model_validate({"path": "film.mp4", "bitrate": "1M"}).build(site_for("video", tmp_path, gpu=gpu))
+    writer = Video.model_validate({"path": "video.mp4", "bitrate": "1M"}).build(site_for("video", tmp_path, gpu=gpu))
     for frame, blank in zip(nv12(times, size_wh=PADDED), frames, strict=True):
         noisy = dataclasses.replace(frame, surface=blank.surface)
         writer.process(make_batches([on(gpu, noisy)])[0])
     writer.close()
 
-    bits_a_second = (tmp_path / "film.mp4").stat().st_size * 8 / (len(frames) / 10)
+    bits_a_second = (tmp_path / "video.mp4").stat().st_size * 8 / (len(frames) / 10)
     assert 0.7e6 < bits_a_second < 1.4e6
 
 
-def test_a_pipeline_from_file_to_film_leaves_every_picture_on_the_gpu(
+def test_a_pipeline_from_file_to_video_leaves_every_image_on_the_gpu(
     gpu: Gpu, nvenc: NvencLibrary, repository: Path, tmp_path: Path
 ) -> None:
     source = {"street": str(repository / "sample_videos" / "street.mp4")}
@@ -134,7 +134,7 @@ def test_a_gpu_without_an_encoder_says_so_and_the_cpu_encodes_to_the_byte(tmp_pa
     made = Written(tmp_path / "gpu", nv12(), gpu)
 
     assert made.encoder == f"libx264 on the CPU ({reason})"
-    assert (tmp_path / "gpu" / "film.mp4").read_bytes() == (tmp_path / "cpu" / "film.mp4").read_bytes()
+    assert (tmp_path / "gpu" / "video.mp4").read_bytes() == (tmp_path / "cpu" / "video.mp4").read_bytes()
     assert gpu.transfers.counts.device_to_host_copies == len(CONSTANT)
 
 

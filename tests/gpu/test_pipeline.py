@@ -9,25 +9,25 @@ import pytest
 from sightline.devices.gpu.gpu import Gpu
 from sightline.media import PixelFormat
 from sightline.testing import run_element
-from sightline_plugins.infer.looks.preprocess_device import DevicePreprocessor
 from sightline_plugins.pixels.plane_resize import Resize
 from sightline_plugins.pixels.preprocess import Convert, HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.cuda_preprocessor import CudaPreprocessor
 from tests.integration.gpu.small_clips import SIZES, write_small_clip
 from tests.integration.gpu.test_pipeline import everything, run
-from tests.unit.draw.crowded import FORMATS, assert_same_pictures, crowded_batches, on_gpu
+from tests.unit.draw.crowded import FORMATS, assert_same_images, crowded_batches, on_gpu
 from tests.unit.draw.test_on_a_gpu import ELEMENTS
-from tests.unit.infer.looks.test_preprocess_device import assert_same, parts_of, surfaces
+from tests.unit.infer.cuda.test_preprocess_device import assert_same, parts_of, surfaces
 
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("convert", ["network", "picture"])
+@pytest.mark.parametrize("convert", ["network", "image"])
 @pytest.mark.parametrize("resize", ["bilinear", "nearest", "area", "antialias"])
 def test_inputs_of_models_are_those_of_the_cpu(gpu: Gpu, resize: Resize, convert: Convert) -> None:
     definition = Preprocessing((67, 51), resize=resize, convert=convert)
     parts = parts_of(surfaces(), definition)
 
-    made = list(DevicePreprocessor(definition, gpu=gpu).prepare_all(parts))
+    made = list(CudaPreprocessor(definition, gpu=gpu).prepare_all(parts))
 
     assert_same(made, list(HostPreprocessor(definition).prepare_all(parts)))
 
@@ -39,11 +39,11 @@ def test_drawn_and_hidden_pixels_are_those_of_the_cpu(gpu: Gpu, name: str, pixel
 
     made = run_element(ELEMENTS[name], [on_gpu(batch, gpu) for batch in batches], gpu=gpu)
 
-    assert_same_pictures(made, run_element(ELEMENTS[name], batches))
+    assert_same_images(made, run_element(ELEMENTS[name], batches))
 
 
 @pytest.mark.parametrize("size", [1, 8])
-def test_records_and_films_are_the_cpus_to_the_byte(gpu: Gpu, repository: Path, tmp_path: Path, size: int) -> None:
+def test_records_and_videos_are_the_cpus_to_the_byte(gpu: Gpu, repository: Path, tmp_path: Path, size: int) -> None:
     clips = {name: write_small_clip(repository / "sample_videos" / f"{name}.mp4", tmp_path) for name in SIZES}
 
     expected = run(clips, everything(repository), tmp_path / "cpu")[1]

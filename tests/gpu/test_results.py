@@ -10,8 +10,8 @@ import pytest
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.streams import GpuStream
-from sightline_plugins.infer.heads.findings import Candidates
-from sightline_plugins.infer.looks.device.head_plans import plan_decoding
+from sightline_plugins.heads.cuda_plans import plan_decoding
+from sightline_plugins.heads.head import Candidates
 from sightline_plugins.kernels import draw, heads, hide, nms
 from sightline_plugins.kernels.detections import COUNTS, DETECTION, Finds
 from sightline_plugins.nms import NmsOptions
@@ -40,8 +40,8 @@ def test_heads_find_what_they_find_on_the_host(gpu: Gpu, case: str) -> None:
     plan = plan_decoding(head, shapes=[output.shape[1:] for output in outputs], reading=how)
     stream = gpu.stream("heads")
     on_gpu = gpu.upload(outputs, stream=stream)
-    found = gpu.empty((decoding.PICTURES, plan.boxes), DETECTION, stream=stream)
-    counts = gpu.empty((decoding.PICTURES, COUNTS), np.int32, stream=stream)
+    found = gpu.empty((decoding.IMAGES, plan.boxes), DETECTION, stream=stream)
+    counts = gpu.empty((decoding.IMAGES, COUNTS), np.int32, stream=stream)
 
     plan.launch(gpu.kernels(heads.SOURCE), on_gpu, finds=Finds(found, counts), stream=stream)
 
@@ -72,36 +72,36 @@ def test_the_boxes_that_stay_are_those_of_the_host(gpu: Gpu, count: int) -> None
 
 def test_every_pixel_that_is_drawn_is_that_of_the_host(gpu: Gpu) -> None:
     shapes = list(drawing.SHAPES.values())
-    pictures = [drawing.picture(seed, shapes=shapes, count=40) for seed in range(60)]
+    images = [drawing.image(seed, shapes=shapes, count=40) for seed in range(60)]
     stream = gpu.stream("drawing")
-    on_gpu = [both.by_kernel.to_device(gpu).shared().writable(stream=stream) for both in pictures]
+    on_gpu = [both.by_kernel.to_device(gpu).shared().writable(stream=stream) for both in images]
 
-    packed = draw.pack([(own.arrays_on(stream), both.noted) for own, both in zip(on_gpu, pictures, strict=True)])
+    packed = draw.pack([(own.arrays_on(stream), both.noted) for own, both in zip(on_gpu, images, strict=True)])
     assert packed is not None
     (content,) = gpu.upload([packed.content], stream=stream)
     draw.draw(gpu.kernels(draw.SOURCE), packed, content=content, stream=stream)
 
     event = stream.record()
-    for own, both in zip(on_gpu, pictures, strict=True):
+    for own, both in zip(on_gpu, images, strict=True):
         both.by_kernel = own.written(event).to_host()
-    assert differing(pictures) == 0
+    assert differing(images) == 0
 
 
 @pytest.mark.parametrize("method", ["blur", "pixelate"])
 def test_every_pixel_that_is_hidden_is_that_of_the_host(gpu: Gpu, method: Method) -> None:
-    pictures = [hiding.random_picture(seed, method=method, covered=seed % 2 == 0) for seed in range(60)]
+    images = [hiding.random_image(seed, method=method, covered=seed % 2 == 0) for seed in range(60)]
     stream = gpu.stream("hiding")
-    on_gpu = [own.by_kernel.to_device(gpu).shared().writable(stream=stream) for own in pictures]
+    on_gpu = [own.by_kernel.to_device(gpu).shared().writable(stream=stream) for own in images]
 
-    packed = hide.pack([(one.arrays_on(stream), own.noted) for one, own in zip(on_gpu, pictures, strict=True)])
+    packed = hide.pack([(one.arrays_on(stream), own.noted) for one, own in zip(on_gpu, images, strict=True)])
     assert packed is not None
     (content,) = gpu.upload([packed.content], stream=stream)
     hide.hide(gpu.kernels(hide.SOURCE), packed, content=content, stream=stream)
 
     event = stream.record()
-    for one, own in zip(on_gpu, pictures, strict=True):
+    for one, own in zip(on_gpu, images, strict=True):
         own.by_kernel = one.written(event).to_host()
-    assert [own.differing for own in pictures] == [0] * len(pictures)
+    assert [own.differing for own in images] == [0] * len(images)
 
 
 def _candidates(gpu: Gpu, tables: list[Candidates], *, stream: GpuStream) -> Finds:

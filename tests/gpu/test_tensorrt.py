@@ -11,11 +11,11 @@ import pytest
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import DeviceUnavailable, MissingExtra
-from sightline_plugins.infer.engines.protocol import Precision
-from sightline_plugins.infer.engines.tensorrt.library import library_for
-from sightline_plugins.infer.engines.tensorrt.opening import open_tensorrt
-from tests.unit.infer.engines.graphs import compute
-from tests.unit.infer.engines.tensorrt.conftest import Bench
+from sightline_plugins.engines.protocol import Precision
+from sightline_plugins.engines.tensorrt.library import library_for
+from sightline_plugins.engines.tensorrt.opening import open_tensorrt
+from tests.unit.engines.graphs import compute
+from tests.unit.engines.tensorrt.conftest import Bench
 
 pytestmark = pytest.mark.gpu
 TOLERANCES: dict[Precision, float] = {"fp32": 1e-3, "fp16": 2e-2}
@@ -31,7 +31,7 @@ def _library(gpu: Gpu) -> None:
         pytest.skip(str(error))
 
 
-def pictures(rows: int, *, seed: int = 1) -> npt.NDArray[np.float32]:
+def images(rows: int, *, seed: int = 1) -> npt.NDArray[np.float32]:
     return np.random.default_rng(seed).random((rows, 3, 64, 64), np.float32)
 
 
@@ -52,10 +52,10 @@ def test_a_batch_gives_what_the_cpu_gives(gpu: Gpu, repository: Path, precision:
     bench = Bench(engine, gpu=gpu, stream=stream, rows=rows)
     execution = engine.bind(bench.inputs, bench.outputs)
 
-    bench.fill([pictures(rows).astype(engine.inputs[0].dtype)])
+    bench.fill([images(rows).astype(engine.inputs[0].dtype)])
     execution.enqueue()
 
-    assert_close(bench.results(), expected(path, pictures(rows)), tolerance=TOLERANCES[precision])
+    assert_close(bench.results(), expected(path, images(rows)), tolerance=TOLERANCES[precision])
     engine.close()
 
 
@@ -64,7 +64,7 @@ def test_a_graph_gives_what_a_plain_run_gives(gpu: Gpu, repository: Path) -> Non
     engine = open_tensorrt(path, gpu=gpu, stream=stream)
     bench = Bench(engine, gpu=gpu, stream=stream, rows=4)
     execution = engine.bind(bench.inputs, bench.outputs)
-    bench.fill([pictures(4)])
+    bench.fill([images(4)])
     for _ in range(2):
         execution.enqueue()
     stream.synchronize()
@@ -72,10 +72,10 @@ def test_a_graph_gives_what_a_plain_run_gives(gpu: Gpu, repository: Path) -> Non
         pytest.skip(execution.not_capturable)
     graph = gpu.capture(stream, execution.enqueue, name="model", keep=execution)
 
-    bench.fill([pictures(4, seed=2)])
+    bench.fill([images(4, seed=2)])
     graph.launch()
 
-    assert_close(bench.results(), expected(path, pictures(4, seed=2)), tolerance=TOLERANCES["fp32"])
+    assert_close(bench.results(), expected(path, images(4, seed=2)), tolerance=TOLERANCES["fp32"])
     del graph
     engine.close()
 
@@ -85,14 +85,14 @@ def test_two_contexts_share_their_scratch_memory_on_one_stream(gpu: Gpu, reposit
     engine = open_tensorrt(path, gpu=gpu, stream=stream)
     benches = [Bench(engine, gpu=gpu, stream=stream, rows=rows) for rows in (8, 3)]
     executions = [engine.bind(bench.inputs, bench.outputs) for bench in benches]
-    values = [pictures(bench.inputs[0].shape[0], seed=7) for bench in benches]
+    values = [images(bench.inputs[0].shape[0], seed=7) for bench in benches]
 
-    for bench, execution, picture in zip(benches * 5, executions * 5, values * 5, strict=True):
-        bench.fill([picture])
+    for bench, execution, image in zip(benches * 5, executions * 5, values * 5, strict=True):
+        bench.fill([image])
         execution.enqueue()
 
-    for bench, picture in zip(benches, values, strict=True):
-        assert_close(bench.results(), expected(path, picture), tolerance=TOLERANCES["fp32"])
+    for bench, image in zip(benches, values, strict=True):
+        assert_close(bench.results(), expected(path, image), tolerance=TOLERANCES["fp32"])
     engine.close()
 
 

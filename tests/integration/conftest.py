@@ -35,7 +35,7 @@ def tmpfs(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "small"
     folder.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True).returncode:
-        pytest.skip("a small file system can not be mounted here")
+        pytest.skip("a small file system cannot be mounted here")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
 

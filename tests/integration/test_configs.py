@@ -62,9 +62,9 @@ def read_lines(path: Path) -> Lines:
 
 
 def decode(path: Path) -> list[int]:
-    """A sum over some of the luma of every picture of a video."""
+    """A sum over some of the luma of every image of a video."""
     with av.open(str(path)) as container:
-        return [sum(bytes(picture.planes[0])[::101]) for picture in container.decode(video=0)]
+        return [sum(bytes(image.planes[0])[::101]) for image in container.decode(video=0)]
 
 
 def truth(clip: str) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def test_the_demo_has_a_line_for_every_frame(demo: Path, clip: str) -> None:
 
 
 @pytest.mark.parametrize("clip", DEMO_CLIPS)
-def test_the_demo_has_a_drawn_picture_for_every_frame(demo: Path, clip: str) -> None:
+def test_the_demo_has_a_drawn_image_for_every_frame(demo: Path, clip: str) -> None:
     drawn, plain = decode(demo / f"out/demo/{clip}.mp4"), decode(CLIPS / f"{clip}.mp4")
 
     assert len(drawn) == len(plain)

@@ -40,13 +40,13 @@ def test_people_are_counted_at_the_door(tmp_path: Path) -> None:
     assert any(line.endswith("goes out") for line in lines), "somebody leaves within the first second"
 
 
-def test_an_element_of_ones_own_finds_the_box_of_the_test_picture() -> None:
+def test_an_element_of_ones_own_finds_the_box_of_the_test_image() -> None:
     boxes = [f"{frame} bright ({4.0 * frame}, 67.0, {4.0 * frame + 80}, 112.0)" for frame in range(5)]
 
     assert run("own_element.py") == boxes
 
 
-def test_a_kernel_of_ones_own_dims_pictures_that_stay_on_the_gpu() -> None:
+def test_a_kernel_of_ones_own_dims_images_that_stay_on_the_gpu() -> None:
     assert run("own_kernel.py") == [f"{frame} cuda 30.9" for frame in range(3)]
 
 

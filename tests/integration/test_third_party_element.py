@@ -24,7 +24,7 @@ from sightline.media import Origin
 
 
 class Middle(Element):
-    """Finds one object in the middle of every picture.
+    """Finds one object in the middle of every image.
 
     ```yaml
     - middle: {share: 0.5}

@@ -22,10 +22,10 @@ BEST_PUBLIC = {
 def test_public_detections_through_replay_track_and_mot(shared_data: Path, tmp_path: Path, name: str) -> None:
     folder = shared_data / "truth" / "mot" / name
     sequence = read_sequence(folder)
-    picture = {"pattern": "solid", "size": [1280, 720], "frames": sequence.frame_count, "fps": sequence.fps}
+    image = {"pattern": "solid", "size": [1280, 720], "frames": sequence.frame_count, "fps": sequence.fps}
 
     report = Pipeline(
-        sources={"seq": picture},
+        sources={"seq": image},
         steps=[
             {"replay": {"path": str(folder / "det.txt"), "format": "mot", "label": "thing"}},
             "track",

@@ -14,10 +14,10 @@ import onnx
 import onnxruntime as ort
 import pytest
 
-from sightline_plugins.infer.engines.model_file import read_model
-from sightline_plugins.infer.engines.protocol import Engine, open_engine
-from sightline_plugins.infer.engines.simplify import simplify
-from sightline_plugins.infer.engines.simplify.inputs import fix_batch, fix_size
+from sightline_plugins.engines.model_file import read_model
+from sightline_plugins.engines.protocol import Engine, open_engine
+from sightline_plugins.engines.simplify import simplify
+from sightline_plugins.engines.simplify.inputs import fix_batch, fix_size
 from sightline_plugins.pixels.image_form import ImageForm
 
 Tensors = list[npt.NDArray[Any]]
@@ -25,7 +25,7 @@ Tensors = list[npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Case:
-    """How to feed a model: size of the picture, range of its values, and what else it asks for.
+    """How to feed a model: size of the image, range of its values, and what else it asks for.
 
     `ranked`: the outputs are labels, boxes and scores, best first; equally good ones may change places.
     """
@@ -64,7 +64,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 @pytest.fixture(params=["noise", "photograph"])
-def picture(request: pytest.FixtureRequest, case: Case, shared_data: Path) -> npt.NDArray[np.uint8]:
+def image(request: pytest.FixtureRequest, case: Case, shared_data: Path) -> npt.NDArray[np.uint8]:
     """(1, H, W, 3) uint8 in the size of the model."""
     width, height = case.size_wh
     if request.param == "noise":
@@ -100,9 +100,9 @@ def rewritten(path: Path, size_wh: tuple[int, int], engine: Literal["openvino", 
     return ort.InferenceSession(simple.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def compute(session: ort.InferenceSession, picture: npt.NDArray[np.uint8], case: Case) -> Tensors:
+def compute(session: ort.InferenceSession, image: npt.NDArray[np.uint8], case: Case) -> Tensors:
     first = session.get_inputs()[0]
-    seen = (picture.astype(np.float32) - case.mean) * np.float32(case.scale)
+    seen = (image.astype(np.float32) - case.mean) * np.float32(case.scale)
     seen = seen if first.shape[-1] == 3 else np.ascontiguousarray(seen.transpose(0, 3, 1, 2))
     feeds = {first.name: seen.astype(np.float16 if "16" in first.type else np.float32)}
     feeds |= {name: np.array(value, np.int64) for name, value in (case.extra or {}).items()}
@@ -124,27 +124,27 @@ def assert_close(found: Tensors, expected: Tensors, case: Case, *, tolerance: fl
 
 
 def ranked_rows(outputs: Tensors) -> npt.NDArray[np.float64]:
-    """(N, 6): label, box as shares of the picture, score."""
+    """(N, 6): label, box as shares of the image, score."""
     labels, boxes, scores = (array[0].astype(np.float64) for array in outputs)
     return np.column_stack([labels, boxes / 320, scores])
 
 
 @pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
 def test_rewriting_for_an_engine_leaves_the_results_as_they_are(
-    case: Case, picture: npt.NDArray[np.uint8], shared_data: Path, engine: Literal["openvino", "onnxruntime"]
+    case: Case, image: npt.NDArray[np.uint8], shared_data: Path, engine: Literal["openvino", "onnxruntime"]
 ) -> None:
     path = shared_data / "models" / case.file
-    found = compute(rewritten(path, case.size_wh, engine), picture, case)
-    assert_close(found, compute(original(path), picture, case), case, tolerance=case.tolerance)
+    found = compute(rewritten(path, case.size_wh, engine), image, case)
+    assert_close(found, compute(original(path), image, case), case, tolerance=case.tolerance)
 
 
 @pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
 def test_an_engine_agrees_with_the_original_in_onnx_runtime(
-    case: Case, picture: npt.NDArray[np.uint8], shared_data: Path, engine: Literal["openvino", "onnxruntime"]
+    case: Case, image: npt.NDArray[np.uint8], shared_data: Path, engine: Literal["openvino", "onnxruntime"]
 ) -> None:
     path = shared_data / "models" / case.file
     form = ImageForm(size_wh=case.size_wh, mean=(case.mean,), scale=(case.scale,))
     opened: Engine = open_engine(path, engine=engine, image=form, concurrency=1)
-    found = list(opened.submit((picture, *rest(case))).result())
+    found = list(opened.submit((image, *rest(case))).result())
     opened.close()
-    assert_close(found, compute(original(path), picture, case), case, tolerance=1e-3)
+    assert_close(found, compute(original(path), image, case), case, tolerance=1e-3)

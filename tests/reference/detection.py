@@ -1,6 +1,6 @@
 """Detection by the published recipes, written as plainly as possible: what `detect` is compared with.
 
-Whole pictures in BGR as OpenCV and PyAV give them, `cv2.resize`, ONNX Runtime on the file as it is, heads and
+Whole images in BGR as OpenCV and PyAV give them, `cv2.resize`, ONNX Runtime on the file as it is, heads and
 suppression in simple NumPy. Slow on purpose; nothing of it is shared with the product.
 """
 
@@ -21,7 +21,7 @@ import onnxruntime
 from sightline.media import ColorMatrix, ColorRange, Frame, Objects, PixelFormat, Stream, Surface
 
 Floats = npt.NDArray[np.float64]
-Picture = npt.NDArray[np.uint8]
+Image = npt.NDArray[np.uint8]
 
 MATCH_IOU = 0.9
 MATCH_CONFIDENCE = 0.05
@@ -29,7 +29,7 @@ MATCH_CONFIDENCE = 0.05
 
 @dataclass(frozen=True)
 class Found:
-    """Boxes (N, 4) in pixels of the picture, clipped to it; confidences (N,); classes (N,)."""
+    """Boxes (N, 4) in pixels of the image, clipped to it; confidences (N,); classes (N,)."""
 
     xyxy: Floats
     confidence: Floats
@@ -45,7 +45,7 @@ def session(model: Path) -> onnxruntime.InferenceSession:
 
 
 def fastestdet(
-    bgr: Picture, model: onnxruntime.InferenceSession, *, confidence: float, interpolation: int = cv2.INTER_AREA
+    bgr: Image, model: onnxruntime.InferenceSession, *, confidence: float, interpolation: int = cv2.INTER_AREA
 ) -> Found:
     """The published recipe of FastestDet: stretched by area, BGR / 255, one suppression for all classes at 0.45."""
     resized = cv2.resize(bgr, (352, 352), interpolation=interpolation)
@@ -53,9 +53,9 @@ def fastestdet(
 
 
 def fastestdet_from_input(
-    resized: Picture, model: onnxruntime.InferenceSession, *, confidence: float, size_wh: tuple[int, int]
+    resized: Image, model: onnxruntime.InferenceSession, *, confidence: float, size_wh: tuple[int, int]
 ) -> Found:
-    """The part of the recipe after resizing; boxes in pixels of a picture of `size_wh`."""
+    """The part of the recipe after resizing; boxes in pixels of an image of `size_wh`."""
     tensor = (resized.astype(np.float32) / np.float32(255)).transpose(2, 0, 1)[None]
     cells = run(model, tensor)[0].astype(np.float64).reshape(85, 22 * 22)
     score = cells[0] ** 0.6 * cells[5:].max(axis=0) ** 0.4
@@ -70,7 +70,7 @@ def fastestdet_from_input(
     return _clipped(Found(boxes[kept], score[kept], cells[5:].argmax(axis=0)[kept]), size_wh)
 
 
-def yolox(bgr: Picture, model: onnxruntime.InferenceSession, *, confidence: float) -> Found:
+def yolox(bgr: Image, model: onnxruntime.InferenceSession, *, confidence: float) -> Found:
     """The published recipe of YOLOX at 416 x 416: top left, padded with 114, BGR, suppression by class at 0.45."""
     height, width = bgr.shape[:2]
     factor = min(416 / width, 416 / height)
@@ -134,7 +134,7 @@ def found_in(objects: Objects) -> Found:
     )
 
 
-def sampled_frames(path: Path, *, step: int, most: int = 10_000) -> Iterator[tuple[Frame, Picture]]:
+def sampled_frames(path: Path, *, step: int, most: int = 10_000) -> Iterator[tuple[Frame, Image]]:
     """Every `step`-th frame of a yuv420p video: as a frame of the framework, and in BGR as PyAV gives it."""
     with av.open(str(path)) as container:
         for index, frame in enumerate(container.decode(video=0)):
@@ -149,7 +149,7 @@ def sampled_frames(path: Path, *, step: int, most: int = 10_000) -> Iterator[tup
             surface = Surface(
                 PixelFormat.I420, (frame.width, frame.height), planes, ColorMatrix.BT601, ColorRange.LIMITED
             )
-            bgr: Picture = frame.to_ndarray(format="bgr24")  # type: ignore[assignment]
+            bgr: Image = frame.to_ndarray(format="bgr24")  # type: ignore[assignment]
             yield Frame(Stream(path.stem), index // step, index * 40_000_000, surface), bgr
 
 

@@ -6,11 +6,11 @@ import cv2
 import numpy as np
 import onnxruntime
 
-from tests.reference.detection import Floats, Found, Picture, suppress
+from tests.reference.detection import Floats, Found, Image, suppress
 
 
-def deimv2(bgr: Picture, model: onnxruntime.InferenceSession, *, confidence: float) -> Found:
-    """Stretched to 320 x 320, RGB / 255, told the size of the picture; nothing is suppressed."""
+def deimv2(bgr: Image, model: onnxruntime.InferenceSession, *, confidence: float) -> Found:
+    """Stretched to 320 x 320, RGB / 255, told the size of the image; nothing is suppressed."""
     height, width = bgr.shape[:2]
     resized = cv2.resize(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), (320, 320), interpolation=cv2.INTER_LINEAR)
     tensor = (resized.astype(np.float32) / np.float32(255)).transpose(2, 0, 1)[None]
@@ -23,7 +23,7 @@ def deimv2(bgr: Picture, model: onnxruntime.InferenceSession, *, confidence: flo
     return Found(inside, scores[sure].astype(np.float64), labels[sure])
 
 
-def yunet(bgr: Picture, model: onnxruntime.InferenceSession, *, confidence: float) -> tuple[Found, Floats]:
+def yunet(bgr: Image, model: onnxruntime.InferenceSession, *, confidence: float) -> tuple[Found, Floats]:
     """BGR as it is, padded at the right and the bottom to a multiple of 32; suppression at 0.3. Also the landmarks
     (N, 5, 2).
     """

@@ -20,16 +20,16 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--folder", type=FOLDER, required=True, help="Where the labelled pictures go.")
-@click.option("--scenes", type=click.IntRange(min=1), default=450, show_default=True, help="Ten pictures each.")
+@click.option("--folder", type=FOLDER, required=True, help="Where the labelled images go.")
+@click.option("--scenes", type=click.IntRange(min=1), default=450, show_default=True, help="Ten images each.")
 @click.option("--processes", type=click.IntRange(min=1), default=2, show_default=True)
 def samples(folder: Path, scenes: int, processes: int) -> None:
-    """Render labelled pictures of the training seeds; goes on where it stopped."""
+    """Render labelled images of the training seeds; goes on where it stopped."""
     render(folder=folder, scenes=scenes, processes=processes)
 
 
 @main.command()
-@click.option("--folder", type=FOLDER, required=True, help="Where the labelled pictures are.")
+@click.option("--folder", type=FOLDER, required=True, help="Where the labelled images are.")
 @click.option("--weights", type=FILE, required=True, help="Where the trained weights go.")
 @click.option("--minutes", type=click.FloatRange(min=0.1), default=40.0, show_default=True)
 @click.option("--resume", is_flag=True, help="Start from the weights that are there.")
@@ -64,19 +64,17 @@ def export(weights: Path, model: Path) -> None:
 
 @main.command()
 @click.option("--model", type=FILE, default=Path("models/street.onnx"), show_default=True)
-@click.option("--scenes", type=click.IntRange(min=1), default=60, show_default=True, help="Six pictures each.")
+@click.option("--scenes", type=click.IntRange(min=1), default=60, show_default=True, help="Six images each.")
 def evaluate(model: Path, scenes: int) -> None:
     """Measure the detector on unseen scenes after H.264."""
     score = measure(model=model, scenes=scenes)
     for label, precision in score.average_precision.items():
         click.echo(f"{label:10} AP50 {precision:.4f} of {score.demanded[label]} objects")
-    click.echo(f"{'mean':10} AP50 {score.mean:.4f} on {score.pictures} pictures of {scenes} scenes")
+    click.echo(f"{'mean':10} AP50 {score.mean:.4f} on {score.images} images of {scenes} scenes")
 
 
 @main.command()
-@click.option(
-    "--folder", type=FOLDER, required=True, help="Where the labelled pictures are; they serve as backgrounds."
-)
+@click.option("--folder", type=FOLDER, required=True, help="Where the labelled images are; they serve as backgrounds.")
 @click.option("--model", type=FILE, default=Path("models/vehicle.onnx"), show_default=True)
 @click.option("--threads", type=click.IntRange(min=1), default=2, show_default=True)
 def vehicle(folder: Path, model: Path, threads: int) -> None:
@@ -103,7 +101,7 @@ def evaluate_vehicle(model: Path, scenes: int) -> None:
 
 @main.command()
 @click.option("--folder", type=FOLDER, required=True, help="Where the crops go.")
-@click.option("--scenes", type=click.IntRange(min=1), default=66, show_default=True, help="44 pictures each.")
+@click.option("--scenes", type=click.IntRange(min=1), default=66, show_default=True, help="44 images each.")
 @click.option("--processes", type=click.IntRange(min=1), default=2, show_default=True)
 def plate_samples(folder: Path, scenes: int, processes: int) -> None:
     """Render gates of the training seeds and cut out vehicles and plates; goes on where it stopped."""
@@ -147,7 +145,7 @@ def plate_text(folder: Path, model: Path, minutes: float) -> None:
 @main.command()
 @click.option("--model", type=FILE, default=Path("models/plate.onnx"), show_default=True)
 @click.option("--reader", type=FILE, default=Path("models/plate_text.onnx"), show_default=True)
-@click.option("--scenes", type=click.IntRange(min=1), default=12, show_default=True, help="60 pictures each.")
+@click.option("--scenes", type=click.IntRange(min=1), default=12, show_default=True, help="60 images each.")
 def evaluate_plates(model: Path, reader: Path, scenes: int) -> None:
     """Measure both on readable plates of unseen gates after H.264."""
     from tools.train.plate_accuracy import PlateModels, measure
@@ -156,7 +154,7 @@ def evaluate_plates(model: Path, reader: Path, scenes: int) -> None:
     right, tracks = score.tracks
     click.echo(f"found {score.found} of {score.readable} plates, mean IoU {score.overlap / score.readable:.3f}")
     click.echo(f"text right in {score.read} where the truth has them, in {score.chained} where they were found")
-    click.echo(f"text right of {right} of {tracks} tracks after a vote of their pictures")
+    click.echo(f"text right of {right} of {tracks} tracks after a vote of their images")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Cuts tiles of network scale from rendered pictures: flipped, scaled, recoloured."""
+"""Cuts tiles of network scale from rendered images: flipped, scaled, recoloured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 from tools.train.loss import Targets
 from tools.train.samples import Sample
-from tools.world.arrays import Floats, Picture
+from tools.world.arrays import Floats, RgbImage
 
 NETWORK_WH = (512, 288)
 PAD_LEVEL = 114
@@ -34,22 +34,22 @@ TILES: tuple[tuple[tuple[int, int], int], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A piece of a picture (height, width, RGB) and its rows: class id, x0, y0, x1, y1, 1 when it is wanted."""
+    """A piece of an image (height, width, RGB) and its rows: class id, x0, y0, x1, y1, 1 when it is wanted."""
 
-    picture: Picture
+    image: RgbImage
     rows: Floats
 
 
 def cut(sample: Sample, *, rng: np.random.Generator, size_wh: tuple[int, int]) -> Tile:
-    """A random tile of a sample at about the scale at which the network will see the picture."""
-    picture, rows = sample.picture, sample.rows
-    height, width = picture.shape[:2]
+    """A random tile of a sample at about the scale at which the network will see the image."""
+    image, rows = sample.image, sample.rows
+    height, width = image.shape[:2]
     scale = min(NETWORK_WH[0] / width, NETWORK_WH[1] / height) * np.exp(rng.uniform(np.log(0.82), np.log(1.2)))
     flip = rng.uniform() < 0.5
-    move = _placement(rows, rng=rng, scale=scale, flip=flip, picture_wh=(width, height), tile_wh=size_wh)
+    move = _placement(rows, rng=rng, scale=scale, flip=flip, image_wh=(width, height), tile_wh=size_wh)
     border = (PAD_LEVEL, PAD_LEVEL, PAD_LEVEL)
     tile = cv2.warpAffine(
-        picture, move, size_wh, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=border
+        image, move, size_wh, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=border
     )
     return Tile(_recoloured(tile, rng), _moved(rows, move=move, size_wh=size_wh))
 
@@ -60,24 +60,24 @@ def _placement(
     rng: np.random.Generator,
     scale: float,
     flip: bool,
-    picture_wh: tuple[int, int],
+    image_wh: tuple[int, int],
     tile_wh: tuple[int, int],
 ) -> Floats:
-    """Picture to tile; mostly a tile around some object."""
-    centre = rng.uniform(0, 1, 2) * picture_wh
+    """RgbImage to tile; mostly a tile around some object."""
+    centre = rng.uniform(0, 1, 2) * image_wh
     if len(rows) and rng.uniform() < 0.8:
         rarity = RARITY[rows[:, 0].astype(int)]
         wanted = rows[rng.choice(len(rows), p=rarity / rarity.sum())]
         centre = np.array([wanted[1] + wanted[3], wanted[2] + wanted[4]]) / 2
     offset = (rng.uniform(0.15, 0.85, 2)) * tile_wh
     if tile_wh == NETWORK_WH:
-        centre, offset = np.array(picture_wh) / 2.0, (0.5 + rng.normal(0, 0.06, 2)) * tile_wh
+        centre, offset = np.array(image_wh) / 2.0, (0.5 + rng.normal(0, 0.06, 2)) * tile_wh
     if flip:
-        centre[0] = picture_wh[0] - centre[0]
-    spare = np.array(tile_wh) - scale * np.array(picture_wh)
+        centre[0] = image_wh[0] - centre[0]
+    spare = np.array(tile_wh) - scale * np.array(image_wh)
     shift = np.clip(offset - scale * centre, np.minimum(spare, 0) - 6, np.maximum(spare, 0) + 6)
     if flip:
-        return np.array([[-scale, 0, shift[0] + scale * picture_wh[0]], [0, scale, shift[1]]])
+        return np.array([[-scale, 0, shift[0] + scale * image_wh[0]], [0, scale, shift[1]]])
     return np.array([[scale, 0, shift[0]], [0, scale, shift[1]]])
 
 
@@ -96,12 +96,12 @@ def _moved(rows: Floats, *, move: Floats, size_wh: tuple[int, int]) -> Floats:
     return moved
 
 
-def _recoloured(tile: Picture, rng: np.random.Generator) -> Picture:
+def _recoloured(tile: RgbImage, rng: np.random.Generator) -> RgbImage:
     """Another exposure, gamma and tint, sometimes blurred."""
     levels = np.linspace(0, 1, 256)[:, None]
     gain = rng.uniform(0.75, 1.3) * rng.uniform(0.93, 1.07, 3)
     table = np.clip((levels ** rng.uniform(0.8, 1.25)) * gain + rng.uniform(-0.06, 0.06), 0, 1) * 255
-    coloured: Picture = cv2.LUT(tile, table.astype(np.uint8)[:, None, :].reshape(256, 1, 3).transpose(1, 0, 2))
+    coloured: RgbImage = cv2.LUT(tile, table.astype(np.uint8)[:, None, :].reshape(256, 1, 3).transpose(1, 0, 2))
     if rng.uniform() < 0.12:
         coloured = cv2.GaussianBlur(coloured, (0, 0), rng.uniform(0.3, 0.8))
     return coloured
@@ -119,7 +119,7 @@ def batches(samples: list[Sample], *, rng: np.random.Generator) -> Iterator[tupl
 
 def collate(tiles: list[Tile]) -> tuple[torch.Tensor, Targets]:
     """Tiles as one batch."""
-    images = torch.from_numpy(np.stack([tile.picture for tile in tiles])).permute(0, 3, 1, 2).float() / 255
+    images = torch.from_numpy(np.stack([tile.image for tile in tiles])).permute(0, 3, 1, 2).float() / 255
     wanted = [tile.rows[tile.rows[:, 5] > 0] for tile in tiles]
     ignored = [tile.rows[tile.rows[:, 5] == 0] for tile in tiles]
     rows, real = _padded(wanted)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tools.train.precision import Expected
 from tools.train.worlds import random_scene
-from tools.world.arrays import Picture
+from tools.world.arrays import RgbImage
 from tools.world.render import Renderer
 from tools.world.writer import write_video
 
@@ -19,7 +19,7 @@ FRAMES_PER_SCENE = 6
 QUALITY_CRF = 26
 
 
-def coded_frames(seed: int) -> Iterator[tuple[Picture, Expected]]:
+def coded_frames(seed: int) -> Iterator[tuple[RgbImage, Expected]]:
     """Some frames of a scene after H.264, with their truth."""
     scene = random_scene(seed)
     renderer = Renderer(scene)
@@ -27,7 +27,7 @@ def coded_frames(seed: int) -> Iterator[tuple[Picture, Expected]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scene.mp4"
         write_video(
-            (picture for picture, _ in rendered),
+            (image for image, _ in rendered),
             path=path,
             size_wh=scene.size_wh,
             fps=scene.fps,
@@ -36,8 +36,8 @@ def coded_frames(seed: int) -> Iterator[tuple[Picture, Expected]]:
         )
         with av.open(str(path)) as container:
             decoded = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
-    for picture, (_, truth) in zip(decoded, rendered, strict=True):
+    for image, (_, truth) in zip(decoded, rendered, strict=True):
         yield (
-            np.asarray(picture, dtype=np.uint8),
+            np.asarray(image, dtype=np.uint8),
             Expected(truth.xyxy, truth.class_id.astype(np.int64), truth.visibility),
         )

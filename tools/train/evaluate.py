@@ -13,7 +13,7 @@ from tools.train.augment import NETWORK_WH, PAD_LEVEL
 from tools.train.coded import coded_frames
 from tools.train.precision import Detections, average_precision, judge
 from tools.train.worlds import FIRST_EVALUATION_SEED
-from tools.world.arrays import Floats, Picture
+from tools.world.arrays import Floats, RgbImage
 from tools.world.scene import LABELS
 
 NMS_IOU = 0.6
@@ -26,7 +26,7 @@ class Score:
 
     average_precision: dict[str, float]
     demanded: dict[str, int]
-    pictures: int
+    images: int
 
     @property
     def mean(self) -> float:
@@ -40,14 +40,14 @@ class OnnxDetector:
     def __init__(self, model: Path) -> None:
         self._network = openvino.Core().compile_model(str(model), "CPU", {"INFERENCE_NUM_THREADS": 1})
 
-    def find(self, picture: Picture, *, confidence: float = LEAST_CONFIDENCE, nms_iou: float = NMS_IOU) -> Detections:
-        """What is in an RGB picture, boxes in its pixels."""
-        height, width = picture.shape[:2]
+    def find(self, image: RgbImage, *, confidence: float = LEAST_CONFIDENCE, nms_iou: float = NMS_IOU) -> Detections:
+        """What is in an RGB image, boxes in its pixels."""
+        height, width = image.shape[:2]
         scale = min(NETWORK_WH[0] / width, NETWORK_WH[1] / height)
         inner = (round(width * scale), round(height * scale))
         left, top = (NETWORK_WH[0] - inner[0]) // 2, (NETWORK_WH[1] - inner[1]) // 2
         boxed = np.full((NETWORK_WH[1], NETWORK_WH[0], 3), PAD_LEVEL, np.uint8)
-        boxed[top : top + inner[1], left : left + inner[0]] = cv2.resize(picture, inner, interpolation=cv2.INTER_LINEAR)
+        boxed[top : top + inner[1], left : left + inner[0]] = cv2.resize(image, inner, interpolation=cv2.INTER_LINEAR)
         images = np.ascontiguousarray(boxed.transpose(2, 0, 1)[None], dtype=np.float32) / 255
         answer = np.asarray(self._network(images)[0])[0].astype(np.float64)
         scores = answer[4:].max(axis=0)
@@ -72,14 +72,14 @@ def evaluate(*, model: Path, scenes: int, threshold: float = 0.5) -> Score:
     detector = OnnxDetector(model)
     rows: dict[str, list[Floats]] = {label: [] for label in LABELS}
     demanded = dict.fromkeys(LABELS, 0)
-    pictures = 0
+    images = 0
     for seed in range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + scenes):
-        for picture, expected in coded_frames(seed):
-            found = detector.find(picture)
-            pictures += 1
+        for image, expected in coded_frames(seed):
+            found = detector.find(image)
+            images += 1
             for class_id, label in enumerate(LABELS):
                 judged, wanted = judge(found, expected, class_id=class_id, threshold=threshold)
                 rows[label].append(judged)
                 demanded[label] += wanted
     precisions = {label: average_precision(np.concatenate(rows[label]), demanded=demanded[label]) for label in LABELS}
-    return Score(precisions, demanded, pictures)
+    return Score(precisions, demanded, images)

@@ -66,7 +66,7 @@ def _batches(crops: VehicleCrops, *, rng: np.random.Generator) -> Iterator[tuple
     """Endless batches, mirrored and in other light."""
     while True:
         rows = rng.integers(len(crops.own), size=BATCH)
-        images = torch.from_numpy(crops.pictures[rows]).permute(0, 3, 1, 2).float() / 255
+        images = torch.from_numpy(crops.images[rows]).permute(0, 3, 1, 2).float() / 255
         own, ignored = crops.own[rows][:, None], crops.ignored[rows]
         if rng.uniform() < 0.5:
             images = images.flip(3)

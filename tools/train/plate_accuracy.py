@@ -1,4 +1,4 @@
-"""Measures the two models of number plates on coded pictures of gates that nothing was learned from."""
+"""Measures the two models of number plates on coded images of gates that nothing was learned from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import openvino
 from tools.train.plate_samples import TEXT_WH, VEHICLE_PX, cut, in_crop, jittered, vehicle_rows, with_margin
 from tools.train.precision import overlaps
 from tools.train.worlds import FIRST_EVALUATION_SEED, random_gate
-from tools.world.arrays import Floats, Picture
+from tools.world.arrays import Floats, RgbImage
 from tools.world.lettering import ALPHABET
 from tools.world.plates import Plate
 from tools.world.render import Renderer, Truth
@@ -56,9 +56,9 @@ class PlateModels:
         self._plate = core.compile_model(str(plate), "CPU", single)
         self._reader = core.compile_model(str(reader), "CPU", single)
 
-    def find(self, picture: Picture, *, vehicle: Floats) -> tuple[Floats, float]:
-        """The likeliest plate on a vehicle, its box in pixels of the picture, and its score."""
-        crop = cut(picture, xyxy=vehicle, size_wh=(VEHICLE_PX, VEHICLE_PX))
+    def find(self, image: RgbImage, *, vehicle: Floats) -> tuple[Floats, float]:
+        """The likeliest plate on a vehicle, its box in pixels of the image, and its score."""
+        crop = cut(image, xyxy=vehicle, size_wh=(VEHICLE_PX, VEHICLE_PX))
         images = np.ascontiguousarray(crop.transpose(2, 0, 1)[None], np.float32) / 255
         answer = np.asarray(self._plate(images)[0])[0].astype(np.float64)
         x, y, width, height, score = answer[:, answer[4].argmax()]
@@ -66,7 +66,7 @@ class PlateModels:
         scale = np.tile((vehicle[2:] - vehicle[:2]) / VEHICLE_PX, 2)
         return box * scale + np.tile(vehicle[:2], 2), float(score)
 
-    def read(self, grey: Picture, *, plate: Floats) -> str:
+    def read(self, grey: RgbImage, *, plate: Floats) -> str:
         """What stands on a plate."""
         crop = cut(grey, xyxy=with_margin(plate), size_wh=TEXT_WH)
         best = np.asarray(self._reader(crop[None, None].astype(np.float32) / 255)[0])[0].argmax(axis=1)
@@ -79,21 +79,21 @@ def measure(models: PlateModels, *, scenes: int, frames: int = 60) -> PlateScore
     score = PlateScore()
     for seed in range(FIRST_SEED, FIRST_SEED + scenes):
         rng = np.random.default_rng([seed, 35])
-        for picture, truth in _coded(seed, frames=frames):
-            grey = np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)
+        for image, truth in _coded(seed, frames=frames):
+            grey = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8)
             plates = {plate.track_id: plate for plate in truth.plates if plate.is_readable}
             for row in vehicle_rows(truth):
                 plate = plates.get(int(truth.track_id[row]))
                 vehicle = jittered(truth.xyxy[row], rng=rng, share=0.02)
                 if plate is not None and _is_inside(plate, vehicle):
-                    _judge(score, models, picture, grey, plate=plate, vehicle=vehicle, seed=seed)
+                    _judge(score, models, image, grey, plate=plate, vehicle=vehicle, seed=seed)
     return score
 
 
 def _judge(
-    score: PlateScore, models: PlateModels, picture: Picture, grey: Picture, *, plate: Plate, vehicle: Floats, seed: int
+    score: PlateScore, models: PlateModels, image: RgbImage, grey: RgbImage, *, plate: Plate, vehicle: Floats, seed: int
 ) -> None:
-    box, _ = models.find(picture, vehicle=vehicle)
+    box, _ = models.find(image, vehicle=vehicle)
     overlap = float(overlaps(box[None], plate.xyxy[None])[0][0, 0])
     text = models.read(grey, plate=box)
     score.readable += 1
@@ -109,16 +109,16 @@ def _is_inside(plate: Plate, vehicle: Floats) -> bool:
     return bool((inside >= 0).all() and (inside <= VEHICLE_PX).all())
 
 
-def _coded(seed: int, *, frames: int) -> Iterator[tuple[Picture, Truth]]:
+def _coded(seed: int, *, frames: int) -> Iterator[tuple[RgbImage, Truth]]:
     """Frames of a scene after H.264, with their truth."""
     scene = random_gate(seed, fps=8, frames=frames)
     renderer = Renderer(scene)
     rendered = [renderer.frame(index) for index in range(frames)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "gate.mp4"
-        pictures = (picture for picture, _ in rendered)
-        write_video(pictures, path=path, size_wh=scene.size_wh, fps=scene.fps, crf=QUALITY_CRF, preset="fast")
+        images = (image for image, _ in rendered)
+        write_video(images, path=path, size_wh=scene.size_wh, fps=scene.fps, crf=QUALITY_CRF, preset="fast")
         with av.open(str(path)) as container:
             decoded = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
-    for picture, (_, truth) in zip(decoded, rendered, strict=True):
-        yield np.asarray(picture, dtype=np.uint8), truth
+    for image, (_, truth) in zip(decoded, rendered, strict=True):
+        yield np.asarray(image, dtype=np.uint8), truth

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from tools.train.plate_samples import TEXT_WH, TextCrops, cut, jittered, with_margin
-from tools.world.arrays import Floats, Image, Picture
+from tools.world.arrays import Floats, Image, RgbImage
 from tools.world.lettering import ink, random_text
 
 _OVERSAMPLING = 3
@@ -19,7 +19,7 @@ def printed(count: int, *, rng: np.random.Generator) -> TextCrops:
     return TextCrops(np.stack([_seen(text, rng=rng) for text in texts]), texts)
 
 
-def _seen(text: str, *, rng: np.random.Generator) -> Picture:
+def _seen(text: str, *, rng: np.random.Generator) -> RgbImage:
     width = rng.uniform(42, 110)
     height = width * rng.uniform(0.17, 0.25)
     size_wh = (int(width * (1 + 2 * _AROUND)) + 1, int(height * (1 + 4 * _AROUND)) + 1)
@@ -54,7 +54,7 @@ def _laid(text: str, corners: Floats, *, size_wh: tuple[int, int]) -> Image:
     return np.asarray(cv2.warpPerspective(small, move, size_wh, flags=cv2.INTER_LINEAR), np.float32)
 
 
-def _photographed(plain: Image, *, rng: np.random.Generator) -> Picture:
+def _photographed(plain: Image, *, rng: np.random.Generator) -> RgbImage:
     """Shade across the plate, blur, noise and coding."""
     if rng.uniform() < 0.35:
         start, stop = rng.uniform(0.55, 1.0, 2)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tools.train.worlds import FIRST_TRAINING_SEED, random_gate
-from tools.world.arrays import Floats, Picture
+from tools.world.arrays import Floats, RgbImage
 from tools.world.plates import Plate
 from tools.world.render import Renderer, Truth
 from tools.world.vehicles import KINDS
@@ -39,7 +39,7 @@ class VehicleCrops:
     right nor as wrong, NaN where there are fewer.
     """
 
-    pictures: npt.NDArray[np.uint8]
+    images: npt.NDArray[np.uint8]
     own: Floats
     ignored: Floats
 
@@ -48,7 +48,7 @@ class VehicleCrops:
 class TextCrops:
     """Plates (N, 32, 128), grey, and what they say."""
 
-    pictures: npt.NDArray[np.uint8]
+    images: npt.NDArray[np.uint8]
     texts: tuple[str, ...]
 
 
@@ -80,12 +80,12 @@ def _render_one(folder: Path, number: int) -> int:
     scene = random_gate(seed)
     renderer = Renderer(scene)
     rng = np.random.default_rng([seed, 34])
-    vehicles: list[tuple[Picture, Floats, Floats]] = []
-    plates: list[tuple[Picture, str]] = []
+    vehicles: list[tuple[RgbImage, Floats, Floats]] = []
+    plates: list[tuple[RgbImage, str]] = []
     for index in np.linspace(0, scene.frames - 1, FRAMES_PER_SCENE).astype(int):
-        picture, truth = renderer.frame(int(index))
+        image, truth = renderer.frame(int(index))
         quality = [cv2.IMWRITE_JPEG_QUALITY, int(rng.integers(45, 95))]
-        coded = np.asarray(cv2.imdecode(cv2.imencode(".jpg", picture, quality)[1], cv2.IMREAD_COLOR), np.uint8)
+        coded = np.asarray(cv2.imdecode(cv2.imencode(".jpg", image, quality)[1], cv2.IMREAD_COLOR), np.uint8)
         vehicles += vehicle_crops(coded, truth, rng=rng)
         plates += plate_crops(coded, truth, rng=rng)
     part = folder / f"{number:05d}.part.npz"
@@ -102,9 +102,9 @@ def _render_one(folder: Path, number: int) -> int:
 
 
 def vehicle_crops(
-    picture: Picture, truth: Truth, *, rng: np.random.Generator
-) -> Iterator[tuple[Picture, Floats, Floats]]:
-    """The vehicles of a picture as a detector might cut them out, the plate of each, and those not to be judged."""
+    image: RgbImage, truth: Truth, *, rng: np.random.Generator
+) -> Iterator[tuple[RgbImage, Floats, Floats]]:
+    """The vehicles of an image as a detector might cut them out, the plate of each, and those not to be judged."""
     for row in vehicle_rows(truth):
         box = jittered(truth.xyxy[row], rng=rng, share=0.03)
         own, ignored = np.full(4, np.nan), np.full((2, 4), np.nan)
@@ -119,12 +119,12 @@ def vehicle_crops(
             else:
                 others.append(clipped)
         ignored[: len(others)] = np.array(others).reshape(-1, 4)[:2]
-        yield cut(picture, xyxy=box, size_wh=(VEHICLE_PX, VEHICLE_PX)), own, ignored
+        yield cut(image, xyxy=box, size_wh=(VEHICLE_PX, VEHICLE_PX)), own, ignored
 
 
-def plate_crops(picture: Picture, truth: Truth, *, rng: np.random.Generator) -> Iterator[tuple[Picture, str]]:
-    """The plates of a picture, grey, as a detector might cut them out."""
-    grey = np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)
+def plate_crops(image: RgbImage, truth: Truth, *, rng: np.random.Generator) -> Iterator[tuple[RgbImage, str]]:
+    """The plates of an image, grey, as a detector might cut them out."""
+    grey = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8)
     for plate in truth.plates:
         if is_wanted(plate) and plate.xyxy[2] - plate.xyxy[0] >= LEAST_TEXT_PX:
             box = jittered(with_margin(plate.xyxy), rng=rng, share=0.035)
@@ -158,15 +158,15 @@ def jittered(xyxy: Floats, *, rng: np.random.Generator, share: float) -> Floats:
 
 
 def in_crop(xyxy: Floats, *, crop: Floats, size_wh: tuple[int, int]) -> Floats:
-    """A box of the picture in pixels of a crop that was stretched to a size."""
+    """A box of the image in pixels of a crop that was stretched to a size."""
     scale = np.array(size_wh) / (crop[2:] - crop[:2])
     inside: Floats = (xyxy - np.tile(crop[:2], 2)) * np.tile(scale, 2)
     return inside
 
 
-def cut(picture: Picture, *, xyxy: Floats, size_wh: tuple[int, int]) -> Picture:
-    """The box of a picture, stretched to a size; beyond the picture its edge is repeated."""
+def cut(image: RgbImage, *, xyxy: Floats, size_wh: tuple[int, int]) -> RgbImage:
+    """The box of an image, stretched to a size; beyond the image its edge is repeated."""
     across, down = (xyxy[2:] - xyxy[:2]) / size_wh
     move = np.array([[across, 0, xyxy[0] + across / 2 - 0.5], [0, down, xyxy[1] + down / 2 - 0.5]])
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    return np.asarray(cv2.warpAffine(picture, move, size_wh, flags=flags, borderMode=cv2.BORDER_REPLICATE), np.uint8)
+    return np.asarray(cv2.warpAffine(image, move, size_wh, flags=flags, borderMode=cv2.BORDER_REPLICATE), np.uint8)

@@ -113,8 +113,8 @@ def _batches(
     while True:
         first, second = rng.integers(len(made.texts), size=BATCH - count), rng.integers(len(rendered.texts), size=count)
         texts = [made.texts[row] for row in first] + [rendered.texts[row] for row in second]
-        pictures = np.concatenate([made.pictures[first], rendered.pictures[second]])
-        images = torch.from_numpy(pictures)[:, None].float() / 255
+        images = np.concatenate([made.images[first], rendered.images[second]])
+        images = torch.from_numpy(images)[:, None].float() / 255
         gain = torch.from_numpy(rng.uniform(0.75, 1.25, (BATCH, 1, 1, 1))).float()
         level = torch.from_numpy(rng.uniform(-0.12, 0.12, (BATCH, 1, 1, 1))).float()
         images = (images * gain + level + 0.02 * float(rng.uniform()) * torch.randn_like(images)).clamp(0, 1)

@@ -15,7 +15,7 @@ LEAST_SIDE_PX = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Detections:
-    """What was found in one picture: boxes (N, 4) xyxy, class ids and confidences."""
+    """What was found in one image: boxes (N, 4) xyxy, class ids and confidences."""
 
     xyxy: Floats
     class_id: npt.NDArray[np.int64]
@@ -24,7 +24,7 @@ class Detections:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is in one picture: boxes (N, 4) xyxy, class ids and visibilities."""
+    """What is in one image: boxes (N, 4) xyxy, class ids and visibilities."""
 
     xyxy: Floats
     class_id: npt.NDArray[np.int64]

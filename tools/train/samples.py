@@ -1,4 +1,4 @@
-"""Labelled pictures of random scenes, rendered once and kept in a folder."""
+"""Labelled images of random scenes, rendered once and kept in a folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from tools.train.worlds import FIRST_TRAINING_SEED, random_scene
-from tools.world.arrays import Floats, Picture
+from tools.world.arrays import Floats, RgbImage
 from tools.world.render import Renderer
 
 FRAMES_PER_SCENE = 10
@@ -19,9 +19,9 @@ FRAMES_PER_SCENE = 10
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A picture (RGB) and its truth: rows of class id, x0, y0, x1, y1 (pixels), visibility."""
+    """An image (RGB) and its truth: rows of class id, x0, y0, x1, y1 (pixels), visibility."""
 
-    picture: Picture
+    image: RgbImage
     rows: Floats
 
 
@@ -43,9 +43,9 @@ def _render_one(folder: Path, number: int) -> int:
     rng = np.random.default_rng([seed, 32])
     jpegs, rows = [], []
     for index in np.linspace(0, scene.frames - 1, FRAMES_PER_SCENE).astype(int):
-        picture, truth = renderer.frame(int(index))
+        image, truth = renderer.frame(int(index))
         quality = int(rng.integers(35, 92))
-        coded = cv2.imencode(".jpg", picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])[1]
+        coded = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])[1]
         jpegs.append(coded)
         rows.append(np.concatenate([truth.class_id[:, None], truth.xyxy, truth.visibility[:, None]], axis=1))
     lengths = np.array([[len(jpeg), len(row)] for jpeg, row in zip(jpegs, rows, strict=True)])

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from tools.train.export import write_onnx
 from tools.train.samples import Sample
 from tools.train.worlds import FIRST_EVALUATION_SEED, FIRST_TRAINING_SEED, random_scene
-from tools.world.arrays import Floats, Picture
+from tools.world.arrays import Floats, RgbImage
 from tools.world.camera import Camera
 from tools.world.light import random_light
 from tools.world.mesh import Pose, paint
@@ -34,7 +34,7 @@ LEAST_VISIBLE = 0.7
 class Crops:
     """Crops (N, 64, 64, 3) with the index of their colour and of their kind."""
 
-    pictures: npt.NDArray[np.uint8]
+    images: npt.NDArray[np.uint8]
     colour: npt.NDArray[np.int64]
     kind: npt.NDArray[np.int64]
 
@@ -68,34 +68,34 @@ class _Probable(nn.Module):
         return colour.softmax(dim=1), kind.softmax(dim=1)
 
 
-def cut(picture: Picture, *, xyxy: Floats) -> Picture:
-    """The box of a picture (clipped to it), stretched to 64x64."""
-    height, width = picture.shape[:2]
+def cut(image: RgbImage, *, xyxy: Floats) -> RgbImage:
+    """The box of an image (clipped to it), stretched to 64x64."""
+    height, width = image.shape[:2]
     x0, y0 = (int(max(0, np.floor(value))) for value in xyxy[:2])
     x1, y1 = int(min(width, np.ceil(xyxy[2]))), int(min(height, np.ceil(xyxy[3])))
     crop = cv2.resize(
-        picture[y0 : max(y1, y0 + 1), x0 : max(x1, x0 + 1)], (CROP_PX, CROP_PX), interpolation=cv2.INTER_LINEAR
+        image[y0 : max(y1, y0 + 1), x0 : max(x1, x0 + 1)], (CROP_PX, CROP_PX), interpolation=cv2.INTER_LINEAR
     )
     return np.asarray(crop, dtype=np.uint8)
 
 
 def posed_crops(backgrounds: list[Sample], *, count: int, seed: int) -> Crops:
-    """Single vehicles before pieces of rendered pictures, from all sides and in all lights."""
+    """Single vehicles before pieces of rendered images, from all sides and in all lights."""
     rng = np.random.default_rng([seed, 51])
-    pictures: list[Picture] = []
+    images: list[RgbImage] = []
     looks: list[tuple[int, int]] = []
-    pool = [backgrounds[index].picture for index in rng.integers(len(backgrounds), size=60)]
-    while len(pictures) < count:
+    pool = [backgrounds[index].image for index in rng.integers(len(backgrounds), size=60)]
+    while len(images) < count:
         vehicle = random_vehicle(rng)
         crop = _posed(vehicle, pool[rng.integers(len(pool))], rng=rng)
         if crop is not None:
-            pictures.append(crop)
+            images.append(crop)
             looks.append((COLOURS.index(vehicle.paint), KINDS.index(vehicle.kind)))
     table = np.array(looks, dtype=np.int64)
-    return Crops(np.stack(pictures), table[:, 0], table[:, 1])
+    return Crops(np.stack(images), table[:, 0], table[:, 1])
 
 
-def _posed(vehicle: Vehicle, background: Picture, *, rng: np.random.Generator) -> Picture | None:
+def _posed(vehicle: Vehicle, background: RgbImage, *, rng: np.random.Generator) -> RgbImage | None:
     light = random_light(rng, name=str(rng.choice(["day", "overcast", "dusk"])))
     size_wh = (background.shape[1], background.shape[0])
     position = (rng.uniform(-9, 9), 0.0, rng.uniform(5, 11))
@@ -123,7 +123,7 @@ def _posed(vehicle: Vehicle, background: Picture, *, rng: np.random.Generator) -
 
 def scene_crops(*, first_seed: int, scenes: int) -> Crops:
     """Vehicles as they appear in random scenes, well visible and large enough."""
-    pictures: list[Picture] = []
+    images: list[RgbImage] = []
     looks: list[tuple[int, int]] = []
     for seed in range(first_seed, first_seed + scenes):
         scene = random_scene(seed)
@@ -131,16 +131,16 @@ def scene_crops(*, first_seed: int, scenes: int) -> Crops:
             continue
         renderer = Renderer(scene)
         for index in np.linspace(0, scene.frames - 1, 4):
-            picture, truth = renderer.frame(int(index))
+            image, truth = renderer.frame(int(index))
             by_track = {actor.track_id: actor.look for actor in scene.actors}
             sides = (truth.xyxy[:, 2:] - truth.xyxy[:, :2]).min(axis=1, initial=np.inf)
             for row in np.flatnonzero((truth.visibility >= LEAST_VISIBLE) & (sides >= LEAST_SIDE_PX)):
                 look = by_track[int(truth.track_id[row])]
                 if isinstance(look, Vehicle):
-                    pictures.append(cut(picture, xyxy=truth.xyxy[row]))
+                    images.append(cut(image, xyxy=truth.xyxy[row]))
                     looks.append((COLOURS.index(look.paint), KINDS.index(look.kind)))
     table = np.array(looks, dtype=np.int64).reshape(-1, 2)
-    return Crops(np.stack(pictures), table[:, 0], table[:, 1])
+    return Crops(np.stack(images), table[:, 0], table[:, 1])
 
 
 def fit_classifier(
@@ -151,7 +151,7 @@ def fit_classifier(
     posed = posed_crops(backgrounds, count=crops, seed=seed)
     placed = scene_crops(first_seed=FIRST_TRAINING_SEED + 50_000, scenes=scenes)
     together = Crops(
-        *(np.concatenate([getattr(posed, name), getattr(placed, name)]) for name in ("pictures", "colour", "kind"))
+        *(np.concatenate([getattr(posed, name), getattr(placed, name)]) for name in ("images", "colour", "kind"))
     )
     network = Classifier()
     steps = epochs * (len(together.colour) // 64)
@@ -174,7 +174,7 @@ def _batches(crops: Crops, *, epochs: int, rng: np.random.Generator) -> Iterator
         order = rng.permutation(len(crops.colour))
         for start in range(0, len(order) - 63, 64):
             rows = order[start : start + 64]
-            images = torch.from_numpy(crops.pictures[rows]).permute(0, 3, 1, 2).float() / 255
+            images = torch.from_numpy(crops.images[rows]).permute(0, 3, 1, 2).float() / 255
             images = images * torch.from_numpy(rng.uniform(0.85, 1.15, (64, 1, 1, 1))).float()
             if rng.uniform() < 0.5:
                 images = images.flip(3)
@@ -199,7 +199,7 @@ def accuracy(model: Path, *, scenes: int) -> tuple[float, float, int]:
     """The share of right colours and of right kinds on vehicles of evaluation scenes, and how many they were."""
     crops = scene_crops(first_seed=FIRST_EVALUATION_SEED + 50_000, scenes=scenes)
     network = openvino.Core().compile_model(str(model), "CPU", {"INFERENCE_NUM_THREADS": 1})
-    images = crops.pictures.transpose(0, 3, 1, 2).astype(np.float32) / 255
+    images = crops.images.transpose(0, 3, 1, 2).astype(np.float32) / 255
     answers = network(images)
     colour, kind = (np.asarray(answers[name]).argmax(axis=1) for name in ("colour", "kind"))
     return float((colour == crops.colour).mean()), float((kind == crops.kind).mean()), len(crops.kind)

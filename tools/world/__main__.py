@@ -36,8 +36,8 @@ def clips(folder: Path, only: tuple[str, ...]) -> None:
 @click.argument("name", type=click.Choice(NAMES))
 @click.argument("frame", type=click.IntRange(min=0))
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
-def picture(name: str, frame: int, path: Path) -> None:
-    """Write one picture of a clip as PNG, before coding."""
+def image(name: str, frame: int, path: Path) -> None:
+    """Write one image of a clip as PNG, before coding."""
     scene = next(clip for clip in CLIPS if clip.name == name).scene()
     if frame >= scene.frames:
         raise click.BadParameter(f"{name} has the frames 0 to {scene.frames - 1}", param_hint="FRAME")

@@ -11,8 +11,8 @@ Floats = npt.NDArray[np.float64]
 Image = npt.NDArray[np.float32]
 """Pixels while they are worked on: RGB or one channel, 0 to 255 or 0 to 1, float32."""
 
-Picture = npt.NDArray[np.uint8]
-"""A finished RGB picture, height x width x 3."""
+RgbImage = npt.NDArray[np.uint8]
+"""A finished RGB image, height x width x 3."""
 
 Colour = tuple[float, float, float]
 """RGB, 0 to 255."""

@@ -21,22 +21,22 @@ HAZE_METRES = 420.0
 
 @dataclass(frozen=True, slots=True)
 class Backdrop:
-    """The still picture and the still sprites, which hide what walks behind them."""
+    """The still image and the still sprites, which hide what walks behind them."""
 
-    picture: Image
+    image: Image
     ground_share: Image
     sprites: tuple[Sprite, ...]
 
     def lit(self, scene: Scene, *, seconds: float) -> Image:
-        """A copy of the picture under the clouds of that moment."""
+        """A copy of the image under the clouds of that moment."""
         if not scene.effects.clouds or scene.light.name != "day":
-            return self.picture.copy()
+            return self.image.copy()
         clouds = cv2.resize(noise_tile(seed=scene.seed % 89, cells=4), (TILE * 4, TILE * 4))
         drift = int(seconds * 22) % (TILE * 3)
-        rows, columns = self.picture.shape[:2]
+        rows, columns = self.image.shape[:2]
         wide = cv2.resize(clouds[: TILE * 2, drift : drift + TILE], (columns, rows))
         shade: Image = 1 - scene.effects.clouds * np.clip(wide, -0.3, 1) * self.ground_share
-        return self.picture * shade[..., None]
+        return self.image * shade[..., None]
 
 
 def paint_backdrop(scene: Scene) -> Backdrop:
@@ -62,11 +62,11 @@ def paint_backdrop(scene: Scene) -> Backdrop:
         doorway(scene.entrance, canvas=canvas, camera=camera, light=light)
         fronts = _entrance(scene, canvas=canvas)
     size = camera.size_wh
-    picture: Image = cv2.resize(canvas, size, interpolation=cv2.INTER_AREA)
+    image: Image = cv2.resize(canvas, size, interpolation=cv2.INTER_AREA)
     share: Image = cv2.resize((~above).astype(np.float32), size, interpolation=cv2.INTER_AREA)
-    _scenery_shadows(scene, picture=picture)
+    _scenery_shadows(scene, image=image)
     painted = [paint_thing(thing, camera=camera, light=light) for thing in scene.things]
-    return Backdrop(picture, share, (*fronts, *[sprite for sprite in painted if sprite is not None]))
+    return Backdrop(image, share, (*fronts, *[sprite for sprite in painted if sprite is not None]))
 
 
 def _lamp_pools(scene: Scene, *, x: Floats, y: Floats) -> Image:
@@ -107,8 +107,8 @@ def _cutout(rgb: Image, opaque: Image, *, camera: Camera, footprint: Footprint) 
     return Sprite(0, 0, premultiplied, coverage, footprint, (0.0, 0.0, float(size[0]), float(size[1])))
 
 
-def _scenery_shadows(scene: Scene, *, picture: Image) -> None:
-    mask = np.zeros(picture.shape[:2], np.uint8)
+def _scenery_shadows(scene: Scene, *, image: Image) -> None:
+    mask = np.zeros(image.shape[:2], np.uint8)
     front = scene.entrance.y if scene.entrance else np.inf
     turn = np.linspace(0, 2 * np.pi, 10, endpoint=False)
     circle = np.stack([np.cos(turn), np.sin(turn), np.zeros(10)], axis=1)
@@ -120,4 +120,4 @@ def _scenery_shadows(scene: Scene, *, picture: Image) -> None:
             ring[:, 1] = np.minimum(ring[:, 1], front)
             fill_hull(mask, ring, camera=scene.camera)
     soft = cv2.GaussianBlur(mask, (0, 0), 1.6).astype(np.float32) / 255
-    picture *= 1 - scene.light.shadow * 0.85 * soft[..., None]
+    image *= 1 - scene.light.shadow * 0.85 * soft[..., None]

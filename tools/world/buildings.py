@@ -1,4 +1,4 @@
-"""Sky, house fronts and the entrance building, warped into the picture from flat fronts."""
+"""Sky, house fronts and the entrance building, warped into the image from flat fronts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Entrance:
 
 
 def sky(camera: Camera, *, light: Light, oversampling: int) -> Image:
-    """The sky over the whole picture, a gradient towards the horizon."""
+    """The sky over the whole image, a gradient towards the horizon."""
     width, height = (side * oversampling for side in camera.size_wh)
     horizon = float(camera.project(camera.position[None] + np.array([[0.0, 1e5, 0.0]]))[0, 1]) * oversampling
     span = max(horizon, 1.0)
@@ -115,7 +115,7 @@ def _rectangle(front: Image, x0: float, y0: float, x1: float, y1: float, colour:
 
 
 def paint_houses(houses: tuple[Building, ...], *, canvas: Image, camera: Camera, light: Light) -> None:
-    """Draws the houses into `canvas` (twice the size of the picture), the farthest first."""
+    """Draws the houses into `canvas` (twice the size of the image), the farthest first."""
     order = sorted(houses, key=lambda house: -camera.depth(np.array([(house.x0 + house.x1) / 2, house.y0, 0])))
     for house in order:
         faces = [((house.x0, house.y0), (house.x1, house.y0), np.array([0.0, -1.0, 0.0]))]

@@ -15,7 +15,7 @@ NEAR_METRES = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Camera:
-    """Where the camera stands, how it looks and how it maps metres to pixels of its `size_wh` picture."""
+    """Where the camera stands, how it looks and how it maps metres to pixels of its `size_wh` image."""
 
     position: Floats
     world_to_camera: Floats

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.world.arrays import Picture
+from tools.world.arrays import RgbImage
 from tools.world.entrance import EntrancePlan, build_entrance
 from tools.world.gate import GatePlan, build_gate
 from tools.world.render import Renderer, Truth
@@ -108,7 +108,7 @@ def write_clip(clip: Clip, *, folder: Path) -> None:
     scene = clip.scene()
     truths: list[Truth] = []
     video = folder / f"{clip.name}.mp4"
-    write_video(_pictures(scene, truths), path=video, size_wh=scene.size_wh, fps=scene.fps, crf=clip.crf)
+    write_video(_images(scene, truths), path=video, size_wh=scene.size_wh, fps=scene.fps, crf=clip.crf)
     rows = table(truths)
     (folder / f"{clip.name}.mot.txt").write_text(mot_lines(rows), encoding="utf-8")
     (folder / f"{clip.name}.truth.json").write_text(document(rows, scene=scene, clip=video.name), encoding="utf-8")
@@ -117,9 +117,9 @@ def write_clip(clip: Clip, *, folder: Path) -> None:
         (folder / f"{clip.name}.plates.json").write_text(plates, encoding="utf-8")
 
 
-def _pictures(scene: Scene, truths: list[Truth]) -> Iterator[Picture]:
+def _images(scene: Scene, truths: list[Truth]) -> Iterator[RgbImage]:
     renderer = Renderer(scene)
     for index in range(scene.frames):
-        picture, truth = renderer.frame(index)
+        image, truth = renderer.frame(index)
         truths.append(truth)
-        yield picture
+        yield image

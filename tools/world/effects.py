@@ -6,14 +6,14 @@ from functools import lru_cache
 
 import cv2
 import numpy as np
-from tools.world.arrays import Floats, Image, Picture
+from tools.world.arrays import Floats, Image, RgbImage
 from tools.world.scene import MARGIN_PX, Scene
 
 NOISE_BANK = 1400
 
 
 def shake(scene: Scene, *, frame: int) -> Floats:
-    """How far the picture is shifted in that frame: (x, y) pixels, a sum of slow swings and a tremor."""
+    """How far the image is shifted in that frame: (x, y) pixels, a sum of slow swings and a tremor."""
     if not scene.effects.shake_px:
         return np.zeros(2)
     seconds = frame / scene.fps
@@ -23,8 +23,8 @@ def shake(scene: Scene, *, frame: int) -> Floats:
     return shift
 
 
-def finish(base: Image, *, scene: Scene, frame: int, shift: Floats) -> Picture:
-    """The picture that the camera delivers, cut from the larger rendered one."""
+def finish(base: Image, *, scene: Scene, frame: int, shift: Floats) -> RgbImage:
+    """The image that the camera delivers, cut from the larger rendered one."""
     width, height = scene.size_wh
     if scene.effects.shake_px:
         move = np.array([[1, 0, shift[0] - MARGIN_PX], [0, 1, shift[1] - MARGIN_PX]], np.float64)
@@ -39,8 +39,8 @@ def finish(base: Image, *, scene: Scene, frame: int, shift: Floats) -> Picture:
     seen *= _vignette(scene.size_wh)[..., None]
     if scene.effects.noise:
         seen += _noise(scene, frame=frame)
-    picture: Picture = np.clip(seen + 0.5, 0, 255).astype(np.uint8)
-    return picture
+    image: RgbImage = np.clip(seen + 0.5, 0, 255).astype(np.uint8)
+    return image
 
 
 def _bloom(seen: Image) -> None:
@@ -74,7 +74,7 @@ def _noise(scene: Scene, *, frame: int) -> Image:
 
 
 def _leaves(seen: Image, *, scene: Scene, frame: int) -> None:
-    """A few leaves that drift across the picture."""
+    """A few leaves that drift across the image."""
     rng = np.random.default_rng([scene.seed, 23])
     width, height = scene.size_wh
     seconds = frame / scene.fps

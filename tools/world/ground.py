@@ -46,7 +46,7 @@ class Plaza:
 
 
 class _Painter:
-    """One picture of the ground in the making, twice as large as the picture of the camera."""
+    """One image of the ground in the making, twice as large as the image of the camera."""
 
     def __init__(self, camera: Camera, *, seed: int) -> None:
         self.x, self.y, self.metres_per_pixel = camera.ground_under_pixels(oversampling=2)
@@ -78,7 +78,7 @@ class _Painter:
 
 
 def paint_street(road: Road, *, camera: Camera) -> Image:
-    """Asphalt, markings, kerbs, pavement slabs and verge, unlit, twice the size of the picture."""
+    """Asphalt, markings, kerbs, pavement slabs and verge, unlit, twice the size of the image."""
     with np.errstate(invalid="ignore", over="ignore"):
         return _street(_Painter(camera, seed=road.seed), road)
 
@@ -152,7 +152,7 @@ def _markings(painter: _Painter, road: Road) -> None:
 
 
 def paint_plaza(plaza: Plaza, *, camera: Camera) -> Image:
-    """Slabs with joints and a darker band before the entrance, unlit, twice the size of the picture."""
+    """Slabs with joints and a darker band before the entrance, unlit, twice the size of the image."""
     with np.errstate(invalid="ignore", over="ignore"):
         painter = _Painter(camera, seed=plaza.seed)
         painter.fill(plaza.slab, amount=np.ones(painter.x.shape, np.float32))

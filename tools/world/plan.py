@@ -12,7 +12,7 @@ from tools.world.scene import CALM, MARGIN_PX, Effects
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenePlan:
-    """Picture, camera, light, effects and rules of a scene; the seed decides what is not asked for.
+    """RgbImage, camera, light, effects and rules of a scene; the seed decides what is not asked for.
 
     The camera stands at (`camera_x`, 0, `camera_height`) and looks at `target` on the ground, metres.
     """
@@ -31,7 +31,7 @@ class ScenePlan:
     zones: tuple[Zone, ...] = ()
 
     def camera(self) -> Camera:
-        """The camera, with MARGIN_PX around its picture."""
+        """The camera, with MARGIN_PX around its image."""
         width, height = self.size_wh[0] + 2 * MARGIN_PX, self.size_wh[1] + 2 * MARGIN_PX
         half_angle = np.radians(self.field_of_view_degrees) / 2
         wider = 2 * np.degrees(np.arctan(np.tan(half_angle) * width / self.size_wh[0]))

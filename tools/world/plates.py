@@ -18,7 +18,7 @@ LEAST_VISIBLE = 0.95
 @dataclass(frozen=True, slots=True)
 class Plate:
     """A plate that faces the camera: the track it belongs to, its text, its corners (4, 2) from the reader's lower left
-    round, pixels, the box around them, clipped to the picture, and the share of it that is inside and not hidden.
+    round, pixels, the box around them, clipped to the image, and the share of it that is inside and not hidden.
     """
 
     track_id: int
@@ -58,7 +58,7 @@ def facing(mesh: Mesh, *, pose: Pose, camera: Camera) -> tuple[str, Floats] | No
 
 
 def seen(found: tuple[str, Floats], sprite: Sprite, *, shift: Floats, hidden: Image) -> Plate | None:
-    """A plate on a sprite as the picture shows it; `shift` leads from pixels of the camera to those of the picture,
+    """A plate on a sprite as the image shows it; `shift` leads from pixels of the camera to those of the image,
     and `hidden` (height, width) says how much of each is covered by what is nearer. None when it is outside.
     """
     text, corners = found

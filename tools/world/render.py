@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from tools.world.arrays import Floats, Image, Picture
+from tools.world.arrays import Floats, Image, RgbImage
 from tools.world.backdrop import Backdrop, paint_backdrop
 from tools.world.effects import finish, shake
 from tools.world.mesh import Mesh, paint
@@ -20,11 +20,11 @@ from tools.world.vehicles import Vehicle, build
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What is in a picture: rows of track id, class id, box (xyxy, pixels) and visibility (0 to 1).
+    """What is in an image: rows of track id, class id, box (xyxy, pixels) and visibility (0 to 1).
 
-    Boxes are those of the whole silhouette, hidden parts included, clipped to the picture. Visibility is the
-    share of the silhouette that is inside the picture and not hidden; of the silhouette, what lies more than
-    half a picture outside does not count. `plates` are the number plates that face the camera, where there are any.
+    Boxes are those of the whole silhouette, hidden parts included, clipped to the image. Visibility is the
+    share of the silhouette that is inside the image and not hidden; of the silhouette, what lies more than
+    half an image outside does not count. `plates` are the number plates that face the camera, where there are any.
     """
 
     track_id: Floats
@@ -44,8 +44,8 @@ class Renderer:
             actor.track_id: build(actor.look) for actor in scene.actors if isinstance(actor.look, Vehicle)
         }
 
-    def frame(self, index: int) -> tuple[Picture, Truth]:
-        """The picture (height, width, RGB) and the truth of frame `index`, counted from 0."""
+    def frame(self, index: int) -> tuple[RgbImage, Truth]:
+        """The image (height, width, RGB) and the truth of frame `index`, counted from 0."""
         scene = self.scene
         present = [actor for actor in scene.actors if actor.is_there(index)]
         base = self._backdrop.lit(scene, seconds=index / scene.fps)
@@ -53,15 +53,15 @@ class Renderer:
         if scene.light.lamps:
             headlights(base, scene=scene, present=present, meshes=self._meshes, frame=index)
         painted = [self._sprite(actor, frame=index) for actor in present]
-        shown = [sprite for sprite in painted if sprite is not None and _near_picture(sprite, scene=scene)]
+        shown = [sprite for sprite in painted if sprite is not None and _near_image(sprite, scene=scene)]
         sprites = [*self._backdrop.sprites, *shown]
         order = painting_order([sprite.footprint for sprite in sprites], camera=scene.camera)
         for number in order:
             blend(base, sprites[number])
         shift = shake(scene, frame=index)
-        picture = finish(base, scene=scene, frame=index, shift=shift)
+        image = finish(base, scene=scene, frame=index, shift=shift)
         truth = self._truth([sprites[number] for number in order], shift=shift, present=present, frame=index)
-        return picture, truth
+        return image, truth
 
     def _plate(self, actor: Actor, *, frame: int) -> tuple[str, Floats] | None:
         """The text and the corners of the plate that faces the camera."""
@@ -124,7 +124,7 @@ class Renderer:
 
 
 def blend(base: Image, sprite: Sprite) -> None:
-    """Paints the sprite over the picture."""
+    """Paints the sprite over the image."""
     window = _overlap(sprite, size_wh=(base.shape[1], base.shape[0]))
     if window is not None:
         rows_cols, part = window
@@ -133,7 +133,7 @@ def blend(base: Image, sprite: Sprite) -> None:
 
 
 def _overlap(sprite: Sprite, *, size_wh: tuple[int, int]) -> tuple[tuple[slice, slice], tuple[slice, slice]] | None:
-    """Where picture and sprite overlap: the slices of the picture and those of the sprite."""
+    """Where image and sprite overlap: the slices of the image and those of the sprite."""
     rows, columns = sprite.coverage.shape
     x0, y0 = max(sprite.left, 0), max(sprite.top, 0)
     x1, y1 = min(sprite.left + columns, size_wh[0]), min(sprite.top + rows, size_wh[1])
@@ -143,5 +143,5 @@ def _overlap(sprite: Sprite, *, size_wh: tuple[int, int]) -> tuple[tuple[slice, 
     return (slice(y0, y1), slice(x0, x1)), part
 
 
-def _near_picture(sprite: Sprite, *, scene: Scene) -> bool:
+def _near_image(sprite: Sprite, *, scene: Scene) -> bool:
     return _overlap(sprite, size_wh=scene.camera.size_wh) is not None

@@ -14,7 +14,7 @@ Fraction = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A named line; `start` and `stop` are fractions of the picture."""
+    """A named line; `start` and `stop` are fractions of the image."""
 
     name: str
     start: Fraction
@@ -23,7 +23,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A named polygon; its corners are fractions of the picture."""
+    """A named polygon; its corners are fractions of the image."""
 
     name: str
     corners: tuple[Fraction, ...]

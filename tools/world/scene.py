@@ -64,7 +64,7 @@ CALM = Effects(noise=1.6, shake_px=0.0, blur_px=0.0, clouds=0.1, leaves=3)
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A scene of `frames` pictures; `camera` looks at a picture with MARGIN_PX more on each side."""
+    """A scene of `frames` images; `camera` looks at an image with MARGIN_PX more on each side."""
 
     seed: int
     size_wh: tuple[int, int]

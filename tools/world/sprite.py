@@ -43,10 +43,10 @@ class Sprite:
 
 
 class Canvas:
-    """Paints one thing in pixels of the picture, with `oversampling` samples along each side of a pixel."""
+    """Paints one thing in pixels of the image, with `oversampling` samples along each side of a pixel."""
 
     def __init__(self, points_xy: Floats, *, pad_px: float, limit_wh: tuple[int, int]) -> None:
-        """Room for the points and `pad_px` around, at most half a picture beyond the picture."""
+        """Room for the points and `pad_px` around, at most half an image beyond the image."""
         low = np.array([-limit_wh[0] / 2, -limit_wh[1] / 2])
         high = np.array([limit_wh[0] * 1.5, limit_wh[1] * 1.5])
         first = np.floor(np.clip(points_xy.min(axis=0) - pad_px - 1, low, high)).astype(int)

@@ -1,4 +1,4 @@
-"""Writes pictures as H.264 in MP4."""
+"""Writes images as H.264 in MP4."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 import av
 import av.video.reformatter as reformat
-from tools.world.arrays import Picture
+from tools.world.arrays import RgbImage
 
 GROUP_SECONDS = 2.0
 
 
 def write_video(
-    pictures: Iterable[Picture], *, path: Path, size_wh: tuple[int, int], fps: int, crf: int, preset: str = "veryslow"
+    images: Iterable[RgbImage], *, path: Path, size_wh: tuple[int, int], fps: int, crf: int, preset: str = "veryslow"
 ) -> None:
-    """Encodes RGB pictures with libx264: yuv420p, BT.709, limited range, a key picture every two seconds."""
+    """Encodes RGB images with libx264: yuv420p, BT.709, limited range, a key frame every two seconds."""
     options = {
         "crf": str(crf),
         "preset": preset,
@@ -31,8 +31,8 @@ def write_video(
         context = stream.codec_context
         context.colorspace, context.color_range = 1, 1
         context.color_primaries, context.color_trc = 1, 1
-        for index, picture in enumerate(pictures):
-            frame = av.VideoFrame.from_ndarray(picture, format="rgb24").reformat(
+        for index, image in enumerate(images):
+            frame = av.VideoFrame.from_ndarray(image, format="rgb24").reformat(
                 format="yuv420p",
                 src_colorspace=reformat.Colorspace.ITU709,
                 dst_colorspace=reformat.Colorspace.ITU709,

@@ -92,7 +92,7 @@ def _library(module: str, packages: str) -> str:
     try:
         import_module(module)
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
-        return f"{found}, but it can not be imported: {error}"
+        return f"{found}, but it cannot be imported: {error}"
     return found
 
 

@@ -42,7 +42,7 @@ def _rows(registry: Registry, names: list[str], title: str) -> Iterator[tuple[st
             described = registry.element(name) if title == "Elements" else registry.source(name)
             purpose = purpose_of(described)
         except ConfigurationError as error:
-            purpose = f"(can not be used: {error})"
+            purpose = f"(cannot be used: {error})"
         yield name, registry.package(name), purpose
 
 

@@ -1,4 +1,4 @@
-"""`sightline graph`: a pipeline as a picture."""
+"""`sightline graph`: a pipeline as an image."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sightline.cli.options import pipeline_options
     type=click.Choice(["mermaid", "dot", "svg"]),
     default="mermaid",
     show_default=True,
-    help="Mermaid and dot are texts for other programs; svg is a picture.",
+    help="Mermaid and dot are texts for other programs; svg is an image.",
 )
 def command(
     config: Path, sources: tuple[str, ...], overrides: tuple[str, ...], device: str | None, language: str

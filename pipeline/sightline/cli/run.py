@@ -39,7 +39,7 @@ _FAILED, _INTERRUPTED = 1, 130
     metavar="TOKEN",
     help="What every request needs; a must beyond this machine. Better set SIGHTLINE_TOKEN: others see what is typed.",
 )
-@click.option("--pictures", metavar="ID", help="The step whose pictures the page shows; the last one that draws.")
+@click.option("--images", metavar="ID", help="The step whose images the page shows; the last one that draws.")
 @click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong.")
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens inside.")
 def command(
@@ -54,7 +54,7 @@ def command(
     watch: bool,
     address: str | None,
     token: str | None,
-    pictures: str | None,
+    images: str | None,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -64,11 +64,11 @@ def command(
     stops at once. The exit code is 1 when a step or a stream failed, and 130 after Ctrl-C.
     """
     if frames is not None and duration is not None:
-        raise click.UsageError("--frames and --duration can not be given together.")
+        raise click.UsageError("--frames and --duration cannot be given together.")
     if quiet and verbose:
-        raise click.UsageError("--quiet and --verbose can not be given together.")
-    if address is None and (token is not None or pictures is not None):
-        raise click.UsageError("--token and --pictures have a meaning with --listen only.")
+        raise click.UsageError("--quiet and --verbose cannot be given together.")
+    if address is None and (token is not None or images is not None):
+        raise click.UsageError("--token and --images have a meaning with --listen only.")
     _check_report_path(report_path)
     if device is not None:
         _check_device(device)
@@ -88,7 +88,7 @@ def command(
     reload = partial(pipeline.reload, load)
     try:
         with (
-            _served(pipeline, address, token=token, pictures=pictures, quiet=quiet),
+            _served(pipeline, address, token=token, images=images, quiet=quiet),
             watched(config if watch else None, on_change=reload),
         ):
             report, interrupted = _run(pipeline, reload, frames=frames, duration_ns=duration, quiet=quiet)
@@ -115,14 +115,14 @@ def _check_device(name: str) -> None:
 
 
 def _served(
-    pipeline: Pipeline, address: str | None, *, token: str | None, pictures: str | None, quiet: bool
+    pipeline: Pipeline, address: str | None, *, token: str | None, images: str | None, quiet: bool
 ) -> AbstractContextManager[object]:
     """Serve while the block is open, when an address is given."""
     if address is None:
         return nullcontext()
     from sightline.serve import listen
 
-    listener = listen(pipeline, address, token=token, pictures=pictures)
+    listener = listen(pipeline, address, token=token, images=images)
     if not quiet:
         click.echo(f"listening on {listener.url}", err=True)
     return listener
@@ -159,7 +159,7 @@ def _check_report_path(path: str | None) -> None:
     if not folder.is_dir():
         raise click.BadParameter(f"the folder {folder} does not exist.", param_hint="--report")
     if not os.access(target if target.exists() else folder, os.W_OK):
-        raise click.BadParameter(f"{path} can not be written: permission denied.", param_hint="--report")
+        raise click.BadParameter(f"{path} cannot be written: permission denied.", param_hint="--report")
 
 
 def _write(report: Report | None, path: str | None) -> None:

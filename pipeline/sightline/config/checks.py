@@ -9,9 +9,9 @@ from typing import Protocol
 
 from sightline.config.capabilities import unmet_needs
 from sightline.config.files import file_problems
+from sightline.config.images import lost_images
 from sightline.config.labels import unknown_labels
 from sightline.config.nodes import Node, Scalar, walk
-from sightline.config.pictures import lost_pictures
 from sightline.config.problems import Key, LocatedProblem, Place, allowed
 from sightline.config.references import unknown_steps
 from sightline.config.rules import unknown_rules
@@ -68,7 +68,7 @@ def problems_of(
     found += [*unmet_needs(description.steps, streams=reached, registry=registry)]
     found += [*unknown_labels(description.steps, streams=reached)]
     found += [*unknown_rules(description.steps, streams=reached)]
-    found += [*lost_pictures(description.steps)]
+    found += [*lost_images(description.steps)]
     found += [*unknown_steps(description.steps, streams=reached)]
     seen = {key for key, _ in found}
     for key, element in elements:

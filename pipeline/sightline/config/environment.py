@@ -27,7 +27,7 @@ class Environment:
         self.problems: list[LocatedProblem] = []
 
     def fill(self, node: Node, *, key: Key = ()) -> Node:
-        """The tree with all references replaced; what can not be replaced is left, and noted in `problems`."""
+        """The tree with all references replaced; what cannot be replaced is left, and noted in `problems`."""
         if isinstance(node, Items):
             return replace(node, items=tuple(self.fill(item, key=(*key, i)) for i, item in enumerate(node.items)))
         if isinstance(node, Table):

@@ -85,7 +85,7 @@ def _written(
             yield key, str(error)
             return
         if path in taken:
-            yield key, f"{path} can not be written: {taken[path]}"
+            yield key, f"{path} cannot be written: {taken[path]}"
             return
         if path.suffix:
             mine[path] = f"{dotted(key[:-1])} writes it too"

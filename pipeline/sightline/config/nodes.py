@@ -96,7 +96,7 @@ def plain(node: Node) -> Plain:
 
 
 def node_of(data: object, *, place: Place) -> Node:
-    """Plain data as a tree, all of it at one place. Raises TypeError for what YAML can not hold."""
+    """Plain data as a tree, all of it at one place. Raises TypeError for what YAML cannot hold."""
     if isinstance(data, Mapping):
         return Table(place, {str(key): Entry(place, node_of(value, place=place)) for key, value in data.items()})
     if isinstance(data, list | tuple):

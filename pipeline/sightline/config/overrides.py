@@ -19,11 +19,11 @@ TOP_LEVEL = ("name", "device", "sources", "sources_file", "keep_running", "batch
 
 
 class _Wrong(Exception):
-    """An override that can not be applied; the text says why."""
+    """An override that cannot be applied; the text says why."""
 
 
 class Overrides:
-    """Applies overrides to a tree; what can not be applied is noted in `problems`."""
+    """Applies overrides to a tree; what cannot be applied is noted in `problems`."""
 
     def __init__(self, registry: Registry) -> None:
         self.problems: list[LocatedProblem] = []

@@ -31,7 +31,7 @@ _ROLES = {PathRole.INPUT: "file", PathRole.INPUT_URI: "file or URL", PathRole.OU
 
 
 class ForgivingJsonSchema(GenerateJsonSchema):
-    """JSON Schema in which what JSON can not hold (a function, a class) is left open instead of refused."""
+    """JSON Schema in which what JSON cannot hold (a function, a class) is left open instead of refused."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 

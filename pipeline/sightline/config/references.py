@@ -44,7 +44,7 @@ def _unknown(name: str, lacking: Sequence[str], reached: Mapping[str, frozenset[
 
 def _no_search(element: Element, other: Element, name: str) -> str:
     if getattr(other, "on", None) is not None:
-        reason = "it looks only at objects of other steps: name the step that searches the whole picture"
+        reason = "it looks only at objects of other steps: name the step that searches the whole image"
     else:
-        reason = "it does not search pictures for objects: name a detector"
-    return f"{element.name} can not rely on {name!r}, {reason}"
+        reason = "it does not search images for objects: name a detector"
+    return f"{element.name} cannot rely on {name!r}, {reason}"

@@ -20,7 +20,7 @@ _Described = TypeVar("_Described", Element, SourceElement)
 
 
 def json_schema(registry: Registry) -> Schema:
-    """The schema of a whole file. Elements that can not be loaded are left out."""
+    """The schema of a whole file. Elements that cannot be loaded are left out."""
     elements = _loaded(registry.element_names, registry.element)
     sources = _loaded(registry.source_names, registry.source)
     models: list[type[BaseModel]] = [*elements, *sources, BatchOptions]

@@ -42,7 +42,7 @@ def read_streams(
 
 
 def parse_streams(path: Path, *, registry: Registry, variables: Environment) -> StreamsRead:
-    """Read a sources file; relative inputs start at its folder. Raises InvalidConfiguration when it can not be read."""
+    """Read a sources file; relative inputs start at its folder. Raises InvalidConfiguration when it cannot be read."""
     name = str(path)
     document = parse(read_file(path, name=name), name=name)
     told = len(variables.problems)

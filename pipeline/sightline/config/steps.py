@@ -40,7 +40,7 @@ class StepParser:
     def step(self, node: Node, *, key: Key) -> Step:
         """One step; a wrong one becomes an `UnreadStep`."""
         if isinstance(node, Scalar) and node.variables:
-            self._problem(node.place, key, "the name of a step can not come from the environment: write it here")
+            self._problem(node.place, key, "the name of a step cannot come from the environment: write it here")
             return UnreadStep()
         if isinstance(node, Scalar) and isinstance(node.value, str):
             return self._named(node.value, Entry(node.place, Table(node.place)), key)

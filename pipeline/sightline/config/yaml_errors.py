@@ -12,7 +12,7 @@ def explain(error: MarkedYAMLError, text: str) -> str:
     if stopped == "\t":
         return "a tab stands here: YAML is indented with spaces only"
     if "cannot start any token" in problem:
-        return f"a text can not start with {stopped!r}: put it in quotes"
+        return f"a text cannot start with {stopped!r}: put it in quotes"
     if "mapping values are not allowed" in problem:
         return (
             "a colon is not expected here: check the indentation of this line and the one before, "

@@ -48,7 +48,7 @@ def read_file(path: Path, *, name: str) -> str:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
         reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
-        raise _refused(place, f"can not be read: {reason}") from error
+        raise _refused(place, f"cannot be read: {reason}") from error
     if len(content) > MAX_BYTES:
         raise _refused(place, f"is larger than {MAX_BYTES:,} bytes, the most that a configuration may have")
     if content.startswith(_UTF16_MARKS):
@@ -63,7 +63,7 @@ def read_file(path: Path, *, name: str) -> str:
 
 
 def parse(text: str, *, name: str) -> Document:
-    """The tree of a YAML text; `name` stands for it in places. Raises InvalidConfiguration when it can not be read."""
+    """The tree of a YAML text; `name` stands for it in places. Raises InvalidConfiguration when it cannot be read."""
     builder = _Builder(name)
     _refuse_deep_brackets(text, name)
     try:
@@ -168,7 +168,7 @@ class _Builder:
 
     def _alias(self, anchor: str, place: Place) -> None:
         if any(opened.anchor == anchor for opened in self._stack):
-            raise _refused(place, f"*{anchor} stands inside &{anchor}: an alias can not hold itself")
+            raise _refused(place, f"*{anchor} stands inside &{anchor}: an alias cannot hold itself")
         if anchor not in self._anchors:
             message = f"there is no &{anchor} before *{anchor}; a text that starts with * must stand in quotes"
             raise _refused(place, message)

@@ -1,4 +1,4 @@
-"""Which devices can be used on this machine, and the reason for each that can not."""
+"""Which devices can be used on this machine, and the reason for each that cannot."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def choose_device(name: str) -> DeviceChoice:
     """The devices that a configuration's `device` means: `cuda` all GPUs that can be used, `cuda:N` that one, `auto`
     the first that can be used, else the CPU.
 
-    Raises DeviceUnavailable when it is unknown or can not be used here, with the reason. No GPU library is imported.
+    Raises DeviceUnavailable when it is unknown or cannot be used here, with the reason. No GPU library is imported.
     """
     if not _ALLOWED.fullmatch(name):
         raise DeviceUnavailable(f"device {name!r} is unknown: use auto, cpu, cuda or cuda:N")
@@ -83,7 +83,7 @@ def choose_device(name: str) -> DeviceChoice:
         return _choice_of_gpus(usable if name == "cuda" else usable[:1], reasons=reasons if name == "cuda" else {})
     if name == "auto":
         return DeviceChoice((Device(),), f"no GPU: {reasons[indices[0]]}")
-    raise DeviceUnavailable(f"device {name!r} can not be used: {reasons[indices[0]]}; use device: cpu or auto")
+    raise DeviceUnavailable(f"device {name!r} cannot be used: {reasons[indices[0]]}; use device: cpu or auto")
 
 
 def _choice_of_gpus(indices: Sequence[int], *, reasons: Mapping[int, str | None]) -> DeviceChoice:

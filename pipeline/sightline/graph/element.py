@@ -76,8 +76,8 @@ class Element(BaseModel):
     gives: ClassVar[frozenset[Capability]] = frozenset()
     threading: ClassVar[Threading] = Threading.INLINE
     sink: ClassVar[bool] = False
-    changes_pictures: ClassVar[bool] = False
-    """Whether it writes into (copies of) pictures; what a branch of a parallel writes is lost where they rejoin."""
+    changes_images: ClassVar[bool] = False
+    """Whether it writes into (copies of) images; what a branch of a parallel writes is lost where they rejoin."""
     scalar: ClassVar[str | None] = None
     """The field that a bare value stands for: `jsonl: out.jsonl` is `jsonl: {path: out.jsonl}`."""
 
@@ -92,8 +92,8 @@ class Element(BaseModel):
 
     @model_validator(mode="after")
     def _what_hides_is_not_skipped(self) -> Element:
-        if self.on_error == "skip" and self.changes_pictures:
-            raise ValueError("a step that changes pictures can not be skipped: what it is to hide would be seen")
+        if self.on_error == "skip" and self.changes_images:
+            raise ValueError("a step that changes images cannot be skipped: what it is to hide would be seen")
         return self
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
@@ -112,7 +112,7 @@ class Element(BaseModel):
     def found_labels(self) -> frozenset[str] | None:
         """Labels of the objects that this step can add or rename; None when nobody can tell before it runs.
 
-        Cheap, and never raises: None where files can not be read. A step that gives objects and does not say is None.
+        Cheap, and never raises: None where files cannot be read. A step that gives objects and does not say is None.
         """
         return None if Capability.OBJECTS in self.provided() else frozenset()
 
@@ -136,7 +136,7 @@ class Element(BaseModel):
         return ()
 
     def searches(self) -> bool:
-        """Whether this step looks for objects in whole pictures, and marks the frames it searched (`with_search`)."""
+        """Whether this step looks for objects in whole images, and marks the frames it searched (`with_search`)."""
         return False
 
     def named_steps(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
@@ -147,7 +147,7 @@ class Element(BaseModel):
         return ()
 
     def relied_on(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
-        """Those of the named steps that have to search whole pictures, because this step must not overlook anything."""
+        """Those of the named steps that have to search whole images, because this step must not overlook anything."""
         return ()
 
     def serves_all_gpus(self) -> bool:
@@ -155,7 +155,7 @@ class Element(BaseModel):
 
         Sinks are so: they write files of several streams, hold a port, count what all of them wrote. Then streams of
         all GPUs come to the operator, from several threads but one at a time, and it has no `site.gpu`. What such a
-        step knows of a stream stays when a GPU is lost: a step that does not touch pictures does well to say so.
+        step knows of a stream stays when a GPU is lost: a step that does not touch images does well to say so.
         """
         return self.sink
 

@@ -15,7 +15,7 @@ class StreamState(StrEnum):
     `connecting`   nothing has come yet
     `live`         frames come
     `stalled`      the connection stands, but no frame came for too long
-    `lost`         it broke off, or its server can not be reached or refuses it
+    `lost`         it broke off, or its server cannot be reached or refuses it
     `auth_failed`  its server does not accept the credentials
     `ended`        it is over: a file was read to its end, or the stream was stopped
     `failed`       it is given up

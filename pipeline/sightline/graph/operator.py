@@ -70,7 +70,7 @@ class Operator:
         return {}
 
     def runs_on(self) -> RunsOn:
-        """Where it works on pictures, for the report of a run on a GPU; may be called after `close`."""
+        """Where it works on images, for the report of a run on a GPU; may be called after `close`."""
         return RunsOn()
 
     def drain(self) -> None:

@@ -48,7 +48,7 @@ class Outputs:
 
     def claim(self, path: Path) -> Path:
         """The path itself, or `name-2`, `name-3` and so on where this run has written that one already: because a
-        stream came again, its picture changed, or a step was built anew. What is no ordinary file keeps its name.
+        stream came again, its image changed, or a step was built anew. What is no ordinary file keeps its name.
         """
         with self._claiming:
             free, number = path, 1
@@ -75,7 +75,7 @@ class Outputs:
         Raises OutputError.
         """
         if path.exists() and not path.is_file():
-            raise OutputError(f"can not write {path}: it is no ordinary file, and would be replaced by one")
+            raise OutputError(f"cannot write {path}: it is no ordinary file, and would be replaced by one")
 
     def rename(self, part: Path, *, to: Path) -> None:
         """Give a file that was written aside the name it is meant to have. Raises OutputError."""
@@ -96,7 +96,7 @@ class Outputs:
         self.files.pop(part, None)
 
     def obstacle(self, path: Path) -> str | None:
-        """Why a file can not be written there, as far as can be told without writing; None when nothing is known."""
+        """Why a file cannot be written there, as far as can be told without writing; None when nothing is known."""
         try:
             if path.is_symlink() or path.is_dir():
                 return f"{path} is a {'symbolic link' if path.is_symlink() else 'folder'}: name a file"
@@ -104,9 +104,9 @@ class Outputs:
         except OSError as error:
             return str(output_error(path, error, doing="write"))
         if place != path and not place.is_dir():
-            return f"{path} can not be written: {place} is no folder"
+            return f"{path} cannot be written: {place} is no folder"
         if not os.access(place, os.W_OK):
-            return f"{path} can not be written: no permission to write to {place}"
+            return f"{path} cannot be written: no permission to write to {place}"
         return None
 
     def open_lines(self, path: Path) -> LineFile:
@@ -221,7 +221,7 @@ _REASONS = {
     errno.ENOTDIR: "a part of its path is not a folder",
     errno.EEXIST: "a part of its path is not a folder",
     errno.ENAMETOOLONG: "the name is too long",
-    errno.ENOENT: "its folder is not there and can not be made",
+    errno.ENOENT: "its folder is not there and cannot be made",
     errno.ENXIO: "nobody reads from this pipe",
     errno.EFBIG: "it has reached the largest size a file may have here",
     errno.EMFILE: "too many files are open",
@@ -241,4 +241,4 @@ def output_error(path: Path, error: OSError, *, doing: str) -> OutputError:
     number = error.errno or 0
     reason = _REASONS.get(number, error.strerror or str(error))
     text = "; ".join(filter(None, (reason, _ADVICE.get(number))))
-    return OutputError(f"can not {doing} {path}: {text}", reason=reason)
+    return OutputError(f"cannot {doing} {path}: {text}", reason=reason)

@@ -1,4 +1,4 @@
-"""Encoded pictures on their way past the decoder: a bounded ring for each stream that some step wants them of.
+"""Encoded images on their way past the decoder: a bounded ring for each stream that some step wants them of.
 
 A reader adds every packet of its input, before it is decoded; a step at the end of the pipeline takes from the ring
 what it records or publishes, without a second connection to the camera. Frames are dropped when the pipeline is slow;
@@ -20,7 +20,7 @@ from sightline.graph.streams import matching
 from sightline.media import Stream
 
 _FEWEST_PACKETS = 256
-"""What a pipeline may be behind in pictures, however few of them a second there are."""
+"""What a pipeline may be behind in images, however few of them a second there are."""
 _NUMBERS_OF_A_RING = 1 << 48
 
 
@@ -41,7 +41,7 @@ class EncodedFormat:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedPacket:
-    """One encoded picture. `pts`, `dts` and `duration` are in units of the format's time base, `pts_ns` and `dts_ns`
+    """One encoded image. `pts`, `dts` and `duration` are in units of the format's time base, `pts_ns` and `dts_ns`
     the same in nanoseconds; all are those of the container, before any repair.
     """
 
@@ -58,7 +58,7 @@ class EncodedPacket:
 
 @dataclass(slots=True)
 class _Group:
-    """A key picture and those that follow it. `at_ns` is when it begins, on a time line that never steps back."""
+    """A key frame and those that follow it. `at_ns` is when it begins, on a time line that never steps back."""
 
     at_ns: int
     packets: list[EncodedPacket] = field(default_factory=list)
@@ -66,7 +66,7 @@ class _Group:
 
 
 class PacketRing:
-    """The newest packets of one stream, whole groups from a key picture on; empty while nobody wants them.
+    """The newest packets of one stream, whole groups from a key frame on; empty while nobody wants them.
 
     It keeps at least as much time as is wanted, and less only when that would pass its limit of bytes. One thread adds,
     any may read. Numbers rise by one from packet to packet, so that a gap shows what was missed; no two rings of a run
@@ -76,7 +76,7 @@ class PacketRing:
     def __init__(self, stream: Stream, *, first_number: int = 0) -> None:
         self.stream = stream
         self.overflows = 0
-        """How often a group of pictures was larger than the limit of bytes, and was dropped."""
+        """How often a group of images was larger than the limit of bytes, and was dropped."""
         self._lock = Lock()
         self._groups: deque[_Group] = deque()
         self._number = first_number
@@ -145,8 +145,8 @@ class PacketRing:
                     break
             return found
 
-    def key_pictures(self) -> Sequence[EncodedPacket]:
-        """The key pictures that are in the ring, in their order."""
+    def key_frames(self) -> Sequence[EncodedPacket]:
+        """The key frames that are in the ring, in their order."""
         with self._lock:
             return [group.packets[0] for group in self._groups]
 

@@ -63,7 +63,7 @@ class Registry:
         return ", ".join(_package(entry) for entry in self._elements.get(name) or self._sources[name])
 
     def element(self, name: str) -> type[Element]:
-        """The element of that name. Raises UnknownElement, or ConfigurationError when it can not be loaded."""
+        """The element of that name. Raises UnknownElement, or ConfigurationError when it cannot be loaded."""
         if name not in self._elements:
             raise UnknownElement(f"there is no element {name!r}{suggest(name, self._elements)}")
         return _load(self._elements[name], Element)
@@ -77,7 +77,7 @@ class Registry:
     def source_for(self, uri: str) -> type[SourceElement]:
         """The kind of source that reads that URI. Raises ConfigurationError when none does.
 
-        A kind that can not be loaded keeps the others from nothing; it is named when no other one reads the URI.
+        A kind that cannot be loaded keeps the others from nothing; it is named when no other one reads the URI.
         """
         broken: list[str] = []
         for name in self.source_names:
@@ -94,7 +94,7 @@ class Registry:
         raise ConfigurationError("; ".join([f"no installed kind of source reads {redact(uri)!r}; {known}", *broken]))
 
     def broken(self) -> list[str]:
-        """Why those entry points that can not be loaded can not; loads all of them."""
+        """Why those entry points that cannot be loaded cannot; loads all of them."""
         reasons = []
         for names, load in ((self.element_names, self.element), (self.source_names, self.source)):
             for name in names:
@@ -132,7 +132,7 @@ def _load(entries: list[EntryPoint], base: type[_Described]) -> type[_Described]
     try:
         loaded = entry.load()
     except _BROKEN_MODULE as error:
-        raise ConfigurationError(f"{entry.name!r} of package {package} can not be loaded: {error}") from error
+        raise ConfigurationError(f"{entry.name!r} of package {package} cannot be loaded: {error}") from error
     if not (isinstance(loaded, type) and issubclass(loaded, base)):
         raise ConfigurationError(f"{entry.name!r} of package {package} is no {base.__name__}: {entry.value}")
     if loaded.name != entry.name:

@@ -15,7 +15,7 @@ class SourceReader:
     """One attempt at reading one stream.
 
     It is built, read and closed by one thread. `frames` yields frames in presentation order and returns when the
-    stream has ended; it raises StreamUnreadable when the input can not be read at all (StreamRefused when its server
+    stream has ended; it raises StreamUnreadable when the input cannot be read at all (StreamRefused when its server
     says so), StreamLost when it broke off and StreamStalled when it fell silent. The counters may be read from other
     threads at any time.
     """

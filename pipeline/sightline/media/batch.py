@@ -145,12 +145,12 @@ class FrameView:
 
     @property
     def capture_ns(self) -> int | None:
-        """The time of day of the picture in nanoseconds since the epoch, when it is known."""
+        """The time of day of the image in nanoseconds since the epoch, when it is known."""
         return self.frame.capture_ns
 
     @property
     def size_wh(self) -> tuple[int, int]:
-        """Width and height of the picture in pixels."""
+        """Width and height of the image in pixels."""
         return self.frame.size_wh
 
     @property
@@ -178,7 +178,7 @@ class FrameView:
         }
 
     def rgb(self) -> npt.NDArray[np.uint8]:
-        """The picture converted to RGB, (height, width, 3), a new array."""
+        """The image converted to RGB, (height, width, 3), a new array."""
         from sightline.media.convert import rgb_from_surface
 
         return rgb_from_surface(self.surface)

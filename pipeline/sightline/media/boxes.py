@@ -1,4 +1,4 @@
-"""Boxes as arrays: `xyxy`, float32, pixels of the source picture, half-open; the one place that computes with them."""
+"""Boxes as arrays: `xyxy`, float32, pixels of the source image, half-open; the one place that computes with them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def iou_matrix(a: Boxes, b: Boxes) -> npt.NDArray[np.float32]:
 
 
 def clip(xyxy: Boxes, *, size_wh: tuple[int, int]) -> Boxes:
-    """Boxes (N, 4) cut to the picture."""
+    """Boxes (N, 4) cut to the image."""
     width, height = size_wh
     limits = np.array([width, height, width, height], np.float32)
     return np.clip(xyxy, np.float32(0), limits)

@@ -1,4 +1,4 @@
-"""Copies of pictures that are on their way to where somebody wants them."""
+"""Copies of images that are on their way to where somebody wants them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Surfaces to and from RGB, at the edges: plain and exact, for people, tests and pictures; no hot path comes here."""
+"""Surfaces to and from RGB, at the edges: plain and exact, for people, tests and images; no hot path comes here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sightline.media.surface import PixelFormat, Plane, Surface
 
 
 def yuv444_from_surface(surface: Surface) -> npt.NDArray[np.uint8]:
-    """Luma and chroma at the size of the picture, (height, width, 3); chroma samples are repeated."""
+    """Luma and chroma at the size of the image, (height, width, 3); chroma samples are repeated."""
     surface = surface.to_host()
     luma = surface.planes[0]
     if surface.format is PixelFormat.GRAY8:
@@ -29,7 +29,7 @@ def yuv444_from_surface(surface: Surface) -> npt.NDArray[np.uint8]:
 
 
 def rgb_from_surface(surface: Surface) -> npt.NDArray[np.uint8]:
-    """The picture as RGB, (height, width, 3), a new array, by the surface's own matrix and range."""
+    """The image as RGB, (height, width, 3), a new array, by the surface's own matrix and range."""
     surface = surface.to_host()
     if surface.format is PixelFormat.RGB24:
         return surface.planes[0].copy()
@@ -46,7 +46,7 @@ def surface_from_rgb(
     matrix: ColorMatrix = ColorMatrix.BT601,
     color_range: ColorRange = ColorRange.LIMITED,
 ) -> Surface:
-    """A new exclusive surface from an RGB picture (height, width, 3); chroma is averaged over the pixels it covers."""
+    """A new exclusive surface from an RGB image (height, width, 3); chroma is averaged over the pixels it covers."""
     height, width = rgb.shape[:2]
     surface = Surface.allocate(pixel_format, size_wh=(width, height), matrix=matrix, color_range=color_range)
     if not pixel_format.is_yuv:

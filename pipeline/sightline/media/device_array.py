@@ -16,7 +16,7 @@ from sightline.media.dlpack import CUDA, dlpack_capsule
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceArray:
-    """An array in a GPU's memory; the host can not look into it, only copy it (`to_host`).
+    """An array in a GPU's memory; the host cannot look into it, only copy it (`to_host`).
 
     `shape` counts elements and `strides` bytes, as in NumPy; rows (the first axis) may be padded, a row is dense.
     `owner` holds the memory: while an array is there, nobody else gets it, and after an explicit release every use
@@ -94,7 +94,7 @@ class DeviceArray:
         return self.owner.gpu.download([self]).wait()[0]
 
     def __array__(self, *args: object, **options: object) -> NoReturn:
-        raise TypeError("this array lies in a GPU's memory, where NumPy can not read: to_host() gives a copy of it")
+        raise TypeError("this array lies in a GPU's memory, where NumPy cannot read: to_host() gives a copy of it")
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class DeviceArray:
 
 
 def use_on(stream: DeviceStream, arrays: Sequence[DeviceArray]) -> None:
-    """`DeviceArray.on` for several, such as the planes of a picture: what they have in common is done once."""
+    """`DeviceArray.on` for several, such as the planes of an image: what they have in common is done once."""
     owners = {id(array.owner): array.owner for array in arrays}.values()
     for owner in owners:
         owner.check()

@@ -27,7 +27,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """A rule's shape and its running counts, for drawing: `points` are (x, y) in pixels of the picture."""
+    """A rule's shape and its running counts, for drawing: `points` are (x, y) in pixels of the image."""
 
     kind: Literal["line", "zone"]
     name: str

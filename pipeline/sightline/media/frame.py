@@ -1,4 +1,4 @@
-"""Streams and frames: who a picture belongs to, where it stands and when it was taken."""
+"""Streams and frames: who an image belongs to, where it stands and when it was taken."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class TimeSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """One decoded picture of one stream.
+    """One decoded image of one stream.
 
     `index` counts the frames of the stream from 0; `pts_ns` is the presentation time in the stream's own clock;
     `capture_ns` is the time of day (nanoseconds since the epoch) when it is known, and `time_source` says whose;
-    `damaged` says that the picture, or one it was decoded from, is not whole. `packet` is the number of the encoded
-    picture that it was decoded from, where such are kept (`sightline.graph.Packets`); `altered` says that this
-    is not that picture: its source turned it, or a step that changes pictures has had it, whether or not it changed
-    this one, so that the encoded picture may show more.
+    `damaged` says that the image, or one it was decoded from, is not whole. `packet` is the number of the encoded
+    image that it was decoded from, where such are kept (`sightline.graph.Packets`); `altered` says that this
+    is not that image: its source turned it, or a step that changes images has had it, whether or not it changed
+    this one, so that the encoded image may show more.
     """
 
     stream: Stream
@@ -49,7 +49,7 @@ class Frame:
 
     @property
     def size_wh(self) -> tuple[int, int]:
-        """Width and height of the picture in pixels."""
+        """Width and height of the image in pixels."""
         return self.surface.size_wh
 
     @property

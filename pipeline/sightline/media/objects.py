@@ -46,7 +46,7 @@ class Objects:
     """N objects as columns. Columns are never written to once the table exists; tables share those that stay equal.
 
     frame       int32 (N,)     row of the frame in the batch, ascending
-    xyxy        float32 (N, 4) box in pixels of the source picture, half-open
+    xyxy        float32 (N, 4) box in pixels of the source image, half-open
     confidence  float32 (N,)   0..1
     class_id    int32 (N,)     number of the class within its origin's labels
     track_id    int64 (N,)     -1 for none; unique per stream and run
@@ -56,9 +56,9 @@ class Objects:
                 a meaning of their own; other one-dimensional ones are the object's attributes:
                 numbers, strings, or tuples of strings in a column of objects
 
-    keypoints   float32 (N, K, 3) x, y in pixels of the source picture and confidence; NaN where there is none
+    keypoints   float32 (N, K, 3) x, y in pixels of the source image and confidence; NaN where there is none
     skeleton    object (N,) the `Skeleton` that says what the keypoints are, or None
-    corners     float32 (N, 4, 2) corners of an oriented box in pixels of the source picture, clockwise on the screen
+    corners     float32 (N, 4, 2) corners of an oriented box in pixels of the source image, clockwise on the screen
     mask        object (N,) the `Mask` of the object's pixels, or None
     embedding   float32 (N, D) appearance of the object, of length 1
     """
@@ -299,7 +299,7 @@ class ObjectView:
 
     @property
     def xyxy(self) -> tuple[float, float, float, float]:
-        """Left, top, right, bottom in pixels of the source picture."""
+        """Left, top, right, bottom in pixels of the source image."""
         left, top, right, bottom = self.table.xyxy[self.row].tolist()
         return left, top, right, bottom
 
@@ -327,7 +327,7 @@ class ObjectView:
 
     @property
     def keypoints(self) -> npt.NDArray[np.float32] | None:
-        """Keypoints (K, 3): x, y in pixels of the source picture, confidence; None when there are none."""
+        """Keypoints (K, 3): x, y in pixels of the source image, confidence; None when there are none."""
         points = self.table.extra.get("keypoints")
         if points is None:
             return None
@@ -346,7 +346,7 @@ class ObjectView:
 
     @property
     def corners(self) -> npt.NDArray[np.float32] | None:
-        """The corners (4, 2) of an oriented box in pixels of the source picture."""
+        """The corners (4, 2) of an oriented box in pixels of the source image."""
         return self._vector("corners")
 
     @property

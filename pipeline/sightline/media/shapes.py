@@ -12,7 +12,7 @@ import numpy.typing as npt
 class Mask:
     """The pixels that an object covers.
 
-    `bits` bool (h, w) says it for the part of the source picture whose first pixel is (`left`, `top`); everything
+    `bits` bool (h, w) says it for the part of the source image whose first pixel is (`left`, `top`); everything
     outside is not covered. Immutable: nobody writes to `bits`.
     """
 
@@ -25,18 +25,18 @@ class Mask:
         """How many pixels it covers."""
         return int(np.count_nonzero(self.bits))
 
-    def in_picture(self, size_wh: tuple[int, int]) -> npt.NDArray[np.bool_]:
-        """The mask of the whole picture, bool (height, width), a new array."""
+    def in_image(self, size_wh: tuple[int, int]) -> npt.NDArray[np.bool_]:
+        """The mask of the whole image, bool (height, width), a new array."""
         width, height = size_wh
-        picture = np.zeros((height, width), np.bool_)
+        image = np.zeros((height, width), np.bool_)
         rows, columns = self.bits.shape
         top, left = max(self.top, 0), max(self.left, 0)
         bottom, right = min(self.top + rows, height), min(self.left + columns, width)
         if bottom > top and right > left:
-            picture[top:bottom, left:right] = self.bits[
+            image[top:bottom, left:right] = self.bits[
                 top - self.top : bottom - self.top, left - self.left : right - self.left
             ]
-        return picture
+        return image
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ PERSON_17 = Skeleton(
 """The 17 keypoints of a person as COCO has them."""
 
 FACE_5 = Skeleton(points=("right_eye", "left_eye", "nose", "right_mouth", "left_mouth"))
-"""Five landmarks of a face, each side as the person has it: the right eye stands at the left in the picture."""
+"""Five landmarks of a face, each side as the person has it: the right eye stands at the left in the image."""
 
 _BY_COUNT = {len(skeleton.points): skeleton for skeleton in (PERSON_17, FACE_5)}
 

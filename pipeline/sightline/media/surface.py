@@ -1,4 +1,4 @@
-"""Surfaces: the pixels of one picture, shared and read-only until somebody asks for a writable one."""
+"""Surfaces: the pixels of one image, shared and read-only until somebody asks for a writable one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PixelFormat(StrEnum):
         return _CHROMA_SHIFT.get(self, (0, 0))
 
     def plane_shapes(self, size_wh: tuple[int, int]) -> tuple[tuple[int, ...], ...]:
-        """The shape of each plane for a picture of that size."""
+        """The shape of each plane for an image of that size."""
         return _plane_shapes(self, size_wh)
 
 
@@ -74,7 +74,7 @@ _CHROMA_SHIFT = {PixelFormat.I420: (1, 1), PixelFormat.NV12: (1, 1), PixelFormat
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Surface:
-    """The pixels of one picture, in host memory or in a GPU's.
+    """The pixels of one image, in host memory or in a GPU's.
 
     `pixels` are views of shape `format.plane_shapes(size_wh)`: NumPy arrays, or `DeviceArray`s; rows may be padded
     (strided), samples of a row are contiguous. Who needs them in a certain memory says which: `planes` or `arrays`.
@@ -174,7 +174,7 @@ class Surface:
         return dataclasses.replace(self, exclusive=False) if self.exclusive else self
 
     def to_host(self) -> Surface:
-        """This picture in host memory: the surface itself when it is there, else a copy in pinned memory, read-only;
+        """This image in host memory: the surface itself when it is there, else a copy in pinned memory, read-only;
         samples of 16 bits become 8, rounded as kernels do.
 
         The copy waits for the pixels, without the GIL; it is counted, and kept with the surface, so that several
@@ -183,7 +183,7 @@ class Surface:
         return self if self.memory is Memory.HOST else self.begin_to_host().wait()
 
     def begin_to_host(self) -> Coming[Surface]:
-        """Begin what `to_host` does: `wait()` of what is returned gives the picture, and waits until it is there. Who
+        """Begin what `to_host` does: `wait()` of what is returned gives the image, and waits until it is there. Who
         holds that holds no memory of the GPU.
         """
         if self.memory is Memory.HOST:
@@ -191,7 +191,7 @@ class Surface:
         return self._own_twin().at(None, self._download)
 
     def to_device(self, gpu: PixelDevice, *, stream: DeviceStream | None = None) -> Surface:
-        """This picture in that GPU's memory: the surface itself when it is there, else a copy, ready in the order of
+        """This image in that GPU's memory: the surface itself when it is there, else a copy, ready in the order of
         `stream` (the GPU's own when None); counted, and kept with the surface, so that several takers pay once.
         """
         if self.memory is Memory.CUDA and self._gpu is gpu:
@@ -223,7 +223,7 @@ class Surface:
         return self.whole.__dlpack_device__()
 
     def __dlpack__(self, **options: Any) -> object:
-        """A DLPack capsule of the `whole` picture in GPU memory, see `DeviceArray`."""
+        """A DLPack capsule of the `whole` image in GPU memory, see `DeviceArray`."""
         return self.whole.__dlpack__(**options)
 
     @property
@@ -259,7 +259,7 @@ class Surface:
 def _downloaded(
     copies: Download, pixel_format: PixelFormat, size_wh: tuple[int, int], matrix: ColorMatrix, range_: ColorRange
 ) -> Surface:
-    """The picture, when its copies are there. It knows nothing of the GPU's memory, which others may have by now."""
+    """The image, when its copies are there. It knows nothing of the GPU's memory, which others may have by now."""
     arrays, shapes = copies.wait(), _plane_shapes(pixel_format, size_wh)
     if len(arrays) < len(shapes):
         starts = np.cumsum([shape[0] for shape in shapes[:-1]])

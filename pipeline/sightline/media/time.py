@@ -36,7 +36,7 @@ def parse_duration_ns(value: object) -> int:
             raise ValueError(f'{value!r} is not a duration: write it like "40ms", "2s" or "5m"')
         nanoseconds = round(Decimal(match[1]) * _UNITS_NS[match[2]])
     if nanoseconds < 0:
-        raise ValueError("a duration can not be negative")
+        raise ValueError("a duration cannot be negative")
     return nanoseconds
 
 

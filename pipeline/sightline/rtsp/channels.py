@@ -63,7 +63,7 @@ class Channel(Protocol):
     """How long what was sent last needs to be read, before the client may hear of the end."""
 
     async def send_media(self, packets: Sequence[bytes]) -> None:
-        """Send the RTP packets of a picture."""
+        """Send the RTP packets of an image."""
 
     async def send_control(self, packet: bytes) -> None:
         """Send an RTCP packet."""
@@ -82,7 +82,7 @@ class Interleaved:
         self.transport = f"RTP/AVP/TCP;unicast;interleaved={numbers[0]}-{numbers[1]}"
 
     async def send_media(self, packets: Sequence[bytes]) -> None:
-        """Send the RTP packets of a picture in one go."""
+        """Send the RTP packets of an image in one go."""
         await self._connection.send(b"".join(_framed(self._media, packet) for packet in packets))
 
     async def send_control(self, packet: bytes) -> None:
@@ -111,7 +111,7 @@ class Datagrams:
         self.transport = f"RTP/AVP;unicast;client_port={ports[0]}-{ports[1]};server_port={own[0]}-{own[1]}"
 
     async def send_media(self, packets: Sequence[bytes]) -> None:
-        """Send the RTP packets of a picture, with short pauses, so that no buffer on the way runs over."""
+        """Send the RTP packets of an image, with short pauses, so that no buffer on the way runs over."""
         for number, packet in enumerate(packets, start=1):
             self._media.sendto(packet, (self._client, self._ports[0]))
             if (bytes_per_second := self._rate()) is not None:

@@ -1,4 +1,4 @@
-"""JPEG pictures in RTP (RFC 2435): baseline, 4:2:0 or 4:2:2, with the standard Huffman tables."""
+"""JPEG images in RTP (RFC 2435): baseline, 4:2:0 or 4:2:2, with the standard Huffman tables."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class _Header:
     scan_at: int = 0
 
 
-def jpeg_payloads(picture: bytes, *, max_payload: int) -> Iterator[bytes]:
-    """The payloads of one picture. Raises ValueError when RFC 2435 has no way to send such a JPEG."""
+def jpeg_payloads(image: bytes, *, max_payload: int) -> Iterator[bytes]:
+    """The payloads of one image. Raises ValueError when RFC 2435 has no way to send such a JPEG."""
     try:
-        header = _header_of(picture)
+        header = _header_of(image)
         kind = _kind(header)
     except IndexError as error:
-        raise ValueError("the picture is no whole JPEG") from error
-    scan = picture[header.scan_at : picture.rfind(b"\xff\xd9")]
+        raise ValueError("the image is no whole JPEG") from error
+    scan = image[header.scan_at : image.rfind(b"\xff\xd9")]
     if len(scan) > _MOST_SCAN_BYTES:
-        raise ValueError("JPEG over RTP carries pictures of up to 16 MB")
+        raise ValueError("JPEG over RTP carries images of up to 16 MB")
     width, height = ((side + 7) // 8 for side in header.size_wh)
     quantisation = b"".join(header.tables[number] for number in header.quantisation[:2])
     first = b"\x00\x00" + len(quantisation).to_bytes(2, "big") + quantisation
@@ -64,26 +64,26 @@ def jpeg_payloads(picture: bytes, *, max_payload: int) -> Iterator[bytes]:
 
 def _kind(header: _Header) -> int:
     if not 0 < max(header.size_wh) <= _LARGEST_SIDE or not header.tables.keys() >= set(header.quantisation):
-        raise ValueError(f"JPEG over RTP carries baseline pictures of up to {_LARGEST_SIDE} pixels a side")
+        raise ValueError(f"JPEG over RTP carries baseline images of up to {_LARGEST_SIDE} pixels a side")
     if header.sampling[1:] != (0x11, 0x11) or (luma := divmod(header.sampling[0], 16)) not in _TYPES:
         raise ValueError("JPEG over RTP carries 4:2:0 and 4:2:2 only; convert the clip to yuvj420p")
     return _TYPES[luma]
 
 
-def _header_of(picture: bytes) -> _Header:
+def _header_of(image: bytes) -> _Header:
     header, at = _Header(), 2
-    while at + 4 <= len(picture) and not header.scan_at:
-        marker = picture[at + 1]
+    while at + 4 <= len(image) and not header.scan_at:
+        marker = image[at + 1]
         if marker in _WITHOUT_LENGTH or marker == 0xFF:
             at += 1 if marker == 0xFF else 2
             continue
-        length = int.from_bytes(picture[at + 2 : at + 4], "big")
-        _note(header, marker, picture[at + 4 : at + 2 + length])
+        length = int.from_bytes(image[at + 2 : at + 4], "big")
+        _note(header, marker, image[at + 4 : at + 2 + length])
         at += 2 + length
         if marker == _START_OF_SCAN:
             header.scan_at = at
     if not header.scan_at:
-        raise ValueError("the picture is no whole JPEG")
+        raise ValueError("the image is no whole JPEG")
     return header
 
 

@@ -1,4 +1,4 @@
-"""Pictures cut into RTP payloads: H.264 (RFC 6184), H.265 (RFC 7798); JPEG has a module of its own (`jpeg`)."""
+"""Images cut into RTP payloads: H.264 (RFC 6184), H.265 (RFC 7798); JPEG has a module of its own (`jpeg`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _START, _END = 0x80, 0x40
 
 
 def payloads(units: Sequence[bytes], *, codec: Codec, max_payload: int = MAX_PAYLOAD) -> tuple[bytes, ...]:
-    """The RTP payloads of one picture: its NAL units without start codes, parameter sets first, or one whole JPEG.
+    """The RTP payloads of one image: its NAL units without start codes, parameter sets first, or one whole JPEG.
 
     Units that are nothing but a header are left out. Raises ValueError when RTP has no way to send such a JPEG.
     """

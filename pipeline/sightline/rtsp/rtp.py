@@ -25,7 +25,7 @@ class RtpStream:
     octets: int = 0
 
     def packet(self, payload: bytes, *, timestamp: int, marker: bool) -> bytes:
-        """The next packet; `timestamp` is taken modulo 2^32, `marker` says that it ends a picture."""
+        """The next packet; `timestamp` is taken modulo 2^32, `marker` says that it ends an image."""
         second = self.payload_type | (0x80 if marker else 0)
         head = struct.pack(">BBHII", 0x80, second, self.sequence, timestamp & 0xFFFFFFFF, self.ssrc)
         self.sequence = (self.sequence + 1) & 0xFFFF

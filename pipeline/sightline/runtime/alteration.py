@@ -36,7 +36,7 @@ class Alteration:
         self._future.set_result(None)
 
     def fail(self, error: BaseException) -> None:
-        """It can not be done; for who carries it out."""
+        """It cannot be done; for who carries it out."""
         self._future.set_exception(error)
 
 

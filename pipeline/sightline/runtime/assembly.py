@@ -137,7 +137,7 @@ class Assembly:
             layout.start()
         except RuntimeError as error:
             name = layout.threads[0].stage.name
-            self._exits.on_error(OperatorError(f"{name!r} can not be started again: {error}", element=name))
+            self._exits.on_error(OperatorError(f"{name!r} cannot be started again: {error}", element=name))
         if is_aborted:
             layout.close()
 

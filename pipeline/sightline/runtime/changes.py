@@ -1,4 +1,4 @@
-"""Changes: a live stream's pictures become others while it runs."""
+"""Changes: a live stream's images become others while it runs."""
 
 from __future__ import annotations
 

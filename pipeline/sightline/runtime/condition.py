@@ -59,7 +59,7 @@ class Condition:
             self._post(_KINDS[state], f"{text}; trying again{when}", changed=changed)
 
     def changed(self, text: str) -> None:
-        """The pictures have become others."""
+        """The images have become others."""
         self._site.post(Message(MessageKind.STREAM_CHANGED, f"changed: {text}", stream=self._statistics.stream.name))
 
     def failed(self, error: BaseException, *, details: str | None = None) -> None:

@@ -58,7 +58,7 @@ class Lane:
 
     @property
     def breakage(self) -> str | None:
-        """Why its GPU can not be used any more; None while it can."""
+        """Why its GPU cannot be used any more; None while it can."""
         return None if self.site.gpu is None else self.site.gpu.guard.cause
 
     def give_up_after(self, error: BaseException) -> bool:

@@ -149,7 +149,7 @@ class Lanes:
 
     def rebuild(self, steps: tuple[Step, ...]) -> Rebuilt:
         """Go on with other steps: what is unchanged keeps its operators with all that they know, the rest is built
-        first, so that the pause is short. Raises SightlineError when one can not be built, or the run ends meanwhile.
+        first, so that the pause is short. Raises SightlineError when one cannot be built, or the run ends meanwhile.
         """
         with self._rebuilding:
             elements, lanes = dict(identify(steps)), self._going_on
@@ -252,7 +252,7 @@ class Lanes:
         count, left = lane.gather.count, ", ".join(map(str, others))
         streams = "its stream goes" if count == 1 else f"its {count} streams go"
         text = (
-            f"{lane} can not be used any more: {cause}; {streams} on on {left}, without the frames that were under way "
+            f"{lane} cannot be used any more: {cause}; {streams} on on {left}, without the frames that were under way "
             f"and without what steps on {lane} knew"
         )
         self._post(Message(MessageKind.WARNING, text))

@@ -23,7 +23,7 @@ class LinkPolicy(StrEnum):
 
 
 class DropReason(StrEnum):
-    """Why an item was dropped: what comes behind could not keep up (`latest` only), the run was stopped, its picture
+    """Why an item was dropped: what comes behind could not keep up (`latest` only), the run was stopped, its image
     was damaged and the source leaves such out, or the GPU that worked on it broke and the stream went on on another.
     """
 

@@ -44,12 +44,12 @@ def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:
     )
 
 
-def marked(given: Batch, result: Batch, *, changes_pictures: bool) -> Batch:
-    """The result, in which frames whose picture may be another one are marked as altered."""
-    if not changes_pictures and result.frames is given.frames:
+def marked(given: Batch, result: Batch, *, changes_images: bool) -> Batch:
+    """The result, in which frames whose image may be another one are marked as altered."""
+    if not changes_images and result.frames is given.frames:
         return result
     altered = [
-        not after.altered and (changes_pictures or after.surface is not before.surface)
+        not after.altered and (changes_images or after.surface is not before.surface)
         for before, after in zip(given.frames, result.frames, strict=True)
     ]
     if not any(altered):

@@ -192,7 +192,7 @@ class Node:
 
     def _finish(self, batch: Batch, given: Batch, own: Sequence[int], result: Batch) -> Batch:
         self._check(given, result)
-        result = marked(given, result, changes_pictures=self.element.changes_pictures)
+        result = marked(given, result, changes_images=self.element.changes_images)
         if len(own) < len(batch):
             result = merge_rows(batch, own, result)
         return self._shown(batch, result)

@@ -29,7 +29,7 @@ def backoff_seconds(attempt: int, *, jitter: random.Random | None = None) -> flo
 def delay_seconds(attempt: int, *, took_seconds: float, answers: bool) -> float:
     """How long to wait after an attempt without frames that took so long: the time of the attempt counts as waiting.
 
-    A server that `answers`, but sends nothing, is never left alone for long: when its picture comes back, we are there.
+    A server that `answers`, but sends nothing, is never left alone for long: when its image comes back, we are there.
     """
     wanted = backoff_seconds(min(attempt, _SILENT_ATTEMPTS) if answers else attempt)
     return max(wanted - took_seconds, _FIRST_DELAY_SECONDS)

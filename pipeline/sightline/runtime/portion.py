@@ -8,7 +8,7 @@ _LONGEST_NS = 250_000_000
 class Portion:
     """The most frames of a batch when live streams wait: what the pipeline gets through in a quarter of a second.
 
-    A few batches are under way at any time. Where frames take long, large batches would make every picture seconds old;
+    A few batches are under way at any time. Where frames take long, large batches would make every image seconds old;
     where they do not, this is more than any batch has.
     """
 

@@ -75,7 +75,7 @@ class Report:
     transfers: GpuTransfers | None = None
     """Copies between host and GPU; None when it ran on the CPU."""
     runs_on: Mapping[str, str] = field(default_factory=dict)
-    """Where each element worked on pictures, in a run on a GPU: `cuda:0`, `cpu`, or either with `(reason)`;
+    """Where each element worked on images, in a run on a GPU: `cuda:0`, `cpu`, or either with `(reason)`;
     several places, with `; ` between them, where each GPU has its own."""
 
     @property

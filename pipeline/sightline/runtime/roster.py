@@ -259,7 +259,7 @@ class Roster:
                 on_drop=statistics.drop,
             )
         except LinkClosed as error:
-            message = f"the stream {stream.name!r} can not come any more: the pipeline is at its end"
+            message = f"the stream {stream.name!r} cannot come any more: the pipeline is at its end"
             raise ConfigurationError(message) from error
 
     def _forget(self) -> None:

@@ -111,7 +111,7 @@ class _RecentIds:
 @dataclass(slots=True, eq=False)
 class StreamStatistics:
     """One stream. Every frame received ends in exactly one counter: `processed`, `damaged` (it went all the way too,
-    but its picture was not whole) or `dropped`, with the reason.
+    but its image was not whole) or `dropped`, with the reason.
 
     `cause` is why a stream is in trouble now, and `next_attempt_ns` when it is tried again (monotonic); `error` is why
     it failed, or the trouble in which it ended.

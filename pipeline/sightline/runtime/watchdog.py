@@ -19,7 +19,7 @@ _GLANCE_SECONDS = 1.0
 
 class Watchdog(Worker):
     """Looks at the nodes once a second, in its own thread, and posts a message when one has been in the same call for
-    eight seconds, so that it is known within ten. It ends nothing: a thread of Python can not be stopped from outside.
+    eight seconds, so that it is known within ten. It ends nothing: a thread of Python cannot be stopped from outside.
     """
 
     def __init__(self, nodes: Callable[[], Iterable[Node]], *, post: Callable[[Message], None]) -> None:

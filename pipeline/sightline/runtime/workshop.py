@@ -105,7 +105,7 @@ def _operator(element: Element, site: Site) -> Operator:
     except SightlineError:
         raise
     except Exception as error:
-        message = f"element {site.element_id!r} can not be built: {redact(f'{type(error).__name__}: {error}')}"
+        message = f"element {site.element_id!r} cannot be built: {redact(f'{type(error).__name__}: {error}')}"
         raise OperatorError(message, element=site.element_id) from error
 
 

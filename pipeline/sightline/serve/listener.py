@@ -12,8 +12,8 @@ from sightline.media import Batch
 from sightline.runtime.view import RunView
 from sightline.serve.access import Access, check_token
 from sightline.serve.address import Address, is_loopback
+from sightline.serve.images import Images, encoder, viewpoint
 from sightline.serve.journal import Journal
-from sightline.serve.pictures import Pictures, encoder, viewpoint
 from sightline.serve.routes import Routes
 from sightline.serve.server import Server
 
@@ -67,13 +67,13 @@ class Listener:
 
 
 def listen(
-    pipeline: Watched, address: str = "127.0.0.1:8080", *, token: str | None = None, pictures: str | None = None
+    pipeline: Watched, address: str = "127.0.0.1:8080", *, token: str | None = None, images: str | None = None
 ) -> Listener:
     """Serve a pipeline's health, metrics, status and page over HTTP, also while it is not running.
 
     To be called before the pipeline is started. `token` (else the environment's SIGHTLINE_TOKEN) is what every request
-    then needs; it can only be left out where nobody but this machine gets in. `pictures` is the id of the step behind
-    which the page's live pictures are taken: the last one that draws when not given.
+    then needs; it can only be left out where nobody but this machine gets in. `images` is the id of the step behind
+    which the page's live images are taken: the last one that draws when not given.
 
     Raises ConfigurationError.
 
@@ -85,14 +85,14 @@ def listen(
     """
     wanted = Address.parse(address)
     token = os.environ.get(TOKEN_VARIABLE) or None if token is None else token
-    point = viewpoint(pipeline.description, wanted=pictures)
+    point = viewpoint(pipeline.description, wanted=images)
     _, (host, _) = wanted.resolve()
     check_token(token, is_loopback=is_loopback(host), address=str(wanted))
     server = Server(wanted)
     journal, encode = Journal(), encoder()
-    shown = None if encode is None or point is None else Pictures(encode)
+    shown = None if encode is None or point is None else Images(encode)
     if shown is not None and point is not None:
         pipeline.probe(point, shown.look)
     pipeline.on_message(journal.note)
-    routes = Routes(pipeline.view, access=Access(token=token, port=server.port), journal=journal, pictures=shown)
+    routes = Routes(pipeline.view, access=Access(token=token, port=server.port), journal=journal, images=shown)
     return Listener(server, routes=routes, host=wanted.host)

@@ -52,7 +52,7 @@ class Request:
             target = urlsplit("//host" + words[1])
             query = parse_qs(target.query, max_num_fields=32)
         except (HTTPException, ValueError) as error:
-            raise Refused(HTTPStatus.BAD_REQUEST, "the request can not be read") from error
+            raise Refused(HTTPStatus.BAD_REQUEST, "the request cannot be read") from error
         return cls(words[0], unquote(target.path), query, {name.lower(): value for name, value in headers.items()})
 
     @property

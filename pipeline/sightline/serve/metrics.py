@@ -21,7 +21,7 @@ _STREAM_COUNTERS: tuple[tuple[str, str, Callable[[StreamStatistics], float]], ..
     ("stream_frames_processed", "Frames that went all the way.", lambda one: one.processed),
     (
         "stream_frames_damaged",
-        "Frames that went all the way although their picture was not whole.",
+        "Frames that went all the way although their image was not whole.",
         lambda s: s.damaged,
     ),
     ("stream_frames_skipped", "Frames left out on request (max_fps), not received.", lambda one: one.skipped_frames),

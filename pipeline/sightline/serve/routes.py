@@ -10,10 +10,10 @@ from importlib.resources import files
 from sightline.runtime.view import RunView
 from sightline.serve.access import Access
 from sightline.serve.exposition import CONTENT_TYPE
+from sightline.serve.images import Images
 from sightline.serve.journal import Journal
 from sightline.serve.messages import Refused, Request, Response
 from sightline.serve.metrics import metrics_text
-from sightline.serve.pictures import Pictures
 from sightline.serve.status import not_ready, status_json
 
 _PAGE = {
@@ -23,19 +23,19 @@ _PAGE = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _ASK_FOR_TOKEN = "token.html"  # noqa: S105  the name of a file
-_PICTURES, _PICTURE = "/streams/", "/picture.jpg"
+_IMAGES, _IMAGE = "/streams/", "/image.jpg"
 
 
 class Routes:
     """Answers requests about one pipeline; from any thread."""
 
     def __init__(
-        self, view: Callable[[], RunView | None], *, access: Access, journal: Journal, pictures: Pictures | None
+        self, view: Callable[[], RunView | None], *, access: Access, journal: Journal, images: Images | None
     ) -> None:
         self._view = view
         self._access = access
         self._journal = journal
-        self._pictures = pictures
+        self._images = images
         self._plain = {
             "/healthz": self._health,
             "/readyz": self._readiness,
@@ -58,8 +58,8 @@ class Routes:
             return welcome or _file(*_PAGE[request.path])
         if request.path in self._plain:
             return self._plain[request.path](request)
-        if request.path.startswith(_PICTURES) and request.path.endswith(_PICTURE):
-            return self._picture(request.path.removeprefix(_PICTURES).removesuffix(_PICTURE))
+        if request.path.startswith(_IMAGES) and request.path.endswith(_IMAGE):
+            return self._image(request.path.removeprefix(_IMAGES).removesuffix(_IMAGE))
         raise Refused(HTTPStatus.NOT_FOUND, "there is /, /healthz, /readyz, /metrics and /status")
 
     def _health(self, request: Request) -> Response:
@@ -82,16 +82,16 @@ class Routes:
         del request
         view = self._view()
         plain = status_json(view, is_ready=not not_ready(view), messages=self._journal.to_json())
-        plain["pictures"] = self._pictures is not None
+        plain["images"] = self._images is not None
         return Response(json.dumps(plain, allow_nan=False).encode(), "application/json")
 
-    def _picture(self, stream: str) -> Response:
+    def _image(self, stream: str) -> Response:
         view = self._view()
         names = [] if view is None else [one.stream.name for one in view.streams]
-        if self._pictures is None or stream not in names:
-            raise Refused(HTTPStatus.NOT_FOUND, "there is no such picture")
-        self._pictures.keep(names)
-        jpeg = self._pictures.jpeg(stream)
+        if self._images is None or stream not in names:
+            raise Refused(HTTPStatus.NOT_FOUND, "there is no such image")
+        self._images.keep(names)
+        jpeg = self._images.jpeg(stream)
         if jpeg is None:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "no frame came by", {"Retry-After": "1"})
         return Response(jpeg, "image/jpeg")

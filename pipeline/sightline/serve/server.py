@@ -1,4 +1,4 @@
-"""The server: a few threads that answer one request after another, so that whoever asks can not slow a pipeline."""
+"""The server: a few threads that answer one request after another, so that whoever asks cannot slow a pipeline."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Server:
             self._socket.listen(_WAITING)
         except OSError as error:
             self._socket.close()
-            raise ConfigurationError(f"can not listen on {address}: {error.strerror}; choose another port") from error
+            raise ConfigurationError(f"cannot listen on {address}: {error.strerror}; choose another port") from error
         self._closing = Event()
         self._workers: list[_Answerer] = []
 

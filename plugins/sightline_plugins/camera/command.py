@@ -168,7 +168,7 @@ def _start(camera: FakeCamera, wishes: _Wishes) -> None:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise ConfigurationError(
-            f"can not listen on port {wishes.port} of {wishes.host} ({reason}): choose another --port, 0 for any"
+            f"cannot listen on port {wishes.port} of {wishes.host} ({reason}): choose another --port, 0 for any"
         ) from error
 
 
@@ -198,6 +198,6 @@ def _summary(camera: FakeCamera) -> Iterator[str]:
     for name, mount in camera.mounts.items():
         sent = mount.sent
         yield (
-            f"{name}: {sent.sessions} sessions, {sent.refused} requests refused, {sent.pictures} pictures, "
+            f"{name}: {sent.sessions} sessions, {sent.refused} requests refused, {sent.images} images, "
             f"{sent.packets} packets sent, {sent.lost_packets} lost, {sent.corrupted_packets} with wrong bytes"
         )

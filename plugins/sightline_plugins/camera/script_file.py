@@ -34,7 +34,7 @@ class ScriptFile(BaseModel):
 def read_script(path: Path) -> tuple[list[Step], float | None]:
     """The steps of a script file, their clips loaded, and after how many seconds they repeat.
 
-    Raises InvalidConfiguration with all mistakes, and StreamUnreadable when a clip can not be used.
+    Raises InvalidConfiguration with all mistakes, and StreamUnreadable when a clip cannot be used.
     """
     script = read_document(ScriptFile, path)
     return list(_with_clips(script, path.parent)), script.repeat

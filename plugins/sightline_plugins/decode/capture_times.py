@@ -1,4 +1,4 @@
-"""Capture times: the time of day at which the pictures of a live stream were taken."""
+"""Capture times: the time of day at which the images of a live stream were taken."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FARTHEST_CLOCK_NS = 300_000_000_000
 
 
 class CaptureTimes:
-    """When pictures were taken: by the camera's clock as its RTCP sender reports give it, else when they arrived.
+    """When images were taken: by the camera's clock as its RTCP sender reports give it, else when they arrived.
 
     A camera's clock that is more than five minutes off ours is not believed.
     """
@@ -43,7 +43,7 @@ class CaptureTimes:
         self._epoch_of_zero_ns, self._is_outdated = None, True
 
     def of(self, pts: int | None) -> tuple[int, TimeSource]:
-        """The time of day, in nanoseconds since the epoch, of a picture with that timestamp, and whose it is."""
+        """The time of day, in nanoseconds since the epoch, of an image with that timestamp, and whose it is."""
         if pts is not None and self._epoch_of_zero_ns is not None:
             reported_ns = self._epoch_of_zero_ns + nanoseconds(pts, self._time_base)
             if abs(reported_ns - self._arrival_ns) <= _FARTHEST_CLOCK_NS:

@@ -1,4 +1,4 @@
-"""Encoded pictures of a file as the bytes that a fake camera sends; nothing is decoded or encoded."""
+"""Encoded images of a file as the bytes that a fake camera sends; nothing is decoded or encoded."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _CONFIGURATIONS = {Codec.H264: avcc_parts, Codec.H265: hvcc_parts}
 
 
 def load_clip(path: str, *, stream_number: int = 0) -> Clip:
-    """The pictures of a video file from its first key picture on, as they are encoded.
+    """The images of a video file from its first key frame on, as they are encoded.
 
-    Raises StreamUnreadable when it can not be read, or its codec is not H.264, H.265 or MJPEG as RTP carries it.
+    Raises StreamUnreadable when it cannot be read, or its codec is not H.264, H.265 or MJPEG as RTP carries it.
     """
     options = OpenOptions()
     container = open_media(path, stream=path, options=options)
@@ -54,7 +54,7 @@ def _clip(container: InputContainer, video: VideoStream, *, path: str) -> Clip:
     to_bytes, sets = _conversion(codec, context)
     packets = list(_packets(container, video, to_bytes))
     clip = Clip.of(packets, codec=codec, size_wh=(context.width, context.height), parameter_sets=sets)
-    payloads(clip.packets[0], clip=clip)  # raises ValueError when RTP can not carry it
+    payloads(clip.packets[0], clip=clip)  # raises ValueError when RTP cannot carry it
     return clip
 
 
@@ -80,7 +80,7 @@ def _packets(container: InputContainer, video: VideoStream, to_bytes: Callable[[
 def _clip_packet(packet: Packet[VideoStream], video: VideoStream, to_bytes: Callable[[bytes], bytes]) -> ClipPacket:
     pts = packet.pts if packet.pts is not None else packet.dts
     if pts is None or video.time_base is None:
-        raise ValueError("its pictures have no times; put it into an MP4 file")
+        raise ValueError("its images have no times; put it into an MP4 file")
     dts = pts if packet.dts is None else packet.dts
     return ClipPacket(
         data=to_bytes(bytes(packet)),

@@ -9,13 +9,13 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from sightline_plugins.decode.decoding import Decoded, DecoderChoice, Decoding, Picture
+from sightline_plugins.decode.decoding import Decoded, DecoderChoice, Decoding, Image
 from sightline_plugins.decode.orientation import UPRIGHT
 from sightline_plugins.decode.surfaces import FrameSurfaces
 
 
 class CpuDecoder:
-    """FFmpeg's decoder of a stream: a `PictureDecoder`. Surfaces are views of its pictures, in host memory."""
+    """FFmpeg's decoder of a stream: a `ImageDecoder`. Surfaces are views of its images, in host memory."""
 
     def __init__(self, video: VideoStream, *, decoding: Decoding, live: bool) -> None:
         context = video.codec_context
@@ -29,12 +29,12 @@ class CpuDecoder:
         self.choice: DecoderChoice | None = DecoderChoice("cpu")
 
     def decode(self, packet: Packet[VideoStream]) -> Decoded:
-        """The pictures that come out when this packet goes in; none when it is damaged."""
+        """The images that come out when this packet goes in; none when it is damaged."""
         try:
             frames = packet.decode()
         except (av.error.FFmpegError, OSError):
             return Decoded(damaged_packets=1)
-        return Decoded([self._picture(frame) for frame in frames])
+        return Decoded([self._image(frame) for frame in frames])
 
     def restart(self) -> None:
         """The next packet is from elsewhere in the stream."""
@@ -47,9 +47,9 @@ class CpuDecoder:
             self._has_threads = False
             self._context.flush_buffers()
 
-    def _picture(self, frame: VideoFrame) -> Picture:
+    def _image(self, frame: VideoFrame) -> Image:
         orientation = self._surfaces.follow(frame)
-        return Picture(
+        return Image(
             frame.pts,
             frame.dts,
             is_corrupt=frame.is_corrupt,

@@ -1,16 +1,16 @@
-"""Damage: which pictures are not whole, from a loss until the next key frame that came whole."""
+"""Damage: which images are not whole, from a loss until the next key frame that came whole."""
 
 from __future__ import annotations
 
 from av.packet import Packet
 from av.video.stream import VideoStream
 
-from sightline_plugins.decode.decoding import Picture
+from sightline_plugins.decode.decoding import Image
 
 
 class Damage:
-    """Marks pictures. A picture is damaged when something of it was lost or did not decode, or of one that it may be
-    decoded from: all pictures are, until a key frame has come whole.
+    """Marks images. An image is damaged when something of it was lost or did not decode, or of one that it may be
+    decoded from: all images are, until a key frame has come whole.
     """
 
     def __init__(self) -> None:
@@ -30,11 +30,11 @@ class Damage:
         """Something was lost or did not decode."""
         self._is_hurt, self._whole_from = True, None
 
-    def marks(self, picture: Picture, *, troubled: bool) -> bool:
-        """Whether a picture is damaged; `troubled` says that its decoder had to conceal errors."""
+    def marks(self, image: Image, *, troubled: bool) -> bool:
+        """Whether an image is damaged; `troubled` says that its decoder had to conceal errors."""
         whole_from = self._whole_from
-        if self._is_hurt and whole_from is not None and (picture.pts is None or picture.pts >= whole_from):
+        if self._is_hurt and whole_from is not None and (image.pts is None or image.pts >= whole_from):
             self._is_hurt = False
-        if troubled or picture.is_corrupt:
+        if troubled or image.is_corrupt:
             self.hurt()
         return self._is_hurt

@@ -1,4 +1,4 @@
-"""The seam between demuxing and decoding: how pictures are to be decoded, by what they are, and what comes out.
+"""The seam between demuxing and decoding: how images are to be decoded, by what they are, and what comes out.
 
 One thread has a decoder from its making to its close. The CPU's is `cpu_decoder.py`, the GPU's lies in `nvdec/`.
 """
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How the pictures of a stream are decoded.
+    """How the images of a stream are decoded.
 
     `threads` of the CPU, 0 for as many as there are cores, 1 to decode in the calling thread; `orientation` turns every
-    picture, None follows the stream's metadata. With a `gpu`, surfaces lie in its memory, and it decodes what it can.
+    image, None follows the stream's metadata. With a `gpu`, surfaces lie in its memory, and it decodes what it can.
     """
 
     threads: int = 1
@@ -41,10 +41,10 @@ class DecoderChoice:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Picture:
-    """A decoded picture; it is there until the next packet goes into its decoder.
+class Image:
+    """A decoded image; it is there until the next packet goes into its decoder.
 
-    `pts` and `dts` are in units of the stream's time base; `packet` is the number of the encoded picture that it was
+    `pts` and `dts` are in units of the stream's time base; `packet` is the number of the encoded image that it was
     decoded from, where such are kept. `surface()` makes its surface, which is there for as long as it is held; it may
     raise GpuError. `is_turned` says that the surface is turned or mirrored beside what was encoded.
     """
@@ -59,17 +59,17 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decoded:
-    """What came of a packet: pictures in presentation order, and how many packets turned out not to decode."""
+    """What came of a packet: images in presentation order, and how many packets turned out not to decode."""
 
-    pictures: list[Picture] = field(default_factory=list)
+    images: list[Image] = field(default_factory=list)
     damaged_packets: int = 0
 
     def then(self, later: Decoded) -> Decoded:
         """This, and what came after it."""
-        return Decoded([*self.pictures, *later.pictures], self.damaged_packets + later.damaged_packets)
+        return Decoded([*self.images, *later.images], self.damaged_packets + later.damaged_packets)
 
 
-class PictureDecoder(Protocol):
+class ImageDecoder(Protocol):
     """Decodes the packets of one stream."""
 
     @property
@@ -78,7 +78,7 @@ class PictureDecoder(Protocol):
         ...
 
     def decode(self, packet: Packet[VideoStream]) -> Decoded:
-        """The pictures that come out when this packet goes in; an empty one makes it hand out the rest."""
+        """The images that come out when this packet goes in; an empty one makes it hand out the rest."""
         ...
 
     def restart(self) -> None:

@@ -69,7 +69,7 @@ def failure(error: Exception, *, stream: str, uri: str, live: bool = False) -> S
             text = _sentence(cause, stream=stream, uri=uri)
             return StreamRefused(text, credentials=isinstance(error, _CREDENTIALS))
     if live and isinstance(error, av.error.InvalidDataError):
-        return lost("what its server sends can not be read", stream=stream, uri=uri)
+        return lost("what its server sends cannot be read", stream=stream, uri=uri)
     for kind, cause in _UNREADABLE:
         if isinstance(error, kind):
             return unreadable(cause, stream=stream, uri=uri)

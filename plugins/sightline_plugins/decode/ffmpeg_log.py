@@ -18,7 +18,7 @@ Line = tuple[int, str, str]
 
 _MISSED = re.compile(r"RTP: missed (\d+) packets")
 _TROUBLE = re.compile(
-    r"conceal|error while decoding|corrupt|could not find ref|reference picture missing|missing reference|invalid nal"
+    r"conceal|error while decoding|corrupt|could not find ref|reference image missing|missing reference|invalid nal"
     r"|error constructing|overread|bad cseq|mjpeg_decode_dc|error count",
     re.IGNORECASE,
 )
@@ -42,5 +42,5 @@ def lost_packets(lines: Sequence[Line]) -> int:
 
 
 def tells_of_damage(lines: Sequence[Line]) -> bool:
-    """Whether these lines say that a picture did not decode as it was meant to."""
+    """Whether these lines say that an image did not decode as it was meant to."""
     return any(_TROUBLE.search(text) for _, _, text in lines)

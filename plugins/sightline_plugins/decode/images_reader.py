@@ -1,4 +1,4 @@
-"""Reading pictures one after the other as the frames of a stream."""
+"""Reading images one after the other as the frames of a stream."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sightline.errors import StreamUnreadable
 from sightline.graph import SourceReader
 from sightline.media import Frame, Stream, Surface
 from sightline_plugins.decode.failures import unreadable
-from sightline_plugins.decode.kinds import PICTURE_SUFFIXES, glob_of, is_glob
+from sightline_plugins.decode.images import image_surface, largest_file
+from sightline_plugins.decode.kinds import IMAGE_SUFFIXES, glob_of, is_glob
 from sightline_plugins.decode.orientation import Orientation
-from sightline_plugins.decode.pictures import largest_file, picture_surface
 from sightline_plugins.decode.timestamps import RateLimit
 
 _SECOND_NS = 1_000_000_000
@@ -22,8 +22,8 @@ _DIGITS = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class PictureFolder:
-    """Which pictures are read, and how: `passes` None is for ever, `orientation` None follows EXIF."""
+class ImageFolder:
+    """Which images are read, and how: `passes` None is for ever, `orientation` None follows EXIF."""
 
     uri: str
     fps: float
@@ -34,9 +34,9 @@ class PictureFolder:
 
 
 class ImagesReader(SourceReader):
-    """One pass or more over pictures in natural order."""
+    """One pass or more over images in natural order."""
 
-    def __init__(self, folder: PictureFolder, *, stream: Stream, warn: Callable[[str], None]) -> None:
+    def __init__(self, folder: ImageFolder, *, stream: Stream, warn: Callable[[str], None]) -> None:
         self._folder = folder
         self._stream = stream
         self._warn = warn
@@ -44,11 +44,11 @@ class ImagesReader(SourceReader):
         self._limit = RateLimit(folder.max_fps) if folder.max_fps else None
 
     def frames(self) -> Iterator[Frame]:
-        """One frame for each picture that can be read. A picture that can not leaves its time out."""
+        """One frame for each image that can be read. An image that cannot leaves its time out."""
         folder = self._folder
-        paths = find_pictures(folder.uri)
+        paths = find_images(folder.uri)
         if not paths:
-            raise self._unreadable("there are no pictures; name a folder, a glob (frames/*.jpg) or a picture")
+            raise self._unreadable("there are no images; name a folder, a glob (frames/*.jpg) or an image")
         self.frame_count = None if folder.passes is None else len(paths) * folder.passes
         passes = itertools.count() if folder.passes is None else range(folder.passes)
         index = 0
@@ -62,14 +62,14 @@ class ImagesReader(SourceReader):
                 yield Frame(self._stream, index, pts_ns, surface)
                 index += 1
             elif index == 0 and place == len(paths) - 1:
-                raise self._unreadable(f"none of its pictures can be read: {self._trouble}")
+                raise self._unreadable(f"none of its images can be read: {self._trouble}")
             elif self.damaged_packets == 1:
-                self._warn(f"{path} can not be read: {self._trouble}; it is left out")
+                self._warn(f"{path} cannot be read: {self._trouble}; it is left out")
 
     def _surface(self, path: Path) -> Surface | None:
         try:
             data = _read(path, limit=largest_file(self._folder.max_pixels))
-            return picture_surface(data, max_pixels=self._folder.max_pixels, orientation=self._folder.orientation)
+            return image_surface(data, max_pixels=self._folder.max_pixels, orientation=self._folder.orientation)
         except (OSError, ValueError) as error:
             self.damaged_packets += 1
             self._trouble = getattr(error, "strerror", None) or str(error)
@@ -79,11 +79,11 @@ class ImagesReader(SourceReader):
         return unreadable(cause, stream=self._stream.name, uri=self._folder.uri)
 
 
-def find_pictures(uri: str) -> list[Path]:
-    """The pictures of a folder, a glob or a single file, in natural order: `frame9` stands before `frame10`."""
+def find_images(uri: str) -> list[Path]:
+    """The images of a folder, a glob or a single file, in natural order: `frame9` stands before `frame10`."""
     path = Path(uri)
     if path.is_dir():
-        found = [entry for entry in path.iterdir() if entry.suffix.lower() in PICTURE_SUFFIXES]
+        found = [entry for entry in path.iterdir() if entry.suffix.lower() in IMAGE_SUFFIXES]
     elif path.is_file() or not is_glob(uri):
         return [path] if path.is_file() else []
     else:

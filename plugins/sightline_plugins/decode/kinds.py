@@ -8,9 +8,7 @@ from pathlib import Path
 from sightline.graph.fields import is_folder, is_url
 from sightline_plugins.decode.protocols import PROTOCOLS
 
-PICTURE_SUFFIXES = frozenset(
-    (".bmp", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
-)
+IMAGE_SUFFIXES = frozenset((".bmp", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 _DEVICE = re.compile(r"/dev/(video\d+|v4l/by-(id|path)/[^/]+)")
 _PLACEHOLDER = re.compile(r"%(?:0(\d+))?d")
 
@@ -30,12 +28,12 @@ def is_readable_url(uri: str) -> bool:
     return uri.partition("://")[0].lower() in PROTOCOLS
 
 
-def names_pictures(uri: str) -> bool:
-    """Whether the URI is for the `images` source: a picture, a folder, or a glob of pictures."""
+def names_images(uri: str) -> bool:
+    """Whether the URI is for the `images` source: an image, a folder, or a glob of images."""
     if is_url(uri):
         return False
     path = Path(uri)
-    return path.suffix.lower() in PICTURE_SUFFIXES or is_folder(path) or (is_glob(uri) and not path.suffix)
+    return path.suffix.lower() in IMAGE_SUFFIXES or is_folder(path) or (is_glob(uri) and not path.suffix)
 
 
 def is_glob(uri: str) -> bool:

@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 DEFAULT_MAX_PIXELS = 8192 * 4320
-"""Of one picture: 8K."""
+"""Of one image: 8K."""

@@ -14,7 +14,7 @@ from sightline.media import Frame, Stream
 from sightline_plugins.decode import ffmpeg_log
 from sightline_plugins.decode.capture_times import CaptureTimes
 from sightline_plugins.decode.damage import Damage
-from sightline_plugins.decode.decoding import DecoderChoice, Picture
+from sightline_plugins.decode.decoding import DecoderChoice, Image
 from sightline_plugins.decode.failures import lost
 from sightline_plugins.decode.live_input import LiveInput
 from sightline_plugins.decode.live_timestamps import LiveTimestamps
@@ -26,7 +26,7 @@ from sightline_plugins.decode.timestamps import RateLimit
 class LiveReading:
     """Which live input is read, and how; `orientation` None follows the stream's metadata.
 
-    `demuxer` holds options of FFmpeg's demuxer, `container_format` names it where it can not be found out, `resumable`
+    `demuxer` holds options of FFmpeg's demuxer, `container_format` names it where it cannot be found out, `resumable`
     says that its reads can go on after a time limit, `sender` is who is at the other end, in messages.
     """
 
@@ -66,22 +66,22 @@ class LiveReader(SourceReader):
         for packet in opened.packets_from_key_frame():
             captured.note(packet)
             self._damage.packet(packet, missed=opened.has_missed)
-            for picture, damaged in self._decode(opened, packet):
-                pts_ns = self._time(picture, timestamps, captured)
+            for image, damaged in self._decode(opened, packet):
+                pts_ns = self._time(image, timestamps, captured)
                 if self._limit is not None and not self._limit.takes(pts_ns):
                     self.skipped_frames += 1
                     continue
-                capture_ns, whose = captured.of(picture.pts)
+                capture_ns, whose = captured.of(image.pts)
                 yield Frame(
                     self._stream,
                     index,
                     pts_ns,
-                    picture.surface(),
+                    image.surface(),
                     capture_ns,
                     damaged,
                     whose,
-                    packet=picture.packet,
-                    altered=picture.is_turned,
+                    packet=image.packet,
+                    altered=image.is_turned,
                 )
                 index += 1
         if not self.is_stopping:
@@ -110,18 +110,18 @@ class LiveReader(SourceReader):
         """What decodes is known, or became another."""
         self.decoder, self.decoder_reason = choice.name, choice.reason
 
-    def _decode(self, opened: LiveInput, packet: Packet[VideoStream]) -> Iterator[tuple[Picture, bool]]:
-        """The pictures that come out with this packet, and whether each is damaged."""
+    def _decode(self, opened: LiveInput, packet: Packet[VideoStream]) -> Iterator[tuple[Image, bool]]:
+        """The images that come out with this packet, and whether each is damaged."""
         with Capture(local=True) as lines:
-            pictures = opened.decoder.decode(packet)
+            images = opened.decoder.decode(packet)
         troubled = bool(lines) and ffmpeg_log.tells_of_damage(lines)
-        for picture in pictures:
-            yield picture, self._damage.marks(picture, troubled=troubled)
+        for image in images:
+            yield image, self._damage.marks(image, troubled=troubled)
 
-    def _time(self, picture: Picture, timestamps: LiveTimestamps, captured: CaptureTimes) -> int:
-        """The time of a picture; what the camera has said about its clock is forgotten when that was set anew."""
+    def _time(self, image: Image, timestamps: LiveTimestamps, captured: CaptureTimes) -> int:
+        """The time of an image; what the camera has said about its clock is forgotten when that was set anew."""
         jumps = timestamps.jumps
-        pts_ns = timestamps.next_ns(picture.pts, picture.dts, arrival_ns=self._site.clock.monotonic_ns())
+        pts_ns = timestamps.next_ns(image.pts, image.dts, arrival_ns=self._site.clock.monotonic_ns())
         self.repaired_timestamps = timestamps.repairs
         if timestamps.jumps > jumps:
             captured.forget()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sightline.graph import Site, SourceReader
 from sightline.media import Frame, Stream
-from sightline_plugins.decode.decoding import DecoderChoice, Decoding, Picture
+from sightline_plugins.decode.decoding import DecoderChoice, Decoding, Image
 from sightline_plugins.decode.failures import unreadable
 from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.orientation import Orientation
@@ -96,7 +96,7 @@ class MediaReader(SourceReader):
         first_ns = last_ns = self._end_ns
         shift_ns: int | None = None if self._handed_out else 0
         number = 0
-        for number, (picture, file_ns) in enumerate(self._timed_pictures(decoder)):
+        for number, (image, file_ns) in enumerate(self._timed_images(decoder)):
             if shift_ns is None:
                 shift_ns = self._end_ns - file_ns
             last_ns = file_ns + shift_ns
@@ -109,47 +109,47 @@ class MediaReader(SourceReader):
                 self._stream,
                 self._index,
                 last_ns,
-                picture.surface(),
-                damaged=picture.is_corrupt,
-                packet=picture.packet,
-                altered=picture.is_turned,
+                image.surface(),
+                damaged=image.is_corrupt,
+                packet=image.packet,
+                altered=image.is_turned,
             )
             self._index += 1
         self._end_ns = last_ns + ((last_ns - first_ns) // number if number else interval_ns)
 
-    def _timed_pictures(self, decoder: VideoDecoder) -> Iterator[tuple[Picture, int]]:
-        """The pictures between start and end, each with its time in the file."""
+    def _timed_images(self, decoder: VideoDecoder) -> Iterator[tuple[Image, int]]:
+        """The images between start and end, each with its time in the file."""
         reading = self._reading
         start_ns = decoder.facts.start_ns + reading.start_ns if reading.start_ns else None
         end_ns = (
             None if reading.duration_ns is None else decoder.facts.start_ns + reading.start_ns + reading.duration_ns
         )
         timestamps = decoder.timestamps()
-        pictures = decoder.pictures() if start_ns is None else self._pictures_before(start_ns, decoder)
+        images = decoder.images() if start_ns is None else self._images_before(start_ns, decoder)
         pts_ns = decoder.facts.start_ns
-        for picture in pictures:
-            pts_ns = timestamps.next_ns(picture.pts, picture.dts)
+        for image in images:
+            pts_ns = timestamps.next_ns(image.pts, image.dts)
             if start_ns is not None and pts_ns < start_ns:
                 continue
             if end_ns is not None and pts_ns >= end_ns:
                 return
-            yield picture, pts_ns
+            yield image, pts_ns
         if self._decoder is not None:
             self._decoder.check_end(last_ns=pts_ns if start_ns is None else None)
 
-    def _pictures_before(self, start_ns: int, decoder: VideoDecoder) -> Iterator[Picture]:
-        """The pictures from a key frame that is not after `start_ns`, or from the beginning when none is found."""
+    def _images_before(self, start_ns: int, decoder: VideoDecoder) -> Iterator[Image]:
+        """The images from a key frame that is not after `start_ns`, or from the beginning when none is found."""
         facts = decoder.facts
         for margin_ns in _MARGINS_NS:
             time_ns = start_ns - margin_ns
             if time_ns <= facts.start_ns or not decoder.seek(time_ns):
                 break
-            pictures = decoder.pictures()
-            first = next(pictures, None)
+            images = decoder.images()
+            first = next(images, None)
             if first is not None and first.pts is not None and nanoseconds(first.pts, facts.time_base) <= start_ns:
-                return itertools.chain((first,), pictures)
+                return itertools.chain((first,), images)
         self.close()
-        return self._open().pictures()
+        return self._open().images()
 
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:

@@ -1,6 +1,6 @@
 """`open_media()`: the one place where an input is opened, with everything that keeps an input from doing harm.
 
-Protocols and formats come from allow-lists, pictures have a limit of pixels when they are probed and when they are
+Protocols and formats come from allow-lists, images have a limit of pixels when they are probed and when they are
 decoded, and what comes over a network has time limits. Files are opened as `file:PATH`, so that no part of a path is
 taken for a protocol (`concat:`, `subfile,`, `data:`).
 
@@ -45,7 +45,7 @@ class OpenOptions:
 
     `stall_ns` is after how long without data a network input counts as lost; `waits` has limits of its own in its
     place. `live` inputs are probed as briefly as possible, and what is wrong with them may be right at the next
-    attempt. `demuxer` holds more options of the demuxer, `container_format` names the format where it can not be found
+    attempt. `demuxer` holds more options of the demuxer, `container_format` names the format where it cannot be found
     out, `protocols` and `formats` replace the allow-lists.
     """
 
@@ -68,7 +68,7 @@ def open_media(uri: str, *, stream: str, options: OpenOptions) -> InputContainer
     """Open a file or URL for reading; `stream` names it in errors.
 
     Raises StreamUnreadable when it does not exist, is no video, is too large or is refused, and StreamLost when its
-    server can not be reached or broke off.
+    server cannot be reached or broke off.
     """
     scheme = scheme_of(uri)
     protocols = options.protocols or PROTOCOLS.get(scheme)
@@ -96,13 +96,13 @@ def open_media(uri: str, *, stream: str, options: OpenOptions) -> InputContainer
     except (av.error.FFmpegError, OSError) as error:
         waits = options.waits
         if waits is not None and waits.is_connected and isinstance(error, TIME_LIMITS):
-            cause = "its server answers, but no picture came within the time limit (stall)"
+            cause = "its server answers, but no image came within the time limit (stall)"
             raise stalled(cause, stream=stream, uri=uri) from None
         raise failure(error, stream=stream, uri=uri, live=options.live) from None
 
 
 def video_stream(container: InputContainer, *, number: int, stream: str, uri: str, options: OpenOptions) -> VideoStream:
-    """The video stream of that number (cover pictures do not count), ready to be decoded under the same limits.
+    """The video stream of that number (cover images do not count), ready to be decoded under the same limits.
 
     All other streams are left unread. Raises StreamUnreadable when there is none, or when it is too large.
     """
@@ -129,7 +129,7 @@ def _check_size(video: VideoStream, *, stream: str, uri: str, options: OpenOptio
     pixels = video.codec_context.width * video.codec_context.height
     if pixels > options.max_pixels or (pixels == 0 and not options.live):
         raise unreadable(
-            f"its pictures are larger than {options.max_pixels} pixels, or of no size; "
+            f"its images are larger than {options.max_pixels} pixels, or of no size; "
             "if they are meant to be, raise max_pixels",
             stream=stream,
             uri=uri,
@@ -155,7 +155,7 @@ def _file_address(uri: str, stream: str) -> str:
     try:
         kind = path.stat().st_mode
     except (OSError, ValueError):
-        several = "one stream is one video: name one, or give each a stream of its own (a glob stands for pictures)"
+        several = "one stream is one video: name one, or give each a stream of its own (a glob stands for images)"
         cause = several if is_glob(uri) else "there is no such file; check the path"
         raise unreadable(cause, stream=stream, uri=uri) from None
     if stat.S_ISDIR(kind):

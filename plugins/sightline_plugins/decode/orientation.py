@@ -1,6 +1,6 @@
-"""Which way up a picture is: metadata to one of eight orientations, and surfaces turned by it.
+"""Which way up an image is: metadata to one of eight orientations, and surfaces turned by it.
 
-Turning a picture of odd width or height moves chroma by up to one pixel, because its last column or row covers only
+Turning an image of odd width or height moves chroma by up to one pixel, because its last column or row covers only
 one column or row of luma.
 """
 
@@ -22,7 +22,7 @@ from sightline.media.surface import Plane
 
 @dataclass(frozen=True, slots=True)
 class Orientation:
-    """How stored pixels become the picture: rows and columns exchanged first, then mirrored along x and y."""
+    """How stored pixels become the image: rows and columns exchanged first, then mirrored along x and y."""
 
     transposed: bool = False
     flip_x: bool = False
@@ -41,7 +41,7 @@ _FLIP_CODE = {(True, False): 1, (False, True): 0, (True, True): -1}
 
 
 def orientation_from_degrees(clockwise: int) -> Orientation:
-    """The orientation that turns a picture clockwise by 0, 90, 180 or 270 degrees (others, and none: upright)."""
+    """The orientation that turns an image clockwise by 0, 90, 180 or 270 degrees (others, and none: upright)."""
     return _CLOCKWISE.get(clockwise % 360, UPRIGHT)
 
 
@@ -75,7 +75,7 @@ def orientation_of(frame: VideoFrame) -> Orientation:
 
 
 def turn(surface: Surface, orientation: Orientation) -> Surface:
-    """The picture the right way up: new planes, exclusive. 4:2:2 can not be transposed (ValueError)."""
+    """The image the right way up: new planes, exclusive. 4:2:2 cannot be transposed (ValueError)."""
     width, height = surface.size_wh
     planes = tuple(_turn_plane(plane, orientation) for plane in surface.planes)
     size_wh = (height, width) if orientation.transposed else (width, height)

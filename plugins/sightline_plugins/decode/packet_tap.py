@@ -11,7 +11,7 @@ from av.video.stream import VideoStream
 from sightline.graph import EncodedFormat, PacketRing, Site
 from sightline.graph.site import Clock
 from sightline.media import Stream
-from sightline_plugins.decode.parameter_sets import in_band_configuration, is_byte_stream, size_of_picture
+from sightline_plugins.decode.parameter_sets import in_band_configuration, is_byte_stream, size_of_image
 from sightline_plugins.decode.timestamps import nanoseconds
 
 _BACK_NS = 1_000_000_000
@@ -23,7 +23,7 @@ class PacketTap:
     """Copies the packets of one open input into a ring, while anybody wants them; costs a look when nobody does.
 
     A change of the parameter sets in the stream itself, a step of the clock and a new input begin a new format. Each
-    packet is marked with its number in the ring; the decoder hands the mark on to the picture (`picture.opaque`).
+    packet is marked with its number in the ring; the decoder hands the mark on to the image (`image.opaque`).
     Used by the thread that reads. `clock` is None where times do not go by the clock: in files.
     """
 
@@ -88,7 +88,7 @@ class PacketTap:
         return pts
 
     def _decoding_time(self, dts: int | None, *, pts: int) -> int:
-        """The decoding time, or where there is none one that fits: after the last, not after the picture is shown."""
+        """The decoding time, or where there is none one that fits: after the last, not after the image is shown."""
         if dts is None:
             dts = pts if self._last_dts_ns is None else min(self._last_dts + 1, pts)
         self._last_dts = dts
@@ -103,24 +103,24 @@ class PacketTap:
         step_ns = dts_ns - last_ns
         return step_ns < -_BACK_NS or (self._clock is not None and step_ns > _AHEAD_NS + max(waited_ns, 0))
 
-    def _checked(self, known: EncodedFormat, packet: Packet[VideoStream], key_picture: bytes) -> EncodedFormat:
-        """The format that begins with this key picture: the one known, unless it brings another configuration."""
+    def _checked(self, known: EncodedFormat, packet: Packet[VideoStream], key_frame: bytes) -> EncodedFormat:
+        """The format that begins with this key frame: the one known, unless it brings another configuration."""
         if packet.has_sidedata("new_extradata"):
             found = bytes(packet.get_sidedata("new_extradata"))
         elif is_byte_stream(known.configuration):
-            found = in_band_configuration(known.codec, key_picture)
+            found = in_band_configuration(known.codec, key_frame)
         else:
             return known
         if not found or found == self._configuration:
             return known
-        size_wh = self._size_wh(known, key_picture, configuration=found)
+        size_wh = self._size_wh(known, key_frame, configuration=found)
         self._configuration = found
         return replace(known, configuration=b"" if known.codec == "mjpeg" else found, size_wh=size_wh)
 
-    def _size_wh(self, known: EncodedFormat, key_picture: bytes, *, configuration: bytes) -> tuple[int, int]:
+    def _size_wh(self, known: EncodedFormat, key_frame: bytes, *, configuration: bytes) -> tuple[int, int]:
         if self._configuration is None and all(known.size_wh):
             return known.size_wh
-        found = size_of_picture(known.codec, key_picture, configuration=configuration, max_pixels=self._max_pixels)
+        found = size_of_image(known.codec, key_frame, configuration=configuration, max_pixels=self._max_pixels)
         return found or known.size_wh
 
 

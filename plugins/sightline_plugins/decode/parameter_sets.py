@@ -1,4 +1,4 @@
-"""What a key picture says of itself: parameter sets of H.264 and H.265 in a byte stream, the frame header of a JPEG."""
+"""What a key frame says of itself: parameter sets of H.264 and H.265 in a byte stream, the frame header of a JPEG."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from av.video.codeccontext import VideoCodecContext
 _START_CODE = re.compile(rb"\x00\x00\x01")
 _LONG_START_CODE = b"\x00\x00\x00\x01"
 _SEARCHED_BYTES = 65536
-"""Parameter sets stand before the picture; what is said so late is not looked for."""
-_H264_SETS, _H264_PICTURES = frozenset({7, 8}), frozenset(range(1, 6))
-_H265_SETS, _H265_PICTURES = frozenset({32, 33, 34}), frozenset(range(32))
+"""Parameter sets stand before the image; what is said so late is not looked for."""
+_H264_SETS, _H264_IMAGES = frozenset({7, 8}), frozenset(range(1, 6))
+_H265_SETS, _H265_IMAGES = frozenset({32, 33, 34}), frozenset(range(32))
 _JPEG_FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 _JPEG_FRAME_HEADER_BYTES = 9
 
 
 def in_band_configuration(codec: str, data: bytes) -> bytes:
-    """What in an encoded key picture decides how it and those after it are decoded: parameter sets with start codes,
+    """What in an encoded key frame decides how it and those after it are decoded: parameter sets with start codes,
     or the frame header of a JPEG. Empty when it brings none.
     """
     find = _FINDERS.get(codec)
@@ -36,8 +36,8 @@ def is_byte_stream(configuration: bytes) -> bool:
     return not configuration or configuration.startswith((b"\x00\x00\x01", _LONG_START_CODE))
 
 
-def size_of_picture(codec: str, data: bytes, *, configuration: bytes, max_pixels: int) -> tuple[int, int] | None:
-    """Width and height of an encoded key picture, by decoding it; None when that fails."""
+def size_of_image(codec: str, data: bytes, *, configuration: bytes, max_pixels: int) -> tuple[int, int] | None:
+    """Width and height of an encoded key frame, by decoding it; None when that fails."""
     context = CodecContext.create(codec, "r")
     if not isinstance(context, VideoCodecContext):
         return None
@@ -45,19 +45,19 @@ def size_of_picture(codec: str, data: bytes, *, configuration: bytes, max_pixels
     if codec != "mjpeg":
         context.extradata = configuration
     try:
-        pictures = [*context.decode(Packet(data)), *context.decode(None)]
+        images = [*context.decode(Packet(data)), *context.decode(None)]
     except (av.error.FFmpegError, OSError):
         return None
-    return (pictures[0].width, pictures[0].height) if pictures else None
+    return (images[0].width, images[0].height) if images else None
 
 
-def _sets(data: bytes, *, kind_of: Callable[[int], int], sets: frozenset[int], pictures: frozenset[int]) -> bytes:
-    """The units of these kinds that stand before the first picture."""
+def _sets(data: bytes, *, kind_of: Callable[[int], int], sets: frozenset[int], images: frozenset[int]) -> bytes:
+    """The units of these kinds that stand before the first image."""
     marks = [mark.end() for mark in _START_CODE.finditer(data)]
     found = []
     for begin, following in zip(marks, [*marks[1:], len(data) + 3], strict=True):
         kind = kind_of(data[begin]) if begin < len(data) else 0
-        if kind in pictures:
+        if kind in images:
             break
         if kind in sets:
             found.append(_LONG_START_CODE + data[begin : following - 3].rstrip(b"\x00"))
@@ -65,11 +65,11 @@ def _sets(data: bytes, *, kind_of: Callable[[int], int], sets: frozenset[int], p
 
 
 def _h264_sets(data: bytes) -> bytes:
-    return _sets(data, kind_of=lambda first: first & 0x1F, sets=_H264_SETS, pictures=_H264_PICTURES)
+    return _sets(data, kind_of=lambda first: first & 0x1F, sets=_H264_SETS, images=_H264_IMAGES)
 
 
 def _h265_sets(data: bytes) -> bytes:
-    return _sets(data, kind_of=lambda first: first >> 1 & 0x3F, sets=_H265_SETS, pictures=_H265_PICTURES)
+    return _sets(data, kind_of=lambda first: first >> 1 & 0x3F, sets=_H265_SETS, images=_H265_IMAGES)
 
 
 def _jpeg_frame_header(data: bytes) -> bytes:

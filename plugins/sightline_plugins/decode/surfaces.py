@@ -60,7 +60,7 @@ class Layout:
 class FrameSurfaces:
     """Makes the surfaces of one stream's frames; for one thread.
 
-    `orientation` turns every picture; None follows each key frame's metadata.
+    `orientation` turns every image; None follows each key frame's metadata.
     """
 
     def __init__(self, *, orientation: Orientation | None = None) -> None:
@@ -72,7 +72,7 @@ class FrameSurfaces:
         self._layout: Layout | None = None
 
     def follow(self, frame: VideoFrame) -> Orientation:
-        """Which way up the picture of a frame is. Every frame is shown once, in order; its metadata is read only when
+        """Which way up the image of a frame is. Every frame is shown once, in order; its metadata is read only when
         its angle is another one.
         """
         if self._automatic and (frame.key_frame or self._rotation is None) and frame.rotation != self._rotation:
@@ -81,7 +81,7 @@ class FrameSurfaces:
         return self._orientation
 
     def surface(self, frame: VideoFrame, *, orientation: Orientation | None = None) -> Surface:
-        """The picture of a frame, turned as `follow` said of it; that is asked now when it is not given.
+        """The image of a frame, turned as `follow` said of it; that is asked now when it is not given.
 
         Native formats are viewed, not copied: the surface keeps the frame alive.
         """

@@ -1,4 +1,4 @@
-"""Demuxing and decoding one video stream: packets in, pictures in presentation order out."""
+"""Demuxing and decoding one video stream: packets in, images in presentation order out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 
 from sightline_plugins.decode.cpu_decoder import CpuDecoder
-from sightline_plugins.decode.decoding import DecoderChoice, Decoding, Picture, PictureDecoder
+from sightline_plugins.decode.decoding import DecoderChoice, Decoding, Image, ImageDecoder
 from sightline_plugins.decode.failures import failure, unreadable
 from sightline_plugins.decode.open_media import OpenOptions, open_media, scheme_of, video_stream
 from sightline_plugins.decode.packet_tap import PacketTap
@@ -53,13 +53,13 @@ class VideoFacts:
         return cls(time_base, interval_ns, start_ns, duration_ns, video.frames, expected)
 
     def ends_early(self, *, packets: int, last_ns: int) -> bool:
-        """Whether so many packets, the last picture at that time, are clearly less than what is promised."""
+        """Whether so many packets, the last image at that time, are clearly less than what is promised."""
         if self.duration_ns is None:
             return packets < self.frame_count
         missing_ns = self.start_ns + self.duration_ns - (last_ns + self.interval_ns)
         if self.frame_count:
             return packets < self.frame_count and missing_ns > 2 * self.interval_ns
-        # Without a count there is only a duration, which sound may share: some of it may rightly hold no picture.
+        # Without a count there is only a duration, which sound may share: some of it may rightly hold no image.
         return missing_ns > max(self.duration_ns // 10, _NANOSECONDS)
 
 
@@ -86,7 +86,7 @@ class VideoDecoder:
     ) -> None:
         self._uri, self._name, self._options = uri, stream, options
         self._warn, self._on_damage, self._on_choice = warn, on_damage, on_choice
-        self._decoder: PictureDecoder | None = None
+        self._decoder: ImageDecoder | None = None
         self._choice: DecoderChoice | None = None
         self._container = open_media(uri, stream=stream, options=options)
         try:
@@ -103,7 +103,7 @@ class VideoDecoder:
         self._reads: Iterator[Packet[VideoStream]] | None = None
         self._packets = 0
         self._damaged = 0
-        self._pictures = 0
+        self._images = 0
         self._cut_off = False
 
     @property
@@ -112,13 +112,13 @@ class VideoDecoder:
         return self._video.codec_context.name
 
     def timestamps(self) -> Timestamps:
-        """New timestamps for the pictures of this stream."""
+        """New timestamps for the images of this stream."""
         return Timestamps(time_base=self.facts.time_base, interval_ns=self.facts.interval_ns, warn=self._warn)
 
     def seek(self, time_ns: int) -> bool:
-        """Go to the key frame that the container's index names for that time; False when the input can not be sought.
+        """Go to the key frame that the container's index names for that time; False when the input cannot be sought.
 
-        The index goes by decoding times: the picture found may be later than asked for.
+        The index goes by decoding times: the image found may be later than asked for.
         """
         try:
             self._container.seek(last_ticks(time_ns, self.facts.time_base), stream=self._video, backward=True)
@@ -154,8 +154,8 @@ class VideoDecoder:
             # PyAV, after the empty packet, when streams came that were not there at the start (a fault of its own).
             return
 
-    def decode(self, packet: Packet[VideoStream]) -> list[Picture]:
-        """The pictures that come out when this packet goes in; none when it is damaged, or the input was closed."""
+    def decode(self, packet: Packet[VideoStream]) -> list[Image]:
+        """The images that come out when this packet goes in; none when it is damaged, or the input was closed."""
         if self._decoder is None:
             return []
         if packet.size:
@@ -166,28 +166,28 @@ class VideoDecoder:
         self._damaged += decoded.damaged_packets
         for _ in range(decoded.damaged_packets):
             self._on_damage()
-        self._pictures += len(decoded.pictures)
+        self._images += len(decoded.images)
         self._tell(self._decoder.choice)
-        return decoded.pictures
+        return decoded.images
 
-    def pictures(self) -> Iterator[Picture]:
-        """All pictures from where the input stands to its end, in presentation order."""
+    def images(self) -> Iterator[Image]:
+        """All images from where the input stands to its end, in presentation order."""
         return itertools.chain.from_iterable(map(self.decode, self.packets()))
 
     def check_end(self, *, last_ns: int | None) -> None:
-        """To be called at the end of the pictures: warn about what was promised and did not come.
+        """To be called at the end of the images: warn about what was promised and did not come.
 
-        `last_ns` is the time of the last picture when the input was read from its very beginning, else None. Raises
-        StreamUnreadable when not one picture could be decoded.
+        `last_ns` is the time of the last image when the input was read from its very beginning, else None. Raises
+        StreamUnreadable when not one image could be decoded.
         """
-        if not self._pictures:
+        if not self._images:
             raise unreadable(self._cause_of_nothing(), stream=self._name, uri=self._uri)
         if last_ns is not None and self.facts.ends_early(packets=self._packets, last_ns=last_ns):
             self._warn(
-                f"it is cut off or its index is damaged: {self._pictures} of {self.facts.expected_frames} frames came"
+                f"it is cut off or its index is damaged: {self._images} of {self.facts.expected_frames} frames came"
             )
         elif self._cut_off:
-            self._warn(f"it is cut off or damaged: reading ended after {self._pictures} frames")
+            self._warn(f"it is cut off or damaged: reading ended after {self._images} frames")
         if self._damaged:
             self._warn(f"{self._damaged} of {self._packets} packets did not decode")
 
@@ -215,7 +215,7 @@ class VideoDecoder:
         )
 
 
-def _decoder_of(video: VideoStream, *, decoding: Decoding, live: bool) -> PictureDecoder:
+def _decoder_of(video: VideoStream, *, decoding: Decoding, live: bool) -> ImageDecoder:
     """The decoder of the CPU, or, where there is a GPU, the one that decides between them."""
     cpu = CpuDecoder(video, decoding=decoding, live=live)
     if decoding.gpu is None:

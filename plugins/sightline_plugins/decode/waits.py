@@ -12,7 +12,7 @@ _SHORTEST_WAIT_SECONDS = 0.02
 _MARGIN = 0.95
 """A stall is told a little before its time, so that it is known when the time is over."""
 _FLUSHED = 0.9
-"""A read that gave a packet only at its limit had it all the time: FFmpeg lets go of its last picture then."""
+"""A read that gave a packet only at its limit had it all the time: FFmpeg lets go of its last image then."""
 
 
 class Seconds:
@@ -54,7 +54,7 @@ class Waits:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the server has answered: what is waited for now are its pictures."""
+        """Whether the server has answered: what is waited for now are its images."""
         return self._phases > 1
 
     @property

@@ -1,4 +1,4 @@
-"""What is drawn on: a picture in host memory, or the list of what is drawn on one in a GPU's memory."""
+"""What is drawn on: an image in host memory, or the list of what is drawn on one in a GPU's memory."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sightline_plugins.raster.planes import Points, Rect, layers_of
 
 
 class OnSurface(Protocol):
-    """What changes a picture."""
+    """What changes an image."""
 
     @property
     def surface(self) -> Surface:
-        """The picture: in host memory as it is now, in a GPU's as it was before."""
+        """The image: in host memory as it is now, in a GPU's as it was before."""
         ...
 
 
 class Canvas(OnSurface, Protocol):
-    """A picture that is drawn on; what the shapes mean, `planes.py` says."""
+    """An image that is drawn on; what the shapes mean, `planes.py` says."""
 
     def outline(self, rect: Rect, ink: Ink, *, thickness: int) -> None:
         """Draw the frame of a rectangle."""
@@ -41,11 +41,11 @@ class Canvas(OnSurface, Protocol):
         ...
 
     def tint(self, mask: Mask, ink: Ink, *, opacity: float) -> None:
-        """Colour the pixels of a mask, letting the picture shine through."""
+        """Colour the pixels of a mask, letting the image shine through."""
         ...
 
     def polygon(self, points: Points, ink: Ink, *, opacity: float) -> None:
-        """Fill a polygon, letting the picture shine through."""
+        """Fill a polygon, letting the image shine through."""
         ...
 
     def text(self, mask: TextMask, *, left: int, top: int, tables: Sequence[Samples]) -> None:
@@ -54,7 +54,7 @@ class Canvas(OnSurface, Protocol):
 
 
 class Veil(OnSurface, Protocol):
-    """A picture of which parts are hidden; what that means, `hiding.py` says."""
+    """An image of which parts are hidden; what that means, `hiding.py` says."""
 
     def hide(
         self, rect: Rect, *, method: hiding.Method, cells: int, ink: Ink, cover: hiding.Cover | None = None
@@ -67,23 +67,23 @@ T = TypeVar("T")
 
 
 class Easel(Protocol[T]):
-    """Changes the pictures of a batch, wherever they lie: `put` each on it, change what that gives, `take` them off."""
+    """Changes the images of a batch, wherever they lie: `put` each on it, change what that gives, `take` them off."""
 
     def put(self, surface: Surface) -> T:
-        """A canvas for a picture, or for its own copy where others hold it."""
+        """A canvas for an image, or for its own copy where others hold it."""
         ...
 
     def take(self, canvases: Sequence[T]) -> list[Surface]:
-        """The changed pictures."""
+        """The changed images."""
         ...
 
     def runs_on(self) -> RunsOn:
-        """Where pictures were changed so far, and why there."""
+        """Where images were changed so far, and why there."""
         ...
 
 
 class HostCanvas:
-    """A picture in host memory, changed at once: a `Canvas` and a `Veil`."""
+    """An image in host memory, changed at once: a `Canvas` and a `Veil`."""
 
     def __init__(self, surface: Surface) -> None:
         self.surface = surface.to_host().writable()
@@ -124,7 +124,7 @@ class HostCanvas:
 
 
 class HostEasel:
-    """For pictures in host memory: an `Easel`."""
+    """For images in host memory: an `Easel`."""
 
     def put(self, surface: Surface) -> HostCanvas:
         """See `Easel.put`."""

@@ -70,7 +70,7 @@ class Concealment(Operator):
         return batch.with_surfaces([frame.surface if veil is None else next(hidden) for frame, veil in pairs])
 
     def runs_on(self) -> RunsOn:
-        """Where the pictures lie of which parts are hidden."""
+        """Where the images lie of which parts are hidden."""
         return self._easel.runs_on()
 
     def end_stream(self, stream: Stream) -> None:
@@ -118,9 +118,7 @@ class Concealment(Operator):
 
     def _tell(self, frame: Frame) -> None:
         named = " and ".join(sorted(self._orders.detectors))
-        text = (
-            f"frame {frame.index} was not wholly searched by {named}: the whole picture is hidden, on all such frames"
-        )
+        text = f"frame {frame.index} was not wholly searched by {named}: the whole image is hidden, on all such frames"
         self._warn(text, stream=frame.stream.name)
 
     def _wholly(self, surface: Surface) -> Veil:

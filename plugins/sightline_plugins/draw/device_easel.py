@@ -20,7 +20,7 @@ from sightline_plugins.kernels.hide import HideList
 
 
 class DeviceCanvas(DrawList):
-    """What is drawn on a picture in GPU memory: a `Canvas`."""
+    """What is drawn on an image in GPU memory: a `Canvas`."""
 
     def __init__(self, surface: Surface) -> None:
         super().__init__(surface.format, size_wh=surface.size_wh)
@@ -28,7 +28,7 @@ class DeviceCanvas(DrawList):
 
 
 class DeviceVeil(HideList):
-    """What is hidden of a picture in GPU memory: a `Veil`."""
+    """What is hidden of an image in GPU memory: a `Veil`."""
 
     def __init__(self, surface: Surface) -> None:
         super().__init__(surface.format, size_wh=surface.size_wh)
@@ -37,17 +37,17 @@ class DeviceVeil(HideList):
 
 Noted = TypeVar("Noted", DeviceCanvas, DeviceVeil)
 Changes: TypeAlias = Sequence[tuple[tuple[DeviceArray, ...], Noted]]
-"""The planes of pictures, and what is done to each."""
+"""The planes of images, and what is done to each."""
 Change: TypeAlias = Callable[[Changes[Noted], GpuStream], None]
 """Queues the changes on a stream, which waits for the planes."""
 
 
 def drawing_easel(gpu: Gpu) -> Easel[Canvas]:
-    """For drawing on pictures wherever they lie: one launch for all of a batch that lie in the GPU's memory."""
+    """For drawing on images wherever they lie: one launch for all of a batch that lie in the GPU's memory."""
     kernels = gpu.kernels(draw.SOURCE)
 
-    def change(pictures: Changes[DeviceCanvas], stream: GpuStream) -> None:
-        drawing = draw.pack(pictures)
+    def change(images: Changes[DeviceCanvas], stream: GpuStream) -> None:
+        drawing = draw.pack(images)
         if drawing is not None:
             [content] = gpu.upload([drawing.content], stream=stream)
             draw.draw(kernels, drawing, content=content, stream=stream)
@@ -56,13 +56,13 @@ def drawing_easel(gpu: Gpu) -> Easel[Canvas]:
 
 
 def hiding_easel(gpu: Gpu) -> Easel[Veil]:
-    """For hiding parts of pictures wherever they lie; two launches for all of a batch that lie in the GPU's memory, and
+    """For hiding parts of images wherever they lie; two launches for all of a batch that lie in the GPU's memory, and
     two more for each time that parts lie over others.
     """
     kernels = gpu.kernels(hide.SOURCE)
 
-    def change(pictures: Changes[DeviceVeil], stream: GpuStream) -> None:
-        hidden = hide.pack(pictures)
+    def change(images: Changes[DeviceVeil], stream: GpuStream) -> None:
+        hidden = hide.pack(images)
         if hidden is not None:
             [content] = gpu.upload([hidden.content], stream=stream)
             hide.hide(kernels, hidden, content=content, stream=stream)
@@ -71,7 +71,7 @@ def hiding_easel(gpu: Gpu) -> Easel[Veil]:
 
 
 class _DeviceEasel(Generic[Noted]):
-    """Notes down what is done to pictures in GPU memory; those in host memory are changed there, at once."""
+    """Notes down what is done to images in GPU memory; those in host memory are changed there, at once."""
 
     def __init__(self, gpu: Gpu, *, note: type[Noted], change: Change[Noted], name: str) -> None:
         self._gpu = gpu
@@ -99,7 +99,7 @@ class _DeviceEasel(Generic[Noted]):
         everything = self._on_gpu + self._on_host
         if not self._on_host:
             return RunsOn(str(self._gpu))
-        reason = f"{self._on_host} of {everything} pictures lay in host memory, or had more than 8 bits"
+        reason = f"{self._on_host} of {everything} images lay in host memory, or had more than 8 bits"
         return RunsOn(str(self._gpu) if self._on_gpu else "cpu", reason)
 
     def _changed(self, noted: Sequence[Noted]) -> list[Surface]:

@@ -36,7 +36,7 @@ class Drawing(Operator):
         self._typesetter = Typesetter()
 
     def process(self, batch: Batch) -> Batch:
-        """The batch with drawn pictures; frames with nothing to draw keep their surface."""
+        """The batch with drawn images; frames with nothing to draw keep their surface."""
         overlays = batch.overlays or ((),) * len(batch)
         canvases = [
             self._draw(frame, batch.objects.of_frame(row), overlays[row] if self._options.rules else ())
@@ -47,7 +47,7 @@ class Drawing(Operator):
         return batch.with_surfaces([frame.surface if canvas is None else next(drawn) for frame, canvas in pairs])
 
     def runs_on(self) -> RunsOn:
-        """Where the pictures lie that are drawn on."""
+        """Where the images lie that are drawn on."""
         return self._easel.runs_on()
 
     def end_stream(self, stream: Stream) -> None:
@@ -55,7 +55,7 @@ class Drawing(Operator):
         self._trails.pop(stream, None)
 
     def _draw(self, frame: Frame, objects: Objects, overlays: Sequence[Overlay]) -> Canvas | None:
-        """A canvas with the frame's picture, drawn; None where there is nothing to draw."""
+        """A canvas with the frame's image, drawn; None where there is nothing to draw."""
         ways = self._follow(frame, objects)
         if not (len(objects) or overlays or self._options.clock):
             return None

@@ -9,7 +9,7 @@ Rect = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Sizes in pixels for one size of picture."""
+    """Sizes in pixels for one size of image."""
 
     thickness: int
     text_size: int
@@ -34,13 +34,13 @@ class Style:
 
 
 def visible(rect: Rect, *, size_wh: tuple[int, int]) -> bool:
-    """Whether a part of the box is in the picture."""
+    """Whether a part of the box is in the image."""
     left, top, right, bottom = rect
     return right > 0 and bottom > 0 and left < size_wh[0] and top < size_wh[1]
 
 
 def above(rect: Rect, *, text_wh: tuple[int, int], size_wh: tuple[int, int]) -> tuple[int, int]:
-    """Left and top (even) of a text on top of a box; inside the box where there is no room above, and in the picture
+    """Left and top (even) of a text on top of a box; inside the box where there is no room above, and in the image
     as far as it fits.
     """
     left, top, _, _ = rect
@@ -50,7 +50,7 @@ def above(rect: Rect, *, text_wh: tuple[int, int], size_wh: tuple[int, int]) -> 
 
 
 def below(rect: Rect, *, text_wh: tuple[int, int], size_wh: tuple[int, int]) -> tuple[int, int]:
-    """Left and top (even) of a text under a box; inside the box where there is no room below, and in the picture as far
+    """Left and top (even) of a text under a box; inside the box where there is no room below, and in the image as far
     as it fits.
     """
     left, _, _, bottom = rect
@@ -60,7 +60,7 @@ def below(rect: Rect, *, text_wh: tuple[int, int], size_wh: tuple[int, int]) -> 
 
 
 def centred(point: tuple[float, float], *, text_wh: tuple[int, int], size_wh: tuple[int, int]) -> tuple[int, int]:
-    """Left and top (even) of a text around a point, in the picture as far as it fits."""
+    """Left and top (even) of a text around a point, in the image as far as it fits."""
     return (
         _even(min(round(point[0]) - text_wh[0] // 2, size_wh[0] - text_wh[0])),
         _even(min(round(point[1]) - text_wh[1] // 2, size_wh[1] - text_wh[1])),

@@ -35,10 +35,10 @@ class DrawOptions(Element):
     rules: bool = True
     """Draw the lines and zones of rules, with their counts."""
     clock: bool = False
-    """Write the time of day of the picture in UTC, or its time in the stream where that is not known."""
+    """Write the time of day of the image in UTC, or its time in the stream where that is not known."""
     color: Literal["class", "track"] = "class"
     """What objects share a colour: those of a class, or those of a track."""
     thickness: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Width of lines in pixels; by the height of the picture when not given (2 at 360p, 6 at 2160p)."""
+    """Width of lines in pixels; by the height of the image when not given (2 at 360p, 6 at 2160p)."""
     text_size: Annotated[int, Field(ge=6, le=400)] | None = None
-    """Size of text in pixels; by the height of the picture when not given (12 at 360p, 50 at 2160p)."""
+    """Size of text in pixels; by the height of the image when not given (12 at 360p, 50 at 2160p)."""

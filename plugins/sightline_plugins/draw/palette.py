@@ -21,7 +21,7 @@ PALETTE: tuple[Rgb, ...] = (
     (210, 60, 120),
 )
 """Orange, sky blue, green, yellow, blue, vermilion and purple after Okabe and Ito ("Color Universal Design", 2008),
-the darker ones lightened for dark pictures, and five that keep their distance from them."""
+the darker ones lightened for dark images, and five that keep their distance from them."""
 
 BLACK: Rgb = (0, 0, 0)
 WHITE: Rgb = (255, 255, 255)

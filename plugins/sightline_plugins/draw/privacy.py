@@ -1,4 +1,4 @@
-"""`privacy`: nobody in the picture can be recognised, and what was not searched is not shown."""
+"""`privacy`: nobody in the image can be recognised, and what was not searched is not shown."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Targets(BaseModel):
 class Privacy(Element):
     """Hide faces, plates, people: in everything after this step, for good. What nobody searched is hidden whole.
 
-    It works on the planes of a copy of the picture, in the memory where that lies; branches that left before this step,
-    and records, keep what they have. The rest of the picture stays as it is, to the bit.
+    It works on the planes of a copy of the image, in the memory where that lies; branches that left before this step,
+    and records, keep what they have. The rest of the image stays as it is, to the bit.
 
-    **It fails closed.** A picture passes only when each step named in `detector` searched all of it: when it did not
-    run (`every: 2`), when its outputs were no finite numbers, or when a box is none, the whole picture is hidden. The
+    **It fails closed.** An image passes only when each step named in `detector` searched all of it: when it did not
+    run (`every: 2`), when its outputs were no finite numbers, or when a box is none, the whole image is hidden. The
     report counts, for each stream, `frames`, and of these `objects_hidden`, `wholly_hidden` and `clear` ones (searched,
     and nothing to hide), whose sum is `frames`; `objects` are the objects hidden. What a detector overlooks is not
     hidden: let it be unsure rather (`confidence: 0.2`), and hide more (`margin`).
@@ -47,10 +47,10 @@ class Privacy(Element):
     The knobs and what they trade:
 
     - `method`: `blur` and `pixelate` keep the means of a few cells, so that people still see that somebody is there;
-      `fill` keeps nothing, and is the one to choose where films may be studied picture by picture.
+      `fill` keeps nothing, and is the one to choose where videos may be studied image by image.
     - `strength`: 0 keeps 8 cells along the longer side of an object, 0.5 keeps 4, 1 keeps one.
     - `shape: mask` hides no more than the object where it has a mask (`segment`), and its box where it has none.
-    - `trust_tracks` shows pictures that a detector with `every: 2` left out, if a tracker foresees where things
+    - `trust_tracks` shows images that a detector with `every: 2` left out, if a tracker foresees where things
       are, for a second at most. A face that appears just then is seen until the detector's next look.
 
     ```yaml
@@ -61,12 +61,12 @@ class Privacy(Element):
 
     name: ClassVar[str] = "privacy"
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.OBJECTS})
-    changes_pictures: ClassVar[bool] = True
+    changes_images: ClassVar[bool] = True
 
     on: Annotated[Targets, BeforeValidator(_as_targets)]
     """What is hidden: a label, a list of labels, or a mapping such as {label: face, from: detect-1}."""
     detector: Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
-    """The step that has to have searched a picture, by its id (`detect-1`), or several that all have to."""
+    """The step that has to have searched an image, by its id (`detect-1`), or several that all have to."""
     method: Literal["blur", "pixelate", "fill"] = "blur"
     """How it is hidden: `blur`, `pixelate` in squares, or `fill` with black."""
     strength: Fraction = 0.5
@@ -76,7 +76,7 @@ class Privacy(Element):
     shape: Literal["box", "ellipse", "mask"] = "box"
     """What is hidden of each object: its box, the ellipse in it, or its mask; each with the margin."""
     trust_tracks: bool = False
-    """Show pictures that no detector ran on when the last search is no more than a second ago, with the objects hidden
+    """Show images that no detector ran on when the last search is no more than a second ago, with the objects hidden
     where a tracker expects them."""
 
     def required(self) -> frozenset[Capability]:

@@ -1,4 +1,4 @@
-"""A picture that is being drawn on."""
+"""An image that is being drawn on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sightline_plugins.raster.inks import Inks, Rgb
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A picture that is being drawn on: its canvas, its size, colours as its samples, and sizes that suit it."""
+    """An image that is being drawn on: its canvas, its size, colours as its samples, and sizes that suit it."""
 
     canvas: Canvas
     size_wh: tuple[int, int]

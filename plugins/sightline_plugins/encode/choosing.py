@@ -1,4 +1,4 @@
-"""Which encoder a film gets: the GPU's where it has one and the pictures lie in its memory, else the CPU's."""
+"""Which encoder a video gets: the GPU's where it has one and the images lie in its memory, else the CPU's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import DeviceUnavailable
 from sightline.media import Memory, Surface
 from sightline_plugins.encode.cpu_encoder import CpuEncoder
-from sightline_plugins.encode.encoders import EncoderError, PictureEncoder
+from sightline_plugins.encode.encoders import EncoderError, ImageEncoder
 from sightline_plugins.encode.muxer import Muxer
 from sightline_plugins.encode.nvenc.choosing import reason_against
 from sightline_plugins.encode.nvenc.encoder import NvencEncoder
@@ -22,7 +22,7 @@ EncoderName: TypeAlias = Literal["auto", "cpu", "nvenc"]
 class Encoders:
     """Opens the encoders of one step; for one thread at a time.
 
-    `auto` is the GPU's encoder for pictures in its memory, where it has one that can; `nvenc` is the GPU's for all, and
+    `auto` is the GPU's encoder for images in its memory, where it has one that can; `nvenc` is the GPU's for all, and
     what speaks against that is an error.
     """
 
@@ -32,10 +32,10 @@ class Encoders:
         self._wanted = wanted
         self._gpu = gpu
         if wanted == "nvenc" and isinstance(library := self._library, str):
-            raise DeviceUnavailable(f"encoder: nvenc can not be used: {library}; write encoder: auto")
+            raise DeviceUnavailable(f"encoder: nvenc cannot be used: {library}; write encoder: auto")
 
-    def open(self, muxer: Muxer, *, first: Surface) -> PictureEncoder:
-        """An encoder for pictures like this one, its stream added to the container. Raises EncoderError."""
+    def open(self, muxer: Muxer, *, first: Surface) -> ImageEncoder:
+        """An encoder for images like this one, its stream added to the container. Raises EncoderError."""
         reason = self._reason_against(first)
         if reason is None:
             try:
@@ -61,7 +61,7 @@ class Encoders:
         if self._wanted == "cpu" or self._gpu is None:
             return ""
         if self._wanted == "auto" and first.memory is Memory.HOST:
-            return "its pictures lie in host memory"
+            return "its images lie in host memory"
         library = self._library
         if isinstance(library, str):
             return library

@@ -28,7 +28,7 @@ CONTAINERS: Mapping[str, Container] = MappingProxyType(
         ".mkv": Container("matroska", {"cluster_time_limit": "1000", "flush_packets": "1"}),
     }
 )
-"""A piece of a file (fragment, cluster) ends before a key picture, and after a second: in us and in ms."""
+"""A piece of a file (fragment, cluster) ends before a key frame, and after a second: in us and in ms."""
 
 SENDERS: Mapping[str, Container] = MappingProxyType(
     {

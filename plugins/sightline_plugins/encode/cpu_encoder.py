@@ -1,4 +1,4 @@
-"""Encoding on the CPU: libx264 and libx265 through PyAV, and pictures of a GPU on their way to it."""
+"""Encoding on the CPU: libx264 and libx265 through PyAV, and images of a GPU on their way to it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from av.video.stream import VideoStream
 from sightline.media import Memory, PixelFormat, Surface
 from sightline.media.coming import Coming
 from sightline_plugins.encode.encoders import EncoderChoice
+from sightline_plugins.encode.images import AV_MATRIX, AV_RANGE, ImageMaker, even_size
 from sightline_plugins.encode.muxer import Muxer
-from sightline_plugins.encode.pictures import AV_MATRIX, AV_RANGE, PictureMaker, even_size
 from sightline_plugins.encode.settings import TICKS_PER_SECOND, TIME_BASE, EncoderSettings, Layout
 
 _NOMINAL_FPS = 30
@@ -34,7 +34,7 @@ _ENCODERS = {"h264": "libx264", "h265": "libx265"}
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A picture that is not encoded yet: on its way down from a GPU."""
+    """An image that is not encoded yet: on its way down from a GPU."""
 
     surface: Coming[Surface]
     ticks: int
@@ -42,9 +42,9 @@ class _Waiting:
 
 
 class CpuEncoder:
-    """Encodes in host memory: a `PictureEncoder`.
+    """Encodes in host memory: a `ImageEncoder`.
 
-    A picture that lies in a GPU's memory comes down in one copy, which begins when it is given and is waited for when
+    An image that lies in a GPU's memory comes down in one copy, which begins when it is given and is waited for when
     the next one is: so that one is on its way while another is encoded, and one is held back.
     """
 
@@ -52,13 +52,13 @@ class CpuEncoder:
         self.choice = EncoderChoice(_ENCODERS[settings.codec], reason=reason)
         keeps_nv12 = first.format is PixelFormat.NV12 and settings.codec == "h264"
         pixel_format = "nv12" if keeps_nv12 else "yuv420p"
-        self._pictures = PictureMaker(pixel_format)
+        self._images = ImageMaker(pixel_format)
         self._waiting: deque[_Waiting] = deque()
         self._count = 0
         self._stream = _add_stream(muxer, Layout.of(first), settings=settings, pixel_format=pixel_format)
 
     def encode(self, surface: Surface, *, ticks: int, is_key: bool) -> Sequence[Packet[VideoStream]]:
-        """What comes out when this picture goes in."""
+        """What comes out when this image goes in."""
         self._waiting.append(_Waiting(surface.begin_to_host(), ticks, is_key))
         return self._encoded(leave=1 if surface.memory is Memory.CUDA else 0)
 
@@ -78,11 +78,11 @@ class CpuEncoder:
         packets: list[Packet[VideoStream]] = []
         while len(self._waiting) > leave:
             waiting = self._waiting.popleft()
-            picture = self._pictures.from_surface(waiting.surface.wait())
-            picture.pts, picture.time_base = waiting.ticks, TIME_BASE
-            picture.pict_type = PictureType.I if waiting.is_key else PictureType.NONE
+            image = self._images.from_surface(waiting.surface.wait())
+            image.pts, image.time_base = waiting.ticks, TIME_BASE
+            image.pict_type = PictureType.I if waiting.is_key else PictureType.NONE
             self._count += 1
-            packets.extend(self._stream.encode(picture))
+            packets.extend(self._stream.encode(image))
         return packets
 
 

@@ -1,4 +1,4 @@
-"""What encodes the pictures of one file: the face that all encoders have."""
+"""What encodes the images of one file: the face that all encoders have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EncoderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EncoderChoice:
-    """Which encoder a film has: `device` is `cpu` or `cuda:N`, `reason` says why it is not the other one."""
+    """Which encoder a video has: `device` is `cpu` or `cuda:N`, `reason` says why it is not the other one."""
 
     name: str
     device: str = "cpu"
@@ -29,9 +29,9 @@ class EncoderChoice:
         return f"{self.name} on {place}" + (f" ({self.reason})" if self.reason else "")
 
 
-class PictureEncoder(Protocol):
-    """Encodes the pictures of one file, in the order in which they are shown; its stream stands in the file's container
-    already. For one thread at a time. May hold pictures back; a surface that was given is the caller's again at once.
+class ImageEncoder(Protocol):
+    """Encodes the images of one file, in the order in which they are shown; its stream stands in the file's container
+    already. For one thread at a time. May hold images back; a surface that was given is the caller's again at once.
     """
 
     @property
@@ -40,13 +40,13 @@ class PictureEncoder(Protocol):
         ...
 
     def encode(self, surface: Surface, *, ticks: int, is_key: bool) -> Sequence[Packet[VideoStream]]:
-        """What comes out when this picture goes in, to be shown at `ticks` of 1/90000 s. Raises EncoderError, FFmpeg's
+        """What comes out when this image goes in, to be shown at `ticks` of 1/90000 s. Raises EncoderError, FFmpeg's
         errors, and GpuError.
         """
         ...
 
     def finish(self) -> Sequence[Packet[VideoStream]]:
-        """What is left. Raises as `encode` does; after GpuError, a second call gives what is left without the picture
+        """What is left. Raises as `encode` does; after GpuError, a second call gives what is left without the image
         that was lost.
         """
         ...

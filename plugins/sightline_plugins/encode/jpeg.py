@@ -9,7 +9,7 @@ from av.video.reformatter import ColorRange as AvRange
 from av.video.reformatter import VideoReformatter
 
 from sightline.media import ColorMatrix, Surface
-from sightline_plugins.encode.pictures import AV_RANGE, SWS_MATRIX, PictureMaker
+from sightline_plugins.encode.images import AV_RANGE, SWS_MATRIX, ImageMaker
 
 _QUALITY = "5"
 """The quantiser scale, 2 (best) to 31."""
@@ -17,8 +17,8 @@ _JFIF = "yuvj420p"
 
 
 def encode_jpeg(surface: Surface, *, largest_wh: tuple[int, int]) -> bytes:
-    """The picture of a surface as JPEG (JFIF: BT.601, full range), made smaller to fit `largest_wh`."""
-    whole = PictureMaker("yuv420p").from_surface(surface)
+    """The image of a surface as JPEG (JFIF: BT.601, full range), made smaller to fit `largest_wh`."""
+    whole = ImageMaker("yuv420p").from_surface(surface)
     scale = min(1.0, largest_wh[0] / whole.width, largest_wh[1] / whole.height)
     width, height = (max(2, round(side * scale / 2) * 2) for side in (whole.width, whole.height))
     frame = VideoReformatter().reformat(

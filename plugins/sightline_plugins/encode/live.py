@@ -1,4 +1,4 @@
-"""Encoding for those who watch now: one picture in, one picture out, and nothing held back."""
+"""Encoding for those who watch now: one image in, one image out, and nothing held back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from av.video.frame import PictureType
 
 from sightline.errors import OutputError
 from sightline.media import Frame, PixelFormat, Surface
-from sightline_plugins.encode.pictures import AV_MATRIX, AV_RANGE, PictureMaker, even_size
+from sightline_plugins.encode.images import AV_MATRIX, AV_RANGE, ImageMaker, even_size
 from sightline_plugins.encode.settings import TICKS_PER_SECOND, TIME_BASE, Layout, ticks_from_ns
 
 _SECOND_NS = 1_000_000_000
@@ -23,9 +23,9 @@ _ENDLESS_GOP = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class LiveSettings:
-    """How pictures are encoded: `quality` is the constant rate factor, `bitrate` bits a second and goes before it.
+    """How images are encoded: `quality` is the constant rate factor, `bitrate` bits a second and goes before it.
 
-    `key_ns` is the time from one key picture to the next.
+    `key_ns` is the time from one key frame to the next.
     """
 
     preset: str
@@ -36,7 +36,7 @@ class LiveSettings:
 
 @dataclass(frozen=True, slots=True)
 class LivePacket:
-    """An encoded picture: Annex B, a key picture with its parameter sets."""
+    """An encoded image: Annex B, a key frame with its parameter sets."""
 
     data: bytes
     pts_ns: int
@@ -44,34 +44,34 @@ class LivePacket:
 
 
 class LiveEncoder:
-    """H.264 without B-frames and without look-ahead, for pictures of one layout; used by one thread at a time."""
+    """H.264 without B-frames and without look-ahead, for images of one layout; used by one thread at a time."""
 
     def __init__(self, first: Surface, *, settings: LiveSettings) -> None:
         self.layout = Layout.of(first)
         self.size_wh = even_size(self.layout.size_wh)
         self._settings = settings
         pixel_format = "nv12" if first.format is PixelFormat.NV12 else "yuv420p"
-        self._pictures = PictureMaker(pixel_format)
+        self._images = ImageMaker(pixel_format)
         self._last_ticks: int | None = None
         self._next_key_ns: int | None = None
         self._context = _open(self.layout, settings=settings, pixel_format=pixel_format)
 
     def encode(self, frame: Frame, *, key: bool = False) -> Iterator[LivePacket]:
-        """What comes out for a frame, as a rule one picture; `key` asks for a key picture. Raises OutputError.
+        """What comes out for a frame, as a rule one image; `key` asks for a key frame. Raises OutputError.
 
         Times are kept to 1/90000 s; one that does not grow is put a tick after the last.
         """
-        picture = self._pictures.from_surface(frame.surface)
+        image = self._images.from_surface(frame.surface)
         ticks = ticks_from_ns(frame.pts_ns)
         if self._last_ticks is not None:
             ticks = max(ticks, self._last_ticks + 1)
-        self._last_ticks = picture.pts = ticks
-        picture.time_base = TIME_BASE
-        picture.pict_type = PictureType.I if self._is_key(frame.pts_ns) or key else PictureType.NONE
+        self._last_ticks = image.pts = ticks
+        image.time_base = TIME_BASE
+        image.pict_type = PictureType.I if self._is_key(frame.pts_ns) or key else PictureType.NONE
         try:
-            packets = self._context.encode(picture)
+            packets = self._context.encode(image)
         except (av.FFmpegError, ValueError) as error:
-            raise OutputError(f"stream {frame.stream.name!r} can not be encoded: {error}") from error
+            raise OutputError(f"stream {frame.stream.name!r} cannot be encoded: {error}") from error
         for packet in packets:
             pts_ns = frame.pts_ns if packet.pts is None else (packet.pts * _SECOND_NS) // TICKS_PER_SECOND
             yield LivePacket(bytes(packet), pts_ns, packet.is_keyframe)

@@ -1,13 +1,13 @@
 """The one place that opens a container for writing: files that stay readable whatever ends the program.
 
-MP4 is written as hybrid fragmented MP4: a fragment for each second and each group of pictures, on the disk as soon as
+MP4 is written as hybrid fragmented MP4: a fragment for each second and each group of images, on the disk as soon as
 it is complete, and the ordinary index at the end when the file is closed. `delay_moov` makes the header carry the edit
 list, without which a stream that starts late, or one with B-frames, comes back with other timestamps. Matroska's
 clusters end as often. Both lose at most the last second, and what the encoder holds back, when the process is killed.
 
-FFmpeg takes an MP4 to end with the packet that is written last. Of pictures that are shown in another order than they
+FFmpeg takes an MP4 to end with the packet that is written last. Of images that are shown in another order than they
 are written, that need not be the last one shown, and players would leave out those behind it. So each packet is said to
-last until all pictures so far were shown.
+last until all images so far were shown.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Muxer:
         return self._whole
 
     def add_encoded_stream(self, kind: EncodedFormat) -> VideoStream:
-        """Add a stream for pictures that are encoded already. Raises OutputError when the container can not hold it."""
+        """Add a stream for images that are encoded already. Raises OutputError when the container cannot hold it."""
         with self.guard("write"):
             return _encoded_stream(self.container, kind)
 
@@ -162,7 +162,7 @@ class Muxer:
             cause = self.file.failure or error
             if isinstance(cause, OSError) and not isinstance(cause, av.FFmpegError):
                 raise output_error(self.path, cause, doing=doing) from error
-            raise OutputError(f"can not {doing} {self.path}: {cause}") from error
+            raise OutputError(f"cannot {doing} {self.path}: {cause}") from error
 
 
 def open_muxer(path: Path, *, outputs: Outputs) -> Muxer:
@@ -175,7 +175,7 @@ def open_muxer(path: Path, *, outputs: Outputs) -> Muxer:
 
 
 def _encoded_stream(container: OutputContainer, kind: EncodedFormat) -> VideoStream:
-    """A stream for pictures that are encoded already. PyAV takes their configuration only by way of a template, which
+    """A stream for images that are encoded already. PyAV takes their configuration only by way of a template, which
     is a stream that is never written to.
     """
     with av.open(io.BytesIO(), "w", format="null") as nowhere:

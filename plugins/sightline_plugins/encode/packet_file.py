@@ -1,4 +1,4 @@
-"""One file of pictures that are encoded already: what a camera sent, in a container, bit for bit."""
+"""One file of images that are encoded already: what a camera sent, in a container, bit for bit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sightline_plugins.encode.muxer import open_muxer
 
 
 class PacketFile:
-    """A file of packets of one format that begins with a key picture, at time 0; opened at once.
+    """A file of packets of one format that begins with a key frame, at time 0; opened at once.
 
     Times keep their distances, exactly in MP4 and to 1 ms in Matroska. What was written a second ago stays readable
-    whatever ends the program, however long the groups of pictures are. After an OutputError it is closed and readable.
+    whatever ends the program, however long the groups of images are. After an OutputError it is closed and readable.
     """
 
     def __init__(self, path: Path, *, first: EncodedPacket, outputs: Outputs) -> None:

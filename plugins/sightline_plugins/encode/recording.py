@@ -12,7 +12,7 @@ from sightline.errors import GpuError, OutputError
 from sightline.graph.outputs import Outputs
 from sightline.media import Frame, Surface
 from sightline_plugins.encode.choosing import Encoders
-from sightline_plugins.encode.encoders import EncoderChoice, PictureEncoder
+from sightline_plugins.encode.encoders import EncoderChoice, ImageEncoder
 from sightline_plugins.encode.muxer import Muxer, open_muxer
 from sightline_plugins.encode.settings import Layout, ticks_from_ns
 
@@ -22,7 +22,7 @@ _NS_PER_SECOND = 1_000_000_000
 class Recording:
     """One file, opened at once and written frame by frame.
 
-    Timestamps are kept. Two rules of the containers make exceptions, each reported once through `warn`: time can not
+    Timestamps are kept. Two rules of the containers make exceptions, each reported once through `warn`: time cannot
     be negative, so a stream that starts before 0 is moved to 0; and it must grow, so a frame that is not later than
     the one before it comes one tick after it. After an OutputError the file is closed and readable, every further
     `write` raises again, and `finish` does nothing.
@@ -48,7 +48,7 @@ class Recording:
         self._time_warned = False
         self._muxer: Muxer = open_muxer(path, outputs=outputs)
         with self._muxer.guard("encode video to"):
-            self._encoder: PictureEncoder = encoders.open(self._muxer, first=first)
+            self._encoder: ImageEncoder = encoders.open(self._muxer, first=first)
 
     @property
     def encoder(self) -> EncoderChoice:
@@ -75,7 +75,7 @@ class Recording:
         """
         if self._failure is not None:
             return
-        self._failure = f"can not write {self.path}: it is closed"
+        self._failure = f"cannot write {self.path}: it is closed"
         try:
             self._write_rest()
         except OutputError as error:

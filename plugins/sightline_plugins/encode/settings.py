@@ -1,4 +1,4 @@
-"""What holds for all pictures of one file of video: how they are encoded, what they are alike in, and their clock."""
+"""What holds for all images of one file of video: how they are encoded, what they are alike in, and their clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NS_PER_SECOND = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class EncoderSettings:
-    """How pictures are encoded: `quality` is the constant rate factor, `bitrate` bits a second and goes before it."""
+    """How images are encoded: `quality` is the constant rate factor, `bitrate` bits a second and goes before it."""
 
     codec: str
     preset: str
@@ -25,7 +25,7 @@ class EncoderSettings:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What can not change within one file."""
+    """What cannot change within one file."""
 
     size_wh: tuple[int, int]
     matrix: ColorMatrix

@@ -43,14 +43,14 @@ class Video(Element):
     untouched before it.
 
     Timestamps are kept exactly (to 1/90000 s in MP4, 1 ms in Matroska), whatever the frame rate does and wherever
-    the stream starts; colour matrix and range are tagged as they came. Pictures go to the encoder as they are, in
+    the stream starts; colour matrix and range are tagged as they came. Images go to the encoder as they are, in
     4:2:0; 4:2:2, 4:4:4 and RGB are converted. Odd widths and heights grow by one pixel, which repeats the last one.
-    When the size of the picture changes, a second file `name-2.mp4` begins.
+    When the size of the image changes, a second file `name-2.mp4` begins.
 
     A file is playable at every moment: after a crash, a kill or on a full disk it lacks the last second and the few
     frames that the encoder holds back. A shorter `gop` seeks faster, and costs bits.
 
-    On a GPU with NVENC, pictures in its memory are encoded there, and never come down.
+    On a GPU with NVENC, images in its memory are encoded there, and never come down.
 
     Encoding is the most expensive step on a CPU, and `preset` trades time for size. On a street scene of 640x360,
     one frame costs 0.8 ms of one core with `ultrafast`, 1.7 ms with `superfast` and 2.4 ms with `veryfast`, which
@@ -80,8 +80,8 @@ class Video(Element):
     gop: Annotated[Duration, Field(gt=0)] = 2_000_000_000
     """Time from one key frame to the next: how exactly players seek."""
     encoder: Literal["auto", "cpu", "nvenc"] = "auto"
-    """What encodes: `auto` is the GPU (NVENC) for pictures in its memory, where it can, else the CPU; the report says
-    which, and why. `nvenc` is an error where it can not."""
+    """What encodes: `auto` is the GPU (NVENC) for images in its memory, where it can, else the CPU; the report says
+    which, and why. `nvenc` is an error where it cannot."""
 
     @model_validator(mode="after")
     def _one_target(self) -> Video:
@@ -117,7 +117,7 @@ class Video(Element):
                 yield Problem(obstacle, ("path",))
 
     def serves_all_gpus(self) -> bool:
-        """False: each stream has files of its own, which are encoded where its pictures lie."""
+        """False: each stream has files of its own, which are encoded where its images lie."""
         return False
 
     def build(self, site: Site) -> Sink:

@@ -50,11 +50,11 @@ class VideoWriter(Sink):
             raise failure
 
     def totals(self) -> Mapping[str, Any]:
-        """The `encoder` of each stream's film, the latest, and why it has that one."""
+        """The `encoder` of each stream's video, the latest, and why it has that one."""
         return {stream: {"encoder": str(choice)} for stream, choice in self._choices.items()}
 
     def runs_on(self) -> RunsOn:
-        """On the GPU where it encodes any film; the reason says what it does not."""
+        """On the GPU where it encodes any video; the reason says what it does not."""
         device = next((choice.device for choice in self._choices.values() if choice.device != "cpu"), "cpu")
         reasons = dict.fromkeys(choice.reason for choice in self._choices.values() if choice.reason)
         return RunsOn(device, "; ".join(reasons))
@@ -68,7 +68,7 @@ class VideoWriter(Sink):
         warn = self._warner(frame.stream)
         if current is not None:
             current.finish()
-            warn(f"the picture changed from {_describe(current.layout)} to {_describe(layout)}: going on in {path}")
+            warn(f"the image changed from {_describe(current.layout)} to {_describe(layout)}: going on in {path}")
         opened = Recording(path, first=frame.surface, encoders=self._encoders, outputs=self._site.outputs, warn=warn)
         self._open[frame.stream] = opened
         self._note(opened.encoder, frame)
@@ -79,7 +79,7 @@ class VideoWriter(Sink):
         is_news = choice.reason and choice.reason not in self._told and frame.surface.memory is Memory.CUDA
         if is_news:
             self._told.add(choice.reason)
-            self._site.warn(f"films are encoded on the CPU: {choice.reason}", stream=frame.stream.name)
+            self._site.warn(f"videos are encoded on the CPU: {choice.reason}", stream=frame.stream.name)
 
     def _warner(self, stream: Stream) -> Callable[[str], None]:
         return lambda text: self._site.warn(text, stream=stream.name)

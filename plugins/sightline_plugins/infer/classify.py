@@ -1,4 +1,4 @@
-"""`classify`: tells what a picture, or an object in it, is."""
+"""`classify`: tells what an image, or an object in it, is."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from sightline.graph.element import CheckContext, Problem
 from sightline.graph.fields import Fraction
 from sightline.graph.operator import Operator
 from sightline.graph.site import Site
-from sightline_plugins.infer.describing import DescribingElement
-from sightline_plugins.infer.model.values import AttributeName, Attributes
+from sightline_plugins.infer.fields import AttributeName, Attributes
+from sightline_plugins.infer.options import AttributeElement
 
 if TYPE_CHECKING:
-    from sightline_plugins.infer.model.plan import ModelPlan
-    from sightline_plugins.infer.tasks.labels import Choice, LabelRules
+    from sightline_plugins.infer.labels import AttributeLabels, LabelRules
+    from sightline_plugins.infer.plan import ModelPlan
 
 _TAGS = "tags"
 _TAG_CONFIDENCE = 0.5
 
 
-class Classify(DescribingElement):
-    """Tells what objects (or pictures) are: one class of several, or with the head `tags` any number of labels.
+class Classify(AttributeElement):
+    """Tells what objects (or images) are: one class of several, or with the head `tags` any number of labels.
 
     With `on`, an object gets the attributes `<attribute>` (the label) and `<attribute>_confidence`; with `tags` the
-    attribute is a list of labels. Without `on`, the picture, or each of its `regions`, becomes an object with that
-    label, whose box is the part of the picture that the model saw. A model with several outputs gives an attribute for
-    each; the object that stands for a picture is named by the first.
+    attribute is a list of labels. Without `on`, the image, or each of its `regions`, becomes an object with that
+    label, whose box is the part of the image that the model saw. A model with several outputs gives an attribute for
+    each; the object that stands for an image is named by the first.
 
     The knobs and what they trade:
 
@@ -66,29 +66,29 @@ class Classify(DescribingElement):
         """Model, card, labels, attributes, head, engine and regions."""
         return [*plan_labels(self)[2], *super().check(context)]
 
-    def picture_labels(self) -> frozenset[str] | None:
+    def image_labels(self) -> frozenset[str] | None:
         """The labels of the first output, where they are known."""
         _, rules, _ = plan_labels(self)
         return None if rules is None or not rules.choices[0].labels else frozenset(rules.choices[0].labels)
 
     def build(self, site: Site) -> Operator:
         """Load the model. Raises ModelError or ConfigurationError."""
-        from sightline_plugins.infer.building import build_runner
-        from sightline_plugins.infer.tasks.labels import LabelTask
+        from sightline_plugins.infer.labels import LabelPostprocessor
+        from sightline_plugins.infer.operator import build_operator
 
         element_id = site.element_id or self.name
         plan, rules, problems = plan_labels(self, element_id=element_id)
         if plan is None or rules is None:
             raise ModelError("; ".join(problem.message for problem in problems))
-        return build_runner(self, plan, task=LabelTask(plan, rules, element_id=element_id), site=site)
+        return build_operator(self, plan, task=LabelPostprocessor(plan, rules, element_id=element_id), site=site)
 
 
 def plan_labels(
     element: Classify, *, element_id: str | None = None
 ) -> tuple[ModelPlan | None, LabelRules | None, list[Problem]]:
     """The plan of the model and what becomes of its probabilities, or None and at least one problem."""
-    from sightline_plugins.infer.model.plan import plan_model
-    from sightline_plugins.infer.tasks.labels import LabelRules
+    from sightline_plugins.infer.labels import LabelRules
+    from sightline_plugins.infer.plan import plan_model
 
     plan, problems = plan_model(element)
     if plan is None or plan.head is None:
@@ -103,15 +103,17 @@ def plan_labels(
     return plan, rules, problems
 
 
-def _choices(element: Classify, plan: ModelPlan, problems: list[Problem], *, element_id: str) -> tuple[Choice, ...]:
-    from sightline_plugins.infer.tasks.labels import Choice
+def _choices(
+    element: Classify, plan: ModelPlan, problems: list[Problem], *, element_id: str
+) -> tuple[AttributeLabels, ...]:
+    from sightline_plugins.infer.labels import AttributeLabels
 
     named = element.attributes or plan.card.attributes
     if named is not None:
         if element.attribute is not None:
             message = "attribute names one output, attributes name all: give one of the two"
             problems.append(Problem(message, ("attribute",)))
-        return tuple(Choice(name, labels) for name, labels in _in_order(named, plan, problems))
+        return tuple(AttributeLabels(name, labels) for name, labels in _in_order(named, plan, problems))
     if len(plan.outputs) > 1:
         outputs = "; ".join(map(str, plan.outputs))
         message = f"the model has several outputs ({outputs}): name the attribute and the labels of each"
@@ -123,15 +125,15 @@ def _choices(element: Classify, plan: ModelPlan, problems: list[Problem], *, ele
         try:
             TypeAdapter(AttributeName).validate_python(name)
         except ValidationError:
-            problems.append(Problem(f"{name!r} can not be the name of an attribute: give attribute", ("attribute",)))
-    return (Choice(name, plan.labels),)
+            problems.append(Problem(f"{name!r} cannot be the name of an attribute: give attribute", ("attribute",)))
+    return (AttributeLabels(name, plan.labels),)
 
 
 def _in_order(
     named: Mapping[str, tuple[str, ...]], plan: ModelPlan, problems: list[Problem]
 ) -> list[tuple[str, tuple[str, ...]]]:
     """Attributes and their labels in the order of the outputs."""
-    from sightline_plugins.infer.heads.classify import count_values
+    from sightline_plugins.heads.classify import count_values
 
     if len(named) != len(plan.outputs):
         outputs = "; ".join(map(str, plan.outputs))

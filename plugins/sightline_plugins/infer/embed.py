@@ -9,14 +9,14 @@ from sightline.errors import ModelError
 from sightline.graph.element import CheckContext, Problem
 from sightline.graph.operator import Operator
 from sightline.graph.site import Site
-from sightline_plugins.infer.describing import DescribingElement
+from sightline_plugins.infer.options import AttributeElement
 
 
-class Embed(DescribingElement):
-    """Gives objects (or pictures) a vector of length 1: what looks alike has vectors that point the same way.
+class Embed(AttributeElement):
+    """Gives objects (or images) a vector of length 1: what looks alike has vectors that point the same way.
 
-    The vector stands in the column `embedding`; the cosine of two is their product. Without `on`, the picture, or each
-    of its `regions`, becomes an object labelled `picture` with a vector.
+    The vector stands in the column `embedding`; the cosine of two is their product. Without `on`, the image, or each
+    of its `regions`, becomes an object labelled `image` with a vector.
 
     The knobs and what they trade:
 
@@ -36,22 +36,22 @@ class Embed(DescribingElement):
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Model, card, head, engine and regions."""
-        from sightline_plugins.infer.model.plan import plan_model
+        from sightline_plugins.infer.plan import plan_model
 
         return [*plan_model(self)[1], *super().check(context)]
 
-    def picture_labels(self) -> frozenset[str] | None:
-        """Every picture is a `picture`."""
-        return frozenset({"picture"})
+    def image_labels(self) -> frozenset[str] | None:
+        """Every image is a `image`."""
+        return frozenset({"image"})
 
     def build(self, site: Site) -> Operator:
         """Load the model. Raises ModelError or ConfigurationError."""
-        from sightline_plugins.infer.building import build_runner
-        from sightline_plugins.infer.model.plan import plan_model
-        from sightline_plugins.infer.tasks.vectors import VectorTask
+        from sightline_plugins.infer.operator import build_operator
+        from sightline_plugins.infer.plan import plan_model
+        from sightline_plugins.infer.vectors import EmbeddingPostprocessor
 
         plan, problems = plan_model(self)
         if plan is None:
             raise ModelError("; ".join(problem.message for problem in problems))
-        task = VectorTask(plan, element_id=site.element_id or self.name, vote=self.vote)
-        return build_runner(self, plan, task=task, site=site)
+        task = EmbeddingPostprocessor(plan, element_id=site.element_id or self.name, vote=self.vote)
+        return build_operator(self, plan, task=task, site=site)

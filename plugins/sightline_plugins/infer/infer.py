@@ -12,26 +12,25 @@ from sightline.errors import ConfigurationError, ModelError
 from sightline.graph.element import CheckContext, Problem
 from sightline.graph.operator import Operator
 from sightline.graph.site import Site
-from sightline_plugins.functions import below_base, load_function
-from sightline_plugins.infer.box_options import BoxElement, plan_boxes
-from sightline_plugins.infer.options import ModelElement
+from sightline_plugins.functions.loading import below_base, load_function
+from sightline_plugins.infer.options import DetectionElement, ModelElement, plan_detections
 
 if TYPE_CHECKING:
-    from sightline_plugins.infer.tasks.box_rules import BoxRules
-    from sightline_plugins.infer.tasks.custom import HeadFunction, MakeTask
+    from sightline_plugins.infer.function_heads import HeadFunction, PostprocessorFactory
+    from sightline_plugins.infer.postprocessing import DetectionRules
 
 
-class Infer(BoxElement):
+class Infer(DetectionElement):
     """Runs a model whose outputs a function of one's own reads: ten lines of Python where no head fits.
 
-    The function takes the outputs of one picture (a list of arrays, as the model gives them) and a `Reading` (size of
+    The function takes the outputs of one image (a list of arrays, as the model gives them) and a `Reading` (size of
     the network's input, names of the outputs, labels, `confidence`, and `head_options` as `options`). It returns
 
     - `Candidates`: boxes in pixels of the network's input, which become objects as with `detect` (suppressed at `iou`
-      0.45, filtered, brought back to the picture), with keypoints, corners or masks if it gives them;
+      0.45, filtered, brought back to the image), with keypoints, corners or masks if it gives them;
     - a mapping from names to strings and numbers: attributes of the objects that it looked at (`on`), or of one object
-      for the picture; an empty one says nothing;
-    - any other finding of `sightline_plugins.infer.heads.findings`: `Points`, `ClassMap`, `Vector`, `Scores`,
+      for the image; an empty one says nothing;
+    - any other finding of `sightline_plugins.heads.head`: `Points`, `ClassMap`, `Vector`, `Scores`,
       `Text`.
 
     It always returns the same kind. It never sees outputs that are not finite numbers, and is called in the order of
@@ -58,7 +57,7 @@ class Infer(BoxElement):
             load_function(self.head)
         except ConfigurationError as error:
             yield Problem(str(error), ("head",))
-        yield from plan_boxes(self, needs_head=False)[2]
+        yield from plan_detections(self, needs_head=False)[2]
         yield from ModelElement.check(self, context)
 
     def found_labels(self) -> frozenset[str] | None:
@@ -69,15 +68,15 @@ class Infer(BoxElement):
         """Import the function and load the model. Raises ModelError or ConfigurationError."""
         from dataclasses import replace
 
-        from sightline_plugins.infer.building import build_runner
-        from sightline_plugins.infer.tasks.custom import CustomTask, OwnOptions
+        from sightline_plugins.infer.function_heads import FunctionHeadOptions, FunctionPostprocessor
+        from sightline_plugins.infer.operator import build_operator
 
         function = cast("HeadFunction", load_function(self.head))
-        plan, rules, problems = plan_boxes(self, needs_head=False)
+        plan, rules, problems = plan_detections(self, needs_head=False)
         if plan is None or rules is None:
             raise ModelError("; ".join(problem.message for problem in problems))
-        options = OwnOptions.model_validate({**plan.card.head_options, **self.head_options})
-        task = CustomTask(
+        options = FunctionHeadOptions.model_validate({**plan.card.head_options, **self.head_options})
+        task = FunctionPostprocessor(
             replace(plan, head_options=options),
             function,
             reference=self.head,
@@ -85,32 +84,32 @@ class Infer(BoxElement):
             element_id=site.element_id or self.name,
             tasks=_tasks(self, rules, site),
         )
-        return build_runner(self, plan, task=task, site=site)
+        return build_operator(self, plan, task=task, site=site)
 
 
-def _tasks(element: Infer, rules: BoxRules, site: Site) -> Mapping[type, MakeTask]:
+def _tasks(element: Infer, rules: DetectionRules, site: Site) -> Mapping[type, PostprocessorFactory]:
     """How the task for each kind of finding is made."""
     from sightline.media.shapes import usual_skeleton
-    from sightline_plugins.infer.heads.findings import Candidates, ClassMap, Points, Scores, Text, Vector
+    from sightline_plugins.heads.head import Candidates, ClassMap, Points, Scores, Text, Vector
+    from sightline_plugins.infer.class_maps import ClassMapPostprocessor
+    from sightline_plugins.infer.detections import DetectionPostprocessor
+    from sightline_plugins.infer.function_heads import AttributePostprocessor
+    from sightline_plugins.infer.keypoints import KeypointPostprocessor
+    from sightline_plugins.infer.labels import AttributeLabels, LabelPostprocessor, LabelRules
     from sightline_plugins.infer.segment import map_rules
-    from sightline_plugins.infer.tasks.boxes import BoxTask
-    from sightline_plugins.infer.tasks.class_map import ClassMapTask
-    from sightline_plugins.infer.tasks.custom import AttributeTask
-    from sightline_plugins.infer.tasks.labels import Choice, LabelRules, LabelTask
-    from sightline_plugins.infer.tasks.points import PointsTask
-    from sightline_plugins.infer.tasks.text import TextRules, TextTask
-    from sightline_plugins.infer.tasks.vectors import VectorTask
+    from sightline_plugins.infer.text import TextPostprocessor, TextRules
+    from sightline_plugins.infer.vectors import EmbeddingPostprocessor
 
     element_id = site.element_id or element.name
     least = element.confidence or 0.0
     return {
-        Candidates: partial(BoxTask, rules=rules, element_id=element_id, warn=site.warn, masks=True),
-        Mapping: partial(AttributeTask, element_id=element_id),
-        Points: partial(PointsTask, element_id=element_id, confidence=least, skeleton_of=usual_skeleton),
-        ClassMap: lambda plan: ClassMapTask(plan, map_rules(element, plan), element_id=element_id),
-        Vector: partial(VectorTask, element_id=element_id, vote=True),
-        Scores: lambda plan: LabelTask(
-            plan, LabelRules((Choice(element_id, plan.labels),), confidence=least), element_id=element_id
+        Candidates: partial(DetectionPostprocessor, rules=rules, element_id=element_id, warn=site.warn, masks=True),
+        Mapping: partial(AttributePostprocessor, element_id=element_id),
+        Points: partial(KeypointPostprocessor, element_id=element_id, confidence=least, skeleton_of=usual_skeleton),
+        ClassMap: lambda plan: ClassMapPostprocessor(plan, map_rules(element, plan), element_id=element_id),
+        Vector: partial(EmbeddingPostprocessor, element_id=element_id, vote=True),
+        Scores: lambda plan: LabelPostprocessor(
+            plan, LabelRules((AttributeLabels(element_id, plan.labels),), confidence=least), element_id=element_id
         ),
-        Text: partial(TextTask, rules=TextRules(confidence=least), element_id=element_id),
+        Text: partial(TextPostprocessor, rules=TextRules(confidence=least), element_id=element_id),
     }

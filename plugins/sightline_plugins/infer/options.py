@@ -1,20 +1,28 @@
-"""What every step that runs a model can be told: the model, its input, and what it is run on."""
+"""Options of the elements that run a model: shared ones, those of detectors, and those of elements that describe."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from sightline.devices import DeviceKind
-from sightline.errors import ConfigurationError, MissingExtra
+from sightline.errors import ConfigurationError, MissingExtra, ModelError
 from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
 from sightline.graph.fields import Fraction, InputPath
+from sightline.graph.operator import Operator
+from sightline.graph.site import Site
 from sightline.media.time import Duration
-from sightline_plugins.infer.engines.address import ModelSource
-from sightline_plugins.infer.model.values import FrameCount, Levels, Means, PixelCount, Scales
+from sightline_plugins.engines.address import ModelSource
+from sightline_plugins.infer.fields import FrameCount, Levels, Means, NmsFields, PixelCount, Scales
+
+if TYPE_CHECKING:
+    from sightline_plugins.infer.plan import ModelPlan
+    from sightline_plugins.infer.postprocessing import DetectionRules
+    from sightline_plugins.nms import NmsOptions
 
 
 def _ordered(region: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
@@ -33,14 +41,14 @@ def _as_selection(value: object) -> object:
 
 
 Region = Annotated[tuple[Fraction, Fraction, Fraction, Fraction], AfterValidator(_ordered)]
-"""Left, top, right, bottom as fractions of the picture."""
+"""Left, top, right, bottom as fractions of the image."""
 Regions = Annotated[tuple[Region, ...], Field(min_length=1, max_length=64)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _WHOLE: tuple[Region, ...] = ((0.0, 0.0, 1.0, 1.0),)
 
 
-class Selection(BaseModel):
-    """Which objects of the steps before a model is run on, and what of the picture it sees of each."""
+class TargetSelection(BaseModel):
+    """Which objects of the steps before a model is run on, and what of the image it sees of each."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True, populate_by_name=True
@@ -84,19 +92,19 @@ class ModelElement(Element):
     size: tuple[PixelCount, PixelCount] | None = None
     """Width and height of the network's input, for models that leave them open."""
     fit: Literal["letterbox", "stretch", "expand", "cover", "height", "native"] | None = None
-    """How a picture of another shape fills the input: `letterbox` with padding, `stretch` distorted, `expand` with what
-    the picture shows around it (beyond the picture its edge is repeated), `cover` its middle (see `crop`), `height`
-    full height and the width that it needs (text), `native` unscaled, the input as large as the picture."""
+    """How an image of another shape fills the input: `letterbox` with padding, `stretch` distorted, `expand` with what
+    the image shows around it (beyond the image its edge is repeated), `cover` its middle (see `crop`), `height`
+    full height and the width that it needs (text), `native` unscaled, the input as large as the image."""
     align: Literal["center", "top_left"] | None = None
-    """Where a letterboxed picture lies."""
+    """Where a letterboxed image lies."""
     crop: Annotated[float, Field(gt=0, le=1)] | None = None
     """The share of the shorter side that `fit: cover` keeps; 0.875 is 224 of 256."""
     multiple: Annotated[int, Field(ge=1, le=512)] | None = None
     """With `fit: native`, sides of the input are rounded up to a multiple of this."""
     resize: Literal["bilinear", "area", "nearest", "antialias"] | None = None
-    """How the picture is made small."""
-    convert: Literal["network", "picture"] | None = None
-    """Where colours are converted: at the network's size, or at the picture's before it is resized."""
+    """How the image is made small."""
+    convert: Literal["network", "image"] | None = None
+    """Where colours are converted: at the network's size, or at the image's before it is resized."""
     color: Literal["rgb", "bgr", "gray"] | None = None
     """Order of the channels that the network wants."""
     mean: Means | None = None
@@ -117,15 +125,15 @@ class ModelElement(Element):
     every: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Run on every n-th frame of each stream, from its first."""
     frames: FrameCount | None = None
-    """Pictures that a model of actions looks at together, the newest of each stream (with `on`, of each track); told
+    """Images that a model of actions looks at together, the newest of each stream (with `on`, of each track); told
     from the file where it says how many."""
     stride: FrameCount | None = None
-    """Every how many frames one of these pictures is taken; the card's when not given, else 1."""
+    """Every how many frames one of these images is taken; the card's when not given, else 1."""
     regions: Regions | Mapping[str, Regions] | None = None
-    """Where to look: a list of [left, top, right, bottom] in fractions of the picture, or a mapping from streams (names
-    or globs) to such lists; the whole picture when not given, and for streams that the mapping does not name."""
-    on: Annotated[Selection, BeforeValidator(_as_selection)] | None = None
-    """Run on objects of steps before instead of on the picture: a label, a list of labels, or a mapping such as
+    """Where to look: a list of [left, top, right, bottom] in fractions of the image, or a mapping from streams (names
+    or globs) to such lists; the whole image when not given, and for streams that the mapping does not name."""
+    on: Annotated[TargetSelection, BeforeValidator(_as_selection)] | None = None
+    """Run on objects of steps before instead of on the image: a label, a list of labels, or a mapping such as
     {label: car, min_size: [32, 32]}."""
     refresh: Duration = 2_000_000_000
     """What was found out about a tracked object is used again until it is so old; sooner when its box has grown by half
@@ -133,7 +141,7 @@ class ModelElement(Element):
     only remembered (plates that a step before did not look for on this frame) are not looked at."""
 
     def required(self) -> frozenset[Capability]:
-        """Objects, for a step that works on them; tracks, for one that looks at several pictures of each."""
+        """Objects, for a step that works on them; tracks, for one that looks at several images of each."""
         if self.on is None:
             return self.needs
         return self.needs | ({Capability.OBJECTS} if self.frames is None else {Capability.OBJECTS, Capability.TRACKS})
@@ -149,7 +157,7 @@ class ModelElement(Element):
         return () if self.on is None or self.on.origin is None else [(("on", "from"), self.on.origin)]
 
     def searches(self) -> bool:
-        """Whether it looks for objects, and in pictures instead of on objects."""
+        """Whether it looks for objects, and in images instead of on objects."""
         return Capability.OBJECTS in self.gives and self.on is None
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
@@ -159,7 +167,7 @@ class ModelElement(Element):
         found = {"precision": precision_problem(self), "engine": self._engine_problem(context)}
         problems = [Problem(wrong, (key,)) for key, wrong in found.items() if wrong is not None]
         if self.on is not None and self.regions is not None:
-            problems.append(Problem("regions are parts of the picture: with `on` the objects say where", ("regions",)))
+            problems.append(Problem("regions are parts of the image: with `on` the objects say where", ("regions",)))
         if isinstance(self.regions, Mapping) and not context.streams_may_come:
             problems += [
                 Problem(f"no stream is called {glob!r}; streams: {', '.join(context.streams)}", ("regions", glob))
@@ -169,7 +177,7 @@ class ModelElement(Element):
         return problems
 
     def _engine_problem(self, context: CheckContext) -> str | None:
-        from sightline_plugins.infer.engines.opening import check_engine
+        from sightline_plugins.engines.opening import check_engine
 
         if self.engine == "tensorrt" and context.device.kind is DeviceKind.CPU:
             return "tensorrt is an engine of GPUs, and this runs on the CPU: write auto"
@@ -182,10 +190,176 @@ class ModelElement(Element):
         return None
 
     def regions_of(self, stream: str) -> Sequence[tuple[float, float, float, float]]:
-        """The regions of a stream by its name, in fractions of the picture."""
+        """The regions of a stream by its name, in fractions of the image."""
         if self.regions is None:
             return _WHOLE
         if not isinstance(self.regions, Mapping):
             return self.regions
         found = (regions for glob, regions in self.regions.items() if fnmatchcase(stream, glob))
         return next(found, _WHOLE)
+
+
+CONFIDENCE = 0.25
+TileSide = Annotated[int, Field(ge=32, le=16_384)]
+
+
+def _as_suppression(value: object) -> object:
+    return {"method": value} if isinstance(value, str) else value
+
+
+def _as_tiles(value: object) -> object:
+    return {"size": value} if isinstance(value, list | tuple) else value
+
+
+class Tiles(BaseModel):
+    """How an image is cut into overlapping tiles."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+
+    size: tuple[TileSide, TileSide] | None = None
+    """Width and height of a tile in pixels of the image; those of the network's input when not given."""
+    overlap: Annotated[float, Field(ge=0, le=0.9)] = 0.2
+    """The share of a tile that its neighbours show, too, at least. What is smaller than that is never cut."""
+    whole: bool = True
+    """Whether the model is also run on the whole image, for what is larger than a tile."""
+
+
+class DetectionElement(ModelElement):
+    """A step whose model finds boxes."""
+
+    gives: ClassVar[frozenset[Capability]] = frozenset({Capability.OBJECTS})
+
+    confidence: Fraction | None = None
+    """Least confidence of an object; the card's when not given, else 0.25."""
+    class_confidence: Mapping[str, Fraction] = {}
+    """Least confidence for some classes, by label."""
+    classes: tuple[str, ...] | None = None
+    """Labels of the classes that become objects; all when not given."""
+    iou: Fraction | None = None
+    """Of two boxes that overlap by more than this (intersection over union) the less confident is dropped; the head's
+    family decides when not given (0.45; end-to-end models: 1, none is dropped)."""
+    class_agnostic: bool | None = None
+    """Whether boxes of different classes drop one another too."""
+    nms: Annotated[NmsFields, BeforeValidator(_as_suppression)] = NmsFields()
+    """What becomes of boxes that overlap by more than `iou`: `hard` drops the less confident, `soft` takes confidence
+    from it, `fusion` makes one box of them, `none` leaves them. A mapping says more: {method: soft, sigma: 0.3}."""
+    max_detections: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Objects of an image (and of a region or tile) at most: 300 when not given."""
+    tiles: Annotated[Tiles | None, BeforeValidator(_as_tiles)] = None
+    """Run on overlapping tiles of the image, for things that are small in a large image: a mapping such as
+    {size: [640, 640], overlap: 0.2, whole: true} (pixels of the image), or only the size."""
+
+    def check(self, context: CheckContext) -> Iterable[Problem]:
+        """Model, card, labels, head, classes, engine, regions and tiles."""
+        return [*plan_detections(self)[2], *super().check(context)]
+
+    def found_labels(self) -> frozenset[str] | None:
+        """The labels of the model, those of `classes` only when they are given; None for a model without labels."""
+        plan, _, _ = plan_detections(self)
+        if plan is None or not plan.labels:
+            return None
+        return frozenset(plan.labels if self.classes is None else self.classes)
+
+    def build(self, site: Site) -> Operator:
+        """Load the model. Raises ModelError or ConfigurationError."""
+        from sightline_plugins.infer.detections import DetectionPostprocessor
+        from sightline_plugins.infer.operator import build_operator
+
+        plan, rules, problems = plan_detections(self)
+        if plan is None or rules is None:
+            raise ModelError("; ".join(problem.message for problem in problems))
+        task = DetectionPostprocessor(plan, rules, element_id=site.element_id or self.name, warn=site.warn)
+        return build_operator(self, plan, task=task, site=site)
+
+
+def plan_detections(
+    element: DetectionElement, *, needs_head: bool = True
+) -> tuple[ModelPlan | None, DetectionRules | None, list[Problem]]:
+    """The plan of the model and the rules for its boxes, or None and at least one problem. Loads no engine."""
+    from sightline_plugins.infer.plan import plan_model
+
+    named: list[tuple[tuple[str | int, ...], str]] = [
+        (("classes", number), name) for number, name in enumerate(element.classes or ())
+    ]
+    named += [(("class_confidence", name), name) for name in element.class_confidence]
+    plan, problems = plan_model(element, named=named, needs_head=needs_head)
+    if plan is None:
+        return None, None, problems
+    return plan, _rules(element, plan), [*problems, *_tile_problems(element, plan)]
+
+
+def _tile_problems(element: DetectionElement, plan: ModelPlan) -> Iterable[Problem]:
+    if element.tiles is None:
+        return
+    for name in ("on", "regions"):
+        if getattr(element, name) is not None:
+            yield Problem(f"tiles cover the whole image: leave out {name}, or tiles", ("tiles",))
+    if element.tiles.size is None and plan.preprocessing.size_wh is None:
+        yield Problem("the model takes images of any size: say how large tiles are, such as [640, 640]", ("tiles",))
+
+
+BOX_RULES = ("class_confidence", "iou", "class_agnostic", "nms", "max_detections")
+"""Options that only boxes need."""
+
+
+def useless_options(element: ModelElement, names: Iterable[str], *, plan: ModelPlan) -> list[Problem]:
+    """A problem for each of these options that was set although what the model's head gives has no use for it."""
+    if plan.head is None:
+        return []
+    told = f"has no meaning for a model with head {plan.head.name!r}: leave it out"
+    return [Problem(f"{name} {told}", (name,)) for name in names if name in element.model_fields_set]
+
+
+def _rules(element: DetectionElement, plan: ModelPlan) -> DetectionRules:
+    import numpy as np
+
+    from sightline_plugins.infer.postprocessing import DetectionRules
+
+    card, labels = plan.card, plan.labels
+    general = next(value for value in (element.confidence, card.confidence, CONFIDENCE) if value is not None)
+    limits = np.full(len(labels) + 1, general, np.float32)
+    for name, value in element.class_confidence.items():
+        limits[labels.index(name)] = value
+    chosen = element.classes
+    wanted = None if chosen is None else np.array([label in chosen for label in labels] + [False])
+    return DetectionRules(
+        _nms(element, plan), min(general, *element.class_confidence.values(), general), limits, wanted
+    )
+
+
+def _nms(element: DetectionElement, plan: ModelPlan) -> NmsOptions:
+    from sightline_plugins.nms import NmsOptions
+
+    card, own = plan.card.nms, element.nms
+    layers: list[Mapping[str, Any]] = [
+        card.model_dump(),
+        own.model_dump(),
+        {"iou": element.iou, "class_agnostic": element.class_agnostic, "max_detections": element.max_detections},
+    ]
+    said = {name: value for layer in layers for name, value in layer.items() if value is not None}
+    usual = plan.head.nms if plan.head is not None else NmsOptions()
+    if usual.iou >= 1 and "method" in said:
+        said.setdefault("iou", NmsOptions().iou)
+    return replace(usual, **said)
+
+
+class AttributeElement(ModelElement):
+    """A step whose model describes: objects, where `on` says so, or else the image, which becomes an object."""
+
+    gives: ClassVar[frozenset[Capability]] = frozenset({Capability.OBJECTS})
+
+    vote: bool = True
+    """With `on` and tracked objects: whether all looks at a track count together. `false` tells what the latest look
+    says."""
+
+    def provided(self) -> frozenset[Capability]:
+        """Objects, when it describes images."""
+        return frozenset() if self.on is not None else self.gives
+
+    def found_labels(self) -> frozenset[str] | None:
+        """The labels of the objects that stand for images; none when it describes objects."""
+        return frozenset() if self.on is not None else self.image_labels()
+
+    def image_labels(self) -> frozenset[str] | None:
+        """The labels that an object which stands for an image can have."""
+        raise NotImplementedError

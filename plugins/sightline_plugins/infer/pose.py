@@ -11,24 +11,23 @@ from sightline.graph.element import CheckContext, Problem
 from sightline.graph.operator import Operator
 from sightline.graph.site import Site
 from sightline.media.shapes import Skeleton, usual_skeleton
-from sightline_plugins.infer.box_options import BOX_RULES, BoxElement, plan_boxes, useless_options
-from sightline_plugins.infer.model.values import Edge
-from sightline_plugins.infer.options import ModelElement
+from sightline_plugins.infer.fields import Edge
+from sightline_plugins.infer.options import BOX_RULES, DetectionElement, ModelElement, plan_detections, useless_options
 
 if TYPE_CHECKING:
-    from sightline_plugins.infer.model.plan import ModelPlan
-    from sightline_plugins.infer.tasks.found import SkeletonOf
+    from sightline_plugins.infer.detections import SkeletonOf
+    from sightline_plugins.infer.plan import ModelPlan
 
 _MARGIN = 0.125
 
 
-class Pose(BoxElement):
+class Pose(DetectionElement):
     """Finds keypoints: joints of people, corners of things, and says which of them a skeleton joins.
 
-    A model that finds boxes **and** keypoints (YOLO pose) is run on the picture, and gives objects. A model of **one**
+    A model that finds boxes **and** keypoints (YOLO pose) is run on the image, and gives objects. A model of **one**
     thing (heads `heatmap` and `simcc`: HRNet, RTMPose) is run on objects of a step before, which get the keypoints; it
     sees an eighth of the box more on each side (`on: {margin: 0.125}`), and what is around it up to the shape of the
-    network (`fit: expand`), as these networks are trained. Without `on` it sees the picture as one thing.
+    network (`fit: expand`), as these networks are trained. Without `on` it sees the image as one thing.
 
     The knobs and what they trade:
 
@@ -56,33 +55,33 @@ class Pose(BoxElement):
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """As for boxes; names and lines of keypoints, and options that the model's kind has no use for."""
-        plan, _, problems = plan_boxes(self)
+        plan, _, problems = plan_detections(self)
         return [*problems, *(self._own_problems(plan) if plan else ()), *ModelElement.check(self, context)]
 
     def found_labels(self) -> frozenset[str] | None:
         """The labels of the objects that it adds: none where it gives keypoints to others'."""
-        plan, _, _ = plan_boxes(self)
+        plan, _, _ = plan_detections(self)
         if plan is None or not _is_of_one(plan):
             return super().found_labels()
         return frozenset() if self.on is not None else frozenset(plan.labels[:1] or ("person",))
 
     def build(self, site: Site) -> Operator:
         """Load the model. Raises ModelError or ConfigurationError."""
-        from sightline_plugins.infer.building import build_runner
-        from sightline_plugins.infer.tasks.boxes import BoxTask
-        from sightline_plugins.infer.tasks.points import PointsTask
+        from sightline_plugins.infer.detections import DetectionPostprocessor
+        from sightline_plugins.infer.keypoints import KeypointPostprocessor
+        from sightline_plugins.infer.operator import build_operator
 
-        plan, rules, problems = plan_boxes(self)
+        plan, rules, problems = plan_detections(self)
         if plan is None or rules is None:
             raise ModelError("; ".join(problem.message for problem in problems))
         element_id = site.element_id or self.name
         skeleton_of = self._skeleton_of(plan)
         if not _is_of_one(plan):
-            boxes = BoxTask(plan, rules, element_id=element_id, warn=site.warn, skeleton_of=skeleton_of)
-            return build_runner(self, plan, task=boxes, site=site)
+            boxes = DetectionPostprocessor(plan, rules, element_id=element_id, warn=site.warn, skeleton_of=skeleton_of)
+            return build_operator(self, plan, task=boxes, site=site)
         confidence = self.confidence or plan.card.confidence or 0.0
-        points = PointsTask(plan, element_id=element_id, confidence=confidence, skeleton_of=skeleton_of)
-        return build_runner(self._with_margin(), plan, task=points, site=site)
+        points = KeypointPostprocessor(plan, element_id=element_id, confidence=confidence, skeleton_of=skeleton_of)
+        return build_operator(self._with_margin(), plan, task=points, site=site)
 
     def _with_margin(self) -> Pose:
         """This step, seeing as much around its objects as networks of one thing are trained to."""
@@ -121,9 +120,9 @@ class Pose(BoxElement):
 
 
 def _is_of_one(plan: ModelPlan) -> bool:
-    from sightline_plugins.infer.heads.findings import Points
+    from sightline_plugins.heads.head import Points
 
-    return plan.head is not None and plan.head.finding is Points
+    return plan.head is not None and plan.head.result_type is Points
 
 
 def _count(plan: ModelPlan) -> int | None:

@@ -13,11 +13,11 @@ from sightline.graph.element import CheckContext, Problem
 from sightline.graph.fields import Fraction
 from sightline.graph.operator import Operator
 from sightline.graph.site import Site
-from sightline_plugins.infer.describing import DescribingElement
-from sightline_plugins.infer.model.values import AttributeName
+from sightline_plugins.infer.fields import AttributeName
+from sightline_plugins.infer.options import AttributeElement
 
 if TYPE_CHECKING:
-    from sightline_plugins.infer.model.plan import ModelPlan
+    from sightline_plugins.infer.plan import ModelPlan
 
 
 def _compiles(pattern: str) -> str:
@@ -28,10 +28,10 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
-class Read(DescribingElement):
-    """Reads one line of text on each object (or picture) by a model that gives a symbol for each step along it (CTC).
+class Read(AttributeElement):
+    """Reads one line of text on each object (or image) by a model that gives a symbol for each step along it (CTC).
 
-    With `on`, an object gets the attributes `text` and `text_confidence`. Without, the picture, or each of its parts,
+    With `on`, an object gets the attributes `text` and `text_confidence`. Without, the image, or each of its parts,
     becomes an object labelled `text` with these attributes, where something was read. `labels` are the symbols in the
     network's order, without the blank: a list, or a file with one a line.
 
@@ -67,14 +67,14 @@ class Read(DescribingElement):
         """Model, card, symbols, head, engine and regions."""
         return [*plan_text(self)[1], *super().check(context)]
 
-    def picture_labels(self) -> frozenset[str] | None:
+    def image_labels(self) -> frozenset[str] | None:
         """Every line of text is a `text`."""
         return frozenset({"text"})
 
     def build(self, site: Site) -> Operator:
         """Load the model. Raises ModelError or ConfigurationError."""
-        from sightline_plugins.infer.building import build_runner
-        from sightline_plugins.infer.tasks.text import TextRules, TextTask
+        from sightline_plugins.infer.operator import build_operator
+        from sightline_plugins.infer.text import TextPostprocessor, TextRules
 
         plan, problems = plan_text(self)
         if plan is None:
@@ -85,14 +85,14 @@ class Read(DescribingElement):
             None if self.pattern is None else re.compile(self.pattern),
             self.vote,
         )
-        task = TextTask(plan, rules, element_id=site.element_id or self.name)
-        return build_runner(self, plan, task=task, site=site)
+        task = TextPostprocessor(plan, rules, element_id=site.element_id or self.name)
+        return build_operator(self, plan, task=task, site=site)
 
 
 def plan_text(element: Read) -> tuple[ModelPlan | None, list[Problem]]:
     """The plan of the model, or None and at least one problem. Loads no engine."""
-    from sightline_plugins.infer.heads.ctc import CtcOptions, alphabet, symbols_axis
-    from sightline_plugins.infer.model.plan import plan_model
+    from sightline_plugins.heads.ctc import CtcOptions, alphabet, symbols_axis
+    from sightline_plugins.infer.plan import plan_model
 
     plan, problems = plan_model(element)
     if plan is None:

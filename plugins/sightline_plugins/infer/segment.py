@@ -11,23 +11,22 @@ from sightline.graph.fields import Fraction
 from sightline.graph.operator import Operator
 from sightline.graph.registry import suggest
 from sightline.graph.site import Site
-from sightline_plugins.infer.box_options import BOX_RULES, BoxElement, plan_boxes, useless_options
-from sightline_plugins.infer.options import ModelElement
+from sightline_plugins.infer.options import BOX_RULES, DetectionElement, ModelElement, plan_detections, useless_options
 
 if TYPE_CHECKING:
-    from sightline_plugins.infer.model.plan import ModelPlan
-    from sightline_plugins.infer.tasks.class_map import MapRules
+    from sightline_plugins.infer.class_maps import ClassMapRules
+    from sightline_plugins.infer.plan import ModelPlan
 
 _MAP_RULES = ("background", "min_area")
 
 
-class Segment(BoxElement):
+class Segment(DetectionElement):
     """Finds the pixels of things: of each object by itself, or of each class, whichever the model gives.
 
     An **instance** model (YOLO segmentation) finds objects as `detect` does, each with a mask; only masks of objects
     that stay are made. A **semantic** model (DeepLab, SegFormer, U-Net) gives every pixel a class: each class that is
     there becomes one object, whose box is the bounds of its pixels and whose confidence is the mean of the winning
-    probabilities. Masks are at the picture's size. On objects (`on`), what is found are children of them.
+    probabilities. Masks are at the image's size. On objects (`on`), what is found are children of them.
 
     The knobs and what they trade:
 
@@ -53,16 +52,16 @@ class Segment(BoxElement):
     """The class of a semantic model that is no object, by label or number; none when null. A map of one class alone has
     no class for the background."""
     min_area: Fraction = 0.0
-    """Share of the picture that a class of a semantic model must cover to become an object."""
+    """Share of the image that a class of a semantic model must cover to become an object."""
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """As for boxes; labels of the background, and options that the model's kind has no use for."""
-        plan, _, problems = plan_boxes(self)
+        plan, _, problems = plan_detections(self)
         return [*problems, *(self._own_problems(plan) if plan else ()), *ModelElement.check(self, context)]
 
     def found_labels(self) -> frozenset[str] | None:
         """The labels of the model, or those of `classes`; without the background."""
-        plan, _, _ = plan_boxes(self)
+        plan, _, _ = plan_detections(self)
         if plan is None or not plan.labels:
             return None
         labels = frozenset(plan.labels if self.classes is None else self.classes)
@@ -72,19 +71,19 @@ class Segment(BoxElement):
 
     def build(self, site: Site) -> Operator:
         """Load the model. Raises ModelError or ConfigurationError."""
-        from sightline_plugins.infer.building import build_runner
-        from sightline_plugins.infer.tasks.boxes import BoxTask
-        from sightline_plugins.infer.tasks.class_map import ClassMapTask
+        from sightline_plugins.infer.class_maps import ClassMapPostprocessor
+        from sightline_plugins.infer.detections import DetectionPostprocessor
+        from sightline_plugins.infer.operator import build_operator
 
-        plan, rules, problems = plan_boxes(self)
+        plan, rules, problems = plan_detections(self)
         if plan is None or rules is None:
             raise ModelError("; ".join(problem.message for problem in problems))
         element_id = site.element_id or self.name
         if _is_map(plan):
-            areas = ClassMapTask(plan, map_rules(self, plan), element_id=element_id)
-            return build_runner(self, plan, task=areas, site=site)
-        boxes = BoxTask(plan, rules, element_id=element_id, warn=site.warn, masks=True)
-        return build_runner(self, plan, task=boxes, site=site)
+            areas = ClassMapPostprocessor(plan, map_rules(self, plan), element_id=element_id)
+            return build_operator(self, plan, task=areas, site=site)
+        boxes = DetectionPostprocessor(plan, rules, element_id=element_id, warn=site.warn, masks=True)
+        return build_operator(self, plan, task=boxes, site=site)
 
     def _own_problems(self, plan: ModelPlan) -> list[Problem]:
         if not _is_map(plan):
@@ -97,13 +96,13 @@ class Segment(BoxElement):
         return problems
 
 
-def map_rules(element: BoxElement, plan: ModelPlan) -> MapRules:
+def map_rules(element: DetectionElement, plan: ModelPlan) -> ClassMapRules:
     """Which classes of a map become objects, as a step says it; its background is class 0 where it does not say."""
-    from sightline_plugins.infer.tasks.class_map import MapRules
+    from sightline_plugins.infer.class_maps import ClassMapRules
 
     said = (element.confidence, plan.card.confidence, 0.0)
     classes = element.classes
-    return MapRules(
+    return ClassMapRules(
         background=_number(getattr(element, "background", 0), plan),
         wanted=None if classes is None else frozenset(plan.labels.index(label) for label in classes),
         confidence=next(value for value in said if value is not None),
@@ -112,9 +111,9 @@ def map_rules(element: BoxElement, plan: ModelPlan) -> MapRules:
 
 
 def _is_map(plan: ModelPlan) -> bool:
-    from sightline_plugins.infer.heads.findings import ClassMap
+    from sightline_plugins.heads.head import ClassMap
 
-    return plan.head is not None and plan.head.finding is ClassMap
+    return plan.head is not None and plan.head.result_type is ClassMap
 
 
 def _number(background: str | int | None, plan: ModelPlan) -> int | None:

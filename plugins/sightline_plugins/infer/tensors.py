@@ -15,13 +15,13 @@ from sightline.graph.site import Site
 from sightline_plugins.infer.options import ModelElement
 
 if TYPE_CHECKING:
-    from sightline_plugins.infer.model.plan import ModelPlan
+    from sightline_plugins.infer.plan import ModelPlan
 
 
 class Tensors(ModelElement):
     """Runs a model and keeps its outputs as they are, for code of one's own: an element, a function, a loop in Python.
 
-    On the picture they are `frame.tensors["tensors-1.output"]` of each frame in Python (with several regions, `.0`,
+    On the image they are `frame.tensors["tensors-1.output"]` of each frame in Python (with several regions, `.0`,
     `.1` and so on follow the name). On objects (`on`) they are `thing.tensors["tensors-1.output"]`, and a column
     `objects.extra["_tensors-1.output"]`. The batch dimension is taken off. No sink writes them.
 
@@ -49,19 +49,19 @@ class Tensors(ModelElement):
 
     def build(self, site: Site) -> Operator:
         """Load the model. Raises ModelError or ConfigurationError."""
-        from sightline_plugins.infer.building import build_runner
-        from sightline_plugins.infer.tasks.raw import RawTask
+        from sightline_plugins.infer.operator import build_operator
+        from sightline_plugins.infer.raw import RawPostprocessor
 
         plan, problems = _plan(self)
         if plan is None or problems:
             raise ModelError("; ".join(problem.message for problem in problems))
         names = self.outputs or [output.name for output in plan.outputs]
-        task = RawTask(plan, names=names, element_id=site.element_id or self.name)
-        return build_runner(self, plan, task=task, site=site)
+        task = RawPostprocessor(plan, names=names, element_id=site.element_id or self.name)
+        return build_operator(self, plan, task=task, site=site)
 
 
 def _plan(element: Tensors) -> tuple[ModelPlan | None, list[Problem]]:
-    from sightline_plugins.infer.model.plan import plan_model
+    from sightline_plugins.infer.plan import plan_model
 
     plan, problems = plan_model(element, needs_head=False)
     if element.head is not None:

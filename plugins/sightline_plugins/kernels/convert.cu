@@ -1,4 +1,4 @@
-// Whole pictures from one format to another, at the edges: for people, encoders and other libraries. It follows
+// Whole images from one format to another, at the edges: for people, encoders and other libraries. It follows
 // `sightline/media/convert.py`; `convert.py` decides which kernel is meant.
 #include "surface.cuh"
 
@@ -32,7 +32,7 @@ extern "C" __global__ void colors_from_planes(Surface source, Matrix rgb_from_yu
     put_color(target, x, y, color);
 }
 
-// Luma, and chroma as the mean of the pixels that a sample covers, those of the picture's edge counted again for what
+// Luma, and chroma as the mean of the pixels that a sample covers, those of the image's edge counted again for what
 // lies beyond it. One thread a sample of chroma.
 extern "C" __global__ void planes_from_colors(Surface source, Matrix yuv_from_rgb, Surface target) {
     const int column = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;

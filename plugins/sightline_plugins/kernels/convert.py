@@ -1,4 +1,4 @@
-"""Whole pictures from one format to another on the device, at the edges; no hot path comes here.
+"""Whole images from one format to another on the device, at the edges; no hot path comes here.
 
 Equal to `sightline.media.convert`, but for the last bits of floats: a level in ten thousand may be the next one. No GPU
 has run this yet.
@@ -23,14 +23,14 @@ _BLOCK = (32, 8)
 
 
 def convert(kernels: Kernels, source: SurfaceView, *, target: SurfaceView, stream: object = None) -> None:
-    """Write the picture of `source` in the format of `target`, which has the same size and other memory.
+    """Write the image of `source` in the format of `target`, which has the same size and other memory.
 
     To red, green and blue from every format, by the matrix and range of the source; from these to every other one, by
     those of the target; else between formats with the same number of chroma samples (NV12 and I420, 16 bits to 8).
     Raises ValueError for other pairs. The caller sees to it that the stream waits for the planes (`arrays_on`).
     """
     if source.size_wh != target.size_wh:
-        raise ValueError(f"a picture of {source.size_wh} does not fit into one of {target.size_wh}")
+        raise ValueError(f"an image of {source.size_wh} does not fit into one of {target.size_wh}")
     arguments: tuple[np.void, ...]
     if not target.format.is_yuv:
         matrix = _matrix(rgb_from_yuv(source.matrix, source.range))

@@ -1,10 +1,10 @@
-// Planes of a picture as a video decoder gives them to planes of a surface: the right way up, and samples of 16 bits,
+// Planes of an image as a video decoder gives them to planes of a surface: the right way up, and samples of 16 bits,
 // of which the upper `bits` count, as the levels of 8 bits that FFmpeg's converter (swscale) makes of them on the CPU.
 // `decoded.py` launches it.
 
 enum Turn { TRANSPOSED = 1, FLIP_X = 2, FLIP_Y = 4 };
 
-// What is added before `shift` bits are cut off, by the place in the picture: the ordered dither of swscale.
+// What is added before `shift` bits are cut off, by the place in the image: the ordered dither of swscale.
 __device__ inline int dither_at(int x, int y, int shift) {
     const unsigned char of_2[2][2] = {{1, 2}, {3, 0}};
     const unsigned char of_4[4][4] = {{4, 8, 7, 11}, {12, 0, 15, 3}, {6, 10, 5, 9}, {14, 2, 13, 1}};

@@ -1,6 +1,6 @@
-"""Pictures as a video decoder gives them, as planes of a surface: the right way up, with levels of 8 bits.
+"""Images as a video decoder gives them, as planes of a surface: the right way up, with levels of 8 bits.
 
-Equal to what the CPU decoder's pictures become (`decode/surfaces.py`, `decode/orientation.py`), to the level: samples
+Equal to what the CPU decoder's images become (`decode/surfaces.py`, `decode/orientation.py`), to the level: samples
 of 10 and 12 bits are dithered by place as FFmpeg's swscale 9.5 does it. No GPU has run this yet.
 """
 
@@ -22,7 +22,7 @@ _BLOCK = (32, 8)
 
 
 class Turn(IntFlag):
-    """How stored pixels become the picture: rows and columns exchanged first, then mirrored along x and y."""
+    """How stored pixels become the image: rows and columns exchanged first, then mirrored along x and y."""
 
     NONE = 0
     TRANSPOSED = 1
@@ -44,7 +44,7 @@ def place_decoded(
 
     Sources hold bytes, or with 10 or 12 `bits` unsigned words of 16 bits of which the upper ones count; targets hold
     bytes and have the sizes of the sources, exchanged where `turn` transposes. `is_luma_scaled` is so for full range
-    and for pictures without chroma. Raises ValueError for planes that do not fit.
+    and for images without chroma. Raises ValueError for planes that do not fit.
     """
     if bits not in DEPTHS:
         raise ValueError(f"samples have {', '.join(map(str, DEPTHS))} bits, not {bits}")

@@ -9,10 +9,10 @@ struct Detection {
     int unused;
 };
 
-// The counts of a picture, one after another.
+// The counts of an image, one after another.
 enum Count { FOUND, INVALID, COUNTS };
 
-// Where the candidates of all pictures go: `capacity` for each, in any order. `limits` holds the least confidence of
+// Where the candidates of all images go: `capacity` for each, in any order. `limits` holds the least confidence of
 // each class, the last one for classes beyond; null when there are none.
 struct Finds {
     Detection *detections;
@@ -25,8 +25,8 @@ __device__ inline bool is_finite(float value) { return fabsf(value) <= 3.4028234
 
 // Keeps a candidate, if its class asks for no more confidence; what is no finite number is only counted, and what there
 // is no room for as well.
-__device__ inline void keep(const Finds &finds, int picture, const Detection &found) {
-    int *counts = finds.counts + picture * COUNTS;
+__device__ inline void keep(const Finds &finds, int image, const Detection &found) {
+    int *counts = finds.counts + image * COUNTS;
     const bool is_valid = is_finite(found.left) && is_finite(found.top) && is_finite(found.right) &&
                           is_finite(found.bottom) && is_finite(found.confidence);
     if (!is_valid) {
@@ -37,5 +37,5 @@ __device__ inline void keep(const Finds &finds, int picture, const Detection &fo
         return;
     }
     const int place = atomicAdd(counts + FOUND, 1);
-    if (place < finds.capacity) finds.detections[(long long)picture * finds.capacity + place] = found;
+    if (place < finds.capacity) finds.detections[(long long)image * finds.capacity + place] = found;
 }

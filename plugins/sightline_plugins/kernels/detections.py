@@ -20,10 +20,10 @@ COUNTS = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finds:
-    """Where heads put what they find in the pictures of a batch, in no particular order.
+    """Where heads put what they find in the images of a batch, in no particular order.
 
-    detections  DETECTION (pictures, capacity); with as much room as a model has boxes, none is ever lost
-    counts      int32 (pictures, 2): how many were found (perhaps more than there is room for), and how many of the
+    detections  DETECTION (images, capacity); with as much room as a model has boxes, none is ever lost
+    counts      int32 (images, 2): how many were found (perhaps more than there is room for), and how many of the
                 others were no finite numbers
     limits      float32 (classes + 1,): the least confidence for each class, the last one for classes beyond; None for
                 none besides the head's own
@@ -35,23 +35,23 @@ class Finds:
 
     def __post_init__(self) -> None:
         check_array(self.detections, what="room for candidates", dtype=DETECTION, shape=(None, None))
-        check_array(self.counts, what="their counts", dtype=INT, shape=(self.pictures, COUNTS))
+        check_array(self.counts, what="their counts", dtype=INT, shape=(self.images, COUNTS))
         if self.limits is not None:
             check_array(self.limits, what="least confidences", dtype=FLOAT, shape=(None,))
 
     @property
-    def pictures(self) -> int:
-        """How many pictures there is room for."""
+    def images(self) -> int:
+        """How many images there is room for."""
         return self.detections.shape[0]
 
     @property
     def capacity(self) -> int:
-        """For how many candidates of a picture there is room."""
+        """For how many candidates of an image there is room."""
         return self.detections.shape[1]
 
     @property
     def most_ranked(self) -> int:
-        """How many candidates of a picture suppression looks at: `MAX_CANDIDATES`, or all there is room for."""
+        """How many candidates of an image suppression looks at: `MAX_CANDIDATES`, or all there is room for."""
         return min(self.capacity, MAX_CANDIDATES)
 
     def arguments(self) -> tuple[DeviceData | int | None, ...]:

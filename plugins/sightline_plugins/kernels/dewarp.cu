@@ -1,4 +1,4 @@
-// Pictures taken apart and put together anew: each pixel of the target is looked up in a map of positions in the source.
+// Images taken apart and put together anew: each pixel of the target is looked up in a map of positions in the source.
 // The arithmetic is that of OpenCV's `remap` (INTER_LINEAR, BORDER_CONSTANT) on single channels.
 
 constexpr int TILE = 32, ROWS = 8;
@@ -9,7 +9,7 @@ struct Samples {
     int width, height;
 };
 
-// One plane of both pictures. A sample of the target stands for `across` x `down` pixels of it. `border` holds the samples
+// One plane of both images. A sample of the target stands for `across` x `down` pixels of it. `border` holds the samples
 // around the source, the first in its lowest byte.
 struct Sheet {
     Samples source, target;

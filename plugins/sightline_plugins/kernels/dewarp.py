@@ -1,4 +1,4 @@
-"""Dewarping in the device's memory: a look-up map says for each pixel where it lies in the picture that was taken.
+"""Dewarping in the device's memory: a look-up map says for each pixel where it lies in the image that was taken.
 
 Fisheye lenses, lens distortion and changes of perspective are all such maps; `cv2.initUndistortRectifyMap` and others
 make them, once. The pixels are those of `cv2.remap` on every plane, channel by channel. No GPU has run this yet.
@@ -51,7 +51,7 @@ def dewarp(
         raise ValueError(f"the map for {width}x{height} is float32 (height, width, 2), not {xy.dtype} of {xy.shape}")
     if source.format is not target.format or source.is_wide or target.is_wide:
         raise ValueError(
-            f"a picture is dewarped in its own format with 8 bits a sample: {source.format} is not {target.format}"
+            f"an image is dewarped in its own format with 8 bits a sample: {source.format} is not {target.format}"
         )
     sheets = np.zeros((), _SHEETS)
     shift, first = target.format.chroma_shift, 0

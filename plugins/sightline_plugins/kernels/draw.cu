@@ -7,7 +7,7 @@ constexpr int TILE = 32, ROWS = 8, THREADS = TILE * ROWS;
 
 enum Kind { FILL, TEXT, TINT, AREA, STROKE };
 
-// A plane, its part of the commands, and where the data of its picture and the points of its own lines begin.
+// A plane, its part of the commands, and where the data of its image and the points of its own lines begin.
 struct Sheet {
     unsigned char *start;
     long long pitch_bytes;
@@ -18,11 +18,11 @@ struct Sheet {
 };
 
 // What is drawn into the rectangle left .. right, top .. bottom (half-open) of a plane. `data` and `table` are places in
-// the picture's data, which begin with `Smoothness`.
+// the image's data, which begin with `Smoothness`.
 //
 // FILL    the rectangle, with `ink`
 // TEXT    `data` holds the coverage of each pixel, rows `pitch` bytes apart: which row of `table` (256, channels) it gets
-// TINT    `data` holds a mask, a bit for each pixel of the picture, rows `pitch` bits apart; pixel (0, 0) of the plane is
+// TINT    `data` holds a mask, a bit for each pixel of the image, rows `pitch` bits apart; pixel (0, 0) of the plane is
 //         bit (x, y), and the next pixels are `across` and `down` bits further; `table` says what levels become
 // AREA    `data` holds the `count` edges of a polygon whose inside, by the even-odd rule, is tinted by `table`
 // STROKE  `count` pieces of a line, from the plane's point number `data` (x, y in 1 / 16 of a sample) to the next ones;
@@ -46,7 +46,7 @@ struct Edge {
     Fixed start, step;
 };
 
-// What a line needs besides a command: its points, and the data of the picture.
+// What a line needs besides a command: its points, and the data of the image.
 struct Ways {
     const int2 *points;
     const unsigned char *data;

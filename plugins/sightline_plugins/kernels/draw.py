@@ -1,4 +1,4 @@
-"""Drawing on surfaces in the device's memory, in place: one launch for all pictures of a batch.
+"""Drawing on surfaces in the device's memory, in place: one launch for all images of a batch.
 
 What goes to the device is what `pack` makes of the lists: commands, and the small masks and tables that they refer to.
 No GPU has run this yet.
@@ -24,7 +24,7 @@ _TILE, _ROWS = 32, 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
-    """What is drawn on the pictures of a batch: `content` is to be copied to the device as it is.
+    """What is drawn on the images of a batch: `content` is to be copied to the device as it is.
 
     `sheets` is how many planes are drawn on, the largest of them `tiles` tiles wide and high; `commands` and `data` say
     where in the content these begin.
@@ -37,15 +37,15 @@ class Drawing:
     data: int
 
 
-def pack(pictures: Sequence[tuple[Sequence[DeviceData], DrawList]]) -> Drawing | None:
-    """What is drawn on pictures, each given by its planes and the list of what is drawn on it; None when nothing is.
+def pack(images: Sequence[tuple[Sequence[DeviceData], DrawList]]) -> Drawing | None:
+    """What is drawn on images, each given by its planes and the list of what is drawn on it; None when nothing is.
 
     The planes are looked up here: they must stay where they are until the drawing is done.
     """
     sheets, commands = [], []
     data = Packing()
     tiles, count = (0, 0), 0
-    for arrays, noted in pictures:
+    for arrays, noted in images:
         start = data.nest(noted.data)
         for array, plane, shape in zip(arrays, noted.planes, noted.shapes, strict=True):
             check_plane(array, shape)

@@ -1,4 +1,4 @@
-"""What is drawn on one picture on the device: shapes are noted down here and drawn all at once.
+"""What is drawn on one image on the device: shapes are noted down here and drawn all at once.
 
 The shapes and their meaning are those of `draw/planes.py`, and the pixels are the same.
 """
@@ -63,7 +63,7 @@ class PlaneCommands:
         self._points = 0
 
     def window(self, rect: Rect) -> Rect:
-        """The samples that a rectangle of the picture covers, cut to the plane; perhaps none."""
+        """The samples that a rectangle of the image covers, cut to the plane; perhaps none."""
         left, top, right, bottom = rect
         across, along = (1 << self.right) - 1, (1 << self.down) - 1
         return (
@@ -91,7 +91,7 @@ class PlaneCommands:
             self._rows.append([kind, *rect, ink, data, pitch, table, count, *origin_xy, *step_xy, 0, 0, 0, 0, 0, 0])
 
     def note_way(self, points: Points, pen: PenFields, *, ink: int, round_start: bool) -> None:
-        """Draw a line through points (N, 2) of the picture."""
+        """Draw a line through points (N, 2) of the image."""
         last = len(points) - 1
         if last < 1:
             return
@@ -124,7 +124,7 @@ class PlaneCommands:
 
 
 class DrawList:
-    """Notes down what is drawn on a picture of that format and size. Not for several threads at once."""
+    """Notes down what is drawn on an image of that format and size. Not for several threads at once."""
 
     def __init__(self, pixel_format: PixelFormat, *, size_wh: tuple[int, int]) -> None:
         right, down = pixel_format.chroma_shift
@@ -231,7 +231,7 @@ def check_plane(array: DeviceData, shape: tuple[int, ...]) -> None:
     dense_rows = array.strides[1:] == ((shape[2], 1) if len(shape) == 3 else (1,))
     if array.shape != shape or array.dtype != np.uint8 or not dense_rows:
         raise ValueError(
-            f"a list for a plane of {shape} can not be drawn on {array.dtype} of {array.shape}, strides {array.strides}"
+            f"a list for a plane of {shape} cannot be drawn on {array.dtype} of {array.shape}, strides {array.strides}"
         )
 
 

@@ -1,4 +1,4 @@
-// Heads: from the raw outputs of a network to candidates, by the arithmetic of `infer/heads`, all pictures of a batch in
+// Heads: from the raw outputs of a network to candidates, by the arithmetic of `infer/heads`, all images of a batch in
 // one launch. One thread looks at one box and reads no more of it than its confidence, unless that is high enough.
 //
 // Rounding is part of the definition: plain arithmetic is that of floats as NumPy does it, functions (exp, tanh, pow)
@@ -6,10 +6,10 @@
 #include "detections.cuh"
 #include "half.cuh"
 
-// Where the values of boxes lie in an output: the place of the first one, and how many elements apart pictures, boxes and
+// Where the values of boxes lie in an output: the place of the first one, and how many elements apart images, boxes and
 // the values of a box are.
 struct Layout {
-    long long first, picture_step, box_step, value_step;
+    long long first, image_step, box_step, value_step;
     int is_half;
 };
 
@@ -26,8 +26,8 @@ struct Values {
     long long first, step;
     bool is_half;
 
-    __device__ Values(const void *output, const Layout &layout, int picture, int box)
-        : output(output), first(layout.first + picture * layout.picture_step + box * layout.box_step),
+    __device__ Values(const void *output, const Layout &layout, int image, int box)
+        : output(output), first(layout.first + image * layout.image_step + box * layout.box_step),
           step(layout.value_step), is_half(layout.is_half != 0) {}
 
     __device__ float operator[](int number) const {
@@ -79,15 +79,15 @@ extern "C" __global__ void decode_table(
     const void *table, Layout layout, int boxes, int classes, int has_objectness, float confidence,
     Detection *detections, int *counts, const float *limits, int capacity, int limit_count) {
     const Finds finds = {detections, counts, limits, capacity, limit_count};
-    const int box = thread_number(), picture = blockIdx.y;
+    const int box = thread_number(), image = blockIdx.y;
     if (box >= boxes) return;
-    const Values values(table, layout, picture, box);
+    const Values values(table, layout, image, box);
     const float objectness = has_objectness ? values[4] : 1;
     if (has_objectness && !(objectness >= confidence)) return;
     Best best = best_class(values, has_objectness ? 5 : 4, classes);
     if (has_objectness) best.score = objectness * or_zero(best.score);
     if (!(best.score >= confidence)) return;
-    keep(finds, picture, around(values[0], values[1], values[2], values[3], best, box));
+    keep(finds, image, around(values[0], values[1], values[2], values[3], best, box));
 }
 
 // YOLOX: offset of the centre from its cell, logarithm of the size, both in strides, objectness, classes.
@@ -95,9 +95,9 @@ extern "C" __global__ void decode_offsets(
     const void *table, Layout layout, Grid grid, int classes, float confidence,
     Detection *detections, int *counts, const float *limits, int capacity, int limit_count) {
     const Finds finds = {detections, counts, limits, capacity, limit_count};
-    const int cell = thread_number(), picture = blockIdx.y;
+    const int cell = thread_number(), image = blockIdx.y;
     if (cell >= grid.cells()) return;
-    const Values values(table, layout, picture, grid.first + cell);
+    const Values values(table, layout, image, grid.first + cell);
     const float objectness = values[4];
     if (!(objectness >= confidence)) return;
     Best best = best_class(values, 5, classes);
@@ -106,7 +106,7 @@ extern "C" __global__ void decode_offsets(
     const float x = (values[0] + cell % grid.columns) * grid.stride;
     const float y = (values[1] + cell / grid.columns) * grid.stride;
     const float width = exponential(values[2]) * grid.stride, height = exponential(values[3]) * grid.stride;
-    keep(finds, picture, around(x, y, width, height, best, grid.first + cell));
+    keep(finds, image, around(x, y, width, height, best, grid.first + cell));
 }
 
 // The mean of a distribution over 0, 1 .. bins - 1 that is given as raw scores; a single one is the number itself.
@@ -128,14 +128,14 @@ extern "C" __global__ void decode_distances(
     int are_logits, float limit,
     Detection *detections, int *counts, const float *limits, int capacity, int limit_count) {
     const Finds finds = {detections, counts, limits, capacity, limit_count};
-    const int cell = thread_number(), picture = blockIdx.y;
+    const int cell = thread_number(), image = blockIdx.y;
     if (cell >= grid.cells()) return;
-    Best best = best_class(Values(scores, scores_layout, picture, cell), 0, classes);
+    Best best = best_class(Values(scores, scores_layout, image, cell), 0, classes);
     if (!(best.score >= limit)) return;
-    const Values values(sides, sides_layout, picture, cell);
+    const Values values(sides, sides_layout, image, cell);
     const float x = cell % grid.columns + 0.5f, y = cell / grid.columns + 0.5f;
     if (are_logits) best.score = logistic(best.score);
-    keep(finds, picture,
+    keep(finds, image,
          {(x - mean_of(values, 0, bins)) * grid.stride, (y - mean_of(values, bins, bins)) * grid.stride,
           (x + mean_of(values, 2 * bins, bins)) * grid.stride, (y + mean_of(values, 3 * bins, bins)) * grid.stride,
           best.score, best.class_id, grid.first + cell, 0});
@@ -156,10 +156,10 @@ extern "C" __global__ void decode_anchors(
     const void *map, Layout layout, Grid grid, Anchors anchors, int classes, float limit, float confidence,
     Detection *detections, int *counts, const float *limits, int capacity, int limit_count) {
     const Finds finds = {detections, counts, limits, capacity, limit_count};
-    const int number = thread_number(), picture = blockIdx.y;
+    const int number = thread_number(), image = blockIdx.y;
     if (number >= grid.cells() * anchors.count) return;
     const int anchor = number / grid.cells(), cell = number % grid.cells();
-    Values values(map, layout, picture, cell);
+    Values values(map, layout, image, cell);
     values.first += anchor * anchors.step;
     float objectness = values[4];
     if (!(objectness >= limit)) return;
@@ -179,17 +179,17 @@ extern "C" __global__ void decode_anchors(
         const float size = anchors.is_squared ? twice * twice : exponential(box[2 + side]);
         box[2 + side] = size * anchors.sizes[2 * anchor + side];
     }
-    keep(finds, picture, around(box[0], box[1], box[2], box[3], best, grid.first + number));
+    keep(finds, image, around(box[0], box[1], box[2], box[3], best, grid.first + number));
 }
 
-// FastestDet: objectness, tanh of the centre's offset, logistic size as shares of the picture, classes.
+// FastestDet: objectness, tanh of the centre's offset, logistic size as shares of the image, classes.
 extern "C" __global__ void decode_fastestdet(
     const void *map, Layout layout, Grid grid, int classes, int width, int height, float limit, float confidence,
     Detection *detections, int *counts, const float *limits, int capacity, int limit_count) {
     const Finds finds = {detections, counts, limits, capacity, limit_count};
-    const int cell = thread_number(), picture = blockIdx.y;
+    const int cell = thread_number(), image = blockIdx.y;
     if (cell >= grid.cells()) return;
-    const Values values(map, layout, picture, cell);
+    const Values values(map, layout, image, cell);
     const double objectness = values[0];
     if (!(values[0] >= limit)) return;
     Best best = best_class(values, 5, classes);
@@ -199,5 +199,5 @@ extern "C" __global__ void decode_fastestdet(
     const double y = (cell / grid.columns + tanh_of(values[2])) / grid.rows * height;
     const double across = 1 / (1 + exp_of(-(double)values[3])) * width;
     const double down = 1 / (1 + exp_of(-(double)values[4])) * height;
-    keep(finds, picture, around((float)x, (float)y, (float)across, (float)down, best, grid.first + cell));
+    keep(finds, image, around((float)x, (float)y, (float)across, (float)down, best, grid.first + cell));
 }

@@ -22,7 +22,7 @@ SOURCE = Path(__file__).with_suffix(".cu")
 MOST_ANCHORS = 8
 _THREADS = 256
 _LAYOUT = np.dtype(
-    [("first", "<i8"), ("picture_step", "<i8"), ("box_step", "<i8"), ("value_step", "<i8"), ("is_half", "<i4")],
+    [("first", "<i8"), ("image_step", "<i8"), ("box_step", "<i8"), ("value_step", "<i8"), ("is_half", "<i4")],
     align=True,
 )
 GRID = np.dtype([("columns", "<i4"), ("rows", "<i4"), ("stride", "<i4"), ("first", "<i4")])
@@ -44,7 +44,7 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
 
 @dataclass(frozen=True, slots=True)
 class OutputView:
-    """Where boxes lie in an output, counted in elements of one picture: `place` is that of the output among all."""
+    """Where boxes lie in an output, counted in elements of one image: `place` is that of the output among all."""
 
     place: int
     first: int
@@ -72,7 +72,7 @@ class Step:
 class Decoding:
     """How the outputs of one model are decoded; made once by `plan_decoding`.
 
-    `shapes` are those of its outputs for one picture, without the batch; `boxes` is how many boxes they hold, which is
+    `shapes` are those of its outputs for one image, without the batch; `boxes` is how many boxes they hold, which is
     the capacity of `Finds` that loses none.
     """
 
@@ -81,23 +81,23 @@ class Decoding:
     steps: tuple[Step, ...]
 
     def launch(self, kernels: Kernels, outputs: Sequence[DeviceData], *, finds: Finds, stream: object = None) -> None:
-        """Decode the outputs (pictures, ...) of a batch, float32 or float16, dense; what `finds` held is forgotten."""
+        """Decode the outputs (images, ...) of a batch, float32 or float16, dense; what `finds` held is forgotten."""
         self._check(outputs, finds)
-        counts = finds.pictures * COUNTS
+        counts = finds.images * COUNTS
         grid = blocks_for(counts, block=_THREADS)
         kernels["forget"](finds.counts, counts, grid=grid, block=_THREADS, stream=stream)
-        pictures = outputs[0].shape[0]
+        images = outputs[0].shape[0]
         for step in self.steps:
             views = (argument for view in step.views for argument in view.arguments(outputs[view.place]))
-            grid_xy = blocks_for(step.boxes, block=_THREADS), pictures
+            grid_xy = blocks_for(step.boxes, block=_THREADS), images
             kernels[step.kernel](*views, *step.told, *finds.arguments(), grid=grid_xy, block=_THREADS, stream=stream)
 
     def _check(self, outputs: Sequence[DeviceData], finds: Finds) -> None:
         shapes = tuple(output.shape[1:] for output in outputs)
-        pictures = {output.shape[0] for output in outputs}
-        if shapes != self.shapes or len(pictures) != 1 or min(pictures) > finds.pictures:
+        images = {output.shape[0] for output in outputs}
+        if shapes != self.shapes or len(images) != 1 or min(images) > finds.images:
             raise ValueError(
-                f"outputs of {self.shapes} for each picture, of {finds.pictures} pictures at most, are decoded; "
+                f"outputs of {self.shapes} for each image, of {finds.images} images at most, are decoded; "
                 f"these are {tuple(output.shape for output in outputs)}"
             )
         for output in outputs:

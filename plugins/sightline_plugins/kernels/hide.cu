@@ -1,4 +1,4 @@
-// Making parts of pictures unrecognisable: the means of a few cells take the place of the samples. The arithmetic is that
+// Making parts of images unrecognisable: the means of a few cells take the place of the samples. The arithmetic is that
 // of OpenCV's `resize` (INTER_AREA down to the cells, INTER_LINEAR or INTER_NEAREST up again), sum by sum in its order.
 
 constexpr int THREADS = 128, MOST_CELLS = 64, MOST_CHANNELS = 3;
@@ -8,7 +8,7 @@ enum Method { BLUR, PIXELATE, FILL };
 
 // A rectangle of a plane that is hidden. `x_down`, `y_down` are how many samples a cell is wide and high, `x_up`, `y_up`
 // how many cells a sample is. `cover` is where the bits of what is hidden begin in the data, a bit for each pixel of the
-// picture in rows of `cover_pitch` bits, or -1 where all is hidden; a sample has `across` x `down` pixels of the picture.
+// image in rows of `cover_pitch` bits, or -1 where all is hidden; a sample has `across` x `down` pixels of the image.
 // `means` is where the means of the cells begin in the data, channel by channel.
 struct Part {
     unsigned char *start;
@@ -119,7 +119,7 @@ __device__ inline int mixed(const Part &part, const unsigned char *means, const 
     return ((((2048 - y.share) * (upper >> 4)) >> 16) + ((y.share * (lower >> 4)) >> 16) + 2) >> 2;
 }
 
-// Whether any of the picture's pixels that belong to a sample is hidden.
+// Whether any of the image's pixels that belong to a sample is hidden.
 __device__ inline bool is_hidden(const Part &part, const unsigned char *data, int x, int y) {
     if (part.cover < 0) return true;
     for (int row = y * part.down; row < (y + 1) * part.down; ++row) {

@@ -1,6 +1,6 @@
-"""Hiding parts of pictures in the device's memory, in place, as `draw/hiding.py` does on the host, pixel by pixel.
+"""Hiding parts of images in the device's memory, in place, as `draw/hiding.py` does on the host, pixel by pixel.
 
-What is to be hidden is noted in a `HideList` for each picture; parts that lie over each other are hidden one after
+What is to be hidden is noted in a `HideList` for each image; parts that lie over each other are hidden one after
 another, all others of a batch at once. No GPU has run this yet.
 """
 
@@ -60,7 +60,7 @@ class _Region:
 
 
 class HideList:
-    """Notes down what is hidden on a picture of that format and size. Not for several threads at once."""
+    """Notes down what is hidden on an image of that format and size. Not for several threads at once."""
 
     def __init__(self, pixel_format: PixelFormat, *, size_wh: tuple[int, int]) -> None:
         right, down = pixel_format.chroma_shift
@@ -83,7 +83,7 @@ class HideList:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hiding:
-    """What is hidden on the pictures of a batch; `content` is to be copied to the device, and is written to there.
+    """What is hidden on the images of a batch; `content` is to be copied to the device, and is written to there.
 
     `waves` are hidden one after another: how many parts each has, and how many tiles the largest is wide and high.
     """
@@ -93,14 +93,14 @@ class Hiding:
     data: int
 
 
-def pack(pictures: Sequence[tuple[Sequence[DeviceData], HideList]]) -> Hiding | None:
-    """What is hidden on pictures, each given by its planes and the list of what is hidden; None when nothing is.
+def pack(images: Sequence[tuple[Sequence[DeviceData], HideList]]) -> Hiding | None:
+    """What is hidden on images, each given by its planes and the list of what is hidden; None when nothing is.
 
     The planes are looked up here: they must stay where they are until it is done.
     """
     data = Packing()
     waves: list[list[npt.NDArray[Any]]] = []
-    for arrays, noted in pictures:
+    for arrays, noted in images:
         for array, shape in zip(arrays, noted.shapes, strict=True):
             check_plane(array, shape)
         for region in noted.regions:

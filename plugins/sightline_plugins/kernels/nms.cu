@@ -1,4 +1,4 @@
-// Suppression of boxes that overlap, by the arithmetic and in the order of `infer/nms/greedy.py`, for all pictures of a
+// Suppression of boxes that overlap, by the arithmetic and in the order of `infer/nms/greedy.py`, for all images of a
 // batch at once.
 #include "detections.cuh"
 
@@ -10,22 +10,22 @@ __device__ inline bool goes_before(const Detection &one, const Detection &other)
     return one.confidence > other.confidence || (one.confidence == other.confidence && one.index < other.index);
 }
 
-__device__ inline int candidates_of(const int *counts, int capacity, int picture) {
-    return min(counts[picture * COUNTS + FOUND], capacity);
+__device__ inline int candidates_of(const int *counts, int capacity, int image) {
+    return min(counts[image * COUNTS + FOUND], capacity);
 }
 
-// Puts the candidates of each picture in order, the most confident first and of equal ones the lowest index first; at
+// Puts the candidates of each image in order, the most confident first and of equal ones the lowest index first; at
 // most `room` of each. Each thread counts how many candidates go before its own.
 extern "C" __global__ void rank(
     const Detection *detections, const int *counts, int capacity, Detection *ranked, int room) {
-    const int picture = blockIdx.y, count = candidates_of(counts, capacity, picture);
+    const int image = blockIdx.y, count = candidates_of(counts, capacity, image);
     const int own = blockIdx.x * blockDim.x + threadIdx.x;
     if (own >= count) return;
-    detections += (long long)picture * capacity;
+    detections += (long long)image * capacity;
     const Detection mine = detections[own];
     int place = 0;
     for (int other = 0; other < count; ++other) place += goes_before(detections[other], mine);
-    if (place < room) ranked[(long long)picture * room + place] = mine;
+    if (place < room) ranked[(long long)image * room + place] = mine;
 }
 
 // A box as OpenCV's NMSBoxes sees it, moved to where its class has its own room.
@@ -78,16 +78,16 @@ __device__ inline double room_of_class(const Detection *ranked, int count, float
 }
 
 // The candidates that stay, by falling confidence: each one unless it overlaps one that stays by more than `iou` (and
-// is of its class, unless `is_agnostic`). One block for each picture. `kept_counts` holds for each picture how many
+// is of its class, unless `is_agnostic`). One block for each image. `kept_counts` holds for each image how many
 // stay, were found, were no finite numbers, and found no room.
 extern "C" __global__ void __launch_bounds__(THREADS) suppress(
     const Detection *ranked, const int *counts, int capacity, int room, float iou, int is_agnostic, Detection *kept,
     int most_kept, int *kept_counts) {
     __shared__ bool is_dropped[MOST_CANDIDATES];
     __shared__ float lowest[THREADS], highest[THREADS];
-    const int picture = blockIdx.x, thread = threadIdx.x;
-    const int count = min(candidates_of(counts, capacity, picture), room);
-    ranked += (long long)picture * room;
+    const int image = blockIdx.x, thread = threadIdx.x;
+    const int count = min(candidates_of(counts, capacity, image), room);
+    ranked += (long long)image * room;
     for (int place = thread; place < count; place += THREADS) is_dropped[place] = false;
     const double shift = is_agnostic ? 0 : room_of_class(ranked, count, lowest, highest);
     __syncthreads();
@@ -98,15 +98,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) suppress(
         for (int other = place + 1 + thread; other < count; other += THREADS) {
             if (!is_dropped[other] && overlap(Box(ranked[other], shift), best) > iou) is_dropped[other] = true;
         }
-        if (thread == 0) kept[(long long)picture * most_kept + number] = ranked[place];
+        if (thread == 0) kept[(long long)image * most_kept + number] = ranked[place];
         ++number;
         __syncthreads();
     }
     if (thread == 0) {
-        int *told = kept_counts + picture * 4;
+        int *told = kept_counts + image * 4;
         told[0] = number;
-        told[1] = counts[picture * COUNTS + FOUND];
-        told[2] = counts[picture * COUNTS + INVALID];
+        told[1] = counts[image * COUNTS + FOUND];
+        told[2] = counts[image * COUNTS + INVALID];
         told[3] = max(told[1] - capacity, 0);
     }
 }

@@ -17,7 +17,7 @@ from sightline_plugins.nms.options import NmsOptions
 
 SOURCE = Path(__file__).with_suffix(".cu")
 KEPT_COUNTS = ("kept", "found", "invalid", "lost")
-"""What is told of each picture: boxes that stay, that were found, that were no finite numbers, that found no room."""
+"""What is told of each image: boxes that stay, that were found, that were no finite numbers, that found no room."""
 _THREADS = 256
 
 
@@ -25,10 +25,10 @@ _THREADS = 256
 class Kept:
     """What stays of the candidates of a batch.
 
-    ranked      DETECTION (pictures, `Finds.most_ranked`): the candidates by falling confidence, of equal ones the first
-                of the model's boxes first; what is behind a picture's candidates is not written
-    detections  DETECTION (pictures, most): those that stay, in the same order
-    counts      int32 (pictures, 4): `KEPT_COUNTS`
+    ranked      DETECTION (images, `Finds.most_ranked`): the candidates by falling confidence, of equal ones the first
+                of the model's boxes first; what is behind an image's candidates is not written
+    detections  DETECTION (images, most): those that stay, in the same order
+    counts      int32 (images, 4): `KEPT_COUNTS`
     """
 
     ranked: DeviceData
@@ -37,12 +37,10 @@ class Kept:
 
     def check(self, finds: Finds) -> None:
         """Raises ValueError when it does not fit what was found."""
-        pictures = finds.pictures
-        check_array(
-            self.ranked, what="room for ranked candidates", dtype=DETECTION, shape=(pictures, finds.most_ranked)
-        )
-        check_array(self.detections, what="room for what stays", dtype=DETECTION, shape=(pictures, None))
-        check_array(self.counts, what="counts of what stays", dtype=INT, shape=(pictures, len(KEPT_COUNTS)))
+        images = finds.images
+        check_array(self.ranked, what="room for ranked candidates", dtype=DETECTION, shape=(images, finds.most_ranked))
+        check_array(self.detections, what="room for what stays", dtype=DETECTION, shape=(images, None))
+        check_array(self.counts, what="counts of what stays", dtype=INT, shape=(images, len(KEPT_COUNTS)))
 
 
 def suppress(kernels: Kernels, finds: Finds, *, kept: Kept, options: NmsOptions, stream: object = None) -> None:
@@ -60,7 +58,7 @@ def suppress(kernels: Kernels, finds: Finds, *, kept: Kept, options: NmsOptions,
         finds.capacity,
         kept.ranked,
         room,
-        grid=(blocks_for(finds.capacity, block=_THREADS), finds.pictures),
+        grid=(blocks_for(finds.capacity, block=_THREADS), finds.images),
         block=_THREADS,
         stream=stream,
     )
@@ -70,11 +68,11 @@ def suppress(kernels: Kernels, finds: Finds, *, kept: Kept, options: NmsOptions,
         finds.capacity,
         room,
         np.float32(np.inf if options.method == "none" else options.iou),
-        options.agnostic,
+        options.class_agnostic,
         kept.detections,
         kept.detections.shape[1],
         kept.counts,
-        grid=finds.pictures,
+        grid=finds.images,
         block=_THREADS,
         stream=stream,
     )

@@ -66,9 +66,9 @@ class PlaneMap:
 
 
 def plane_map(cut: Cut, placement: Placement, *, shift: tuple[int, int], resize: Resize) -> PlaneMap:
-    """The map for the plane that is narrower and lower than the picture by `shift` bits.
+    """The map for the plane that is narrower and lower than the image by `shift` bits.
 
-    `cut` is what the placement needs of the picture, with `cut.inside` the placement as it lies in that.
+    `cut` is what the placement needs of the image, with `cut.inside` the placement as it lies in that.
     """
     left, top, right, bottom = cut.part
     inside = left >> shift[0], top >> shift[1], -(-right >> shift[0]), -(-bottom >> shift[1])

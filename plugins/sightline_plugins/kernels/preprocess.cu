@@ -12,7 +12,7 @@
 // COLORS       red, green and blue are there, and are resampled
 enum Conversion { PLANES, STEPWISE, SUMMED, LUMA, COLORS };
 
-// A part of a surface and where it goes: the rectangle of the input's picture number `slot`, half-open; around it is
+// A part of a surface and where it goes: the rectangle of the input's image number `slot`, half-open; around it is
 // padding. A negative `slot` is nowhere.
 struct Job {
     Surface surface;
@@ -33,9 +33,9 @@ struct Tensor {
     int zero_point;
 
     __device__ void put(void *start, int slot, int x, int y, int channel, int level) const {
-        const long long picture = (long long)slot * channels * width * height;
+        const long long image = (long long)slot * channels * width * height;
         const long long pixel = (long long)y * width + x;
-        const long long place = picture + (is_interleaved ? pixel * channels + channel
+        const long long place = image + (is_interleaved ? pixel * channels + channel
                                                           : (long long)channel * width * height + pixel);
         const float value = (level - mean[channel]) * factor[channel];
         if (element == FLOAT32) {
@@ -65,7 +65,7 @@ struct ChromaTap {
     }
 };
 
-// A pixel of the picture as red, green and blue; a chroma sample counts for all pixels that it covers.
+// A pixel of the image as red, green and blue; a chroma sample counts for all pixels that it covers.
 struct ColorTap {
     const Job &job;
 

@@ -40,7 +40,7 @@ JOB = np.dtype(
     align=True,
 )
 Part: TypeAlias = tuple[SurfaceView, Placement]
-"""A part of a surface and where it goes in a picture of the input."""
+"""A part of a surface and where it goes in an image of the input."""
 _PLANES, _STEPWISE, _SUMMED, _LUMA, _COLORS = range(5)
 _NOWHERE = -1
 _BLOCK = (32, 8)
@@ -49,7 +49,7 @@ _ROWS_OF_A_THREAD = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Jobs:
-    """Parts of surfaces that become network inputs, number n picture number n: `content` is to be copied to the device.
+    """Parts of surfaces that become network inputs, number n image number n: `content` is to be copied to the device.
 
     It holds the surfaces' addresses, so they have to stay where they are until the kernel is done. `count` is how many
     rows the table of parts has; `data` says where in the content their filters begin, which depends on that alone.
@@ -62,12 +62,12 @@ class Jobs:
 
 def pack(parts: Sequence[Part], definition: Preprocessing, *, rows: int = 0) -> Jobs:
     """What is made of these parts. The surfaces may have any sizes and formats, and one may be there many times (crops
-    of objects). The table is given at least so many `rows`; those without a part leave their pictures as they are.
-    Raises ValueError for placements in pictures of different sizes.
+    of objects). The table is given at least so many `rows`; those without a part leave their images as they are.
+    Raises ValueError for placements in images of different sizes.
     """
     sizes = {placement.size_wh for _, placement in parts}
     if len(sizes) > 1:
-        raise ValueError(f"the pictures of an input have one size, not {' and '.join(map(str, sorted(sizes)))}")
+        raise ValueError(f"the images of an input have one size, not {' and '.join(map(str, sorted(sizes)))}")
     table, data = np.zeros(max(len(parts), rows), JOB), Packing()
     table[len(parts) :]["slot"] = _NOWHERE
     for slot, (view, placement) in enumerate(parts):
@@ -93,15 +93,15 @@ def preprocess(
     form: TensorForm,
     stream: object = None,
 ) -> None:
-    """Write the network's input: the pictures of `jobs`, whose `content` is on the device, padding included.
+    """Write the network's input: the images of `jobs`, whose `content` is on the device, padding included.
 
-    `out` is dense, of `form`'s type and shape, with at least as many pictures as there are jobs; others are left as
-    they are. The placements must have been made for pictures of its size. The caller sees to it that the stream waits
+    `out` is dense, of `form`'s type and shape, with at least as many images as there are jobs; others are left as
+    they are. The placements must have been made for images of its size. The caller sees to it that the stream waits
     for the surfaces (`arrays_on`).
     """
     check_array(content, what="the content of jobs", dtype=np.dtype(np.uint8), shape=jobs.content.shape)
     if jobs.count > out.shape[0]:
-        raise ValueError(f"{jobs.count} parts do not fit into an input of {out.shape[0]} pictures")
+        raise ValueError(f"{jobs.count} parts do not fit into an input of {out.shape[0]} images")
     if jobs.count == 0:
         return
     tensor = form.record(out, definition)

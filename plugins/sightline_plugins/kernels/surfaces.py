@@ -33,7 +33,7 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class SurfaceView:
-    """The pixels of one picture in the device's memory; it does not keep them.
+    """The pixels of one image in the device's memory; it does not keep them.
 
     `planes` have the shapes of the format, rows may be padded. NV12 with samples of 16 bits is what NVIDIA calls P016:
     the value of 10, 12 or 16 bits lies in the upper ones. Kernels read it as levels of 8 bits, rounded to the nearest.
@@ -83,7 +83,7 @@ class SurfaceView:
 
 
 def _check_pairs(chroma: DeviceData) -> None:
-    """Raises ValueError where u and v can not be read together: a GPU reads only at multiples of what is read."""
+    """Raises ValueError where u and v cannot be read together: a GPU reads only at multiples of what is read."""
     pair_bytes = 2 * chroma.dtype.itemsize
     if chroma.address % pair_bytes or chroma.strides[0] % pair_bytes:
         raise ValueError(f"rows of nv12's chroma must begin at multiples of {pair_bytes} bytes")

@@ -49,15 +49,15 @@ class TensorForm:
         if self.dtype.kind == "f" and (self.quantum != 1.0 or self.zero_point != 0):
             raise ValueError("a quantum and a zero point are for whole numbers (uint8, int8) only")
 
-    def shape(self, pictures: int, *, channels: int, size_wh: SizeWh) -> tuple[int, int, int, int]:
-        """The shape of the input for so many pictures."""
+    def shape(self, images: int, *, channels: int, size_wh: SizeWh) -> tuple[int, int, int, int]:
+        """The shape of the input for so many images."""
         width, height = size_wh
         if self.layout == "nchw":
-            return pictures, channels, height, width
-        return pictures, height, width, channels
+            return images, channels, height, width
+        return images, height, width, channels
 
     def size_wh_of(self, array: DeviceData) -> SizeWh:
-        """The size of the pictures in an input of this layout."""
+        """The size of the images in an input of this layout."""
         _, *sides = array.shape
         return (sides[2], sides[1]) if self.layout == "nchw" else (sides[1], sides[0])
 

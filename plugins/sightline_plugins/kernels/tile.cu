@@ -1,4 +1,4 @@
-// Many pictures in one: surfaces of any sizes and formats, each resized into a rectangle of the target, all in one launch.
+// Many images in one: surfaces of any sizes and formats, each resized into a rectangle of the target, all in one launch.
 #include "resample.cuh"
 #include "surface.cuh"
 

@@ -1,7 +1,7 @@
-"""Many pictures in one, in the device's memory: for a wall of screens, a preview, or one encoder for many streams.
+"""Many images in one, in the device's memory: for a wall of screens, a preview, or one encoder for many streams.
 
 Planes are resized as `PlaneResizer` does it on the host, each to its rectangle. Where the matrix or the range of a
-picture are not those of the target, its colours are converted, with chroma of the target's resolution. No GPU has run
+image are not those of the target, its colours are converted, with chroma of the target's resolution. No GPU has run
 this yet.
 """
 
@@ -48,9 +48,9 @@ _BLOCK = (32, 8)
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Pictures and where they go: `content` is to be copied to the device as it is.
+    """Images and where they go: `content` is to be copied to the device as it is.
 
-    It holds addresses, so the pictures must stay where they are until the target is filled. `count` is how many there
+    It holds addresses, so the images must stay where they are until the target is filled. `count` is how many there
     are, `largest_wh` the size of the largest rectangle; `data` says where in the content their filters begin.
     """
 
@@ -62,14 +62,14 @@ class Tiles:
 
 
 def arrange(
-    pictures: Sequence[tuple[SurfaceView, Rectangle]], *, target: SurfaceView, resize: Resize = "antialias"
+    images: Sequence[tuple[SurfaceView, Rectangle]], *, target: SurfaceView, resize: Resize = "antialias"
 ) -> Tiles:
-    """Say which picture fills which rectangle of the target; the rectangles lie apart and on whole chroma samples.
+    """Say which image fills which rectangle of the target; the rectangles lie apart and on whole chroma samples.
 
-    Raises ValueError for a rectangle that does not, and for pictures that are not luma and chroma.
+    Raises ValueError for a rectangle that does not, and for images that are not luma and chroma.
     """
-    table, data = np.zeros(len(pictures), TILE), Packing()
-    for number, (view, rectangle) in enumerate(pictures):
+    table, data = np.zeros(len(images), TILE), Packing()
+    for number, (view, rectangle) in enumerate(images):
         _check(view, rectangle, target)
         tile = table[number]
         tile["surface"] = view.record
@@ -80,15 +80,15 @@ def arrange(
         if (view.matrix, view.range) != (target.matrix, target.range):
             tile["yuv"] = _yuv_from_yuv((view.matrix, view.range), (target.matrix, target.range)).ravel()
             tile["is_converted"] = True
-    largest = max((picture[1][2] for picture in pictures), default=0), max((p[1][3] for p in pictures), default=0)
+    largest = max((image[1][2] for image in images), default=0), max((p[1][3] for p in images), default=0)
     content = Packing()
     content.place(table)
     start = content.nest(data)
-    return Tiles(content.joined(), len(pictures), target, largest, start)
+    return Tiles(content.joined(), len(images), target, largest, start)
 
 
 def fill_tiles(kernels: Kernels, tiles: Tiles, *, content: DeviceData, stream: object = None) -> None:
-    """Resize all pictures into their rectangles; `content` is that of `tiles` on the device. What else the target shows
+    """Resize all images into their rectangles; `content` is that of `tiles` on the device. What else the target shows
     stays as it is: `fill_surface` before gives it one colour. The caller sees to it that the stream waits for all
     planes (`arrays_on`).
     """
@@ -108,17 +108,17 @@ def fill_surface(
 
 
 def cells(count: int, *, size_wh: SizeWh, columns: int | None = None) -> list[Rectangle]:
-    """Rectangles for so many pictures in a grid, row by row, on even pixels; about as many columns as rows."""
+    """Rectangles for so many images in a grid, row by row, on even pixels; about as many columns as rows."""
     across = columns or max(math.ceil(math.sqrt(count)), 1)
     down = max(math.ceil(count / across), 1)
     width, height = size_wh[0] // across & ~1, size_wh[1] // down & ~1
     if width < 2 or height < 2:
-        raise ValueError(f"{count} pictures do not fit into {size_wh[0]}x{size_wh[1]} with {across} in a row")
+        raise ValueError(f"{count} images do not fit into {size_wh[0]}x{size_wh[1]} with {across} in a row")
     return [(number % across * width, number // across * height, width, height) for number in range(count)]
 
 
 def fitted(size_wh: SizeWh, cell: Rectangle) -> Rectangle:
-    """The largest rectangle in the middle of a cell that has a picture's shape, on even pixels."""
+    """The largest rectangle in the middle of a cell that has an image's shape, on even pixels."""
     inner = place((0.0, 0.0, *map(float, size_wh)), size_wh=cell[2:]).inner_xywh
     width, height = (max(side & ~1, 2) for side in inner[2:])
     return cell[0] + ((cell[2] - width) // 2 & ~1), cell[1] + ((cell[3] - height) // 2 & ~1), width, height
@@ -166,14 +166,14 @@ def _check(view: SurfaceView, rectangle: Rectangle, target: SurfaceView) -> None
     )
     if not (lies_inside and is_whole and width > 0 and height > 0):
         raise ValueError(
-            f"a picture goes into a rectangle of {target.size_wh[0]}x{target.size_wh[1]} on whole chroma samples, "
+            f"an image goes into a rectangle of {target.size_wh[0]}x{target.size_wh[1]} on whole chroma samples, "
             f"not into {rectangle} (left, top, width, height)"
         )
 
 
 def _check_yuv(view: SurfaceView) -> None:
     if not view.format.is_yuv:
-        raise ValueError(f"pictures of luma and chroma are put together, not {view.format}")
+        raise ValueError(f"images of luma and chroma are put together, not {view.format}")
 
 
 def _grid(pixel_format: PixelFormat, size_wh: SizeWh) -> tuple[int, int]:

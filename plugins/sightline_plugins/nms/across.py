@@ -1,4 +1,4 @@
-"""Suppression between boxes that were found apart: on different parts of one picture."""
+"""Suppression between boxes that were found apart: on different parts of one image."""
 
 from __future__ import annotations
 

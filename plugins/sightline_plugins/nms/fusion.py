@@ -22,7 +22,7 @@ def fuse(
     """The best row of each group of boxes, by falling confidence, and the groups' mean boxes (M, 4).
 
     Each box, from the most to the least confident, joins the group whose mean so far it overlaps most, if by more than
-    `options.iou` (and of its class, unless `options.agnostic`), else it begins a new group. Means are weighted by
+    `options.iou` (and of its class, unless `options.class_agnostic`), else it begins a new group. Means are weighted by
     confidence; of equal confidences and of equal overlaps the first goes first.
     """
     order = by_confidence(confidence)
@@ -65,7 +65,7 @@ class _Groups:
 
     def __init__(self, none: Floats, class_id: npt.NDArray[np.int32], overlap: Overlap, options: NmsOptions) -> None:
         self._room = np.empty((len(class_id), none.shape[1]))
-        self._classes = np.zeros_like(class_id) if options.agnostic else class_id
+        self._classes = np.zeros_like(class_id) if options.class_agnostic else class_id
         self._class_of = np.empty_like(class_id)
         self._overlap = overlap
         self._iou = options.iou

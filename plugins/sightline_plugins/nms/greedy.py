@@ -26,14 +26,14 @@ def suppress(
     """The boxes (N, 4) that stay, as indices by falling confidence; of equal ones the first goes first.
 
     Greedy: each box, from the most to the least confident, stays unless it overlaps one that stays by more than
-    `options.iou` (and is of the same class, unless `options.agnostic`). At most `MAX_CANDIDATES` of the most confident
-    boxes are looked at. Boxes must be finite. The loop is OpenCV's, on boxes that are moved apart class by class.
+    `options.iou` (and is of the same class, unless `options.class_agnostic`). At most `MAX_CANDIDATES` of the most
+    confident boxes are looked at. Boxes must be finite. The loop is OpenCV's, on boxes moved apart by class.
     """
     order = by_confidence(confidence)
     if options.iou >= 1 or len(order) < 2:
         return order[: options.max_detections]
     boxes = xyxy[order].astype(np.float64)
-    if not options.agnostic:
+    if not options.class_agnostic:
         boxes[:, ::2] += (class_id[order] * (boxes.max() - boxes.min() + 1))[:, None]
     boxes[:, 2:] -= boxes[:, :2]
     ranks = np.arange(len(order), 0, -1).astype(np.float32)
@@ -67,4 +67,4 @@ def _dropped(
     shapes: Floats, classes: npt.NDArray[np.int32], best: int, rest: Index, options: NmsOptions
 ) -> npt.NDArray[np.bool_]:
     dropped: npt.NDArray[np.bool_] = oriented_overlap(shapes[best], shapes[rest]) > options.iou
-    return dropped if options.agnostic else dropped & (classes[rest] == classes[best])
+    return dropped if options.class_agnostic else dropped & (classes[rest] == classes[best])

@@ -1,4 +1,4 @@
-"""One table out of what was found on several overlapping parts of one picture, without seams.
+"""One table out of what was found on several overlapping parts of one image, without seams.
 
 A box that ends at an inner edge of its part may be a piece of a larger thing. It is judged by what its part could see:
 it is dropped when another part has the complete thing and that, cut off where the piece's part ends, looks like the
@@ -58,14 +58,14 @@ def merge_parts(
     options: NmsOptions,
     corners: npt.NDArray[np.float32] | None = None,
 ) -> Merged:
-    """The boxes (N, 4) in pixels of a picture of `size_wh` that are different things.
+    """The boxes (N, 4) in pixels of an image of `size_wh` that are different things.
 
     `part` (N,) says on which of the `regions` (P, 4), in pixels, each was found. Where pieces become one thing, that
     has the box around them and is otherwise its most confident piece. Rows come by falling confidence; of equal ones
     complete boxes go before pieces, then the first goes first.
     """
     views = _Views.of(xyxy, part, regions, size_wh)
-    classes = np.zeros_like(class_id) if options.agnostic else class_id
+    classes = np.zeros_like(class_id) if options.class_agnostic else class_id
     pieces = [row for row in np.flatnonzero(views.cut).tolist() if not _is_explained(row, views, classes)]
     groups = [rows for rows in _things(pieces, views, classes) if len(rows) > 1 or not _is_denied(rows[0], views)]
     things = [[row] for row in np.flatnonzero(~views.cut).tolist()] + groups
@@ -124,7 +124,7 @@ class _Views:
 
     @classmethod
     def of(cls, xyxy: Boxes, part: Index, regions: Floats, size_wh: tuple[int, int]) -> _Views:
-        """The views of boxes (N, 4) that were found on parts (N,) of a picture of `size_wh`."""
+        """The views of boxes (N, 4) that were found on parts (N,) of an image of `size_wh`."""
         inner = (regions - np.array([0.0, 0.0, *size_wh])) * _OUTWARD < 0
         sides = regions[:, 2:] - regions[:, :2]
         margins = np.tile(sides * _MARGIN, 2) * _OUTWARD

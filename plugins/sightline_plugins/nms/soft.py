@@ -24,8 +24,8 @@ def soften(
     """The rows that stay and their confidences afterwards, both by falling confidence; of equal ones the first.
 
     Again and again the most confident of those left is taken, and the others of its class (all, when
-    `options.agnostic`) lose confidence as they overlap it; those that fall below `least` are dropped. One vectorised
-    step for each box that stays.
+    `options.class_agnostic`) lose confidence as they overlap it; those that fall below `least` are dropped. One
+    vectorised step for each box that stays.
     """
     order = by_confidence(confidence)
     shapes, classes = shapes[order], class_id[order]
@@ -40,7 +40,7 @@ def soften(
         rows.append(best)
         values.append(float(left[best]))
         left[best] = -1
-        near = np.flatnonzero((left >= floor) & (options.agnostic | (classes == classes[best])))
+        near = np.flatnonzero((left >= floor) & (options.class_agnostic | (classes == classes[best])))
         left[near] *= _decay(overlap(shapes[best], shapes[near]), options)
     return order[np.array(rows, np.intp)], np.array(values, np.float32)
 

@@ -15,7 +15,7 @@ _REFERENCE = np.array(
 
 
 def align_face(points: npt.NDArray[np.float32], *, size_wh: SizeWh) -> Matrix | None:
-    """The map from an aligned face of `size_wh` to the picture, for landmarks (5+, 2 or 3) in pixels of the picture.
+    """The map from an aligned face of `size_wh` to the image, for landmarks (5+, 2 or 3) in pixels of the image.
 
     Turn, scale and shift that bring the landmarks closest to their usual places (least squares: S. Umeyama, 1991). None
     when there are fewer than five landmarks or they all fall on one point.

@@ -1,4 +1,4 @@
-"""Where a picture lies in the network's input, and the way back: the one place that computes letterboxes."""
+"""Where an image lies in the network's input, and the way back: the one place that computes letterboxes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A region of the picture and the rectangle of the network's input that it fills.
+    """A region of the image and the rectangle of the network's input that it fills.
 
-    `region_xyxy` is in pixels of the picture, half-open, and may reach beyond it; `inner_xywh` in whole pixels of the
-    network's input, which is `size_wh` large. `turned` is set where the picture is turned as well (a face that is
-    aligned): positions of the picture from positions of the network's input, in the place of the two rectangles.
+    `region_xyxy` is in pixels of the image, half-open, and may reach beyond it; `inner_xywh` in whole pixels of the
+    network's input, which is `size_wh` large. `turned` is set where the image is turned as well (a face that is
+    aligned): positions of the image from positions of the network's input, in the place of the two rectangles.
     """
 
     region_xyxy: Region
@@ -38,13 +38,13 @@ class Placement:
 
     @property
     def scale_xy(self) -> tuple[float, float]:
-        """Pixels of the picture in one pixel of the network, across and down."""
+        """Pixels of the image in one pixel of the network, across and down."""
         left, top, right, bottom = self.region_xyxy
         return (right - left) / self.inner_xywh[2], (bottom - top) / self.inner_xywh[3]
 
     @property
-    def picture_from_network(self) -> Matrix:
-        """The affine map from positions in the network's input to positions in the picture, in pixels of each."""
+    def image_from_network(self) -> Matrix:
+        """The affine map from positions in the network's input to positions in the image, in pixels of each."""
         if self.turned is not None:
             return self.turned
         (across, down), (left, top) = self.scale_xy, self.inner_xywh[:2]
@@ -54,7 +54,7 @@ class Placement:
         )
 
     def relative_to(self, left: int, top: int) -> Placement:
-        """The same placement in a picture whose origin is at (left, top) of this one."""
+        """The same placement in an image whose origin is at (left, top) of this one."""
         x1, y1, x2, y2 = self.region_xyxy
         turned = self.turned
         if turned is not None:
@@ -62,20 +62,20 @@ class Placement:
             turned = (a, b, x - left), (c, d, y - top)
         return replace(self, region_xyxy=(x1 - left, y1 - top, x2 - left, y2 - top), turned=turned)
 
-    def boxes_in_picture(self, xyxy: Boxes) -> Boxes:
-        """Boxes (N, 4) in pixels of the network's input -> in pixels of the picture, not clipped.
+    def boxes_in_image(self, xyxy: Boxes) -> Boxes:
+        """Boxes (N, 4) in pixels of the network's input -> in pixels of the image, not clipped.
 
-        Where the picture was turned, the upright boxes around the turned ones.
+        Where the image was turned, the upright boxes around the turned ones.
         """
-        (a, b, x), (c, d, y) = self.picture_from_network
+        (a, b, x), (c, d, y) = self.image_from_network
         if b == 0 and c == 0:
             return xyxy * np.array((a, d, a, d), np.float32) + np.array((x, y, x, y), np.float32)
-        corners = self.points_in_picture(xyxy[:, [[0, 1], [2, 1], [2, 3], [0, 3]]])
+        corners = self.points_in_image(xyxy[:, [[0, 1], [2, 1], [2, 3], [0, 3]]])
         return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
 
-    def points_in_picture(self, xy: Points) -> Points:
-        """Points (..., 2) in pixels of the network's input -> in pixels of the picture."""
-        matrix = np.array(self.picture_from_network, np.float32)
+    def points_in_image(self, xy: Points) -> Points:
+        """Points (..., 2) in pixels of the network's input -> in pixels of the image."""
+        matrix = np.array(self.image_from_network, np.float32)
         return xy @ matrix[:, :2].T + matrix[:, 2]
 
 
@@ -93,7 +93,7 @@ def place(
 
     `stretch`    over all of it
     `letterbox`  as large as fits in its own shape, the rest is padding
-    `expand`     as `letterbox`, with what the picture shows around the region in the place of padding
+    `expand`     as `letterbox`, with what the image shows around the region in the place of padding
     `cover`      the middle of the region (`crop` of its shorter side, in the shape of the input) over all of it
     `height`     as high as the input, as wide as its own shape asks but no wider than the input; padding at the right
     `native`     as it is; the input is as large as the region, rounded up to a `multiple` (`size_wh` is not looked at)
@@ -143,7 +143,7 @@ def _covering(region_xyxy: Region, size_wh: SizeWh, crop: float) -> Region:
 
 
 def _middle(region_xyxy: Region, size_wh: SizeWh, factor: float) -> Region:
-    """A region around the same middle, `factor` pixels of the picture for each of the network's input."""
+    """A region around the same middle, `factor` pixels of the image for each of the network's input."""
     left, top, right, bottom = region_xyxy
     across, down = size_wh[0] * factor / 2, size_wh[1] * factor / 2
     x, y = (left + right) / 2, (top + bottom) / 2
@@ -152,7 +152,7 @@ def _middle(region_xyxy: Region, size_wh: SizeWh, factor: float) -> Region:
 
 @lru_cache(maxsize=1024)
 def region_in_pixels(fractions: Region, *, size_wh: SizeWh, chroma_shift: tuple[int, int]) -> Region:
-    """A region given in fractions of the picture, grown outwards to whole chroma samples and cut to the picture."""
+    """A region given in fractions of the image, grown outwards to whole chroma samples and cut to the image."""
     left, top, right, bottom = fractions
     width, height = size_wh
     return whole_samples(
@@ -161,7 +161,7 @@ def region_in_pixels(fractions: Region, *, size_wh: SizeWh, chroma_shift: tuple[
 
 
 def whole_samples(region_xyxy: Region, *, size_wh: SizeWh, chroma_shift: tuple[int, int]) -> tuple[int, int, int, int]:
-    """A region in pixels, grown outwards to whole chroma samples and cut to the picture; at least one of them."""
+    """A region in pixels, grown outwards to whole chroma samples and cut to the image; at least one of them."""
     edges = []
     for axis in (0, 1):
         block = 1 << chroma_shift[axis]

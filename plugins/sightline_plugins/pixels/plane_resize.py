@@ -31,7 +31,7 @@ class PlaneResizer:
     `bilinear` mixes the two nearest samples each way, without antialiasing; `nearest` takes the one whose centre is
     nearest; `area` averages what each new sample covers; `antialias` weighs what is around it by a triangle as wide as
     two new samples (the bilinear filter of Pillow and torchvision). Averages come from swscale, whose weights are the
-    exact areas and which is six times faster than OpenCV's loop; of a picture's samples one in a hundred differs, by 1.
+    exact areas and which is six times faster than OpenCV's loop; of an image's samples one in a hundred differs, by 1.
     """
 
     def __init__(self, method: Resize) -> None:

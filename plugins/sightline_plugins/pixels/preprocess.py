@@ -1,17 +1,17 @@
 """Pre-processing: the one definition of how a surface becomes a network's input, and its implementation on the CPU.
 
-That on a GPU is `preprocess_device.py`.
+That on a GPU is `preprocess/cuda_preprocessor.py`.
 
 Everything happens in 8 bits per sample; mean, scale, layout and element type of the network are folded into its
 graph by the engine (`Preprocessing.image_form`). Colours are converted in one of two places:
 
-`network`  the planes are resized to the network's size and converted there. Nothing touches every pixel of the picture
+`network`  the planes are resized to the network's size and converted there. Nothing touches every pixel of the image
            but the resize, so the cost hardly grows with it.
-`picture`  the whole picture is converted, then resized, exactly as training code does it (OpenCV's capture and resize).
+`image`  the whole image is converted, then resized, exactly as training code does it (OpenCV's capture and resize).
            Networks that react to single levels need it: with FastestDet, 8 in 100 boxes move otherwise.
 
-Regions that lie on whole chroma samples inside the picture are views of its planes. Others (crops of objects to a
-fraction of a pixel, beyond the picture, or turned) are sampled where they lie; the picture's edge is repeated.
+Regions that lie on whole chroma samples inside the image are views of its planes. Others (crops of objects to a
+fraction of a pixel, beyond the image, or turned) are sampled where they lie; the image's edge is repeated.
 Filters that average do not sample: `resizing.py` says what they resize instead.
 """
 
@@ -42,14 +42,14 @@ from sightline_plugins.pixels.resizing import Cut, cut_for
 from sightline_plugins.pixels.sampling import sample_plane
 from sightline_plugins.pixels.surface_colors import (
     ChannelOrder,
-    PictureColors,
+    ImageColors,
     WholeRegion,
     colors_from_planes,
     cut_planes,
 )
 
-Convert = Literal["network", "picture"]
-Picture = npt.NDArray[np.uint8]
+Convert = Literal["network", "image"]
+Image = npt.NDArray[np.uint8]
 
 WHOLE: Region = (0.0, 0.0, 1.0, 1.0)
 _SPARE = 64
@@ -60,11 +60,11 @@ _MARGIN = 4
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """How a picture becomes a network's input: `y = (x - mean) / scale` of what is resized, placed and padded.
+    """How an image becomes a network's input: `y = (x - mean) / scale` of what is resized, placed and padded.
 
-    `size_wh` None is an input as large as the picture (`fit: native`), rounded up to a `multiple`; `crop` is for
+    `size_wh` None is an input as large as the image (`fit: native`), rounded up to a `multiple`; `crop` is for
     `fit: cover`. `mean`, `scale` and `pad` have one value, or one for each channel in the order `color`; `pad` is in
-    levels of the picture (0..255), so it is normalised like everything else.
+    levels of the image (0..255), so it is normalised like everything else.
     """
 
     size_wh: tuple[int, int] | None
@@ -91,7 +91,7 @@ class Preprocessing:
         return min(levels), max(levels)
 
     def place(self, region_xyxy: Region) -> Placement:
-        """Where a region of the picture, in its pixels, lies in the network's input."""
+        """Where a region of the image, in its pixels, lies in the network's input."""
         return place(
             region_xyxy,
             size_wh=self.size_wh,
@@ -102,7 +102,7 @@ class Preprocessing:
         )
 
     def place_fractions(self, fractions: Region, surface: Surface) -> Placement:
-        """Where a region in fractions of the picture lies in the network's input; grown to whole chroma samples."""
+        """Where a region in fractions of the image lies in the network's input; grown to whole chroma samples."""
         size_wh, chroma_shift = surface.size_wh, surface.format.chroma_shift
         return self.place(region_in_pixels(fractions, size_wh=size_wh, chroma_shift=chroma_shift))
 
@@ -112,7 +112,7 @@ class Preprocessing:
         return list(zip(self.mean * (count // len(self.mean)), self.scale * (count // len(self.scale)), strict=True))
 
     def image_form(self) -> ImageForm:
-        """What the engine is opened with, so that it takes the pictures of a `Preprocessor` as they are."""
+        """What the engine is opened with, so that it takes the images of a `Preprocessor` as they are."""
         return ImageForm(
             layout="nhwc",
             dtype="uint8",
@@ -124,9 +124,9 @@ class Preprocessing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A network's input: `picture` (1, height, width, channels) uint8, C-contiguous, and where it came from."""
+    """A network's input: `image` (1, height, width, channels) uint8, C-contiguous, and where it came from."""
 
-    picture: Picture
+    image: Image
     placement: Placement
 
 
@@ -147,12 +147,12 @@ class Preprocessor(Protocol):
     def prepare_all(self, parts: Sequence[Part]) -> Iterator[Prepared]:
         """The network's input for each part, in their order.
 
-        The pictures belong to the caller, who may give them back by `recycle` once nobody reads them any more.
+        The images belong to the caller, who may give them back by `recycle` once nobody reads them any more.
         """
         ...
 
     def recycle(self, prepared: Prepared) -> None:
-        """Take a picture back to use its memory again."""
+        """Take an image back to use its memory again."""
         ...
 
 
@@ -164,9 +164,9 @@ class HostPreprocessor:
     def __init__(self, definition: Preprocessing) -> None:
         self.definition = definition
         self._resizer = PlaneResizer(definition.resize)
-        self._colors = PictureColors()
+        self._colors = ImageColors()
         self._samples = definition.resize in ("bilinear", "nearest")
-        self._spare: dict[tuple[int, ...], deque[Picture]] = {}
+        self._spare: dict[tuple[int, ...], deque[Image]] = {}
 
     def prepare_all(self, parts: Sequence[Part]) -> Iterator[Prepared]:
         """See `Preprocessor.prepare_all`; each is made when it is asked for."""
@@ -180,18 +180,18 @@ class HostPreprocessor:
         if surface.memory is not Memory.HOST:
             raise ConfigurationError("pre-processing on the CPU needs surfaces in host memory: use surface.to_host()")
         placement = placement or self.definition.place_fractions(WHOLE, surface)
-        picture = self._canvas(placement)
+        image = self._canvas(placement)
         left, top, width, height = placement.inner_xywh
-        self._fill(surface, placement, out=picture[0, top : top + height, left : left + width])
-        return Prepared(picture, placement)
+        self._fill(surface, placement, out=image[0, top : top + height, left : left + width])
+        return Prepared(image, placement)
 
     def recycle(self, prepared: Prepared) -> None:
         """See `Preprocessor.recycle`; its padding is kept as it is."""
         spare = self._spare.get(_shape_of(prepared.placement))
         if spare is not None:
-            spare.append(prepared.picture)
+            spare.append(prepared.image)
 
-    def _fill(self, surface: Surface, placement: Placement, *, out: Picture) -> None:
+    def _fill(self, surface: Surface, placement: Placement, *, out: Image) -> None:
         order = self.definition.color
         kind = surface.format
         where = cut_for(placement, size_wh=surface.size_wh, chroma_shift=kind.chroma_shift, averages=not self._samples)
@@ -211,7 +211,7 @@ class HostPreprocessor:
         else:
             cv2.merge(resized if order == "rgb" else resized[::-1], dst=out)
 
-    def _placed(self, plane: Picture, where: Cut, *, shift: tuple[int, int]) -> Picture:
+    def _placed(self, plane: Image, where: Cut, *, shift: tuple[int, int]) -> Image:
         """A plane at the size of the inner rectangle: resized when it was cut for that, else sampled."""
         resizing, placement = where.resizing, where.inside
         if resizing is not None:
@@ -219,15 +219,15 @@ class HostPreprocessor:
             return self._resizer.resize(plane, size_wh=resizing.size_wh)[top : top + height, left : left + width]
         return sample_plane(plane, placement, shift=shift, nearest=self.definition.resize == "nearest")
 
-    def _channels(self, surface: Surface, region: WholeRegion) -> tuple[Picture, ...]:
-        """Red, green and blue of a region at the picture's size."""
+    def _channels(self, surface: Surface, region: WholeRegion) -> tuple[Image, ...]:
+        """Red, green and blue of a region at the image's size."""
         if surface.format.is_yuv:
             return self._colors.planes(surface, region)
         left, top, right, bottom = region
         channels = cv2.split(surface.planes[0][top:bottom, left:right])
         return tuple(channels if surface.format is PixelFormat.RGB24 else channels[::-1])
 
-    def _canvas(self, placement: Placement) -> Picture:
+    def _canvas(self, placement: Placement) -> Image:
         key = _shape_of(placement)
         spare = self._spare.get(key)
         if spare is None:
@@ -238,9 +238,9 @@ class HostPreprocessor:
             return spare.pop()
         except IndexError:
             width, height = placement.size_wh
-            picture = np.empty((1, height, width, self.definition.channels), np.uint8)
-            picture[:] = self.definition.pad if self.definition.channels > 1 else self.definition.pad[0]
-            return picture
+            image = np.empty((1, height, width, self.definition.channels), np.uint8)
+            image[:] = self.definition.pad if self.definition.channels > 1 else self.definition.pad[0]
+            return image
 
 
 def _shape_of(placement: Placement) -> tuple[int, ...]:

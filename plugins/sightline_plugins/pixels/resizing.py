@@ -1,4 +1,4 @@
-"""Which part of a picture is resized, and to what size, so that a placement's region comes out where it should."""
+"""Which part of an image is resized, and to what size, so that a placement's region comes out where it should."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXACT = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Resizing:
-    """A region of the picture in whole samples, the size it is resized to, and where in that begins what is wanted."""
+    """A region of the image in whole samples, the size it is resized to, and where in that begins what is wanted."""
 
     region: WholeRegion
     size_wh: tuple[int, int]
@@ -27,7 +27,7 @@ class Resizing:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What of a picture a placement needs: `part` in whole chroma samples, and the placement as it lies in that part.
+    """What of an image a placement needs: `part` in whole chroma samples, and the placement as it lies in that part.
 
     `resizing` says how to get there by resizing; None says that it has to be sampled.
     """
@@ -39,50 +39,50 @@ class Cut:
 
 @lru_cache(maxsize=1024)
 def cut_for(placement: Placement, *, size_wh: SizeWh, chroma_shift: tuple[int, int], averages: bool) -> Cut:
-    """The cut of a picture of that size and format; `averages` says that the filter does, so cannot sample."""
-    picture = _Picture(size_wh, chroma_shift)
-    resizing = _find_resizing(picture, placement, averages=averages)
-    part = _samples_needed(picture, placement, margin=_MARGIN) if resizing is None else resizing.region
+    """The cut of an image of that size and format; `averages` says that the filter does, so cannot sample."""
+    image = _Image(size_wh, chroma_shift)
+    resizing = _find_resizing(image, placement, averages=averages)
+    part = _samples_needed(image, placement, margin=_MARGIN) if resizing is None else resizing.region
     return Cut(part, placement.relative_to(part[0], part[1]), resizing)
 
 
-class _Picture(NamedTuple):
+class _Image(NamedTuple):
     size_wh: SizeWh
     chroma_shift: tuple[int, int]
 
 
-def _find_resizing(picture: _Picture, placement: Placement, *, averages: bool) -> Resizing | None:
+def _find_resizing(image: _Image, placement: Placement, *, averages: bool) -> Resizing | None:
     """How to get a placement's region by resizing; None says that it has to be sampled.
 
-    A region on whole chroma samples inside the picture is resized as it is. For filters that average, one that begins
-    at a whole pixel of the whole picture resized is cut out of that (`fit: cover`), and another one inside the picture
+    A region on whole chroma samples inside the image is resized as it is. For filters that average, one that begins
+    at a whole pixel of the whole image resized is cut out of that (`fit: cover`), and another one inside the image
     is grown to whole samples.
     """
     if placement.turned is not None:
         return None
     size_wh = placement.inner_xywh[2:]
-    grown = _samples_needed(picture, placement)
+    grown = _samples_needed(image, placement)
     if all(whole == edge for whole, edge in zip(grown, placement.region_xyxy, strict=True)):
         return Resizing(grown, size_wh)
     left, top, right, bottom = placement.region_xyxy
-    if not averages or left < 0 or top < 0 or right > picture.size_wh[0] or bottom > picture.size_wh[1]:
+    if not averages or left < 0 or top < 0 or right > image.size_wh[0] or bottom > image.size_wh[1]:
         return None
-    return _from_whole_picture(picture, placement) or Resizing(grown, size_wh)
+    return _from_whole_image(image, placement) or Resizing(grown, size_wh)
 
 
-def _from_whole_picture(picture: _Picture, placement: Placement) -> Resizing | None:
-    scale, picture_wh = placement.scale_xy, picture.size_wh
+def _from_whole_image(image: _Image, placement: Placement) -> Resizing | None:
+    scale, image_wh = placement.scale_xy, image.size_wh
     left, top = placement.region_xyxy[:2]
-    exact = (picture_wh[0] / scale[0], picture_wh[1] / scale[1], left / scale[0], top / scale[1])
+    exact = (image_wh[0] / scale[0], image_wh[1] / scale[1], left / scale[0], top / scale[1])
     width, height, x, y = (round(value) for value in exact)
     if not np.allclose(exact, (width, height, x, y), rtol=0, atol=_EXACT):
         return None
-    return Resizing((0, 0, *picture_wh), (width, height), (x, y))
+    return Resizing((0, 0, *image_wh), (width, height), (x, y))
 
 
-def _samples_needed(picture: _Picture, placement: Placement, *, margin: int = 0) -> WholeRegion:
-    """The part of the picture in whole chroma samples that the placement needs, and `margin` pixels around it."""
-    (a, b, x), (c, d, y) = placement.picture_from_network
+def _samples_needed(image: _Image, placement: Placement, *, margin: int = 0) -> WholeRegion:
+    """The part of the image in whole chroma samples that the placement needs, and `margin` pixels around it."""
+    (a, b, x), (c, d, y) = placement.image_from_network
     left, top, width, height = placement.inner_xywh
     region = placement.region_xyxy
     if placement.turned is not None:
@@ -91,4 +91,4 @@ def _samples_needed(picture: _Picture, placement: Placement, *, margin: int = 0)
         region = (min(xs), min(ys), max(xs), max(ys))
     if margin:
         region = (region[0] - margin, region[1] - margin, region[2] + margin, region[3] + margin)
-    return whole_samples(region, size_wh=picture.size_wh, chroma_shift=picture.chroma_shift)
+    return whole_samples(region, size_wh=image.size_wh, chroma_shift=image.chroma_shift)

@@ -1,4 +1,4 @@
-"""From a surface's planes to red, green and blue: for the whole picture, or for planes that were resized already."""
+"""From a surface's planes to red, green and blue: for the whole image, or for planes that were resized already."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def colors_from_planes(
     cv2.transform(cv2.merge(planes), affine if order == "rgb" else affine[::-1], dst=out)
 
 
-class PictureColors:
-    """Converts whole pictures to planes of red, green and blue, exactly as FFmpeg (so OpenCV and PyAV) does.
+class ImageColors:
+    """Converts whole images to planes of red, green and blue, exactly as FFmpeg (so OpenCV and PyAV) does.
 
     Each chroma sample counts for all pixels that it covers. It keeps one frame for each format and size, so one
     belongs to one thread.

@@ -49,7 +49,7 @@ def is_local(address: Address) -> bool:
 def listening_error(address: Address, error: OSError) -> OutputError:
     """The error to raise when nobody can be served at an address."""
     reason = os.strerror(error.errno) if error.errno else str(error)
-    return OutputError(f"can not listen at {address}: {reason}; name another port, or end the program that uses it")
+    return OutputError(f"cannot listen at {address}: {reason}; name another port, or end the program that uses it")
 
 
 def bound_unsent(connection: TransportSocket) -> None:

@@ -1,4 +1,4 @@
-"""One stream as it is published: pictures are made once, and handed to everybody who watches."""
+"""One stream as it is published: images are made once, and handed to everybody who watches."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Protocol
 
 from sightline.media import Frame
 from sightline_plugins.publish.backlog import Backlog
-from sightline_plugins.publish.picture import Picture
+from sightline_plugins.publish.image import Image
 
 MOST_VIEWERS = 64
 """Viewers of one stream at the same time; who comes later is turned away."""
 
 
 class Maker(Protocol):
-    """Where the pictures of a stream come from."""
+    """Where the images of a stream come from."""
 
     encodes: bool
-    """Whether pictures are made here, so that a key picture can be had whenever one is wanted."""
+    """Whether images are made here, so that a key frame can be had whenever one is wanted."""
 
-    def pictures(self, frame: Frame, *, key: bool) -> Iterator[Picture]:
-        """What is published of a frame; `key` asks for a key picture. Raises OutputError."""
+    def images(self, frame: Frame, *, key: bool) -> Iterator[Image]:
+        """What is published of a frame; `key` asks for a key frame. Raises OutputError."""
         ...
 
     def pause(self) -> None:
@@ -33,12 +33,12 @@ class Broadcast:
     """A stream from its first frame to its end.
 
     `publish` and `end` belong to the pipeline's thread; everything else may be called by any. While nobody watches,
-    and nothing is written, no picture is made.
+    and nothing is written, no image is made.
     """
 
-    def __init__(self, name: str, maker: Maker, *, write: Callable[[Picture], None] | None = None) -> None:
+    def __init__(self, name: str, maker: Maker, *, write: Callable[[Image], None] | None = None) -> None:
         self.name = name
-        self.pictures = self.key_pictures = self.joined = self.most_viewers = 0
+        self.images = self.key_frames = self.joined = self.most_viewers = 0
         self._maker = maker
         self._write = write
         self._lock = Lock()
@@ -46,12 +46,12 @@ class Broadcast:
         self._newcomers: list[Backlog] = []
         self._asking = 0
         self._left = {"slow": 0, "skipped": 0}
-        self._group: list[Picture] = []
+        self._group: list[Image] = []
         self._is_over = False
 
     @property
     def encodes(self) -> bool:
-        """Whether its pictures are encoded here, not passed on as they came."""
+        """Whether its images are encoded here, not passed on as they came."""
         return self._maker.encodes
 
     @property
@@ -71,13 +71,13 @@ class Broadcast:
         if not self._maker.encodes:
             for viewer in newcomers:
                 self._show_group(viewer)
-        for picture in self._maker.pictures(frame, key=bool(newcomers)):
-            self._hand_out(picture)
+        for image in self._maker.images(frame, key=bool(newcomers)):
+            self._hand_out(image)
 
     def join(self, viewer: Backlog, *, counts: bool = True) -> bool:
-        """Begin to watch, with the next key picture where one can be made, else with the last one there was.
+        """Begin to watch, with the next key frame where one can be made, else with the last one there was.
 
-        One that only asks what the pictures are like does not count. False when the stream is over, or has as many
+        One that only asks what the images are like does not count. False when the stream is over, or has as many
         viewers as there may be.
         """
         with self._lock:
@@ -111,34 +111,34 @@ class Broadcast:
             viewer.end()
 
     def counts(self) -> dict[str, int | bool]:
-        """For the report: what was published, and to how many; `slow` viewers had to skip pictures."""
+        """For the report: what was published, and to how many; `slow` viewers had to skip images."""
         with self._lock:
             slow = self._left["slow"] + sum(viewer.is_slow for viewer in self._viewers)
             skipped = self._left["skipped"] + sum(viewer.skipped for viewer in self._viewers)
         return {
             "encoded": self._maker.encodes,
-            "pictures": self.pictures,
-            "key_pictures": self.key_pictures,
+            "images": self.images,
+            "key_frames": self.key_frames,
             "viewers": self.joined,
             "most_viewers": self.most_viewers,
             "slow_viewers": slow,
-            "skipped_pictures": skipped,
+            "skipped_images": skipped,
         }
 
     def _show_group(self, viewer: Backlog) -> None:
-        for picture in self._group:
-            viewer.offer(picture)
+        for image in self._group:
+            viewer.offer(image)
 
-    def _hand_out(self, picture: Picture) -> None:
-        self.pictures += 1
-        self.key_pictures += picture.is_key
+    def _hand_out(self, image: Image) -> None:
+        self.images += 1
+        self.key_frames += image.is_key
         if not self._maker.encodes:
-            if picture.is_key:
+            if image.is_key:
                 self._group.clear()
-            self._group.append(picture)
+            self._group.append(image)
         if self._write is not None:
-            self._write(picture)
+            self._write(image)
         with self._lock:
             viewers = list(self._viewers)
         for viewer in viewers:
-            viewer.offer(picture)
+            viewer.offer(image)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sightline.graph import Outputs
 from sightline_plugins.publish.boxes import fragment, start_of_file
-from sightline_plugins.publish.picture import Format, Picture
+from sightline_plugins.publish.image import Format, Image
 
 _SECOND_NS = 1_000_000_000
 _SEGMENT_NS = 2 * _SECOND_NS
@@ -38,7 +38,7 @@ class _Segment:
 class HlsWriter:
     """Writes one stream as segments of fragmented MP4 of about two seconds, and the playlist of the last six.
 
-    A segment begins with a key picture and is listed when it is complete. Older files are removed; those that the
+    A segment begins with a key frame and is listed when it is complete. Older files are removed; those that the
     last playlist lists stay. Where size, codec or time breaks, a discontinuity says so. Used by one thread.
     """
 
@@ -46,65 +46,65 @@ class HlsWriter:
         self._playlist = playlist
         self._outputs = outputs
         self._segments: deque[_Segment] = deque()
-        self._pictures: list[Picture] = []
+        self._images: list[Image] = []
         self._format: Format | None = None
         self._start: Path | None = None
         self._written = self._starts = self._unlisted_breaks = self._bytes = 0
         self._target_seconds = math.ceil(_SEGMENT_NS / _SECOND_NS)
         self._begins_anew = False
 
-    def write(self, picture: Picture) -> None:
-        """Add a picture. Raises OutputError."""
-        pictures = self._pictures
-        if pictures and self._breaks_off(picture):
+    def write(self, image: Image) -> None:
+        """Add an image. Raises OutputError."""
+        images = self._images
+        if images and self._breaks_off(image):
             self._complete(end_ns=None)
             self._begins_anew = True
-        elif picture.is_key and pictures and picture.dts_ns - pictures[0].dts_ns >= _SEGMENT_NS:
-            self._complete(end_ns=picture.dts_ns)
-        if pictures or picture.is_key:
-            pictures.append(picture)
-            self._bytes += picture.size
+        elif image.is_key and images and image.dts_ns - images[0].dts_ns >= _SEGMENT_NS:
+            self._complete(end_ns=image.dts_ns)
+        if images or image.is_key:
+            images.append(image)
+            self._bytes += image.size
 
     def finish(self) -> None:
         """Write what is left, and say in the playlist that nothing follows. Raises OutputError."""
-        if self._pictures:
+        if self._images:
             self._complete(end_ns=None)
         if self._segments:
             self._list(is_over=True)
 
-    def _breaks_off(self, picture: Picture) -> bool:
-        last = self._pictures[-1]
-        gap_ns = picture.dts_ns - last.dts_ns
-        is_other = picture.format is not last.format
+    def _breaks_off(self, image: Image) -> bool:
+        last = self._images[-1]
+        gap_ns = image.dts_ns - last.dts_ns
+        is_other = image.format is not last.format
         return is_other or not 0 <= gap_ns <= _LONGEST_GAP_NS or self._bytes > _MOST_BYTES
 
     def _complete(self, *, end_ns: int | None) -> None:
-        """Write the pictures that wait as a segment that ends at that time, or soon after its last picture."""
-        pictures = self._pictures
+        """Write the images that wait as a segment that ends at that time, or soon after its last image."""
+        images = self._images
         if end_ns is None:
-            end_ns = pictures[-1].dts_ns + _LAST_DURATION_NS
-        times = [*(picture.dts_ns for picture in pictures), end_ns]
+            end_ns = images[-1].dts_ns + _LAST_DURATION_NS
+        times = [*(image.dts_ns for image in images), end_ns]
         durations = [max(later - earlier, 0) for earlier, later in pairwise(times)]
-        start = self._start_file(pictures[0].format)
+        start = self._start_file(images[0].format)
         self._written += 1
         path = self._playlist.with_name(f"{self._playlist.stem}-{self._written:06d}.m4s")
-        self._save(path, fragment(pictures, number=self._written, durations_ns=durations))
-        segment = _Segment(path, start, end_ns - times[0], self._begins_anew, pictures[0].capture_ns)
+        self._save(path, fragment(images, number=self._written, durations_ns=durations))
+        segment = _Segment(path, start, end_ns - times[0], self._begins_anew, images[0].capture_ns)
         self._segments.append(segment)
         self._begins_anew = False
         self._target_seconds = max(self._target_seconds, math.ceil(segment.duration_ns / _SECOND_NS))
-        pictures.clear()
+        images.clear()
         self._bytes = 0
         self._list(is_over=False)
         self._tidy()
 
-    def _start_file(self, picture_format: Format) -> Path:
-        if self._start is None or picture_format != self._format:
+    def _start_file(self, image_format: Format) -> Path:
+        if self._start is None or image_format != self._format:
             self._begins_anew = self._start is not None
             self._starts += 1
-            self._format = picture_format
+            self._format = image_format
             self._start = self._playlist.with_name(f"{self._playlist.stem}-start-{self._starts}.mp4")
-            self._save(self._start, start_of_file(picture_format))
+            self._save(self._start, start_of_file(image_format))
         return self._start
 
     def _list(self, *, is_over: bool) -> None:

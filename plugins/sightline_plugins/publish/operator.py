@@ -36,7 +36,7 @@ class Orders:
 
 
 class Publisher(Sink):
-    """Makes pictures in the pipeline's thread; whoever watches is served by another, which it never waits for."""
+    """Makes images in the pipeline's thread; whoever watches is served by another, which it never waits for."""
 
     def __init__(self, orders: Orders, *, site: Site, hub: Hub, servers: Sequence[Server]) -> None:
         self._orders = orders
@@ -67,7 +67,7 @@ class Publisher(Sink):
             files.finish()
 
     def totals(self) -> Mapping[str, Mapping[str, Any]]:
-        """By stream: pictures and key pictures published, whether they were encoded here, viewers, slow ones."""
+        """By stream: images and key frames published, whether they were encoded here, viewers, slow ones."""
         going_on = {stream.name: broadcast.counts() for stream, (broadcast, _) in self._broadcasts.items()}
         return {**self._totals, **going_on}
 

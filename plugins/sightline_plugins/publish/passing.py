@@ -1,4 +1,4 @@
-"""Pictures passed on as the source encoded them; nothing is decoded or encoded for that."""
+"""Images passed on as the source encoded them; nothing is decoded or encoded for that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sightline.rtsp.bitstream import (
     nal_units,
 )
 from sightline.rtsp.codec import Codec
-from sightline_plugins.publish.picture import Format, Picture
+from sightline_plugins.publish.image import Format, Image
 
 _CODECS = {"h264": Codec.H264, "hevc": Codec.H265, "mjpeg": Codec.MJPEG}
 _PARTS = {Codec.H264: avcc_parts, Codec.H265: hvcc_parts}
@@ -54,8 +54,8 @@ class _Reading:
 class Passing:
     """Takes what belongs to one stream's frames out of its ring; used by one thread.
 
-    It begins with the group of pictures that a frame belongs to; behind frames that were stopped, with the next frame
-    that is a key picture itself. From then on every picture up to the present frame comes, those too of frames that
+    It begins with the group of images that a frame belongs to; behind frames that were stopped, with the next frame
+    that is a key frame itself. From then on every image up to the present frame comes, those too of frames that
     were dropped on the way.
     Times are moved as those of the frames were.
     """
@@ -70,19 +70,19 @@ class Passing:
         self._last_dts_ns: int | None = None
 
     def packet_of(self, frame: Frame) -> EncodedPacket | None:
-        """The encoded picture of a frame, where it may be passed on: untouched, whole and of the right codec."""
+        """The encoded image of a frame, where it may be passed on: untouched, whole and of the right codec."""
         if frame.altered or frame.packet is None:
             return None
         packet = self._ring.packet(frame.packet)
         if packet is None or packet.format.size_wh != frame.size_wh:
-            return None  # no longer there, or not the picture that was encoded
+            return None  # no longer there, or not the image that was encoded
         return packet if _CODECS.get(packet.format.codec) in self._codecs else None
 
     def may_begin(self, packet: EncodedPacket) -> bool:
-        """Whether pictures can be passed on from this one."""
+        """Whether images can be passed on from this one."""
         return self._last is not None or self._key_for(packet) is not None
 
-    def pictures(self, frame: Frame, packet: EncodedPacket) -> Iterator[Picture]:
+    def images(self, frame: Frame, packet: EncodedPacket) -> Iterator[Image]:
         """Everything since the last call, up to this frame and its packet. Raises ValueError for damaged packets."""
         if self._last is None:
             key = self._key_for(packet)
@@ -93,12 +93,12 @@ class Passing:
             if one.number > packet.number:
                 break
             if one.number != self._last + 1 and not one.is_key:
-                continue  # some were overwritten before they were taken: go on with the next key picture
+                continue  # some were overwritten before they were taken: go on with the next key frame
             self._last = one.number
-            yield self._picture(one, shift_ns=shift_ns, capture_ns=self._capture_ns(frame, packet, one))
+            yield self._image(one, shift_ns=shift_ns, capture_ns=self._capture_ns(frame, packet, one))
 
     def stop(self, frame: Frame) -> None:
-        """Pass nothing on for now; pictures up to that frame are not to be shown later."""
+        """Pass nothing on for now; images up to that frame are not to be shown later."""
         self._last = None
         if frame.packet is not None:
             self._not_before = max(self._not_before, frame.packet + 1)
@@ -108,17 +108,17 @@ class Passing:
         self._last = None
 
     def _key_for(self, packet: EncodedPacket) -> EncodedPacket | None:
-        """Where to begin for a packet: after pictures that are not to be shown, only with itself."""
+        """Where to begin for a packet: after images that are not to be shown, only with itself."""
         if self._not_before >= 0:
             return packet if packet.is_key and packet.number >= self._not_before else None
-        keys = reversed(self._ring.key_pictures())
+        keys = reversed(self._ring.key_frames())
         return next((key for key in keys if key.number <= packet.number and key.format is packet.format), None)
 
     @staticmethod
     def _capture_ns(frame: Frame, packet: EncodedPacket, one: EncodedPacket) -> int | None:
         return None if frame.capture_ns is None else frame.capture_ns + one.pts_ns - packet.pts_ns
 
-    def _picture(self, packet: EncodedPacket, *, shift_ns: int, capture_ns: int | None) -> Picture:
+    def _image(self, packet: EncodedPacket, *, shift_ns: int, capture_ns: int | None) -> Image:
         if self._reading is None or self._reading.source is not packet.format:
             self._reading = _Reading.of(packet.format)
         units = self._reading.units(packet.data)
@@ -129,7 +129,7 @@ class Passing:
         if self._last_dts_ns is not None:
             dts_ns = max(dts_ns, self._last_dts_ns + _TICK_NS)
         self._last_dts_ns = dts_ns
-        return Picture(
+        return Image(
             self._format,
             tuple(unit for unit in units if not _is_set(unit, codec)),
             max(packet.pts_ns + shift_ns, dts_ns),

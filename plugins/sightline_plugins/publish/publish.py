@@ -49,12 +49,12 @@ class Publish(Element):
     - `hls`: a playlist and segments, which any web server can hand out, some six seconds behind;
     - `web`: a page with all streams for browsers, a fifth of a second behind.
 
-    Any of them together: a stream is encoded once for all. Where no step before changes pictures, nothing is encoded:
+    Any of them together: a stream is encoded once for all. Where no step before changes images, nothing is encoded:
     the packets of the source are passed on as they came, if their codec is one that all of them can carry (H.264; H.265
     for all but `web` and RTMP; MJPEG for `rtsp` alone). While nobody watches, nothing is made.
 
     Viewers never slow the pipeline. One that falls two seconds behind loses what waits and goes on with the next key
-    picture; such are counted in the report. A server that is pushed to is tried again when it is lost.
+    image; such are counted in the report. A server that is pushed to is tried again when it is lost.
 
     An address without host is reachable from every network, and needs a `token`: browsers open `/?token=...`, RTSP
     clients log in as `viewer` with it as password. Neither `rtsp` nor `web` is encrypted.
@@ -85,7 +85,7 @@ class Publish(Element):
     preset: Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium"] = "ultrafast"
     """How much time the encoder takes to make the video smaller."""
     key_interval: Annotated[Duration, Field(ge=100_000_000)] = 1_000_000_000
-    """Time from one key picture to the next: how long a slow viewer waits to go on."""
+    """Time from one key frame to the next: how long a slow viewer waits to go on."""
 
     @model_validator(mode="after")
     def _has_a_way(self) -> Publish:

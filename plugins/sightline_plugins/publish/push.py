@@ -16,8 +16,8 @@ from sightline.rtsp.codec import Codec
 from sightline.runtime.pacing import backoff_seconds
 from sightline_plugins.encode.settings import ticks_from_ns
 from sightline_plugins.publish.broadcast import Broadcast
-from sightline_plugins.publish.picture import Picture
-from sightline_plugins.publish.sender import SILENCE_SECONDS, Sending, picture_bytes
+from sightline_plugins.publish.image import Image
+from sightline_plugins.publish.sender import SILENCE_SECONDS, Sending, image_bytes
 from sightline_plugins.publish.viewer import Viewer
 
 _NAMES = {Codec.H264: "h264", Codec.H265: "hevc", Codec.MJPEG: "mjpeg"}
@@ -68,16 +68,16 @@ class Push:
         finally:
             await _to_its_end(_end(process, words))
 
-    async def _feed(self, process: Process, viewer: Viewer, first: Picture) -> None:
+    async def _feed(self, process: Process, viewer: Viewer, first: Image) -> None:
         assert process.stdin is not None
         codec = _NAMES[first.format.codec]
         process.stdin.write(Sending(self._url, codec, first.format.size_wh).encoded())
-        picture: Picture | None = first
-        while picture is not None and picture.format is first.format:
-            times = {"pts_ticks": ticks_from_ns(picture.pts_ns), "dts_ticks": ticks_from_ns(picture.dts_ns)}
-            process.stdin.write(picture_bytes(annex_b(picture.all_units), **times, is_key=picture.is_key))
+        image: Image | None = first
+        while image is not None and image.format is first.format:
+            times = {"pts_ticks": ticks_from_ns(image.pts_ns), "dts_ticks": ticks_from_ns(image.dts_ns)}
+            process.stdin.write(image_bytes(annex_b(image.all_units), **times, is_key=image.is_key))
             await process.stdin.drain()
-            picture = await viewer.next()
+            image = await viewer.next()
         process.stdin.close()
         await process.stdin.wait_closed()
 

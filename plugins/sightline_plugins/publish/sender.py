@@ -4,7 +4,7 @@ FFmpeg holds Python's lock while it connects, and has no limit of time for sendi
 of the pipeline: a server that does not answer would hold up everything there. This process may be ended at any moment,
 and ends itself when the pipeline is gone, or when the server takes nothing for too long.
 
-It reads what `Sending.encoded` makes from standard input: a line of JSON, then pictures. What goes wrong is one line
+It reads what `Sending.encoded` makes from standard input: a line of JSON, then images. What goes wrong is one line
 on standard error.
 """
 
@@ -33,7 +33,7 @@ _HEAD = struct.Struct(">qq?I")
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """Where pictures go, and what they are; `codec` is FFmpeg's name."""
+    """Where images go, and what they are; `codec` is FFmpeg's name."""
 
     url: str
     codec: str
@@ -50,8 +50,8 @@ class Sending:
         return cls(values["url"], values["codec"], tuple(values["size"]))
 
 
-def picture_bytes(data: bytes, *, pts_ticks: int, dts_ticks: int, is_key: bool) -> bytes:
-    """One picture for the process: Annex B, and its times in units of 1/90000 s."""
+def image_bytes(data: bytes, *, pts_ticks: int, dts_ticks: int, is_key: bool) -> bytes:
+    """One image for the process: Annex B, and its times in units of 1/90000 s."""
     return _HEAD.pack(pts_ticks, dts_ticks, is_key, len(data)) + data
 
 

@@ -1,4 +1,4 @@
-"""A viewer in an event loop: waits for pictures without holding anything up."""
+"""A viewer in an event loop: waits for images without holding anything up."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from sightline_plugins.publish.backlog import Backlog
 from sightline_plugins.publish.broadcast import Broadcast
-from sightline_plugins.publish.picture import Format, Picture
+from sightline_plugins.publish.image import Format, Image
 
-_FIRST_PICTURE_SECONDS = 5.0
+_FIRST_IMAGE_SECONDS = 5.0
 
 
 class Viewer:
@@ -30,13 +30,13 @@ class Viewer:
     async def __aexit__(self, *error: object) -> None:
         self._broadcast.leave(self.backlog, counts=self._counts)
 
-    async def next(self) -> Picture | None:
-        """The next picture, once it is there; None when the stream has ended."""
+    async def next(self) -> Image | None:
+        """The next image, once it is there; None when the stream has ended."""
         while True:
             self._ready.clear()
-            picture = self.backlog.take()
-            if picture is not None:
-                return picture
+            image = self.backlog.take()
+            if image is not None:
+                return image
             if self.backlog.is_over:
                 return None
             await self._ready.wait()
@@ -51,9 +51,9 @@ class TooManyViewers(Exception):
 
 
 async def format_of(broadcast: Broadcast) -> Format | None:
-    """What the pictures of a broadcast have in common; None when none comes soon."""
+    """What the images of a broadcast have in common; None when none comes soon."""
     with suppress(TimeoutError, TooManyViewers):
-        async with asyncio.timeout(_FIRST_PICTURE_SECONDS), Viewer(broadcast, counts=False) as viewer:
-            picture = await viewer.next()
-            return None if picture is None else picture.format
+        async with asyncio.timeout(_FIRST_IMAGE_SECONDS), Viewer(broadcast, counts=False) as viewer:
+            image = await viewer.next()
+            return None if image is None else image.format
     return None

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from sightline_plugins.quantize.report import Report
 
 TASKS = ("detect", "classify", "segment", "pose", "embed", "read")
-_CLIPS = "A clip, folder or glob of pictures"
+_CLIPS = "A clip, folder or glob of images"
 
 
 @click.command("quantize", short_help="Make a model that computes in 8 bits; what it loses, what it gains.")
 @click.argument("model")
 @click.option("--frames", multiple=True, required=True, help=f"{_CLIPS} to calibrate on; may be repeated.")
-@click.option("--judge", multiple=True, help=f"{_CLIPS} to judge by; other pictures of --frames when not given.")
+@click.option("--judge", multiple=True, help=f"{_CLIPS} to judge by; other images of --frames when not given.")
 @click.option(
     "--truth",
     multiple=True,
@@ -31,7 +31,7 @@ _CLIPS = "A clip, folder or glob of pictures"
     type=click.IntRange(min=1),
     default=64,
     show_default=True,
-    help="Pictures to calibrate on, spread evenly; four times as many are judged by.",
+    help="Images to calibrate on, spread evenly; four times as many are judged by.",
 )
 @click.option(
     "--budget",
@@ -68,18 +68,18 @@ def command(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Calibrate MODEL on real pictures and write it with 8-bit weights and activations, as MODEL.int8.onnx.
+    """Calibrate MODEL on real images and write it with 8-bit weights and activations, as MODEL.int8.onnx.
 
-    Pictures go through the step's own pre-processing: what the model card and --set say. The file holds explicit
+    Images go through the step's own pre-processing: what the model card and --set say. The file holds explicit
     QuantizeLinear and DequantizeLinear, which OpenVINO, ONNX Runtime and TensorRT take alike; the model card of MODEL
     holds for it, too. A step uses it with precision: int8, or with precision: auto where it is faster.
 
-    It is judged by other pictures than it was calibrated on: boxes by COCO's average precision against --truth, or
+    It is judged by other images than it was calibrated on: boxes by COCO's average precision against --truth, or
     else against what MODEL itself finds; classes, texts and vectors by how often they agree. Sensitive layers are left
     in float32 where that is needed. A file that lost more than --budget is not written, and the exit code is 1, unless
     --force is given. The report lies beside the file, as MODEL.int8.json.
 
-    A model that is run on objects of other steps wants pictures of such objects: a folder that `snapshots` wrote.
+    A model that is run on objects of other steps wants images of such objects: a folder that `snapshots` wrote.
     """
     from sightline_plugins.quantize.order import Wish, order_of
     from sightline_plugins.quantize.run import run
@@ -113,7 +113,7 @@ def _ending(report: Report, *, written: bool) -> str:
         lost = f"{report.kept.worst.lost_points:.2f} points of {report.kept.worst.measure}"
         return (
             f"error: it lost {lost}, more than the budget of {report.budget_points:g}: nothing is written. "
-            "Calibrate on more pictures like those that it will see (--frames, --samples), try --method percentile, or "
+            "Calibrate on more images like those that it will see (--frames, --samples), try --method percentile, or "
             "write it all the same with --force"
         )
     return f"written: {report.output}, {report.output.with_suffix('.json')}"

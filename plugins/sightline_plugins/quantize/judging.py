@@ -9,17 +9,16 @@ import numpy as np
 
 from sightline.errors import ModelError
 from sightline.media.boxes import clip
-from sightline_plugins.evaluate.detections import DetectionScores, score_detections
-from sightline_plugins.evaluate.table import Annotations
-from sightline_plugins.infer.engines.protocol import Array, Engine
-from sightline_plugins.infer.heads.findings import Candidates, ClassMap, Points, Scores, Text, Vector
-from sightline_plugins.infer.model.plan import ModelPlan
-from sightline_plugins.infer.recorded.formats import UNLABELLED
-from sightline_plugins.infer.tasks.boxes import thinned
-from sightline_plugins.quantize.pictures import Sample, frame_number
+from sightline_plugins.commands.evaluate.annotations import Annotations
+from sightline_plugins.commands.evaluate.scores import DetectionScores, score_detections
+from sightline_plugins.commands.verify.comparison import BoxSettings, cosine
+from sightline_plugins.engines.protocol import Array, Engine
+from sightline_plugins.heads.head import Candidates, ClassMap, Points, Scores, Text, Vector
+from sightline_plugins.infer.detections import thinned
+from sightline_plugins.infer.plan import ModelPlan
+from sightline_plugins.quantize.images import Sample, frame_number
 from sightline_plugins.quantize.truth import alike
-from sightline_plugins.verify.run import BoxSettings
-from sightline_plugins.verify.stages import cosine
+from sightline_plugins.replay.formats import UNLABELLED
 
 _SURE = 0.5
 """What is likelier than not, where a model's usual confidence is lower."""
@@ -48,14 +47,14 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Findings:
-    """What a model found: a table of boxes, or else what the head reads from each picture."""
+    """What a model found: a table of boxes, or else what the head reads from each image."""
 
     boxes: Annotations | None
     answers: tuple[object, ...]
 
 
 def find_all(engine: Engine, plan: ModelPlan, samples: Sequence[Sample], *, settings: BoxSettings | None) -> Findings:
-    """What a model finds in pictures, without regard to its usual confidence. Raises ModelError."""
+    """What a model finds in images, without regard to its usual confidence. Raises ModelError."""
     assert plan.head is not None
     answers = list[object]()
     for start in range(0, len(samples), engine.concurrency):
@@ -90,7 +89,7 @@ def judge(
     doubtful = confidence < (sure if (confidence >= sure).any() else usual_confidence)
     if doubtful.all():
         raise ModelError(
-            f"the model finds nothing with a confidence of {usual_confidence:g} in these pictures: nothing can be said "
+            f"the model finds nothing with a confidence of {usual_confidence:g} in these images: nothing can be said "
             "of what it loses; give --frames that show what it is made for"
         )
     known = sorted({*fp32.boxes.label.tolist(), *int8.boxes.label.tolist()})
@@ -105,7 +104,7 @@ def _scored(found: Annotations, truth: Annotations) -> DetectionScores:
 
 
 def _pooled(table: Annotations, labels: Sequence[str]) -> Annotations:
-    """All classes as one, while only boxes of the same class can meet: each class has pictures of its own.
+    """All classes as one, while only boxes of the same class can meet: each class has images of its own.
 
     So each box counts the same; a mean over classes would make much of one that was found once.
     """
@@ -122,7 +121,7 @@ def _details(before: DetectionScores, after: DetectionScores) -> dict[str, float
 
 
 def _inputs(engine: Engine, plan: ModelPlan, sample: Sample) -> list[Array]:
-    inputs: list[Array] = [sample.picture]
+    inputs: list[Array] = [sample.image]
     for place, values in plan.inputs.extra_values(sample.placement.size_wh).items():
         inputs.insert(place, np.array([values], engine.inputs[place].dtype))
     return inputs
@@ -136,7 +135,7 @@ def _table(
         assert isinstance(found, Candidates)
         kept = thinned(found, settings.nms, least=settings.confidence)
         frames += [frame_number(sample)] * len(kept)
-        boxes.append(clip(sample.placement.boxes_in_picture(kept.xyxy), size_wh=sample.size_wh))
+        boxes.append(clip(sample.placement.boxes_in_image(kept.xyxy), size_wh=sample.size_wh))
         confidences.append(kept.confidence)
         labels += [plan.labels[one] if 0 <= one < len(plan.labels) else str(one) for one in kept.class_id.tolist()]
     return Annotations.from_rows(
@@ -149,7 +148,7 @@ def _table(
 
 
 def _alike(own: object, other: object) -> float:
-    """How far two answers to a picture agree, 0..1."""
+    """How far two answers to an image agree, 0..1."""
     if isinstance(own, Scores) and isinstance(other, Scores):
         pairs = zip(own.values, other.values, strict=True)
         return float(np.mean([one.argmax() == two.argmax() for one, two in pairs]))
@@ -163,4 +162,4 @@ def _alike(own: object, other: object) -> float:
         spread = np.ptp(other.values[:, :2], axis=0).max() + 1e-6
         far = np.abs(own.values[:, :2] - other.values[:, :2]).max(axis=1)
         return float(np.mean(far <= _NEAR * spread))
-    raise ModelError(f"what this model gives ({type(other).__name__}) can not be judged")
+    raise ModelError(f"what this model gives ({type(other).__name__}) cannot be judged")

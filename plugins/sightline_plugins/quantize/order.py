@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sightline.errors import ConfigurationError, ModelError
-from sightline_plugins.evaluate.detections import require_scoring
-from sightline_plugins.infer.box_options import CONFIDENCE, BoxElement
-from sightline_plugins.infer.engines.address import address_of
-from sightline_plugins.infer.engines.opening import PREFERENCE, Installed
-from sightline_plugins.infer.model.plan import ModelPlan
-from sightline_plugins.infer.options import ModelElement
+from sightline_plugins.commands.evaluate.scores import require_scoring
+from sightline_plugins.commands.verify.command import element_of, plan_of
+from sightline_plugins.commands.verify.comparison import BoxSettings
+from sightline_plugins.engines.address import address_of
+from sightline_plugins.engines.opening import PREFERENCE, Installed
+from sightline_plugins.infer.options import CONFIDENCE, DetectionElement, ModelElement
+from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.precision.quantized_file import quantized_path
 from sightline_plugins.pixels.image_form import ImageForm
 from sightline_plugins.quantize.quantizer import Method
-from sightline_plugins.verify.command import element_of, plan_of
-from sightline_plugins.verify.run import BoxSettings
 
 _BUDGET_AGAINST_TRUTH = 1.0
 _BUDGET_OF_DIFFERENCES = 2.0
@@ -64,14 +63,14 @@ class Order:
 
     @property
     def form(self) -> ImageForm:
-        """How engines are handed pictures."""
+        """How engines are handed images."""
         return self.plan.preprocessing.image_form()
 
 
 def order_of(wish: Wish) -> Order:
     """The order that follows from a wish.
 
-    Raises ConfigurationError and ModelError for what can not be done, MissingExtra without what boxes are scored by.
+    Raises ConfigurationError and ModelError for what cannot be done, MissingExtra without what boxes are scored by.
     """
     model = _file(wish.model)
     judged = wish.judge or wish.frames
@@ -83,7 +82,7 @@ def order_of(wish: Wish) -> Order:
     plan, settings = plan_of(_doubting(element))
     if plan.stack is not None:
         raise ModelError(
-            f"model {str(model)!r}: looks at {plan.stack.frames} pictures at once, which sightline quantize can not "
+            f"model {str(model)!r}: looks at {plan.stack.frames} images at once, which sightline quantize cannot "
             "calibrate: quantise it where it was trained"
         )
     if wish.truth and settings is None:
@@ -125,11 +124,11 @@ def _file(model: str) -> Path:
 
 def _doubting(element: ModelElement) -> ModelElement:
     """The step, telling of everything that it believes in at all."""
-    if not isinstance(element, BoxElement):
+    if not isinstance(element, DetectionElement):
         return element
     return element.model_copy(update={"confidence": _ANY_CONFIDENCE, "class_confidence": {}})
 
 
 def _usual_confidence(element: ModelElement, plan: ModelPlan) -> float:
-    own = element.confidence if isinstance(element, BoxElement) else None
+    own = element.confidence if isinstance(element, DetectionElement) else None
     return next(value for value in (own, plan.card.confidence, CONFIDENCE) if value is not None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import onnx
 from onnx import NodeProto
 
-from sightline_plugins.infer.engines.simplify.graph import LEARNED
+from sightline_plugins.engines.simplify.graph import LEARNED
 
 MOVING = frozenset({"Add", "AveragePool", "Concat", "GlobalAveragePool", "MaxPool", "Resize", "Slice", "Split"})
 _ACTIVATIONS = frozenset(
@@ -79,7 +79,7 @@ class _Walk:
         return node.op_type in LEARNED and len(node.input) > 1 and node.input[1] in self._constants
 
     def is_first(self, node: NodeProto) -> bool:
-        """Whether it reads the picture, perhaps moved."""
+        """Whether it reads the image, perhaps moved."""
         waiting = [node.input[0]]
         while waiting:
             name = waiting.pop()
@@ -95,7 +95,7 @@ class _Walk:
         return group > 1 and self._constants[node.input[1]][1] == 1
 
     def comes_from(self, node: NodeProto, names: set[str]) -> bool:
-        """Whether every value of a node comes from the picture or from one of `names`, through nothing but movement."""
+        """Whether every value of a node comes from the image or from one of `names`, through nothing but movement."""
         sources = node.input if node.op_type in ("Add", "Concat") else node.input[:1]
         return all(self._is_from(name, names, seen=set()) for name in sources)
 

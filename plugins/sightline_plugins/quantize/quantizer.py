@@ -20,9 +20,9 @@ from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, Q
 from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 
 from sightline.errors import ModelError
-from sightline_plugins.infer.engines.onnxruntime import FAILURES
-from sightline_plugins.infer.engines.protocol import Array
-from sightline_plugins.infer.engines.simplify.graph import LEARNED
+from sightline_plugins.engines.onnxruntime import FAILURES
+from sightline_plugins.engines.protocol import Array
+from sightline_plugins.engines.simplify.graph import LEARNED
 from sightline_plugins.pixels.preprocess import Preprocessing
 from sightline_plugins.quantize.places import MOVING
 from sightline_plugins.quantize.source_model import SourceModel
@@ -38,7 +38,7 @@ _RANGES: Mapping[Method, Mapping[str, Any]] = {
     "entropy": {"symmetric": True, "num_bins": 512, "num_quantized_bins": 128},
     "percentile": {"symmetric": True},
 }
-"""With its usual 128 bins the entropy of ONNX Runtime can not cut anything off."""
+"""With its usual 128 bins the entropy of ONNX Runtime cannot cut anything off."""
 _OPTIONS: Mapping[str, Any] = {
     "ActivationSymmetric": True,
     "WeightSymmetric": True,
@@ -85,16 +85,16 @@ class Calibration:
 
 def calibrate(
     source: SourceModel,
-    pictures: Sequence[Array],
+    images: Sequence[Array],
     *,
     method: Method,
     definition: Preprocessing,
     extras: Mapping[str, Array],
     folder: Path,
 ) -> Calibration:
-    """Runs the model on pictures as a `HostPreprocessor` makes them, `extras` being its other inputs.
+    """Runs the model on images as a `HostPreprocessor` makes them, `extras` being its other inputs.
 
-    `folder` is for files on the way. Raises ModelError when ONNX Runtime can not do it.
+    `folder` is for files on the way. Raises ModelError when ONNX Runtime cannot do it.
     """
     given = folder / "given.onnx"
     onnx.save(onnx.shape_inference.infer_shapes(source.model), given)
@@ -107,15 +107,15 @@ def calibrate(
                 calibrate_method=_METHODS[method],
                 extra_options=dict(_RANGES[method]),
             )
-            for picture in pictures:
-                calibrator.collect_data(_Picture(source, picture, definition, extras))
+            for image in images:
+                calibrator.collect_data(_Image(source, image, definition, extras))
             return Calibration(calibrator.compute_data())
     except (*FAILURES, ValueError, TypeError, KeyError) as error:
-        raise ModelError(f"model {str(source.path)!r}: ONNX Runtime can not calibrate it: {error}") from error
+        raise ModelError(f"model {str(source.path)!r}: ONNX Runtime cannot calibrate it: {error}") from error
 
 
 def quantize(source: SourceModel, calibration: Calibration, *, attempt: Attempt) -> onnx.ModelProto:
-    """The quantised model. Raises ModelError when ONNX Runtime can not do it."""
+    """The quantised model. Raises ModelError when ONNX Runtime cannot do it."""
     model = onnx.ModelProto()
     model.CopyFrom(source.model)
     places = source.places
@@ -136,21 +136,21 @@ def quantize(source: SourceModel, calibration: Calibration, *, attempt: Attempt)
             quantizer.quantize_model()
             quantizer.model.topological_sort()
     except (ValueError, RuntimeError, KeyError) as error:
-        raise ModelError(f"model {str(source.path)!r}: ONNX Runtime can not quantise it: {error}") from error
+        raise ModelError(f"model {str(source.path)!r}: ONNX Runtime cannot quantise it: {error}") from error
     made: onnx.ModelProto = quantizer.model.model
     return made
 
 
-class _Picture(CalibrationDataReader):  # type: ignore[misc]
-    """Feeds a picture to the calibration, normalised as the model wants it."""
+class _Image(CalibrationDataReader):  # type: ignore[misc]
+    """Feeds an image to the calibration, normalised as the model wants it."""
 
     def __init__(
-        self, source: SourceModel, picture: Array, definition: Preprocessing, extras: Mapping[str, Array]
+        self, source: SourceModel, image: Array, definition: Preprocessing, extras: Mapping[str, Array]
     ) -> None:
         mean, scale = (np.array(values, np.float32) for values in (definition.mean, definition.scale))
-        levels = (picture.astype(np.float32) - mean) / scale
+        levels = (image.astype(np.float32) - mean) / scale
         placed = levels.transpose(0, 3, 1, 2) if source.channels_first else levels
-        self._waiting = [{source.picture: np.ascontiguousarray(placed), **extras}]
+        self._waiting = [{source.image: np.ascontiguousarray(placed), **extras}]
 
     def get_next(self) -> dict[str, Array] | None:
         """The inputs, once."""

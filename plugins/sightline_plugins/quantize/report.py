@@ -14,7 +14,7 @@ from sightline_plugins.quantize.quantizer import Attempt, Method
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What a picture takes on an engine, both models measured in turns."""
+    """What an image takes on an engine, both models measured in turns."""
 
     engine: str
     fp32_ms: float
@@ -44,7 +44,7 @@ class Report:
     """How a model was quantised, what it lost and what it gained.
 
     `tried` are all attempts in their order, the last of which `kept` is the best. `apart` says that it was judged by
-    other pictures than it was calibrated on.
+    other images than it was calibrated on.
     """
 
     model: Path
@@ -52,8 +52,8 @@ class Report:
     source_sha256: str
     method: Method
     clips: tuple[str, ...]
-    calibrated_pictures: int
-    judged_pictures: int
+    calibrated_images: int
+    judged_images: int
     apart: bool
     budget_points: float
     tried: tuple[Tried, ...]
@@ -96,9 +96,9 @@ class Report:
             ],
             "calibration": {
                 "clips": list(self.clips),
-                "pictures": self.calibrated_pictures,
+                "images": self.calibrated_images,
                 "method": self.method,
-                "judged_pictures": self.judged_pictures,
+                "judged_images": self.judged_images,
                 "judged_by_others": self.apart,
             },
             "versions": dict(self.versions),
@@ -113,7 +113,7 @@ class Report:
             for one in self.kept.judgements
         ]
         lines += [
-            f"  speed     {one.engine:12} fp32 {one.fp32_ms:.2f} ms, int8 {one.int8_ms:.2f} ms a picture: "
+            f"  speed     {one.engine:12} fp32 {one.fp32_ms:.2f} ms, int8 {one.int8_ms:.2f} ms an image: "
             f"{one.ratio:.2f} times as fast"
             for one in self.speeds
         ]
@@ -126,8 +126,7 @@ class Report:
         lines.append(f"  layers    {self.learned_layers - left} of {self.learned_layers} in 8 bits")
         same = "others" if self.apart else "the same ones (there were no more)"
         lines.append(
-            f"  pictures  calibrated on {self.calibrated_pictures} ({self.method}), judged by {self.judged_pictures}: "
-            f"{same}"
+            f"  images  calibrated on {self.calibrated_images} ({self.method}), judged by {self.judged_images}: {same}"
         )
         return "\n".join(lines)
 

@@ -15,16 +15,16 @@ import numpy as np
 import onnx
 
 from sightline.errors import ModelError
-from sightline_plugins.evaluate.table import Annotations
-from sightline_plugins.infer.engines.model_file import metadata_of
-from sightline_plugins.infer.engines.opening import Installed
-from sightline_plugins.infer.engines.protocol import Array, Engine, open_engine
-from sightline_plugins.infer.model.facts import read_facts
+from sightline_plugins.commands.evaluate.annotations import Annotations
+from sightline_plugins.engines.model_file import metadata_of
+from sightline_plugins.engines.opening import Installed
+from sightline_plugins.engines.protocol import Array, Engine, open_engine
+from sightline_plugins.infer.facts import read_facts
 from sightline_plugins.infer.precision.quantized_file import NOTE_KEY, file_digest
 from sightline_plugins.infer.precision.rate import interleaved_seconds
+from sightline_plugins.quantize.images import Images, gather
 from sightline_plugins.quantize.judging import Findings, Judgement, find_all, judge
 from sightline_plugins.quantize.order import Order
-from sightline_plugins.quantize.pictures import Pictures, gather
 from sightline_plugins.quantize.quantizer import Attempt, Calibration, attempts, calibrate, quantize
 from sightline_plugins.quantize.report import Report, Speed, Tried
 from sightline_plugins.quantize.source_model import SourceModel, read_source
@@ -38,28 +38,28 @@ def run(order: Order, *, tell: Callable[[str], None]) -> tuple[onnx.ModelProto, 
     """The best quantised model that was found, with its note inside, and the report. `tell` hears of the progress.
 
     Attempts that leave more and more sensitive layers in float32 follow one another until one is within the budget.
-    Raises ModelError and ConfigurationError for what can not be quantised or judged.
+    Raises ModelError and ConfigurationError for what cannot be quantised or judged.
     """
     with tempfile.TemporaryDirectory(prefix="sightline-") as name:
         folder = Path(name)
         source = read_source(order.model, folder=folder)
-        pictures = gather(order.plan.preprocessing, order.frames, judge=order.judge, count=order.count, tell=tell)
-        truth = read_truth(order.truth, pictures.judged)
-        tell(f"judging {order.model.name} by {len(pictures.judged)} pictures")
-        before = {engine: _findings(order, engine, order.model, pictures) for engine in order.engines}
-        tell(f"calibrating on {len(pictures.calibration)} pictures")
+        images = gather(order.plan.preprocessing, order.frames, judge=order.judge, count=order.count, tell=tell)
+        truth = read_truth(order.truth, images.judged)
+        tell(f"judging {order.model.name} by {len(images.judged)} images")
+        before = {engine: _findings(order, engine, order.model, images) for engine in order.engines}
+        tell(f"calibrating on {len(images.calibration)} images")
         calibration = calibrate(
             source,
-            pictures.calibration,
+            images.calibration,
             method=order.method,
             definition=order.plan.preprocessing,
-            extras=_extras(order, pictures),
+            extras=_extras(order, images),
             folder=folder,
         )
-    made = _tried(order, source, calibration, judging=_Judging(order, pictures, before, truth), tell=tell)
+    made = _tried(order, source, calibration, judging=_Judging(order, images, before, truth), tell=tell)
     kept, model = min(made, key=lambda one: one[0].worst.lost_points)
     tell("measuring speed")
-    report = _report(order, source, pictures, [tried for tried, _ in made], kept, speeds=_speeds(order, model))
+    report = _report(order, source, images, [tried for tried, _ in made], kept, speeds=_speeds(order, model))
     note = msgspec.json.encode(report.note()).decode()
     onnx.helper.set_model_props(model, {**metadata_of(source.model), NOTE_KEY: note})
     return model, report
@@ -67,19 +67,19 @@ def run(order: Order, *, tell: Callable[[str], None]) -> tuple[onnx.ModelProto, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Judging:
-    """What quantised models are judged by: pictures, what the original finds in them, and perhaps the truth."""
+    """What quantised models are judged by: images, what the original finds in them, and perhaps the truth."""
 
     order: Order
-    pictures: Pictures
+    images: Images
     before: Mapping[Installed, Findings]
     truth: Annotations | None
 
     def tried(self, attempt: Attempt, model: onnx.ModelProto) -> Tried:
-        """What an attempt is worth on each engine. Raises ModelError where one can not compute it."""
+        """What an attempt is worth on each engine. Raises ModelError where one cannot compute it."""
         content, order = model.SerializeToString(), self.order
         judgements = list[Judgement]()
         for engine, fp32 in self.before.items():
-            int8 = _findings(order, engine, content, self.pictures)
+            int8 = _findings(order, engine, content, self.images)
             judgements.append(judge(engine, fp32, int8, truth=self.truth, usual_confidence=order.usual_confidence))
         return Tried(attempt, tuple(judgements))
 
@@ -104,10 +104,10 @@ def _tried(
     return made
 
 
-def _extras(order: Order, pictures: Pictures) -> Mapping[str, Array]:
-    """The model's inputs besides the picture, by their names."""
+def _extras(order: Order, images: Images) -> Mapping[str, Array]:
+    """The model's inputs besides the image, by their names."""
     inputs = read_facts(order.model).inputs
-    values = order.plan.inputs.extra_values(pictures.judged[0].placement.size_wh)
+    values = order.plan.inputs.extra_values(images.judged[0].placement.size_wh)
     return {inputs[place].name: np.array([value], inputs[place].dtype) for place, value in values.items()}
 
 
@@ -115,10 +115,10 @@ def _open(order: Order, engine: Installed, model: Path | bytes) -> Engine:
     return open_engine(model, engine=engine, image=order.form)
 
 
-def _findings(order: Order, engine: Installed, model: Path | bytes, pictures: Pictures) -> Findings:
+def _findings(order: Order, engine: Installed, model: Path | bytes, images: Images) -> Findings:
     opened = _open(order, engine, model)
     try:
-        return find_all(opened, order.plan, pictures.judged, settings=order.settings)
+        return find_all(opened, order.plan, images.judged, settings=order.settings)
     finally:
         opened.close()
 
@@ -138,7 +138,7 @@ def _speeds(order: Order, model: onnx.ModelProto) -> list[Speed]:
 def _report(
     order: Order,
     source: SourceModel,
-    pictures: Pictures,
+    images: Images,
     tried: Sequence[Tried],
     kept: Tried,
     *,
@@ -150,9 +150,9 @@ def _report(
         source_sha256=file_digest(order.model),
         method=order.method,
         clips=order.frames,
-        calibrated_pictures=len(pictures.calibration),
-        judged_pictures=len(pictures.judged),
-        apart=pictures.apart,
+        calibrated_images=len(images.calibration),
+        judged_images=len(images.judged),
+        apart=images.apart,
         budget_points=order.budget_points,
         tried=tuple(tried),
         kept=kept,

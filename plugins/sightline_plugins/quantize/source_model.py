@@ -1,4 +1,4 @@
-"""The model that is to be quantised: read, refused where it can not be, and made ready for the quantiser."""
+"""The model that is to be quantised: read, refused where it cannot be, and made ready for the quantiser."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import onnxruntime as ort
 from onnx import TensorProto
 
 from sightline.errors import ModelError
-from sightline_plugins.infer.engines.model_file import metadata_of, read_model
-from sightline_plugins.infer.engines.onnxruntime import FAILURES, FATAL_ONLY, ON_CPU
-from sightline_plugins.infer.engines.simplify.inputs import find_image_input
-from sightline_plugins.infer.engines.simplify.quantized import is_quantized
+from sightline_plugins.engines.model_file import metadata_of, read_model
+from sightline_plugins.engines.onnxruntime import FAILURES, FATAL_ONLY, ON_CPU
+from sightline_plugins.engines.simplify.inputs import find_image_input
+from sightline_plugins.engines.simplify.quantized import is_quantized
 from sightline_plugins.quantize.places import Places, find_places, name_nodes
 
 LEAST_OPSET = 13
@@ -24,13 +24,13 @@ LEAST_OPSET = 13
 class SourceModel:
     """A float32 model, simplified as far as ONNX Runtime does it for every processor, and where it can be quantised.
 
-    `picture` names the input that takes the picture; `channels_first` says how it wants it.
+    `image` names the input that takes the image; `channels_first` says how it wants it.
     """
 
     path: Path
     model: onnx.ModelProto
     places: Places
-    picture: str
+    image: str
     channels_first: bool
 
 
@@ -44,7 +44,7 @@ def read_source(path: Path, *, folder: Path) -> SourceModel:
     metadata = dict(metadata_of(model))
     try:
         ready = _simplified(_converted(model, label=label), folder=folder, label=label)
-        picture = find_image_input(ready)
+        image = find_image_input(ready)
     except ModelError as error:
         raise ModelError(str(error) if label in str(error) else f"{label}: {error}") from error
     name_nodes(ready)
@@ -52,7 +52,7 @@ def read_source(path: Path, *, folder: Path) -> SourceModel:
     if not places.learned:
         raise ModelError(f"{label}: has no convolution or matrix product with weights of its own: nothing to quantise")
     onnx.helper.set_model_props(ready, metadata)
-    return SourceModel(path, ready, places, picture.entry.name, picture.channels_axis == 1)
+    return SourceModel(path, ready, places, image.entry.name, image.channels_axis == 1)
 
 
 def _converted(model: onnx.ModelProto, *, label: str) -> onnx.ModelProto:
@@ -64,7 +64,7 @@ def _converted(model: onnx.ModelProto, *, label: str) -> onnx.ModelProto:
     except (RuntimeError, onnx.checker.ValidationError) as error:
         reason = str(error).strip().splitlines()[-1]
         raise ModelError(
-            f"{label}: is written in opset {version} and can not be converted to {LEAST_OPSET}, which weights in "
+            f"{label}: is written in opset {version} and cannot be converted to {LEAST_OPSET}, which weights in "
             f"8 bits need ({reason}): export it with opset {LEAST_OPSET} or higher"
         ) from error
 
@@ -79,5 +79,5 @@ def _simplified(model: onnx.ModelProto, *, folder: Path, label: str) -> onnx.Mod
     try:
         ort.InferenceSession(model.SerializeToString(), options, providers=[ON_CPU])
     except FAILURES as error:
-        raise ModelError(f"{label}: ONNX Runtime can not use it: {str(error).splitlines()[0]}") from error
+        raise ModelError(f"{label}: ONNX Runtime cannot use it: {str(error).splitlines()[0]}") from error
     return onnx.load(target)

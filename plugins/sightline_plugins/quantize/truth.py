@@ -1,4 +1,4 @@
-"""What is true on the pictures that a model is judged by."""
+"""What is true on the images that a model is judged by."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from sightline.errors import ConfigurationError
-from sightline_plugins.evaluate.reading import read_annotations
-from sightline_plugins.evaluate.table import Annotations
-from sightline_plugins.infer.recorded.formats import UNLABELLED
-from sightline_plugins.quantize.pictures import Sample, frame_number
+from sightline_plugins.commands.evaluate.annotations import Annotations, read_annotations
+from sightline_plugins.quantize.images import Sample, frame_number
+from sightline_plugins.replay.formats import UNLABELLED
 
 
 def read_truth(files: Sequence[Path], samples: Sequence[Sample]) -> Annotations | None:
-    """The truth of the pictures, one file for each clip in order; None without files.
+    """The truth of the images, one file for each clip in order; None without files.
 
     Frames are numbered over all clips, as in what models find. Raises ConfigurationError that names the file.
     """
@@ -30,7 +29,7 @@ def read_truth(files: Sequence[Path], samples: Sequence[Sample]) -> Annotations 
         }
     )
     if not (~joined.ignored).any():
-        raise ConfigurationError(f"{', '.join(map(str, files))}: nothing is true on any picture that is judged")
+        raise ConfigurationError(f"{', '.join(map(str, files))}: nothing is true on any image that is judged")
     return joined
 
 

@@ -51,4 +51,4 @@ def _replace(path: Path, content: bytes) -> None:
                 part.unlink(missing_ok=True)
                 raise
     except OSError as error:
-        raise OutputError(f"{path} can not be written: {error.strerror}") from error
+        raise OutputError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,6 +1,6 @@
-"""Making parts of a picture unrecognisable, on its planes: pure functions that know chroma subsampling and clipping.
+"""Making parts of an image unrecognisable, on its planes: pure functions that know chroma subsampling and clipping.
 
-What stays of a hidden part is at most one mean value for each of a few cells, however the picture is sharpened
+What stays of a hidden part is at most one mean value for each of a few cells, however the image is sharpened
 afterwards: a blur is made by bringing the part down to these cells and up again, not by a kernel, which could be undone
 in part. How few cells that must be was looked up: faces in mosaics of 16 x 16 cells can be told by trained networks
 (McPherson, Shokri, Shmatikov, "Defeating image obfuscation with deep learning", 2016), so 8 are the most here.
@@ -37,8 +37,8 @@ def hide(
 ) -> None:
     """Hide a rectangle, by `cells` along its longer side (a cell has 4 pixels at least), or in the colour of `ink`.
 
-    `rect` lies on even pixels and may reach beyond the picture. `cover` uint8 (height, width) belongs to the part of
-    it that lies in the picture (`inside`) and is 0 where pixels stay as they are; chroma that belongs to a covered
+    `rect` lies on even pixels and may reach beyond the image. `cover` uint8 (height, width) belongs to the part of
+    it that lies in the image (`inside`) and is 0 where pixels stay as they are; chroma that belongs to a covered
     pixel is hidden with it.
     """
     block = block_of(rect, cells=cells)
@@ -54,17 +54,17 @@ def hide(
 
 
 def block_of(rect: Rect, *, cells: int) -> int:
-    """How many pixels of the picture a cell is wide and high, with so many along the longer side of a rectangle."""
+    """How many pixels of the image a cell is wide and high, with so many along the longer side of a rectangle."""
     return max(LEAST_BLOCK, math.ceil(max(rect[2] - rect[0], rect[3] - rect[1]) / cells))
 
 
 def cells_wh_of(size_wh: tuple[int, int], *, right: int, down: int, block: int) -> tuple[int, int]:
-    """How many cells a part of a plane has across and down; the plane is smaller than the picture by these bits."""
+    """How many cells a part of a plane has across and down; the plane is smaller than the image by these bits."""
     return max(1, (size_wh[0] << right) // block), max(1, (size_wh[1] << down) // block)
 
 
 def inside(rect: Rect, *, size_wh: tuple[int, int]) -> Rect:
-    """The part of a rectangle that lies in the picture, on even pixels as the rectangle; perhaps empty."""
+    """The part of a rectangle that lies in the image, on even pixels as the rectangle; perhaps empty."""
     width, height = size_wh[0] + size_wh[0] % 2, size_wh[1] + size_wh[1] % 2
     left, top = min(max(rect[0], 0), width), min(max(rect[1], 0), height)
     return left, top, max(min(rect[2], width), left), max(min(rect[3], height), top)
@@ -94,7 +94,7 @@ def mask_cover(mask: Mask, *, margin: int, seen: Rect) -> Cover:
     """The cover of a mask, `margin` pixels wider on all sides, for the rectangle that is `seen`."""
     wide = (seen[0] - margin, seen[1] - margin, seen[2] + margin, seen[3] + margin)
     moved = Mask(mask.left - wide[0], mask.top - wide[1], mask.bits)
-    bits = moved.in_picture((wide[2] - wide[0], wide[3] - wide[1]))
+    bits = moved.in_image((wide[2] - wide[0], wide[3] - wide[1]))
     distance = cv2.distanceTransform((~bits).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_3)
     cover: Cover = (distance <= margin).view(np.uint8)[margin:-margin, margin:-margin]
     return cover

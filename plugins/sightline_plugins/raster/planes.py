@@ -1,8 +1,8 @@
 """Shapes drawn straight into the planes of a surface: pure functions that know chroma subsampling and clipping.
 
-Coordinates are pixels of the picture. Rectangles are half-open integers; where chroma is subsampled, an edge that is
+Coordinates are pixels of the image. Rectangles are half-open integers; where chroma is subsampled, an edge that is
 even in luma falls on an edge of chroma, so callers snap to even numbers (`snap`). All shapes may lie partly or wholly
-outside the picture. `layers_of` gives the planes; the surface must be writable.
+outside the image. `layers_of` gives the planes; the surface must be writable.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _FARTHEST = 30_000.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """One plane, and by how many bits it is narrower and lower than the picture."""
+    """One plane, and by how many bits it is narrower and lower than the image."""
 
     plane: Samples
     right: int
     down: int
 
     def window(self, rect: Rect) -> Samples:
-        """The samples that a rectangle of the picture covers, cut to the plane: a view."""
+        """The samples that a rectangle of the image covers, cut to the plane: a view."""
         left, top, right, bottom = rect
         across, along = (1 << self.right) - 1, (1 << self.down) - 1
         return self.plane[
@@ -132,12 +132,12 @@ def polylines(
 
 
 def width_in_plane(thickness: int, *, shrink: int) -> int:
-    """The width of a line in a plane that is smaller than the picture by `shrink` bits."""
+    """The width of a line in a plane that is smaller than the image by `shrink` bits."""
     return (thickness >> shrink) + 1 if shrink else thickness
 
 
 def tint(layers: Sequence[Layer], mask: Mask, ink: Ink, *, opacity: float) -> None:
-    """Colour the pixels of a mask, letting the picture shine through; chroma follows the first pixel of its block."""
+    """Colour the pixels of a mask, letting the image shine through; chroma follows the first pixel of its block."""
     height, width = mask.bits.shape
     for index, layer in enumerate(layers):
         across, down = 1 << layer.right, 1 << layer.down
@@ -150,7 +150,7 @@ def tint(layers: Sequence[Layer], mask: Mask, ink: Ink, *, opacity: float) -> No
 
 
 def polygon(layers: Sequence[Layer], points: Points, ink: Ink, *, opacity: float) -> None:
-    """Fill a polygon (N, 2), by the even-odd rule, letting the picture shine through."""
+    """Fill a polygon (N, 2), by the even-odd rule, letting the image shine through."""
     fixed = fixed_point(points)
     for index, layer in enumerate(layers):
         corners = in_plane(fixed, right=layer.right, down=layer.down)
@@ -168,7 +168,7 @@ def polygon(layers: Sequence[Layer], points: Points, ink: Ink, *, opacity: float
 def text(layers: Sequence[Layer], mask: TextMask, *, left: int, top: int, tables: Sequence[Samples]) -> None:
     """Put text on its background: `tables` blend from the background's colour to the text's, see `blend_tables`.
 
-    `left` and `top` are even; the text is cut where it leaves the picture.
+    `left` and `top` are even; the text is cut where it leaves the image.
     """
     rect = (left, top, left + mask.width, top + mask.height)
     for layer, table in zip(layers, tables, strict=True):
@@ -181,7 +181,7 @@ def text(layers: Sequence[Layer], mask: TextMask, *, left: int, top: int, tables
 
 
 def fixed_point(points: Points) -> npt.NDArray[np.int32]:
-    """Points of the picture in OpenCV's fixed-point coordinates, which count from pixel centres."""
+    """Points of the image in OpenCV's fixed-point coordinates, which count from pixel centres."""
     inside = np.minimum(np.maximum(points, -_FARTHEST), _FARTHEST)
     fixed: npt.NDArray[np.int32] = np.rint(inside * (1 << SUBPIXEL_BITS)).astype(np.int32)
     return fixed

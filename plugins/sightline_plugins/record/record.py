@@ -31,13 +31,13 @@ class Record(Element):
     """Record streams as their cameras send them, without encoding anything anew: clips of what happens, from before it
     happened, or with `segment` everything.
 
-    The encoded pictures of the last seconds are kept in memory, so a clip begins `before` the event, at the key picture
+    The encoded images of the last seconds are kept in memory, so a clip begins `before` the event, at the key frame
     that is not later, and ends `after` it. Events that come meanwhile make the clip longer instead of doubling it; it
     is closed, and told of by a message `recording` with its path and its exact first and last timestamps, when no
     event can make it longer. `pipeline.record("gate")` does the same from Python. A clip that becomes longer than
-    `longest`, and a segment, are cut at the next key picture; another connection, codec or size begins a new file.
+    `longest`, and a segment, are cut at the next key frame; another connection, codec or size begins a new file.
 
-    It does not matter where the step stands or how slow the pipeline is: pictures are recorded whether or not they are
+    It does not matter where the step stands or how slow the pipeline is: images are recorded whether or not they are
     analysed. What is drawn is not recorded; for that there is `video`. A file is playable at every moment: a process
     that is killed loses a second. When the disk is full the step says `sink_degraded`, removes the oldest recordings if
     `keep` lets it, and goes on when there is room; nothing else stops.
@@ -54,11 +54,11 @@ class Record(Element):
     threading: ClassVar[Threading] = Threading.OWN
 
     path: OutputPath
-    """The files, `.mp4` or `.mkv`. `{time}` is the time of day (UTC) of the first picture, or its time in the stream
+    """The files, `.mp4` or `.mkv`. `{time}` is the time of day (UTC) of the first image, or its time in the stream
     where that is not known, and `{stream}` the stream's name. No file is ever overwritten."""
     on: Annotated[tuple[Trigger, ...], BeforeValidator(_as_tuple), Field(min_length=1)] | None = None
     """What starts a recording, one or several: an event (`lines.gate_in`, `lines.gate_in.in`), or objects in the
-    picture (`{label: person}`). When neither this nor `segment` is given, only Python does."""
+    image (`{label: person}`). When neither this nor `segment` is given, only Python does."""
     before: Duration = 10_000_000_000
     """How much from before the event is recorded."""
     after: Duration = 20_000_000_000
@@ -70,7 +70,7 @@ class Record(Element):
     keep: Keep | None = None
     """What is kept of the files; all when not given."""
     memory: Annotated[Size, Field(ge=1_000_000)] = 64_000_000
-    """Bytes of encoded pictures kept for each stream at most; a clip begins later where they are not enough."""
+    """Bytes of encoded images kept for each stream at most; a clip begins later where they are not enough."""
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:

@@ -95,7 +95,7 @@ class Recorder(Sink):
             recorder.end()
 
     def totals(self) -> Mapping[str, Any]:
-        """What was recorded of each stream: `files`, `pictures`, `size_bytes`, and `gaps` where packets were missed."""
+        """What was recorded of each stream: `files`, `images`, `size_bytes`, and `gaps` where packets were missed."""
         return {stream: asdict(totals) for stream, totals in self._shelf.totals.items()}
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class Recorder(Sink):
         """The recorder of a frame's stream; None when the frame does not belong to any packet that is kept."""
         stream = view.stream
         if view.frame.packet is None:
-            self._miss(view, "its source hands on no encoded pictures: use `video`, which encodes")
+            self._miss(view, "its source hands on no encoded images: use `video`, which encodes")
             return None
         recorder = self._streams.get(stream) or self._make(stream)
         if not recorder.see(view.frame):

@@ -21,7 +21,7 @@ _TIDY_BYTES = 1_000_000
 
 @dataclass(slots=True)
 class Clip:
-    """A recording that is being written: times in the stream's clock, `key` the last key picture in it."""
+    """A recording that is being written: times in the stream's clock, `key` the last key frame in it."""
 
     file: PacketFile
     stream: Stream
@@ -31,7 +31,7 @@ class Clip:
     first_pts_ns: int
     last_pts_ns: int
     first_capture_ns: int | None
-    pictures: int = 0
+    images: int = 0
     size_bytes: int = 0
 
 
@@ -40,13 +40,13 @@ class Totals:
     """What was recorded of one stream."""
 
     files: int = 0
-    pictures: int = 0
+    images: int = 0
     size_bytes: int = 0
     gaps: int = 0
 
 
 class Shelf:
-    """The files of one step. When one can not be written, it is closed as it stands, the trouble is told once, and
+    """The files of one step. When one cannot be written, it is closed as it stands, the trouble is told once, and
     after two seconds recording is tried again; that it goes on is told as well. Used by one thread.
     """
 
@@ -72,7 +72,7 @@ class Shelf:
     def begin(
         self, first: EncodedPacket, *, stream: Stream, first_pts_ns: int, first_capture_ns: int | None
     ) -> Clip | None:
-        """A new file that begins with this key picture; None when it can not be opened now."""
+        """A new file that begins with this key frame; None when it cannot be opened now."""
         self._tidy()
         try:
             path = self._free_path(stream, pts_ns=first_pts_ns, capture_ns=first_capture_ns)
@@ -96,7 +96,7 @@ class Shelf:
             clip.key = packet
         if packet.pts >= clip.latest.pts:
             clip.latest, clip.last_pts_ns = packet, pts_ns
-        clip.pictures += 1
+        clip.images += 1
         clip.size_bytes += len(packet.data)
         self._untidied_bytes += len(packet.data)
         if clip.file.whole_bytes:
@@ -131,7 +131,7 @@ class Shelf:
         clip.size_bytes = facts.st_size
         totals = self.totals.setdefault(clip.stream.name, Totals())
         totals.files += 1
-        totals.pictures += clip.pictures
+        totals.images += clip.images
         totals.size_bytes += facts.st_size
         if self._retention is not None:
             self._retention.add(path, size_bytes=facts.st_size)
@@ -156,7 +156,7 @@ class Shelf:
             "path": str(clip.file.path),
             "first_pts_ns": clip.first_pts_ns,
             "last_pts_ns": clip.last_pts_ns,
-            "pictures": clip.pictures,
+            "images": clip.images,
             "size_bytes": clip.size_bytes,
         }
         if clip.first_capture_ns is not None:
@@ -164,9 +164,7 @@ class Shelf:
         if causes:
             data["causes"] = causes
         seconds = (clip.last_pts_ns - clip.first_pts_ns) / 1e9
-        text = (
-            f"recorded {clip.pictures} pictures, {seconds:.1f} s, to {clip.file.path}{f' ({causes})' if causes else ''}"
-        )
+        text = f"recorded {clip.images} images, {seconds:.1f} s, to {clip.file.path}{f' ({causes})' if causes else ''}"
         self._site.post(
             Message(MessageKind.RECORDING, text, stream=clip.stream.name, element=self._site.element_id, data=data)
         )

@@ -14,9 +14,9 @@ from sightline_plugins.record.times import PacketTimes
 
 @dataclass(slots=True)
 class Interval:
-    """What is wanted: all pictures from `start_ns` to `end_ns`, both included; `end_ns` None is for ever.
+    """What is wanted: all images from `start_ns` to `end_ns`, both included; `end_ns` None is for ever.
 
-    Nothing can begin earlier than `hold_ns` before now, so an interval that ended longer ago can not be extended.
+    Nothing can begin earlier than `hold_ns` before now, so an interval that ended longer ago cannot be extended.
     """
 
     start_ns: int
@@ -28,7 +28,7 @@ class Interval:
 
 class StreamRecorder:
     """Takes from the ring of a stream what is wanted of it. Frames tell the time; packets are taken whether or not
-    their frames came this far. Files begin with a key picture and are cut at one when they last `longest_ns`; another
+    their frames came this far. Files begin with a key frame and are cut at one when they last `longest_ns`; another
     format and a gap in the ring begin a new file. Used by one thread.
     """
 
@@ -110,8 +110,8 @@ class StreamRecorder:
         return at_end
 
     def _begin(self, current: Interval) -> None:
-        """Set the cursor before the key picture that is the last one not later than the start, else the earliest."""
-        keys = [(key, self._times.shown_ns(key)) for key in self._ring.key_pictures()]
+        """Set the cursor before the key frame that is the last one not later than the start, else the earliest."""
+        keys = [(key, self._times.shown_ns(key)) for key in self._ring.key_frames()]
         known = [(key, pts_ns) for key, pts_ns in keys if pts_ns is not None]
         if not known:
             return
@@ -132,8 +132,8 @@ class StreamRecorder:
     def _is_over(
         self, packet: EncodedPacket, following: Sequence[EncodedPacket], *, end_ns: int | None, at_end: bool
     ) -> bool | None:
-        """Whether a file may end before this packet: all that is wanted is in it, and no picture is missing between
-        those that are, although pictures are not decoded in the order in which they are shown. None when that can not
+        """Whether a file may end before this packet: all that is wanted is in it, and no image is missing between
+        those that are, although images are not decoded in the order in which they are shown. None when that cannot
         be told before more packets come.
         """
         if end_ns is None or self._times.decoded_ns(packet) <= end_ns:
@@ -159,7 +159,7 @@ class StreamRecorder:
                 return False
         clip = self._clip
         if clip is None or packet.pts < clip.first.pts:
-            return True  # no key picture yet, or one that was shown before it and needs what is not in the file
+            return True  # no key frame yet, or one that was shown before it and needs what is not in the file
         if self._shelf.write(clip, packet, pts_ns=pts_ns):
             return True
         self._cursor = clip.key.number - 1

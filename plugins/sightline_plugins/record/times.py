@@ -30,7 +30,7 @@ class PacketTimes:
         self._known[packet.format] = _Known(frame.pts_ns - packet.pts_ns, captured)
 
     def shown_ns(self, packet: EncodedPacket) -> int | None:
-        """When a packet's picture is shown; None before a frame of its format was seen."""
+        """When a packet's image is shown; None before a frame of its format was seen."""
         known = self._known.get(packet.format)
         return None if known is None else packet.pts_ns + known.shift_ns
 
@@ -39,7 +39,7 @@ class PacketTimes:
         return packet.dts_ns + self._known[packet.format].shift_ns
 
     def captured_ns(self, packet: EncodedPacket) -> int | None:
-        """The time of day at which a packet's picture was taken, where it is known."""
+        """The time of day at which a packet's image was taken, where it is known."""
         known = self._known.get(packet.format)
         if known is None or known.capture_shift_ns is None:
             return None

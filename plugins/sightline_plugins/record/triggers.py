@@ -1,4 +1,4 @@
-"""What starts a recording: an event of a rule, or objects of a label in the picture."""
+"""What starts a recording: an event of a rule, or objects of a label in the image."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _as_tuple(value: object) -> object:
 
 
 class LabelTrigger(BaseModel):
-    """Objects of a label in the picture: recording goes on while there are any, and for `after` from then on."""
+    """Objects of a label in the image: recording goes on while there are any, and for `after` from then on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 

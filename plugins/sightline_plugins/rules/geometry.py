@@ -1,6 +1,6 @@
 """Plane geometry of rules: anchors of boxes, sides of lines, insides of polygons. Arrays in, arrays out.
 
-All in float64 and pixels of the picture, y downwards.
+All in float64 and pixels of the image, y downwards.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from sightline_plugins.rules.geometry import Floats
 
 Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 Point = tuple[Coordinate, Coordinate]
-"""(x, y) in fractions of the picture, or in pixels."""
+"""(x, y) in fractions of the image, or in pixels."""
 
 Anchor = Literal["bottom", "center", "top", "left", "right", "bottom_left", "bottom_right", "top_left", "top_right"]
 """The point of a box that stands for the object: the middle of an edge, the centre, or a corner."""
@@ -53,7 +53,7 @@ def require_fractions(title: str, places: Iterable[tuple[Location, Point]]) -> N
         InitErrorDetails(
             type=PydanticCustomError(
                 "fraction",
-                "[{x}, {y}] is outside the picture: give fractions from 0 to 1, or pixels and `pixels: true`",
+                "[{x}, {y}] is outside the image: give fractions from 0 to 1, or pixels and `pixels: true`",
                 {"x": f"{x:g}", "y": f"{y:g}"},
             ),
             loc=location,
@@ -67,13 +67,13 @@ def require_fractions(title: str, places: Iterable[tuple[Location, Point]]) -> N
 
 
 def in_pixels(points: Sequence[Point], *, size_wh: tuple[int, int], pixels: bool) -> Floats:
-    """Points as pixels of a picture, (K, 2)."""
+    """Points as pixels of an image, (K, 2)."""
     array = np.array(points, np.float64)
     return array if pixels else array * np.array(size_wh, np.float64)
 
 
 Group = tuple[Stream, tuple[int, int], list[int]]
-"""A stream, the size of its pictures, and the rows of its frames in a batch."""
+"""A stream, the size of its images, and the rows of its frames in a batch."""
 
 
 def groups(batch: Batch) -> Iterator[Group]:

@@ -25,7 +25,7 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class StayOptions:
+class ZoneLimits:
     """Rules of one zone: `dwell_ns` after which a stay is told, and `limit` of tracks inside; None for neither.
 
     A zone is crowded when more than `limit` tracks have been inside for `limit_after_ns`, and cleared when no more
@@ -38,7 +38,7 @@ class StayOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class ZoneChange:
     """One change in one zone. `track_id` is -1 where it concerns all; `dwell_ns` is how long the stay has lasted."""
 
     change: Change
@@ -48,7 +48,7 @@ class Happening:
 
 
 @dataclass(slots=True)
-class ZoneFigures:
+class ZoneCounts:
     """What was counted in one zone of one stream."""
 
     inside: int = 0
@@ -71,15 +71,15 @@ class _Crowd:
 
 
 @dataclass(slots=True, eq=False)
-class StayKeeper:
+class ZoneMonitor:
     """Follows who is in the zones of one stream; feed it every frame in order.
 
     A track enters when it is inside, leaves when it is seen outside, and also when it has not been seen for
     `gone_ns`: it then left at the first frame without it. Meanwhile it does not count as inside.
     """
 
-    zones: Sequence[StayOptions]
-    figures: Sequence[ZoneFigures]
+    zones: Sequence[ZoneLimits]
+    counts: Sequence[ZoneCounts]
     gone_ns: int
     _entered_ns: dict[Presence, int] = field(default_factory=dict)
     _absent_ns: dict[Presence, int] = field(default_factory=dict)
@@ -92,13 +92,13 @@ class StayKeeper:
 
     def update(
         self, now_ns: int, *, inside: Set[Presence], counted: Set[Presence], visible: Set[int]
-    ) -> list[Happening]:
+    ) -> list[ZoneChange]:
         """What happened on the frame at `now_ns`.
 
         `inside` holds every presence of a track in a zone, `counted` those of them that may begin a stay (the class
         is right), `visible` all tracks on the frame.
         """
-        happened: list[Happening] = []
+        happened: list[ZoneChange] = []
         stays = self._entered_ns.keys()
         if self._absent_ns:
             for presence in self._absent_ns.keys() & inside:
@@ -116,61 +116,61 @@ class StayKeeper:
         self._last_ns = now_ns
         return happened
 
-    def close(self) -> list[Happening]:
+    def close(self) -> list[ZoneChange]:
         """End the stays still open, as at the next frame; nothing is left after it."""
         end_ns = (self._last_ns or 0) + self._interval_ns
         return [self._leave(presence, self._absent_ns.get(presence, end_ns)) for presence in sorted(self._entered_ns)]
 
-    def _enter(self, presences: Iterable[Presence], *, now_ns: int) -> Iterator[Happening]:
+    def _enter(self, presences: Iterable[Presence], *, now_ns: int) -> Iterator[ZoneChange]:
         for presence in presences:
             zone, track_id = presence
             self._entered_ns[presence] = now_ns
-            self.figures[zone].entered += 1
+            self.counts[zone].entered += 1
             if self._left_ns.pop(presence, None) is None:
-                self.figures[zone].visitors += 1
+                self.counts[zone].visitors += 1
             dwell_ns = self.zones[zone].dwell_ns
             if dwell_ns is not None:
                 self._due_ns[presence] = now_ns + dwell_ns
                 self._next_due_ns = min(self._next_due_ns, now_ns + dwell_ns)
-            yield Happening(Change.ENTER, zone, track_id)
+            yield ZoneChange(Change.ENTER, zone, track_id)
 
-    def _missed(self, presences: Iterable[Presence], *, now_ns: int, visible: Set[int]) -> Iterator[Happening]:
+    def _missed(self, presences: Iterable[Presence], *, now_ns: int, visible: Set[int]) -> Iterator[ZoneChange]:
         for presence in presences:
             since_ns = self._absent_ns.setdefault(presence, now_ns)
             if presence[1] in visible or now_ns - since_ns >= self.gone_ns:
                 yield self._leave(presence, since_ns)
 
-    def _leave(self, presence: Presence, left_ns: int) -> Happening:
+    def _leave(self, presence: Presence, left_ns: int) -> ZoneChange:
         zone, track_id = presence
         dwell_ns = left_ns - self._entered_ns.pop(presence)
         self._absent_ns.pop(presence, None)
         self._due_ns.pop(presence, None)
-        self.figures[zone].left += 1
-        self.figures[zone].dwell_ns += dwell_ns
+        self.counts[zone].left += 1
+        self.counts[zone].dwell_ns += dwell_ns
         self._left_ns[presence] = left_ns
         while (oldest := next(iter(self._left_ns))) != presence and left_ns - self._left_ns[oldest] > MEMORY_NS:
             del self._left_ns[oldest]
-        return Happening(Change.LEAVE, zone, track_id, dwell_ns)
+        return ZoneChange(Change.LEAVE, zone, track_id, dwell_ns)
 
-    def _stayed(self, now_ns: int) -> Iterator[Happening]:
+    def _stayed(self, now_ns: int) -> Iterator[ZoneChange]:
         due = sorted(presence for presence, due_ns in self._due_ns.items() if due_ns <= now_ns)
         for presence in due:
             if presence not in self._absent_ns:
                 del self._due_ns[presence]
-                yield Happening(Change.DWELL, *presence, now_ns - self._entered_ns[presence])
+                yield ZoneChange(Change.DWELL, *presence, now_ns - self._entered_ns[presence])
         self._next_due_ns = min(self._due_ns.values(), default=NEVER_NS)
 
-    def _occupied(self, inside: Set[Presence], *, now_ns: int) -> Iterator[Happening]:
+    def _occupied(self, inside: Set[Presence], *, now_ns: int) -> Iterator[ZoneChange]:
         numbers = [0] * len(self.zones)
         for zone, _ in self._entered_ns.keys() & inside:
             numbers[zone] += 1
-        for zone, (number, figures, options) in enumerate(zip(numbers, self.figures, self.zones, strict=True)):
-            figures.inside = number
-            figures.largest = max(figures.largest, number)
+        for zone, (number, counts, options) in enumerate(zip(numbers, self.counts, self.zones, strict=True)):
+            counts.inside = number
+            counts.largest = max(counts.largest, number)
             if options.limit is not None:
                 yield from self._crowd(zone, is_over=number > options.limit, now_ns=now_ns)
 
-    def _crowd(self, zone: int, *, is_over: bool, now_ns: int) -> Iterator[Happening]:
+    def _crowd(self, zone: int, *, is_over: bool, now_ns: int) -> Iterator[ZoneChange]:
         crowd = self._crowds.setdefault(zone, _Crowd())
         if is_over == crowd.is_crowded:
             crowd.since_ns = None
@@ -178,4 +178,4 @@ class StayKeeper:
         crowd.since_ns = now_ns if crowd.since_ns is None else crowd.since_ns
         if now_ns - crowd.since_ns >= self.zones[zone].limit_after_ns:
             crowd.is_crowded, crowd.since_ns = is_over, None
-            yield Happening(Change.CROWDED if is_over else Change.CLEARED, zone)
+            yield ZoneChange(Change.CROWDED if is_over else Change.CLEARED, zone)

@@ -1,4 +1,4 @@
-"""`zones`: who is in which part of the picture, and for how long."""
+"""`zones`: who is in which part of the image, and for how long."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from sightline_plugins.rules.shapes import (
     require_fractions,
     require_shape,
 )
-from sightline_plugins.rules.stays import Change, Happening, StayKeeper, StayOptions, ZoneFigures
+from sightline_plugins.rules.stays import Change, ZoneChange, ZoneCounts, ZoneLimits, ZoneMonitor
 
 
 class Zone(BaseModel):
-    """A part of the picture."""
+    """A part of the image."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
@@ -46,7 +46,7 @@ class Zone(BaseModel):
     anchor: Anchor = "bottom"
     """The point of the box that has to be inside."""
     margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
-    """How far outside an object has to be to have left, in fractions of the picture's height (or pixels). A box that
+    """How far outside an object has to be to have left, in fractions of the image's height (or pixels). A box that
     trembles on the edge then enters once, instead of coming and going."""
     dwell: Duration | None = None
     """Tell once when an object has stayed this long."""
@@ -61,13 +61,13 @@ class Zone(BaseModel):
         return require_shape(value, kind="zone", example="{polygon: [[x, y], [x, y], [x, y]]}", options=("gone",))
 
     @property
-    def stay_options(self) -> StayOptions:
+    def stay_options(self) -> ZoneLimits:
         """What the keeper of stays needs to know."""
-        return StayOptions(dwell_ns=self.dwell, limit=self.limit, limit_after_ns=self.limit_after)
+        return ZoneLimits(dwell_ns=self.dwell, limit=self.limit, limit_after_ns=self.limit_after)
 
 
 class Zones(Element):
-    """Say which tracked objects enter and leave parts of the picture, how many are inside, and how long they stay.
+    """Say which tracked objects enter and leave parts of the image, how many are inside, and how long they stay.
 
     An object is inside when its anchor is; a `margin` keeps one that trembles on the edge from coming and going.
     Entering and leaving are events `zone` with `direction` (`enter`, `leave`),
@@ -92,7 +92,7 @@ class Zones(Element):
     gives: ClassVar[frozenset[Capability]] = frozenset({Capability.EVENTS})
 
     pixels: bool = False
-    """Coordinates are pixels of the picture instead of fractions of it."""
+    """Coordinates are pixels of the image instead of fractions of it."""
     gone: Duration = 2_000_000_000
     """A track not seen for this long has left."""
 
@@ -135,13 +135,13 @@ class Zones(Element):
 
 @dataclass(slots=True, eq=False)
 class _StreamZones:
-    """The zones of one stream: in pixels of its pictures, who is inside, and how they are drawn."""
+    """The zones of one stream: in pixels of its images, who is inside, and how they are drawn."""
 
     size_wh: tuple[int, int]
     edges: Floats
     margins: Floats
     points: tuple[tuple[tuple[float, float], ...], ...]
-    keeper: StayKeeper
+    keeper: ZoneMonitor
     drawn: tuple[tuple[int, int], ...] = ()
     overlays: tuple[Overlay, ...] = ()
 
@@ -157,7 +157,7 @@ class ZoneRule(Operator):
         self._names = list(zones)
         self._fractions = anchor_fractions(zone.anchor for zone in zones.values())
         self._streams: dict[Stream, _StreamZones] = {}
-        self._figures: dict[str, list[ZoneFigures]] = {}
+        self._figures: dict[str, list[ZoneCounts]] = {}
 
     def process(self, batch: Batch) -> Batch:
         """Add what happened in the zones as events, and the zones with their counts as overlays."""
@@ -194,8 +194,8 @@ class ZoneRule(Operator):
     def totals(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
         """What was counted: stream, zone, `entered`, `left`, `visitors`, `largest` and `mean_dwell_seconds`."""
         return {
-            stream: {name: _summary(own) for name, own in zip(self._names, figures, strict=True)}
-            for stream, figures in self._figures.items()
+            stream: {name: _summary(own) for name, own in zip(self._names, counts, strict=True)}
+            for stream, counts in self._figures.items()
         }
 
     def _inside(self, objects: Objects, index: npt.NDArray[np.intp], state: _StreamZones) -> tuple[Mask, Mask]:
@@ -211,11 +211,11 @@ class ZoneRule(Operator):
                 counted[:, number] &= objects.has_label(zone.classes)[index]
         return inside, counted
 
-    def _event(self, happening: Happening, row: int, state: _StreamZones) -> Event:
+    def _event(self, happening: ZoneChange, row: int, state: _StreamZones) -> Event:
         name, change = self._names[happening.zone], happening.change
         dwell_seconds = round(happening.dwell_ns / NANOSECONDS, 3)
         if change in (Change.CROWDED, Change.CLEARED):
-            inside = state.keeper.figures[happening.zone].inside
+            inside = state.keeper.counts[happening.zone].inside
             return Event("crowd", name, row, {"state": change.value, "occupancy": inside}, self._step)
         if change is Change.DWELL:
             dwelt = {"track_id": happening.track_id, "dwell_seconds": dwell_seconds}
@@ -229,11 +229,11 @@ class ZoneRule(Operator):
         state = self._streams.get(stream)
         if state is not None and state.size_wh == size_wh:
             return state
-        figures = self._figures.setdefault(stream.name, [ZoneFigures() for _ in self._names])
+        counts = self._figures.setdefault(stream.name, [ZoneCounts() for _ in self._names])
         corners = [in_pixels(zone.polygon, size_wh=size_wh, pixels=self._pixels) for zone in self._zones.values()]
         points = tuple(tuple((x, y) for x, y in polygon.tolist()) for polygon in corners)
         options = [zone.stay_options for zone in self._zones.values()]
-        keeper = StayKeeper(options, figures, self._gone_ns) if state is None else state.keeper
+        keeper = ZoneMonitor(options, counts, self._gone_ns) if state is None else state.keeper
         height = 1 if self._pixels else size_wh[1]
         margins = np.array([zone.margin * height for zone in self._zones.values()])
         state = self._streams[stream] = _StreamZones(size_wh, polygon_edges(corners), margins, points, keeper)
@@ -241,8 +241,8 @@ class ZoneRule(Operator):
 
     def _overlays(self, state: _StreamZones) -> tuple[Overlay, ...]:
         """The overlays for the present figures: the same ones until a figure changes."""
-        figures = state.keeper.figures
-        shown = tuple([(own.inside, own.visitors) for own in figures])
+        counts = state.keeper.counts
+        shown = tuple([(own.inside, own.visitors) for own in counts])
         if shown != state.drawn:
             state.drawn = shown
             state.overlays = tuple(
@@ -257,12 +257,12 @@ def _presences(track_id: npt.NDArray[np.int64], inside: Mask) -> set[tuple[int, 
     return set(zip(zones.tolist(), track_id[rows].tolist(), strict=True))
 
 
-def _summary(figures: ZoneFigures) -> dict[str, Any]:
-    mean_ns = figures.dwell_ns / figures.left if figures.left else 0
+def _summary(counts: ZoneCounts) -> dict[str, Any]:
+    mean_ns = counts.dwell_ns / counts.left if counts.left else 0
     return {
-        "entered": figures.entered,
-        "left": figures.left,
-        "visitors": figures.visitors,
-        "largest": figures.largest,
+        "entered": counts.entered,
+        "left": counts.left,
+        "visitors": counts.visitors,
+        "largest": counts.largest,
         "mean_dwell_seconds": round(mean_ns / NANOSECONDS, 3),
     }

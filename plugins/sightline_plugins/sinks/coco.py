@@ -48,7 +48,7 @@ class Coco(Element):
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """The file can be written."""
         if self.path == STANDARD_OUTPUT:
-            yield Problem("coco writes files: standard output can not take them", ("path",))
+            yield Problem("coco writes files: standard output cannot take them", ("path",))
         yield from path_problems(self, self.path, context=context, shareable=True)
 
     def build(self, site: Site) -> CocoWriter:

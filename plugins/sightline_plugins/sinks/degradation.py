@@ -1,4 +1,4 @@
-"""What a sink says when it can not write: once that it can not, once that it can again."""
+"""What a sink says when it cannot write: once that it cannot, once that it can again."""
 
 from __future__ import annotations
 

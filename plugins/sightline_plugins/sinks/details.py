@@ -50,7 +50,7 @@ def corners(objects: Objects) -> list[list[Point] | None]:
 
 
 def masks(batch: Batch) -> list[MaskRecord | None]:
-    """For each object, its mask as COCO's compressed run lengths of the whole picture; None without one."""
+    """For each object, its mask as COCO's compressed run lengths of the whole image; None without one."""
     objects = batch.objects
     sizes = [batch.frames[row].size_wh for row in objects.frame.tolist()]
     return [

@@ -22,7 +22,7 @@ STANDARD_OUTPUT = "-"
 class StreamFiles:
     """The open files of one sink: one for each stream where the path says `{stream}`, else one for all.
 
-    A file is opened at the first frame that goes into it and begins with `header`. With `goes_on`, one that can not be
+    A file is opened at the first frame that goes into it and begins with `header`. With `goes_on`, one that cannot be
     written stops nothing: its lines are lost and counted, which is told, until it can be written again.
     """
 
@@ -108,7 +108,7 @@ class LineSink(Sink):
 def path_problems(
     element: Element, template: str, *, context: CheckContext, shareable: bool, known: Sequence[str] = (STREAM,)
 ) -> Iterator[Problem]:
-    """What is wrong with the template in an element's `path`: it can not be written, or mixes streams up.
+    """What is wrong with the template in an element's `path`: it cannot be written, or mixes streams up.
 
     `shareable` says that lines of several streams may stand in one file, `known` which words in braces stand for
     something. (That it stays in the output folder, and that no two steps write the same file, is checked for all

@@ -25,7 +25,7 @@ class Jsonl(Element):
 
     What some models find besides: `parent` (the number of the object it was found on, among those of the line, from
     0), `keypoints` (x, y, confidence of each, in the order of the skeleton; null for one that was not found), `corners`
-    (of an oriented box, clockwise from its first), `mask` (run lengths of the whole picture as COCO compresses them,
+    (of an oriented box, clockwise from its first), `mask` (run lengths of the whole image as COCO compresses them,
     {"size": [height, width], "counts": "..."}), and `embedding` when it is asked for.
 
     Lines are in the file as soon as their batch is done; that costs one system call for each batch and stream. Only a

@@ -47,9 +47,9 @@ class Kitti(Element):
         if self.layout == "detection" and FRAME not in self.path:
             yield Problem("layout detection has a file for each frame: put {frame} into the path", ("path",))
         if self.layout == "tracking" and FRAME in self.path:
-            yield Problem("layout tracking has one file for all frames: {frame} can not be in the path", ("path",))
+            yield Problem("layout tracking has one file for all frames: {frame} cannot be in the path", ("path",))
         if self.path == STANDARD_OUTPUT:
-            yield Problem("kitti writes files: standard output can not take them", ("path",))
+            yield Problem("kitti writes files: standard output cannot take them", ("path",))
         yield from path_problems(self, self.path, context=context, shareable=False, known=(STREAM, FRAME))
 
     def build(self, site: Site) -> KittiTracks | KittiFrames:

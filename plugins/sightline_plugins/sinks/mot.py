@@ -39,7 +39,7 @@ class Mot(Element):
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Each stream has a file of its own, and it can be written."""
         if self.path == STANDARD_OUTPUT and self.untracked == "auto":
-            yield Problem("standard output can not be taken back: say untracked: keep or drop", ("untracked",))
+            yield Problem("standard output cannot be taken back: say untracked: keep or drop", ("untracked",))
         yield from path_problems(self, self.path, context=context, shareable=False)
 
     def build(self, site: Site) -> MotWriter:

@@ -1,4 +1,4 @@
-"""Masks as COCO writes them: run lengths down the columns of the picture, compressed into text.
+"""Masks as COCO writes them: run lengths down the columns of the image, compressed into text.
 
 The format is that of the COCO API (cocodataset/cocoapi, `common/maskApi.c`): counts of pixels outside and inside by
 turns, column by column; from the fourth on as the difference to the count before the last; each number in groups of
@@ -25,21 +25,21 @@ _MOST_PIXELS = 1 << 31
 
 
 def encode_mask(mask: Mask, *, size_wh: tuple[int, int]) -> str:
-    """The compressed run lengths of a mask in a picture of that size; what lies outside the picture is left out."""
+    """The compressed run lengths of a mask in an image of that size; what lies outside the image is left out."""
     return _text_from_counts(_counts(mask, size_wh))
 
 
 def decode_mask(text: str, *, size_wh: tuple[int, int]) -> Mask:
     """The mask that `encode_mask` wrote, cut to the pixels it covers.
 
-    Raises ValueError when the text is none, or its runs do not add up to the picture.
+    Raises ValueError when the text is none, or its runs do not add up to the image.
     """
     width, height = size_wh
     if width < 1 or height < 1 or width * height > _MOST_PIXELS:
-        raise ValueError(f"a mask's size is {height} x {width}: it must be that of a picture, [height, width]")
+        raise ValueError(f"a mask's size is {height} x {width}: it must be that of an image, [height, width]")
     counts = _counts_from_text(text)
     if (counts < 0).any() or counts.sum() != width * height:
-        raise ValueError(f"the runs of a mask do not add up to its picture of {width} x {height} pixels")
+        raise ValueError(f"the runs of a mask do not add up to its image of {width} x {height} pixels")
     ends = np.cumsum(counts)[: len(counts) // 2 * 2].reshape(-1, 2)
     filled = ends[ends[:, 1] > ends[:, 0]]
     if not len(filled):

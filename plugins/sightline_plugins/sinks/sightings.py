@@ -1,4 +1,4 @@
-"""Which sightings of a track are worth a picture: the first, and later ones only when they are asked for."""
+"""Which sightings of a track are worth an image: the first, and later ones only when they are asked for."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class _Track:
 class Sightings:
     """The tracks of one stream: when each was seen and saved last, and how well it was seen then.
 
-    A track is worth a picture when it is new, when it was saved `again_ns` ago, and when it is seen `better` times as
-    well as on the last picture. None switches the second and the third off.
+    A track is worth an image when it is new, when it was saved `again_ns` ago, and when it is seen `better` times as
+    well as on the last image. None switches the second and the third off.
     """
 
     def __init__(self, *, again_ns: int | None, better: float | None) -> None:

@@ -1,4 +1,4 @@
-"""The operator of `snapshots`: chooses frames and objects, and saves their pictures."""
+"""The operator of `snapshots`: chooses frames and objects, and saves their images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sightline_plugins.sinks.sightings import Sightings
 if TYPE_CHECKING:
     from sightline_plugins.sinks.snapshots import Snapshots
 
-Picture = npt.NDArray[np.uint8]
+Image = npt.NDArray[np.uint8]
 FRAME, TRACK = "{frame}", "{track}"
 NO_TRACK = -1
 _LIMIT = 1000
@@ -96,25 +96,25 @@ class SnapshotWriter(Sink):
             rows = _rows(objects, track)
             if len(rows):
                 rgb = view.rgb() if rgb is None else rgb
-                picture = self._cut(rgb, objects.xyxy[rows[0]])
-                if picture.size:
-                    self._save(view.frame, picture, track)
+                image = self._cut(rgb, objects.xyxy[rows[0]])
+                if image.size:
+                    self._save(view.frame, image, track)
 
-    def _cut(self, rgb: Picture, xyxy: npt.NDArray[np.float32]) -> Picture:
-        """The part of a picture under a box and the margin around it."""
+    def _cut(self, rgb: Image, xyxy: npt.NDArray[np.float32]) -> Image:
+        """The part of an image under a box and the margin around it."""
         around = (xyxy[2:] - xyxy[:2]) * np.float32(self._element.margin)
         height, width = rgb.shape[:2]
         left, top = np.clip(np.floor(xyxy[:2] - around), 0, (width, height)).astype(int)
         right, bottom = np.clip(np.ceil(xyxy[2:] + around), 0, (width, height)).astype(int)
         return rgb[top:bottom, left:right]
 
-    def _save(self, frame: Frame, rgb: Picture, track: int) -> None:
+    def _save(self, frame: Frame, rgb: Image, track: int) -> None:
         saved, limit = self._saved.get(frame.stream, 0), self._limit
         if self._degradation.is_waiting or (limit is not None and saved > limit):
             return
         if saved == limit:
             self._saved[frame.stream] = saved + 1
-            self._site.warn(f"{saved} pictures are saved, which is the limit", stream=frame.stream.name)
+            self._site.warn(f"{saved} images are saved, which is the limit", stream=frame.stream.name)
             return
         template = self._element.path.replace(FRAME, f"{frame.index:06d}").replace(TRACK, str(track))
         path = self._site.outputs.path(template, stream=frame.stream.name)
@@ -122,7 +122,7 @@ class SnapshotWriter(Sink):
             self._saved[frame.stream] = saved + 1
 
     def _write(self, path: Path, data: bytes, *, stream: Stream) -> bool:
-        """Write a picture; False when that failed, which is told."""
+        """Write an image; False when that failed, which is told."""
         try:
             file = self._site.outputs.open_lines(path)
             file.write(data)
@@ -137,12 +137,12 @@ class SnapshotWriter(Sink):
             self._retention.tidy()
         return True
 
-    def _encoded(self, rgb: Picture, suffix: str) -> bytes:
+    def _encoded(self, rgb: Image, suffix: str) -> bytes:
         bgr = np.ascontiguousarray(rgb[..., ::-1])
         options = [] if suffix.lower() == ".png" else [cv2.IMWRITE_JPEG_QUALITY, self._element.quality]
         done, data = cv2.imencode(suffix, bgr, options)
         if not done:
-            raise OutputError(f"a picture of {rgb.shape[1]} x {rgb.shape[0]} pixels can not be saved as {suffix}")
+            raise OutputError(f"an image of {rgb.shape[1]} x {rgb.shape[0]} pixels cannot be saved as {suffix}")
         return bytes(data)
 
 

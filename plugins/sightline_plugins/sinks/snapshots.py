@@ -1,4 +1,4 @@
-"""`snapshots`: pictures of what happened."""
+"""`snapshots`: images of what happened."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _FRAME, _TRACK = "{frame}", "{track}"
 
 
 class Snapshots(Element):
-    """Save pictures as JPEG or PNG: when a rule reports an event, when a track is first seen, or at regular times.
+    """Save images as JPEG or PNG: when a rule reports an event, when a track is first seen, or at regular times.
 
-    The picture is the frame as it looks at this place (drawn upon after `draw`, untouched before it), or with `crop`
-    the object alone. Pictures are encoded in a thread of their own. After `limit` pictures of a stream no more are
-    saved, with one warning, so that a rule that never stops can not fill a disk; with `keep` the oldest make room.
+    The image is the frame as it looks at this place (drawn upon after `draw`, untouched before it), or with `crop`
+    the object alone. Images are encoded in a thread of their own. After `limit` images of a stream no more are
+    saved, with one warning, so that a rule that never stops cannot fill a disk; with `keep` the oldest make room.
 
     A track is saved once, and again when `again` has passed or when it is seen `better`: larger and more surely. With
-    the number of the track alone in the path, the better picture takes the place of the other. When the disk is full
+    the number of the track alone in the path, the better image takes the place of the other. When the disk is full
     the step says `sink_degraded` and goes on when there is room.
 
     In the path `{stream}` stands for the stream's name, `{frame}` for the number of the frame in six digits and
@@ -48,7 +48,7 @@ class Snapshots(Element):
     threading: ClassVar[Threading] = Threading.OWN
 
     path: OutputPath
-    """File of each picture, `.jpg` or `.png`, with `{frame}`, `{track}` or both."""
+    """File of each image, `.jpg` or `.png`, with `{frame}`, `{track}` or both."""
     on: Literal["event", "track"] | None = None
     """Save on each `event`, or once for each `track`; on events when neither this nor `every` is given."""
     every: Annotated[Duration, Field(gt=0)] | None = None
@@ -58,7 +58,7 @@ class Snapshots(Element):
     again: Annotated[Duration, Field(gt=0)] | None = None
     """A track is saved again when this long has passed since it was; events of the same track within it are not."""
     better: Annotated[float, Field(gt=1, allow_inf_nan=False)] | None = None
-    """A track is saved again when area times confidence is so many times what it was on its last picture."""
+    """A track is saved again when area times confidence is so many times what it was on its last image."""
     crop: bool = False
     """Save the object that the event or the track is about instead of the whole frame."""
     margin: Fraction = 0.1
@@ -66,9 +66,9 @@ class Snapshots(Element):
     quality: Annotated[int, Field(ge=1, le=100)] = 90
     """Quality of JPEG."""
     limit: Annotated[int, Field(ge=1)] | None = None
-    """Pictures of each stream at most in one run; 1000 when neither this nor `keep` is given."""
+    """Images of each stream at most in one run; 1000 when neither this nor `keep` is given."""
     keep: Keep | None = None
-    """What is kept of the pictures; all when not given."""
+    """What is kept of the images; all when not given."""
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
@@ -83,12 +83,12 @@ class Snapshots(Element):
         return self
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
-        """The path names a kind of picture, gives each picture a name of its own, and can be written."""
+        """The path names a kind of image, gives each image a name of its own, and can be written."""
         if PurePath(self.path).suffix.lower() not in SUFFIXES:
             yield Problem(f"{self.path!r} must end in {', '.join(SUFFIXES)}", ("path",))
         if _TRACK not in self.path and (self.crop or _FRAME not in self.path):
             wanted = "{track}" if self.crop else "{frame} or {track}"
-            yield Problem(f"pictures would overwrite each other: put {wanted} into the path", ("path",))
+            yield Problem(f"images would overwrite each other: put {wanted} into the path", ("path",))
         if _TRACK in self.path and not self.crop and self.on != "track":
             yield Problem("{track} has a meaning with crop or on: track only", ("path",))
         known = (STREAM, _FRAME, _TRACK)

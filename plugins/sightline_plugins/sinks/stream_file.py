@@ -1,4 +1,4 @@
-"""One file of lines, and what becomes of it when it can not be written."""
+"""One file of lines, and what becomes of it when it cannot be written."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def shown_by_cameras(
 ) -> Iterator[PipelineDescription]:
     """The pipeline with cameras in the place of its files while the block is open; `say` hears of every fault.
 
-    Raises ConfigurationError when no source is a file, StreamUnreadable when a camera can not show one.
+    Raises ConfigurationError when no source is a file, StreamUnreadable when a camera cannot show one.
     """
     files = {
         name: source
@@ -80,7 +80,7 @@ def shown_by_cameras(
 
 
 def _fill(camera: FakeCamera) -> None:
-    """Cut all pictures into packets now: what would be held later is no growth."""
+    """Cut all images into packets now: what would be held later is no growth."""
     for mount in camera.mounts.values():
         for number in range(len(mount.clip.packets)):
             mount.reel.payloads(number)

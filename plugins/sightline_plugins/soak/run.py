@@ -43,7 +43,7 @@ class Soaked:
 
 
 def keep_one_heap() -> None:
-    """Let glibc keep one heap for all threads, and pictures outside of it: heaps have holes that look like growth, and
+    """Let glibc keep one heap for all threads, and images outside of it: heaps have holes that look like growth, and
     come and go. Harmless elsewhere. To be called before threads are started.
     """
     if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:

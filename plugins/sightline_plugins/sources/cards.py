@@ -31,7 +31,7 @@ MOVING_STEP = 4
 
 
 class CardPainter:
-    """Makes the picture of any frame number; still patterns are made once and shared by all frames."""
+    """Makes the image of any frame number; still patterns are made once and shared by all frames."""
 
     def __init__(self, card: Card, *, size_wh: tuple[int, int], color: tuple[int, int, int], seed: int) -> None:
         self._card = card
@@ -44,7 +44,7 @@ class CardPainter:
             self._still = {"bars": _bars, "gradient": _gradient}.get(card, _black)(size_wh).shared()
 
     def surface(self, index: int) -> Surface:
-        """The picture of that frame."""
+        """The image of that frame."""
         if self._card == "moving":
             return self._moving(index)
         if self._card == "counter":

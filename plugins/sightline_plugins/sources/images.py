@@ -1,4 +1,4 @@
-"""The `images` source: a folder or glob of pictures, or a single one."""
+"""The `images` source: a folder or glob of images, or a single one."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pydantic import Field
 from sightline.graph import Site, SourceElement, SourceReader
 from sightline.graph.fields import InputUri
 from sightline.media import Stream
-from sightline_plugins.decode.kinds import names_pictures
+from sightline_plugins.decode.kinds import names_images
 from sightline_plugins.decode.limits import DEFAULT_MAX_PIXELS
 from sightline_plugins.sources.options import Rotation, asked_orientation, passes_of
 
 
 class Images(SourceElement):
-    """Pictures (JPEG, PNG, BMP, WebP, TIFF, PNM) as the frames of a stream, in natural order of their names.
+    """Images (JPEG, PNG, BMP, WebP, TIFF, PNM) as the frames of a stream, in natural order of their names.
 
-    `uri` is a folder, a glob (`frames/*.jpg`), a numbered name (`frames/%06d.jpg`) or one picture, which makes a
-    stream of one frame. Sizes may differ. A picture that can not be read is left out, counted as damaged and
-    reported; the others keep their times. JPEG pictures have the very pixels that OpenCV reads, so that a model finds
+    `uri` is a folder, a glob (`frames/*.jpg`), a numbered name (`frames/%06d.jpg`) or one image, which makes a
+    stream of one frame. Sizes may differ. An image that cannot be read is left out, counted as damaged and
+    reported; the others keep their times. JPEG images have the very pixels that OpenCV reads, so that a model finds
     what it finds in a notebook; alpha is dropped, 16 bits become 8, EXIF orientation is applied.
 
     ```yaml
@@ -31,28 +31,28 @@ class Images(SourceElement):
     name: ClassVar[str] = "images"
 
     uri: InputUri
-    """Folder, glob, numbered name or picture."""
+    """Folder, glob, numbered name or image."""
     fps: Annotated[float, Field(gt=0, le=1000)] = 25.0
-    """Pictures a second of stream time."""
+    """Images a second of stream time."""
     loop: bool | Annotated[int, Field(ge=1)] = False
     """Show them again and again (`true`), or so many times in all."""
     max_fps: Annotated[float, Field(gt=0)] | None = None
     """Frames a second at most; the others are left out evenly and counted as skipped."""
     rotate: Rotation = "auto"
-    """Degrees clockwise to turn pictures by; `auto` follows EXIF."""
+    """Degrees clockwise to turn images by; `auto` follows EXIF."""
     max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
-    """Leave out pictures with more pixels."""
+    """Leave out images with more pixels."""
 
     @classmethod
     def accepts(cls, uri: str) -> bool:
-        """Folders, pictures and globs of pictures."""
-        return names_pictures(uri)
+        """Folders, images and globs of images."""
+        return names_images(uri)
 
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
         """A reader for one attempt."""
-        from sightline_plugins.decode.images_reader import ImagesReader, PictureFolder
+        from sightline_plugins.decode.images_reader import ImageFolder, ImagesReader
 
-        folder = PictureFolder(
+        folder = ImageFolder(
             uri=self.uri,
             fps=self.fps,
             passes=passes_of(self.loop),

@@ -15,7 +15,7 @@ _SHORTEST_STALL_NS = 200_000_000
 
 
 class LiveOptions(SourceElement):
-    """What all sources share that can be live: how long they may be silent, and what becomes of damaged pictures."""
+    """What all sources share that can be live: how long they may be silent, and what becomes of damaged images."""
 
     stall: Annotated[Duration, Field(ge=_SHORTEST_STALL_NS)] = STALL_NS
     """A live stream that is silent for this long counts as stalled, and is connected to anew; never less than three of

@@ -10,7 +10,7 @@ from sightline.graph import Site, SourceReader
 from sightline.graph.fields import InputUri, is_url
 from sightline.media import Stream
 from sightline.media.time import Duration
-from sightline_plugins.decode.kinds import is_device, is_readable_url, is_rtsp, names_pictures
+from sightline_plugins.decode.kinds import is_device, is_readable_url, is_rtsp, names_images
 from sightline_plugins.decode.limits import DEFAULT_MAX_PIXELS
 from sightline_plugins.sources.live import LiveOptions
 from sightline_plugins.sources.options import Rotation, asked_orientation, passes_of
@@ -58,16 +58,16 @@ class Media(LiveOptions):
     threads: Annotated[int, Field(ge=0, le=64)] = 1
     """Threads that decode; 0 takes one for each core."""
     rotate: Rotation = "auto"
-    """Degrees clockwise to turn pictures by; `auto` follows the file's own rotation metadata."""
+    """Degrees clockwise to turn images by; `auto` follows the file's own rotation metadata."""
     max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
-    """Refuse pictures with more pixels."""
+    """Refuse images with more pixels."""
 
     @classmethod
     def accepts(cls, uri: str) -> bool:
-        """Every file that is no picture and no folder, and every URL of a scheme that is read but RTSP."""
+        """Every file that is no image and no folder, and every URL of a scheme that is read but RTSP."""
         if is_url(uri):
             return is_readable_url(uri) and not is_rtsp(uri)
-        return not names_pictures(uri) and not is_device(uri)
+        return not names_images(uri) and not is_device(uri)
 
     @property
     def live(self) -> bool:
@@ -80,7 +80,7 @@ class Media(LiveOptions):
             raise ValueError("a file is not live: leave live out (realtime: true shows it at its own speed)")
         if self.live and (self.loop or self.start or self.duration is not None):
             scheme = self.uri.partition(":")[0]
-            raise ValueError(f"{scheme} is a live stream: it has no start, no duration and can not be looped")
+            raise ValueError(f"{scheme} is a live stream: it has no start, no duration and cannot be looped")
         return self
 
     def build(self, site: Site, *, stream: Stream) -> SourceReader:

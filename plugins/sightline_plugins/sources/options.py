@@ -11,7 +11,7 @@ Rotation = Literal["auto", 0, 90, 180, 270]
 
 
 def asked_orientation(rotate: Rotation) -> Orientation | None:
-    """Which way up pictures are to be with that `rotate` option; None: as their metadata says."""
+    """Which way up images are to be with that `rotate` option; None: as their metadata says."""
     from sightline_plugins.decode.orientation import orientation_from_degrees
 
     return None if rotate == "auto" else orientation_from_degrees(rotate)

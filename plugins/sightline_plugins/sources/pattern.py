@@ -1,4 +1,4 @@
-"""The `pattern` source: test pictures with known pixels, without any file."""
+"""The `pattern` source: test images with known pixels, without any file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Level = Annotated[int, Field(ge=0, le=255)]
 
 
 class Pattern(SourceElement):
-    """Test pictures whose every pixel is known: to try a pipeline without a file, and to test elements.
+    """Test images whose every pixel is known: to try a pipeline without a file, and to test elements.
 
     Frames are I420, BT.601, limited range, in samples of Y, U, V; U = V = 128 where nothing else is said.
 
@@ -25,7 +25,7 @@ class Pattern(SourceElement):
       `8 * x // width`.
     - `gradient`: Y = 16 at the left edge to 235 at the right, `16 + 219 * x // (width - 1)`.
     - `solid`: `color` everywhere.
-    - `moving`: a box of Y = 235, a quarter as wide and as high as the picture, on Y = 16. In frame n its left edge
+    - `moving`: a box of Y = 235, a quarter as wide and as high as the image, on Y = 16. In frame n its left edge
       is at `4 * n % width`, rounded down to even, and it wraps; its top edge is at `3 * height // 8`.
     - `counter`: the number of the frame in 16 cells side by side, most significant bit left, Y = 235 for 1 and 16
       for 0; column x is in cell `16 * x // width`.

@@ -30,7 +30,7 @@ class Rtsp(LiveOptions):
     """A network camera, or any other RTSP server: H.264, H.265 or MJPEG, over `rtsp` or `rtsps`.
 
     The stream is live: a slow pipeline gets the newest frames, older ones are dropped and counted. A camera that ends
-    the stream, falls silent for `stall` or can not be reached is tried again, for ever: after 0.1 s, then every 0.5 s
+    the stream, falls silent for `stall` or cannot be reached is tried again, for ever: after 0.1 s, then every 0.5 s
     for ten seconds, then more and more rarely, up to every 30 s. One that does not accept the credentials is tried
     less than twice a minute, so that it locks nobody out. The stream's state says which of these it is.
 
@@ -60,9 +60,9 @@ class Rtsp(LiveOptions):
     threads: Annotated[int, Field(ge=0, le=64)] = 1
     """Threads that decode; 0 takes one for each core."""
     rotate: Rotation = "auto"
-    """Degrees clockwise to turn pictures by; `auto` follows the stream's own metadata."""
+    """Degrees clockwise to turn images by; `auto` follows the stream's own metadata."""
     max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
-    """Refuse pictures with more pixels."""
+    """Refuse images with more pixels."""
 
     @classmethod
     def accepts(cls, uri: str) -> bool:

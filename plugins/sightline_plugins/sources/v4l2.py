@@ -21,7 +21,7 @@ class V4l2(LiveOptions):
 
     It is live, and supervised like a network camera: unplugged it is lost, plugged in again it comes back. Name it by
     `/dev/v4l/by-id/...`, which stays the same whatever else is plugged in. Without `size` and `fps` the driver decides;
-    many cameras give their largest pictures and highest rates only as `mjpeg`.
+    many cameras give their largest images and highest rates only as `mjpeg`.
 
     ```yaml
     sources:
@@ -38,13 +38,13 @@ class V4l2(LiveOptions):
     fps: Annotated[float, Field(gt=0, le=1000)] | None = None
     """Frames a second to ask for."""
     input_format: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,16}$")] | None = None
-    """How the camera delivers its pictures: `mjpeg`, `h264`, `yuyv422`, ..."""
+    """How the camera delivers its images: `mjpeg`, `h264`, `yuyv422`, ..."""
     max_fps: Annotated[float, Field(gt=0)] | None = None
     """Frames a second at most; the others are left out evenly and counted as skipped."""
     rotate: Rotation = "auto"
-    """Degrees clockwise to turn pictures by."""
+    """Degrees clockwise to turn images by."""
     max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
-    """Refuse pictures with more pixels."""
+    """Refuse images with more pixels."""
 
     @classmethod
     def accepts(cls, uri: str) -> bool:

@@ -1,9 +1,9 @@
 """Stands for PyNvVideoCodec on the double of a GPU: the same calls, and the same traps. FFmpeg decodes for it.
 
 The traps, as PyNvVideoCodec 2.2.4 has them: the next `Decode` overwrites what the last one gave; rows have no padding;
-the first size of a decoder stays, smaller pictures are scaled to it and larger ones raise; a picture comes one packet
-late; damaged pictures are given all the same; interlaced ones are deinterlaced; after an exception a decoder is of no
-use; and pictures are there in the order of the decoder's stream, not before.
+the first size of a decoder stays, smaller images are scaled to it and larger ones raise; an image comes one packet
+late; damaged images are given all the same; interlaced ones are deinterlaced; after an exception a decoder is of no
+use; and images are there in the order of the decoder's stream, not before.
 """
 # ruff: noqa: N802, N815, SLF001  the names are PyNvVideoCodec's; ctypes hides what it passes by reference
 

@@ -24,7 +24,7 @@ class CudaVideoCodec(IntEnum):
 
 
 class DisplayDecodeLatencyType(IntEnum):
-    """When pictures come out."""
+    """When images come out."""
 
     NATIVE = 0
     LOW = 1
@@ -42,7 +42,7 @@ class VideoPacketFlag(IntEnum):
 
 
 class PixelFormat(IntEnum):
-    """How pictures lie."""
+    """How images lie."""
 
     NV12 = 3
     YUV444 = 4
@@ -82,7 +82,7 @@ class Caps:
 @dataclass(frozen=True, slots=True)
 class NvdecFaults:
     """What goes wrong: calls of `Decode` that raise, and calls whose packet is passed over, numbered from 0 over all
-    decoders; decoders that give no picture; decoders whose rows are longer than pictures are wide.
+    decoders; decoders that give no image; decoders whose rows are longer than images are wide.
     """
 
     fail_at: frozenset[int] = frozenset()

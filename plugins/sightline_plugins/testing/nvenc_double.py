@@ -1,7 +1,7 @@
 """Stands for the encoder of PyNvVideoCodec on the double of a GPU: the same calls, and the same traps. FFmpeg encodes.
 
-The traps, as PyNvVideoCodec 2.2.4 has them: a picture is read when the encoder's stream comes to it, not before; its
-planes must have dense rows, three axes and even sizes; pictures come out three calls late, with numbers in the place of
+The traps, as PyNvVideoCodec 2.2.4 has them: an image is read when the encoder's stream comes to it, not before; its
+planes must have dense rows, three axes and even sizes; images come out three calls late, with numbers in the place of
 timestamps; nothing is said of colours; who asks a GPU without an encoder what it encodes gets an exception; and options
 that it does not know are passed over by the real one, and refused here.
 """

@@ -18,8 +18,8 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import GpuFailed
 from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.testing.nvdec_names import PyNvVCException
+from sightline_plugins.testing.nvenc_images import HostEncoder
 from sightline_plugins.testing.nvenc_names import NvencFaults, PicFlags
-from sightline_plugins.testing.nvenc_pictures import HostEncoder
 
 _HELD_BACK = 3
 _IDR, _P = 3, 0
@@ -32,7 +32,7 @@ _SHAPES: Mapping[str, Callable[[int, int], Sequence[tuple[int, int, int]]]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Inside:
-    """A picture in the encoder's memory, there from an event on."""
+    """An image in the encoder's memory, there from an event on."""
 
     number: int
     rows: npt.NDArray[np.uint8]
@@ -71,17 +71,17 @@ class PyNvEncoder:
         self._count = 0
         self._is_spoilt = False
         self.rate = Rate(int(options["fps"]), 1)
-        """How many pictures a second there are said to be."""
+        """How many images a second there are said to be."""
 
     def Encode(self, frame: Any, flags: int = 0, /) -> list[dict[str, Any]]:
-        """Copy a picture into the encoder's memory, in the order of its stream; what comes out is older."""
+        """Copy an image into the encoder's memory, in the order of its stream; what comes out is older."""
         if self._is_spoilt:
             raise PyNvVCException("the encoder failed before\n\nat PyNvEncoder.cpp:1")
         call = self._number_of_call()
         if call in self._faults.fail_at:
             self._is_spoilt = True
             raise PyNvVCException(
-                "EncodeFrame : \nError code : 20\nError Type : nvEncEncodePicture API failed\nat NvEncoder_130.cpp:633"
+                "EncodeFrame : \nError code : 20\nError Type : nvEncEncodeImage API failed\nat NvEncoder_130.cpp:633"
             )
         planes = [_checked(plane, shape) for plane, shape in zip(frame.cuda(), self._shapes, strict=True)]
         self._take(planes, is_key=bool(flags & PicFlags.FORCEIDR))

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 
 class PicFlags(IntFlag):
-    """`NV_ENC_PIC_FLAGS`: what is asked of one picture."""
+    """`NV_ENC_PIC_FLAGS`: what is asked of one image."""
 
     FORCEINTRA = 1
     FORCEIDR = 2
@@ -19,7 +19,7 @@ class PicFlags(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class NvencCaps:
-    """What the GPU encodes of one codec: the sizes of its pictures."""
+    """What the GPU encodes of one codec: the sizes of its images."""
 
     min_size_wh: tuple[int, int] = (145, 49)
     max_size_wh: tuple[int, int] = (4096, 4096)

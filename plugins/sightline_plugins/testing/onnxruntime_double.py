@@ -15,13 +15,13 @@ import onnxruntime as ort
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.streams import GpuStream
 from sightline.testing.gpu import DoubleDriver
-from sightline_plugins.infer.engines.device.onnxruntime import OnnxRuntimeCuda
-from sightline_plugins.infer.engines.onnxruntime import FATAL_ONLY, ON_CUDA
+from sightline_plugins.engines.device.onnxruntime import OnnxRuntimeCuda
+from sightline_plugins.engines.onnxruntime import FATAL_ONLY, ON_CUDA
 
 
 @dataclass(slots=True)
 class OnnxRuntimeDouble:
-    """The sessions that were opened on a double, and how many batches of how many pictures they were given."""
+    """The sessions that were opened on a double, and how many batches of how many images they were given."""
 
     batches: list[int] = field(default_factory=list)
 

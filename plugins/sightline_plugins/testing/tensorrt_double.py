@@ -2,7 +2,7 @@
 
 The traps: there is one logger, the first; a refusal is told to it, and the call returns None or False; plans are for
 one version and one GPU; contexts need addresses, sizes within the profile and scratch memory, which is used by one
-stream alone; a context's first run for a size allocates, so that it can not be captured; and nothing is computed before
+stream alone; a context's first run for a size allocates, so that it cannot be captured; and nothing is computed before
 the stream comes to it. Plans hold the ONNX file, and ONNX Runtime computes it.
 """
 # ruff: noqa: N802  the names are TensorRT's
@@ -17,7 +17,7 @@ from typing import Any
 from sightline.devices.gpu.driver import DriverError
 from sightline.devices.gpu.gpu import Gpu
 from sightline.testing.gpu import DoubleDriver, GpuMisuse
-from sightline_plugins.infer.engines.tensorrt.library import TensorRt
+from sightline_plugins.engines.tensorrt.library import TensorRt
 from sightline_plugins.testing import tensorrt_names as names
 from sightline_plugins.testing.tensorrt_builder import Builder, Network, OnnxParser
 from sightline_plugins.testing.tensorrt_context import Context, RtxContext

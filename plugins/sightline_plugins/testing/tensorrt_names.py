@@ -135,7 +135,7 @@ class DataType(Enum):
 @dataclass(frozen=True, slots=True)
 class TensorRtFaults:
     """What goes wrong: operators that the parser does not take, runs that fail by their number from 0 over all
-    contexts, contexts that can not be captured, tensors that must lie in host memory. Compiling lasts until `may_build`
+    contexts, contexts that cannot be captured, tensors that must lie in host memory. Compiling lasts until `may_build`
     is set, or it is stopped.
     """
 

@@ -81,7 +81,7 @@ class ByteTracker:
         self._next_id = first_id
         self._any_started = False
         self._floors = floors(options)
-        fair = min(options.new_confidence, options.high_confidence)
+        fair = min(options.new_track_threshold, options.high_confidence)
         limits = (options.low_confidence, fair, options.high_confidence)
         self._limits = np.array(limits, np.float32)
 
@@ -228,7 +228,7 @@ class ByteTracker:
 
     def _evidence(self, confidence: Floats) -> Floats:
         """What one detection of each of these confidences counts for an object being real, 0.1 to 1."""
-        lacking = np.float32(self._options.sure_confidence) - confidence
+        lacking = np.float32(self._options.high_threshold) - confidence
         evidence: Floats = np.minimum(np.maximum(1 - lacking * EVIDENCE_PER_CONFIDENCE, LEAST_EVIDENCE), np.float32(1))
         return evidence
 
@@ -255,7 +255,7 @@ class ByteTracker:
 
     def _start_tracks(self, seen: Detections, *, track_id: Integers, matched: Indices) -> None:
         """Starts tracks for what matched nothing; writes their ids to `track_id` where they are confirmed at once."""
-        starting = seen.confidence >= np.float32(self._options.new_confidence)
+        starting = seen.confidence >= np.float32(self._options.new_track_threshold)
         starting &= seen.band >= FAIR
         starting[matched] = False
         columns = starting.nonzero()[0]

@@ -19,7 +19,7 @@ CLASSES_OF_ONE_ORIGIN = 1 << 20
 
 
 class TrackOperator(Operator):
-    """One tracker for each stream, fed with its frames in order. When the size of the pictures changes, the places of
+    """One tracker for each stream, fed with its frames in order. When the size of the images changes, the places of
     all objects mean something else: tracks end there, and new ones begin with ids that go on.
     """
 
@@ -109,7 +109,7 @@ class TrackOperator(Operator):
         return objects if wanted.all() else objects.select(wanted)
 
     def _expected(self, batch: Batch, expected: list[tuple[int, Predictions]]) -> Objects:
-        """Objects at the boxes that the tracker expects, cut to the picture; those outside of it are left out."""
+        """Objects at the boxes that the tracker expects, cut to the image; those outside of it are left out."""
         classes = np.concatenate([known.class_id for _, known in expected])
         count = len(classes)
         xyxy = np.concatenate([clip(known.xyxy, size_wh=batch.frames[row].size_wh) for row, known in expected])

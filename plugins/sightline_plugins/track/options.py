@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from sightline_plugins.track.kalman import MotionModel
 
 FRACTIONS = (
-    "low_confidence", "high_confidence", "new_confidence", "sure_confidence", "min_similarity", "min_similarity_fair",
-    "min_similarity_half_hidden", "min_similarity_low", "min_similarity_tentative", "min_similarity_wide",
-    "class_mismatch_weight",
+    "low_confidence", "high_confidence", "new_track_threshold", "high_threshold", "min_similarity",
+    "min_similarity_fair", "min_similarity_half_hidden", "min_similarity_low", "min_similarity_tentative",
+    "min_similarity_wide", "class_mismatch_weight",
 )  # fmt: skip
 
 
@@ -17,11 +17,11 @@ FRACTIONS = (
 class TrackerOptions:
     """Options of `ByteTracker`. Confidences and similarities are 0 to 1, times nanoseconds.
 
-    A similarity is intersection over union, times the detection's confidence where that is at least `new_confidence` (a
-    sure box wins over a doubtful one), times `class_mismatch_weight` where the classes differ.
+    A similarity is intersection over union, times the detection's confidence where that is at least
+    `new_track_threshold` (a sure box wins over a doubtful one), times `class_mismatch_weight` where the classes differ.
 
-    Detections from `new_confidence` to `high_confidence` are fair. What they count for depends on the track: one that
-    is mostly seen so (small, far, or a weak detector) lives on them, one that is mostly seen surely takes them as
+    Detections from `new_track_threshold` to `high_confidence` are fair. What they count for depends on the track: one
+    that is mostly seen so (small, far, or a weak detector) lives on them, one that is mostly seen surely takes them as
     doubtful, for it is probably half hidden. So detectors whose confidences never get high are followed too.
     """
 
@@ -29,9 +29,9 @@ class TrackerOptions:
     """Detections below are ignored; those between this and the next limit only keep known tracks alive."""
     high_confidence: float = 0.6
     """Detections from here on are matched first."""
-    new_confidence: float = 0.4
+    new_track_threshold: float = 0.4
     """A detection that matches nothing starts a track from here on."""
-    sure_confidence: float = 0.7
+    high_threshold: float = 0.7
     """Detections from here on count fully for `min_hits`; each 0.1 of confidence less counts 0.2 less, down to 0.1."""
     min_hits: int = 2
     """Sure detections in a row before a track is confirmed and gets its id, or the worth of so many: with 2 they are 2
@@ -66,10 +66,10 @@ class TrackerOptions:
         for name in FRACTIONS:
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"tracker: {name} must be from 0 to 1, got {getattr(self, name)}")
-        if self.low_confidence > min(self.high_confidence, self.new_confidence):
+        if self.low_confidence > min(self.high_confidence, self.new_track_threshold):
             raise ValueError(
-                "tracker: low_confidence must not be above high_confidence or new_confidence, got "
-                f"{self.low_confidence}, {self.high_confidence}, {self.new_confidence}"
+                "tracker: low_confidence must not be above high_confidence or new_track_threshold, got "
+                f"{self.low_confidence}, {self.high_confidence}, {self.new_track_threshold}"
             )
         if self.min_hits < 1:
             raise ValueError(f"tracker: min_hits must be 1 or more, got {self.min_hits}")

@@ -1,4 +1,4 @@
-"""`track`: gives each object a number that stays its own from frame to frame."""
+"""`track`: assign each object an id that is stable from frame to frame."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Track(Element):
 
     Ids count from 1 in each stream and never come again. A track is believed after `min_hits` sure detections in a row,
     or more that are less sure (with 2: 3 at a confidence of 0.6, 4 at 0.45), which keeps false alarms out and costs the
-    first frames of an object (sure ones on the first picture with objects are believed at once); until then, and where
+    first frames of an object (sure ones on the first image with objects are believed at once); until then, and where
     nothing matches, the id is -1. A longer `max_lost` bridges longer occlusions and takes a stranger for the lost one
     more often. On frames that no detector looked at (`detect` with `every`) objects are where the tracker expects them.
 
     Objects found on other objects (a plate on a car) are not followed. Detectors should hand over doubtful boxes too:
-    those from `low_confidence` on hold on to objects that are half hidden. Anything seen steadily from `new_confidence`
-    on is followed; raise that where a detector's doubtful objects are not wanted.
+    those from `low_confidence` on hold on to objects that are half hidden. Anything seen steadily from
+    `new_track_threshold` on is followed; raise that where a detector's doubtful objects are not wanted.
 
     ```yaml
     - track: {max_lost: 1.5s}
@@ -40,13 +40,13 @@ class Track(Element):
     """How long a track is kept without being seen."""
     min_hits: Annotated[int, Field(ge=1)] = DEFAULTS.min_hits
     """Sure detections in a row before a track is believed and gets its id; less sure ones count less."""
-    sure_confidence: Fraction = DEFAULTS.sure_confidence
+    high_threshold: Fraction = DEFAULTS.high_threshold
     """Detections from here on count fully for `min_hits`."""
     low_confidence: Fraction = DEFAULTS.low_confidence
     """Detections below are not used."""
     high_confidence: Fraction = DEFAULTS.high_confidence
     """Detections from here on are matched first; those below need more overlap with objects mostly seen surely."""
-    new_confidence: Fraction = DEFAULTS.new_confidence
+    new_track_threshold: Fraction = DEFAULTS.new_track_threshold
     """Detections from here on may begin a track."""
     class_mismatch_weight: Fraction = DEFAULTS.class_mismatch_weight
     """What overlap counts for when the class differs: at 1 classes play no part, at 0 a track keeps its class."""
@@ -63,8 +63,8 @@ class Track(Element):
         return TrackerOptions(
             low_confidence=self.low_confidence,
             high_confidence=self.high_confidence,
-            new_confidence=self.new_confidence,
-            sure_confidence=self.sure_confidence,
+            new_track_threshold=self.new_track_threshold,
+            high_threshold=self.high_threshold,
             min_hits=self.min_hits,
             max_lost_ns=self.max_lost,
             class_mismatch_weight=self.class_mismatch_weight,

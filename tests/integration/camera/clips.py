@@ -36,7 +36,7 @@ def write_noise(
     b_frames: int = 0,
     size_wh: tuple[int, int] = (160, 96),
 ) -> Path:
-    """Write a clip of noise that moves, so that pictures need several packets; the same at every call."""
+    """Write a clip of noise that moves, so that images need several packets; the same at every call."""
     encoder, pixel_format, defaults = _ENCODERS[codec]
     width, height = size_wh
     noise = np.random.default_rng(7).integers(16, 236, (height * 3 // 2, width), np.uint8)
@@ -72,20 +72,20 @@ def noise_clip(
 
 @dataclass(slots=True)
 class Watched:
-    """What a client got: packets, and the pictures that came out of them. `error` is what ended it, None for an end
+    """What a client got: packets, and the images that came out of them. `error` is what ended it, None for an end
     in order.
     """
 
     codec: str = ""
     packets: list[bytes] = field(default_factory=list)
     packet_pts: list[int | None] = field(default_factory=list)
-    pictures: list[VideoFrame] = field(default_factory=list)
+    images: list[VideoFrame] = field(default_factory=list)
     error: Exception | None = None
 
     @property
     def sizes_wh(self) -> list[tuple[int, int]]:
-        """Sizes of pictures, each once, in order."""
-        return list(dict.fromkeys((picture.width, picture.height) for picture in self.pictures))
+        """Sizes of images, each once, in order."""
+        return list(dict.fromkeys((image.width, image.height) for image in self.images))
 
 
 def watch(
@@ -108,7 +108,7 @@ def watch(
                 if packet.size:
                     watched.packets.append(bytes(packet))
                     watched.packet_pts.append(packet.pts)
-                watched.pictures += _decoded(packet)
+                watched.images += _decoded(packet)
                 if during is not None:
                     during(len(watched.packets))
                 if packets is not None and len(watched.packets) >= packets:

@@ -116,7 +116,7 @@ def test_a_taken_port_is_said(path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        assert f"can not listen on port {port} of 127.0.0.1 (Address already in use)" in refused(
+        assert f"cannot listen on port {port} of 127.0.0.1 (Address already in use)" in refused(
             path, "--port", str(port)
         )
 

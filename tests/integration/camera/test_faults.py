@@ -56,7 +56,7 @@ def test_so_many_packets_are_lost_and_counted(clip: Clip, transport: str, loss: 
     made = sent.packets + sent.lost_packets
     assert made > 1_000
     assert sent.lost_packets / made == pytest.approx(loss, rel=0.3)
-    assert 0 < sent.hurt_pictures <= sent.pictures
+    assert 0 < sent.hurt_images <= sent.images
     assert watched.error is None
     assert len(watched.packets) >= 100
 
@@ -67,7 +67,7 @@ def test_loss_is_the_same_in_every_run_of_a_seed(clip: Clip) -> None:
         with FakeCamera(clip, options=ONCE, seed=seed) as camera:
             camera.faults.loss = 0.1
             watch(camera.url)
-            lost.append((camera.sent.lost_packets, camera.sent.hurt_pictures, camera.sent.octets))
+            lost.append((camera.sent.lost_packets, camera.sent.hurt_images, camera.sent.octets))
 
     assert lost[0] == lost[1] != lost[2]
 
@@ -294,13 +294,13 @@ def test_no_reports_are_sent_when_none_are_wanted(clip: Clip) -> None:
         assert camera.sent.reports == 0
 
 
-def test_the_first_key_picture_is_late(clip: Clip) -> None:
+def test_the_first_key_frame_is_late(clip: Clip) -> None:
     with FakeCamera(clip, options=ONCE) as camera:
         camera.faults.late_key = 0.5
         watch(camera.url)
 
-        assert camera.sent.withheld_pictures == 2
-        assert camera.sent.key_pictures == 3
+        assert camera.sent.withheld_images == 2
+        assert camera.sent.key_frames == 3
 
 
 def timestamps(camera: FakeCamera) -> list[int]:

@@ -27,7 +27,7 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> dict[Codec, Clip]:
 
 
 def units_of(clip: Clip) -> list[list[bytes]]:
-    """The NAL units of each picture, parameter sets before key pictures."""
+    """The NAL units of each image, parameter sets before key frames."""
     found = []
     for packet in clip.packets:
         units = list(nal_units(packet.data))
@@ -37,7 +37,7 @@ def units_of(clip: Clip) -> list[list[bytes]]:
 
 
 def pixels(watched: Watched) -> list[bytes]:
-    return [picture.to_ndarray().tobytes() for picture in watched.pictures]
+    return [image.to_ndarray().tobytes() for image in watched.images]
 
 
 @pytest.mark.parametrize("transport", ["tcp", "udp"])
@@ -48,18 +48,18 @@ def test_every_access_unit_arrives_byte_for_byte(clips: dict[Codec, Clip], codec
 
     assert watched.codec == NAMES[codec]
     assert [list(nal_units(packet)) for packet in watched.packets] == units_of(clips[codec])
-    assert len(watched.pictures) == 25
+    assert len(watched.images) == 25
 
 
 @pytest.mark.parametrize("transport", ["tcp", "udp"])
-def test_jpeg_pictures_arrive_pixel_for_pixel(clips: dict[Codec, Clip], transport: str) -> None:
+def test_jpeg_images_arrive_pixel_for_pixel(clips: dict[Codec, Clip], transport: str) -> None:
     with FakeCamera(clips[Codec.MJPEG].at_fps(QUICK_FPS), options=QUICK) as camera:
         watched = watch(camera.url, transport=transport)
 
     decoder = av.CodecContext.create("mjpeg", "r")
     expected = [decoder.decode(av.Packet(packet.data))[0].to_ndarray() for packet in clips[Codec.MJPEG].packets]
-    assert len(watched.pictures) == 25
-    assert all(np.array_equal(got.to_ndarray(), want) for got, want in zip(watched.pictures, expected, strict=True))
+    assert len(watched.images) == 25
+    assert all(np.array_equal(got.to_ndarray(), want) for got, want in zip(watched.images, expected, strict=True))
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -76,8 +76,8 @@ def test_b_frames_keep_their_times(tmp_path: Path) -> None:
     with FakeCamera(clip, options=ONCE) as camera:
         watched = watch(camera.url)
 
-    shown = [picture.pts for picture in watched.pictures if picture.pts is not None]
-    assert len(watched.pictures) == 20
+    shown = [image.pts for image in watched.images if image.pts is not None]
+    assert len(watched.images) == 20
     assert {later - earlier for earlier, later in pairwise(shown)} == {3_600}
 
 
@@ -94,7 +94,7 @@ def test_the_clip_goes_round_and_timestamps_go_on(clips: dict[Codec, Clip]) -> N
 def test_several_cameras_share_a_server(clips: dict[Codec, Clip]) -> None:
     with FakeCamera({"gate": clips[Codec.H264], "yard": clips[Codec.H265]}, options=ONCE) as camera:
         codecs = [watch(camera.url_of(name)).codec for name in ("gate", "yard")]
-        counts = [camera.mounts[name].sent.pictures for name in ("gate", "yard")]
+        counts = [camera.mounts[name].sent.images for name in ("gate", "yard")]
 
     assert codecs == ["h264", "hevc"]
     assert counts == [25, 25]

@@ -47,8 +47,8 @@ def received(camera: FakeCamera, codec: Codec, *, transport: str, folder: Path, 
     return out.read_bytes()
 
 
-def pictures(data: bytes, codec: Codec) -> list[bytes]:
-    """NAL units that belong to pictures."""
+def images(data: bytes, codec: Codec) -> list[bytes]:
+    """NAL units that belong to images."""
     kinds = DELIMITERS[codec]
     shift, mask = (0, 0x1F) if codec is Codec.H264 else (1, 0x3F)
     return [unit for unit in nal_units(data) if not IS_SET[codec](unit) and unit[0] >> shift & mask not in kinds]
@@ -61,16 +61,16 @@ def test_gstreamer_gets_every_unit(clips: dict[Codec, Clip], codec: Codec, trans
         data = received(camera, codec, transport=transport, folder=tmp_path)
 
     sent = b"".join(packet.data for packet in clips[codec].packets)
-    assert pictures(data, codec) == pictures(sent, codec)
+    assert images(data, codec) == images(sent, codec)
 
 
-def test_gstreamer_gets_every_jpeg_picture(clips: dict[Codec, Clip], tmp_path: Path) -> None:
+def test_gstreamer_gets_every_jpeg_image(clips: dict[Codec, Clip], tmp_path: Path) -> None:
     with FakeCamera(clips[Codec.MJPEG].at_fps(FPS), options=CameraOptions(passes=1)) as camera:
         data = received(camera, Codec.MJPEG, transport="tcp", folder=tmp_path)
 
     decoder = av.CodecContext.create("mjpeg", "r")
     found = [b"\xff\xd8" + part for part in data.split(b"\xff\xd8")[1:]]
-    got = [decoder.decode(av.Packet(picture))[0].to_ndarray() for picture in found]
+    got = [decoder.decode(av.Packet(image))[0].to_ndarray() for image in found]
     sent = [decoder.decode(av.Packet(packet.data))[0].to_ndarray() for packet in clips[Codec.MJPEG].packets]
     assert len(got) == len(sent)
     assert all(np.array_equal(one, other) for one, other in zip(got, sent, strict=True))
@@ -83,7 +83,7 @@ def test_gstreamer_logs_in(clips: dict[Codec, Clip], authentication: str, tmp_pa
         login = "user-id=admin user-pw=s3cret"
         data = received(camera, Codec.H264, transport="tcp", folder=tmp_path, more=login)
 
-    assert len(pictures(data, Codec.H264)) >= 25
+    assert len(images(data, Codec.H264)) >= 25
 
 
 @pytest.mark.parametrize("transport", ["tcp", "udp"])
@@ -94,7 +94,7 @@ def test_gstreamer_serves_a_clip(clips: dict[Codec, Clip], codec: Codec, transpo
 
     assert watched.codec == NAMES[codec]
     assert len(watched.packets) == 20
-    assert len(watched.pictures) >= 19
+    assert len(watched.images) >= 19
 
 
 def test_gstreamer_asks_for_credentials(clips: dict[Codec, Clip], tmp_path: Path) -> None:

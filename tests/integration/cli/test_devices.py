@@ -23,7 +23,7 @@ def test_a_gpu_that_is_not_there_is_one_message_in_under_a_second(sightline: Sig
     assert called.returncode == 2
     assert called.stdout == ""
     assert called.stderr.splitlines() == [
-        f"error: --device: device {device!r} can not be used: {REASON}; use device: cpu or auto"
+        f"error: --device: device {device!r} cannot be used: {REASON}; use device: cpu or auto"
     ]
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
 

@@ -94,11 +94,11 @@ def test_what_can_not_be_listened_on_is_refused(sightline: Sightline) -> None:
         done = sightline("run", "endless.yaml", "--listen", address)
 
     assert done.returncode == 2
-    assert done.stderr.strip() == f"error: can not listen on {address}: Address already in use; choose another port"
+    assert done.stderr.strip() == f"error: cannot listen on {address}: Address already in use; choose another port"
 
 
-def test_a_step_that_is_not_there_has_no_pictures(sightline: Sightline) -> None:
-    done = sightline("run", "endless.yaml", "--listen", "127.0.0.1:0", "--pictures", "draw-1")
+def test_a_step_that_is_not_there_has_no_images(sightline: Sightline) -> None:
+    done = sightline("run", "endless.yaml", "--listen", "127.0.0.1:0", "--images", "draw-1")
 
     assert done.returncode == 2
     assert "jsonl-1" in done.stderr

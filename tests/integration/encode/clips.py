@@ -16,8 +16,8 @@ from sightline.media import ColorMatrix, ColorRange, Frame, PixelFormat, Stream
 from sightline.media.convert import surface_from_rgb
 
 
-def picture(index: int, *, size_wh: tuple[int, int]) -> npt.NDArray[np.uint8]:
-    """An RGB picture: colour gradients and a square that moves with the index."""
+def image(index: int, *, size_wh: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    """An RGB image: colour gradients and a square that moves with the index."""
     width, height = size_wh
     x, y = np.meshgrid(np.linspace(0, 255, width), np.linspace(0, 255, height))
     rgb = np.stack([x, y, (x + y) / 2], axis=-1).astype(np.uint8)
@@ -42,7 +42,7 @@ def frames_at(
             index,
             time_ns,
             surface_from_rgb(
-                picture(index, size_wh=size_wh), pixel_format=pixel_format, matrix=matrix, color_range=color_range
+                image(index, size_wh=size_wh), pixel_format=pixel_format, matrix=matrix, color_range=color_range
             ).shared(),
         )
         for index, time_ns in enumerate(times_ns)
@@ -68,7 +68,7 @@ class Readback:
 
 def read_back(path: Path) -> Readback:
     """Decode a whole file; RGB by the file's own matrix and range."""
-    ticks, keys, pictures = [], [], []
+    ticks, keys, images = [], [], []
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         for frame in container.decode(stream):
@@ -76,7 +76,7 @@ def read_back(path: Path) -> Readback:
             ticks.append(frame.pts)
             if frame.key_frame:
                 keys.append(frame.pts)
-            pictures.append(_rgb(frame))
+            images.append(_rgb(frame))
         context = stream.codec_context
         assert stream.time_base is not None
         return Readback(
@@ -84,7 +84,7 @@ def read_back(path: Path) -> Readback:
             time_base=stream.time_base,
             ticks=tuple(ticks),
             key_ticks=tuple(keys),
-            rgb=tuple(pictures),
+            rgb=tuple(images),
             matrix=context.colorspace,
             range=context.color_range,
         )

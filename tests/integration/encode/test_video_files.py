@@ -7,7 +7,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from tests.integration.encode.clips import Readback, frames_at, picture, psnr, read_back
+from tests.integration.encode.clips import Readback, frames_at, image, psnr, read_back
 
 from sightline.graph.messages import Message
 from sightline.media import ColorMatrix, ColorRange, Frame, PixelFormat, Stream, Surface
@@ -17,14 +17,14 @@ from sightline_plugins.encode.video import Video
 
 MS = 1_000_000
 CONSTANT = [index * 40 * MS for index in range(60)]
-FILM_RATE = [round(index * 1001 / 24000 * 1e9) for index in range(60)]
+VIDEO_RATE = [round(index * 1001 / 24000 * 1e9) for index in range(60)]
 VARIABLE = [0, 33 * MS, 50 * MS, 51 * MS, 400 * MS, 3_000 * MS, 3_010 * MS, 9_999 * MS + 123_456]
-LATE_START = [5_000 * MS + time for time in FILM_RATE]
+LATE_START = [5_000 * MS + time for time in VIDEO_RATE]
 VERY_LATE_START = [36_000_000 * MS + time for time in CONSTANT]
 
 
 def noise(chance: np.random.Generator) -> Surface:
-    """A picture like no other, for which encoders like to change the order."""
+    """An image like no other, for which encoders like to change the order."""
     rgb = chance.integers(0, 256, (32, 32, 3), dtype=np.uint8)
     return surface_from_rgb(rgb, pixel_format=PixelFormat.I420).shared()
 
@@ -41,8 +41,8 @@ def written(frames: list[Frame], folder: Path, video: Video) -> Readback:
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
 @pytest.mark.parametrize(
     "times_ns",
-    [CONSTANT, FILM_RATE, VARIABLE, LATE_START, VERY_LATE_START, [0], [7_000 * MS]],
-    ids=["constant", "film", "variable", "late", "very-late", "one-frame", "one-late-frame"],
+    [CONSTANT, VIDEO_RATE, VARIABLE, LATE_START, VERY_LATE_START, [0], [7_000 * MS]],
+    ids=["constant", "video", "variable", "late", "very-late", "one-frame", "one-late-frame"],
 )
 def test_every_frame_comes_back_at_its_time(tmp_path: Path, times_ns: list[int], suffix: str) -> None:
     result = written(frames_at(times_ns), tmp_path, Video(path=f"clip.{suffix}"))
@@ -53,7 +53,7 @@ def test_every_frame_comes_back_at_its_time(tmp_path: Path, times_ns: list[int],
 
 
 @pytest.mark.parametrize("count", [11, 12, 13])
-def test_the_last_picture_comes_back_when_it_was_written_before_others(tmp_path: Path, count: int) -> None:
+def test_the_last_image_comes_back_when_it_was_written_before_others(tmp_path: Path, count: int) -> None:
     times_ns = [index * 100 * MS for index in range(count)]
     chance = np.random.default_rng(1)
     frames = [Frame(Stream("cam"), index, time_ns, noise(chance)) for index, time_ns in enumerate(times_ns)]
@@ -117,13 +117,13 @@ def test_key_frames_come_once_a_gop_at_any_frame_rate(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pixel_format", [item for item in PixelFormat if item is not PixelFormat.GRAY8])
 @pytest.mark.parametrize("color_range", list(ColorRange))
-def test_pictures_of_every_format_look_as_they_did(
+def test_images_of_every_format_look_as_they_did(
     tmp_path: Path, pixel_format: PixelFormat, color_range: ColorRange
 ) -> None:
     frames = frames_at(CONSTANT[:5], pixel_format=pixel_format, color_range=color_range, matrix=ColorMatrix.BT709)
     result = written(frames, tmp_path, Video(path="a.mp4", quality=10))
 
-    assert min(psnr(got, picture(index, size_wh=(96, 64))) for index, got in enumerate(result.rgb)) > 29
+    assert min(psnr(got, image(index, size_wh=(96, 64))) for index, got in enumerate(result.rgb)) > 29
 
 
 @pytest.mark.parametrize("color_range", list(ColorRange))
@@ -164,7 +164,7 @@ def test_odd_sizes_grow_by_a_pixel_that_repeats_the_last(
 
     assert last.shape == (size_wh[1] + size_wh[1] % 2, size_wh[0] + size_wh[0] % 2, 3)
     if pixel_format is not PixelFormat.GRAY8:
-        assert psnr(last[: size_wh[1], : size_wh[0]], picture(2, size_wh=size_wh)) > 28
+        assert psnr(last[: size_wh[1], : size_wh[0]], image(2, size_wh=size_wh)) > 28
 
 
 def test_two_streams_go_to_two_files(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_change_of_size_begins_a_second_file_with_a_warning(tmp_path: Path) ->
     assert read_back(tmp_path / "clip.mp4").times_ns() == CONSTANT[:30]
     assert read_back(tmp_path / "clip-2.mp4").times_ns() == CONSTANT[30:]
     assert [message.text.split(":")[0] for message in messages] == [
-        "the picture changed from 96x64 bt601 limited to 128x96 bt601 limited"
+        "the image changed from 96x64 bt601 limited to 128x96 bt601 limited"
     ]
 
 

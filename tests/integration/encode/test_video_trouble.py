@@ -28,9 +28,9 @@ from sightline_plugins.encode.video import Video
 
 video = Video.model_validate({"path": sys.argv[1], "gop": "400ms"})
 writer = video.build(Site(device=Device(), outputs=Outputs(Path(sys.argv[2]))))
-pictures = make_frames(50, size_wh=(64, 48))
+images = make_frames(50, size_wh=(64, 48))
 for index in range(1_000_000):
-    frame = dataclasses.replace(pictures[index % 50], index=index, pts_ns=index * 40_000_000)
+    frame = dataclasses.replace(images[index % 50], index=index, pts_ns=index * 40_000_000)
     writer.process(make_batches([frame])[0])
     print(index, flush=True)
 """
@@ -94,7 +94,7 @@ def test_a_full_disk_is_an_error_for_each_frame_but_not_again_on_close_and_leave
 ) -> None:
     errors = limited(f"clip.{suffix}", tmp_path, limit=100_000, frames=500)
 
-    assert errors == [f"process: can not write {tmp_path / f'clip.{suffix}'}: {TOO_LARGE}"] * 2
+    assert errors == [f"process: cannot write {tmp_path / f'clip.{suffix}'}: {TOO_LARGE}"] * 2
     times_ns = read_back(tmp_path / f"clip.{suffix}").times_ns()
     assert len(times_ns) >= GOP_FRAMES
     assert times_ns == [index * 40_000_000 for index in range(len(times_ns))]
@@ -111,7 +111,7 @@ def test_a_disk_that_is_full_when_the_file_is_closed_costs_at_most_the_last_gop(
 
     errors = limited(f"clip.{suffix}", tmp_path, limit=size - 20, frames=30)
 
-    assert errors == [f"close: can not close {tmp_path / f'clip.{suffix}'}: {TOO_LARGE}"]
+    assert errors == [f"close: cannot close {tmp_path / f'clip.{suffix}'}: {TOO_LARGE}"]
     assert len(read_back(tmp_path / f"clip.{suffix}").ticks) >= 30 - GOP_FRAMES
 
 
@@ -123,7 +123,7 @@ def test_a_disk_that_is_full_before_the_first_gop_leaves_no_file_that_nothing_ca
 
 
 def limited(name: str, folder: Path, *, limit: int, frames: int) -> list[str]:
-    """Write noise in a process whose files can not grow beyond the limit; return the errors it saw."""
+    """Write noise in a process whose files cannot grow beyond the limit; return the errors it saw."""
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, name, str(folder), str(limit), str(frames)],
         capture_output=True,
@@ -137,7 +137,7 @@ def limited(name: str, folder: Path, *, limit: int, frames: int) -> list[str]:
 def test_an_unwritable_place_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
 
-    with pytest.raises(OutputError, match=r"can not open .*file/clip\.mp4: a part of its path is not a folder"):
+    with pytest.raises(OutputError, match=r"cannot open .*file/clip\.mp4: a part of its path is not a folder"):
         run_element(Video(path="file/clip.mp4"), make_batches(frames_at([0])), outputs=tmp_path)
 
 
@@ -150,7 +150,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_size_the_encoder_refuses_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match=r"can not encode video to .*clip\.mp4"):
+    with pytest.raises(OutputError, match=r"cannot encode video to .*clip\.mp4"):
         run_element(Video(path="clip.mp4"), make_batches(frames_at([0], size_wh=(20_000, 2))), outputs=tmp_path)
 
     assert not list(tmp_path.iterdir())

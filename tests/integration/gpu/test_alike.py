@@ -36,7 +36,7 @@ def recording(*frames: Sequence[dict[str, Any]]) -> bytes:
 
 
 def masked(columns: int) -> dict[str, Any]:
-    """A car on the first columns of a picture of 100 x 100."""
+    """A car on the first columns of an image of 100 x 100."""
     counts = encode_mask(Mask(0, 0, np.ones((100, columns), np.bool_)), size_wh=(100, 100))
     return {**CAR, "mask": {"size": [100, 100], "counts": counts}}
 

@@ -19,12 +19,12 @@ from sightline.testing.run import site_for
 from sightline_plugins.encode.video import Video
 from sightline_plugins.testing import ADA, NO_NVENC, NvencCaps, NvencDouble, NvencFaults, nvenc_double
 from tests.integration.encode.clips import read_back
-from tests.integration.gpu.films import CONSTANT, SIZE, Written, nv12, on
+from tests.integration.gpu.videos import CONSTANT, SIZE, Written, nv12, on
 
 LACKS: dict[str, tuple[dict[str, Any], str]] = {
-    "4:4:4": ({"pixel_format": PixelFormat.I444}, "NVENC is given nv12 and i420, and these pictures are i444"),
-    "odd": ({"size_wh": (161, 64)}, "NVENC takes pictures of even width and height, not 161x64"),
-    "small": ({"size_wh": (96, 64)}, "h264: this GPU encodes pictures from 145x49 to 4096x4096, not 96x64"),
+    "4:4:4": ({"pixel_format": PixelFormat.I444}, "NVENC is given nv12 and i420, and these images are i444"),
+    "odd": ({"size_wh": (161, 64)}, "NVENC takes images of even width and height, not 161x64"),
+    "small": ({"size_wh": (96, 64)}, "h264: this GPU encodes images from 145x49 to 4096x4096, not 96x64"),
 }
 
 
@@ -39,8 +39,8 @@ def test_what_nvenc_lacks_is_encoded_on_the_cpu_to_the_byte_and_the_report_says_
 
     assert made.encoder == f"libx264 on the CPU ({reason})"
     assert made.writer.runs_on() == RunsOn("cpu", reason)
-    assert [message.text for message in made.messages] == [f"films are encoded on the CPU: {reason}"]
-    assert (tmp_path / "gpu" / "film.mp4").read_bytes() == (tmp_path / "cpu" / "film.mp4").read_bytes()
+    assert [message.text for message in made.messages] == [f"videos are encoded on the CPU: {reason}"]
+    assert (tmp_path / "gpu" / "video.mp4").read_bytes() == (tmp_path / "cpu" / "video.mp4").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -60,20 +60,20 @@ def test_a_gpu_that_does_not_encode_says_so(
     made = Written(tmp_path, nv12(), gpu)
 
     assert re.fullmatch(rf"libx264 on the CPU \({reason}\)", made.encoder)
-    assert len(made.film.ticks) == len(CONSTANT)
+    assert len(made.video.ticks) == len(CONSTANT)
 
 
 def test_without_the_library_the_cpu_encodes(tmp_path: Path, gpu: Gpu) -> None:
     made = Written(tmp_path, nv12(), gpu)
 
     assert made.encoder.startswith("libx264 on the CPU (")
-    assert len(made.film.ticks) == len(CONSTANT)
+    assert len(made.video.ticks) == len(CONSTANT)
 
 
-def test_on_the_cpu_one_copy_comes_down_for_a_picture_and_is_under_way_while_another_is_encoded(
+def test_on_the_cpu_one_copy_comes_down_for_an_image_and_is_under_way_while_another_is_encoded(
     tmp_path: Path, gpu: Gpu, driver: DoubleDriver
 ) -> None:
-    writer = Video(path="film.mp4", encoder="cpu").build(site_for("video-1", tmp_path, gpu=gpu))
+    writer = Video(path="video.mp4", encoder="cpu").build(site_for("video-1", tmp_path, gpu=gpu))
     undone = []
     for frame in nv12():
         writer.process(make_batches([on(gpu, frame)])[0])
@@ -87,18 +87,18 @@ def test_on_the_cpu_one_copy_comes_down_for_a_picture_and_is_under_way_while_ano
     assert writer.totals() == {"cam": {"encoder": "libx264 on the CPU"}}
 
 
-def test_pictures_in_host_memory_stay_there(tmp_path: Path, gpu: Gpu, nvenc: NvencDouble) -> None:
-    writer = Video(path="film.mp4").build(site_for("video-1", tmp_path, gpu=gpu))
+def test_images_in_host_memory_stay_there(tmp_path: Path, gpu: Gpu, nvenc: NvencDouble) -> None:
+    writer = Video(path="video.mp4").build(site_for("video-1", tmp_path, gpu=gpu))
     for frame in nv12():
         writer.process(make_batches([frame])[0])
     writer.close()
 
-    assert writer.runs_on() == RunsOn("cpu", "its pictures lie in host memory")
+    assert writer.runs_on() == RunsOn("cpu", "its images lie in host memory")
     assert gpu.transfers.counts.host_to_device_copies == 0
 
 
 @pytest.mark.parametrize(("has_nvenc", "left"), [(False, 7), (True, 5)], ids=["cpu", "nvenc"])
-def test_a_gpu_that_breaks_costs_the_pictures_that_were_on_their_way(
+def test_a_gpu_that_breaks_costs_the_images_that_were_on_their_way(
     tmp_path: Path, driver: DoubleDriver, has_nvenc: bool, left: int
 ) -> None:
     gpu = Gpu(driver)
@@ -114,5 +114,5 @@ def test_a_gpu_that_breaks_costs_the_pictures_that_were_on_their_way(
     with pytest.raises(GpuFailed, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
         Written(tmp_path, breaking(), gpu, gop="80ms")
 
-    assert read_back(tmp_path / "film.mp4").times_ns() == CONSTANT[:left]
+    assert read_back(tmp_path / "video.mp4").times_ns() == CONSTANT[:left]
     gpu.close()

@@ -18,7 +18,7 @@ from tests.integration.test_plates import chain
 
 ENGINES = ("tensorrt", "onnxruntime")
 FIXED: dict[str, dict[str, Any]] = {"yunet_n_dynamic": {"size": [448, 256]}}
-"""Sizes for models that take any: in batches all pictures are of one."""
+"""Sizes for models that take any: in batches all images are of one."""
 SIZES = (1, 4, 3)
 """Of batches: what is computed in batches of several sizes."""
 

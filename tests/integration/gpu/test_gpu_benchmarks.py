@@ -25,7 +25,7 @@ from sightline_plugins.testing.nvenc_names import NO_NVENC
 from tests.unit.infer.tiny import write_detector
 
 SHORT = ("--seconds", "0.02", "--rounds", "2", "--looks", "3", "--judged", "2", "--file-frames", "40")
-SHORT_FILMS = ("--seconds", "0.02", "--rounds", "2")
+SHORT_VIDEOS = ("--seconds", "0.02", "--rounds", "2")
 NUMBER = r"\d+(?:\.\d+)?"
 
 
@@ -87,7 +87,7 @@ def test_rates_and_copies_are_measured_for_each_number_of_streams(
     assert f"engine: {engine}" in printed
 
 
-def test_the_latency_of_a_picture_is_measured_against_the_engine(
+def test_the_latency_of_an_image_is_measured_against_the_engine(
     clips: dict[str, Path],
     detector: Path,
     nvdec: NvdecDouble,
@@ -166,7 +166,7 @@ def test_what_is_decoded_by_the_cpu_is_no_result(clips: dict[str, Path], detecto
         command.main([str(clips["gate"]), "--model", str(detector), "--parts", "", "--frames", "8", *SHORT])
 
 
-def test_films_are_measured_against_the_encoder_alone_and_nothing_is_copied(
+def test_videos_are_measured_against_the_encoder_alone_and_nothing_is_copied(
     clips: dict[str, Path],
     nvdec: NvdecDouble,
     nvenc: NvencDouble,
@@ -176,16 +176,16 @@ def test_films_are_measured_against_the_encoder_alone_and_nothing_is_copied(
     monkeypatch.setattr(encode_rates, "GOAL", 0.0)
     monkeypatch.setattr(encode_rates, "MOST_MICROSECONDS", 1e9)
 
-    code = encode_command.main([str(clips["gate"]), "--films", "1,3", *SHORT_FILMS])
+    code = encode_command.main([str(clips["gate"]), "--videos", "1,3", *SHORT_VIDEOS])
 
-    rows = table(capsys.readouterr().out, "films")
+    rows = table(capsys.readouterr().out, "videos")
     assert [row[0] for row in rows] == ["1", "3"]
     assert all(len(re.findall(NUMBER, cell)) == 3 for row in rows for cell in row[1:4])
     assert [row[7:] for row in rows] == [["0", "<= 0: yes"]] * 2
     assert code == 0
 
 
-def test_films_that_are_too_slow_are_told_by_the_exit_code(
+def test_videos_that_are_too_slow_are_told_by_the_exit_code(
     clips: dict[str, Path],
     nvdec: NvdecDouble,
     nvenc: NvencDouble,
@@ -194,19 +194,19 @@ def test_films_that_are_too_slow_are_told_by_the_exit_code(
 ) -> None:
     monkeypatch.setattr(encode_rates, "GOAL", 1e9)
 
-    code = encode_command.main([str(clips["gate"]), "--films", "1", *SHORT_FILMS])
+    code = encode_command.main([str(clips["gate"]), "--videos", "1", *SHORT_VIDEOS])
 
-    assert "missed: 1 films against PyNvVideoCodec alone >= 1e+09" in capsys.readouterr().out
+    assert "missed: 1 videos against PyNvVideoCodec alone >= 1e+09" in capsys.readouterr().out
     assert code == 1
 
 
-def test_what_is_held_is_told_over_many_films(
+def test_what_is_held_is_told_over_many_videos(
     clips: dict[str, Path], nvdec: NvdecDouble, nvenc: NvencDouble, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    encode_command.main([str(clips["gate"]), "--films", "1", "--churn", "20", *SHORT_FILMS])
+    encode_command.main([str(clips["gate"]), "--videos", "1", "--churn", "20", *SHORT_VIDEOS])
 
     printed = capsys.readouterr().out
-    assert [int(row[0]) for row in table(printed, "films made")][-1] == 20
+    assert [int(row[0]) for row in table(printed, "videos made")][-1] == 20
     assert printed.count("MiB by the slope over the run") == 2
 
 
@@ -215,26 +215,26 @@ def test_a_gpu_without_an_encoder_is_told_in_one_line(
 ) -> None:
     nvenc_double(gpu, caps=NO_NVENC)
 
-    code = encode_command.main([str(clips["gate"]), *SHORT_FILMS])
+    code = encode_command.main([str(clips["gate"]), *SHORT_VIDEOS])
 
     assert capsys.readouterr().out.splitlines()[1:] == ["nothing to measure: NVENC opens no session on this GPU"]
     assert code == 0
 
 
-def test_more_films_than_the_gpu_encodes_at_once_are_told_and_left_out(
+def test_more_videos_than_the_gpu_encodes_at_once_are_told_and_left_out(
     clips: dict[str, Path], gpu: Gpu, nvdec: NvdecDouble, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nvenc_double(gpu, faults=NvencFaults(is_refused=True))
 
-    encode_command.main([str(clips["gate"]), "--films", "16", *SHORT_FILMS])
+    encode_command.main([str(clips["gate"]), "--videos", "16", *SHORT_VIDEOS])
 
     printed = capsys.readouterr().out
-    assert "16 films at once are not measured: " in printed
-    assert table(f"{printed}\n", "films") == []
+    assert "16 videos at once are not measured: " in printed
+    assert table(f"{printed}\n", "videos") == []
 
 
 def test_an_encoder_that_fails_ends_the_measurement(clips: dict[str, Path], gpu: Gpu, nvdec: NvdecDouble) -> None:
     nvenc_double(gpu, faults=NvencFaults(fail_at=frozenset({3})))
 
     with pytest.raises(EncoderError, match="Error code : 20"):
-        encode_command.main([str(clips["gate"]), "--films", "2", *SHORT_FILMS])
+        encode_command.main([str(clips["gate"]), "--videos", "2", *SHORT_VIDEOS])

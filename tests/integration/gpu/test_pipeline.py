@@ -60,7 +60,7 @@ def run(
     return report, {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def picture_bytes(name: str) -> int:
+def image_bytes(name: str) -> int:
     width, height = SIZES[name]
     return width * height * 3 // 2
 
@@ -77,7 +77,7 @@ def on_the_cpu(repository: Path, clips: dict[str, Path], tmp_path_factory: pytes
 
 
 @pytest.mark.parametrize("size", [1, 8])
-def test_records_and_films_are_the_cpus_to_the_byte(
+def test_records_and_videos_are_the_cpus_to_the_byte(
     repository: Path,
     clips: dict[str, Path],
     tmp_path: Path,
@@ -131,19 +131,19 @@ def test_a_warning_says_that_the_cpu_computes_the_model(
     )
 
 
-def test_pictures_come_down_once_for_all_that_need_them(
+def test_images_come_down_once_for_all_that_need_them(
     repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble
 ) -> None:
-    films = {"one": [{"video": {"path": "a-{stream}.mp4"}}], "two": [{"snapshots": {"path": "{stream}-{frame}.jpg"}}]}
+    videos = {"one": [{"video": {"path": "a-{stream}.mp4"}}], "two": [{"snapshots": {"path": "{stream}-{frame}.jpg"}}]}
 
-    report, _ = run(clips, [*look(repository), "draw", {"tee": films}], tmp_path, gpu=gpu)
+    report, _ = run(clips, [*look(repository), "draw", {"tee": videos}], tmp_path, gpu=gpu)
 
     up, down = transfers(report)
-    assert down == COUNT * sum(INPUT_BYTES + picture_bytes(name) for name in clips)
+    assert down == COUNT * sum(INPUT_BYTES + image_bytes(name) for name in clips)
     assert up < COUNT * len(clips) * 50_000
 
 
-def test_where_nvdec_lacks_the_cpu_decodes_and_pictures_go_up(
+def test_where_nvdec_lacks_the_cpu_decodes_and_images_go_up(
     repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: Gpu
 ) -> None:
     steps = [*look(repository), {"video": {"path": "{stream}.mp4"}}, {"jsonl": {"path": "{stream}.jsonl"}}]
@@ -154,10 +154,10 @@ def test_where_nvdec_lacks_the_cpu_decodes_and_pictures_go_up(
     assert on_gpu == on_cpu
     assert {stream.decoder for stream in report.streams} == {"cpu"}
     assert all(stream.decoder_reason for stream in report.streams)
-    assert transfers(report)[0] > COUNT * sum(map(picture_bytes, clips))
+    assert transfers(report)[0] > COUNT * sum(map(image_bytes, clips))
 
 
-def test_pictures_that_are_made_in_host_memory_go_up_once_for_models_and_are_drawn_on_there(
+def test_images_that_are_made_in_host_memory_go_up_once_for_models_and_are_drawn_on_there(
     repository: Path, tmp_path: Path, gpu: Gpu
 ) -> None:
     source = {"test": {"pattern": "moving", "size": [160, 96], "frames": 5}}
@@ -173,7 +173,7 @@ def test_pictures_that_are_made_in_host_memory_go_up_once_for_models_and_are_dra
     up, down = transfers(there)
     assert 0 < up - 5 * 160 * 96 * 3 // 2 < 2 * 5 * (JOB.itemsize + 16)
     assert down == 2 * 5 * INPUT_BYTES
-    assert there.runs_on["draw-1"] == "cpu (5 of 5 pictures lay in host memory, or had more than 8 bits)"
+    assert there.runs_on["draw-1"] == "cpu (5 of 5 images lay in host memory, or had more than 8 bits)"
 
 
 def test_a_stream_that_breaks_off_is_no_matter_to_the_others(
@@ -263,7 +263,7 @@ def test_a_gpu_that_breaks_in_mid_run_ends_it_with_the_cause(
     pipeline = Pipeline(sources={"street": str(clips["street"])}, steps=look(repository), outputs=tmp_path, gpu=gpu)
     pipeline.probe("detect-1", lambda batch: driver.fail_next("launch", "CUDA_ERROR_ILLEGAL_ADDRESS"))
 
-    with pytest.raises(OperatorError, match=r"cuda:0 can not be used any more: .*CUDA_ERROR_ILLEGAL_ADDRESS"):
+    with pytest.raises(OperatorError, match=r"cuda:0 cannot be used any more: .*CUDA_ERROR_ILLEGAL_ADDRESS"):
         pipeline.run()
 
     gpu.close()

@@ -95,7 +95,7 @@ class Breaks:
 
 
 @pytest.mark.parametrize(("count", "model"), [(2, "street"), (3, "plate")])
-def test_records_and_films_are_those_of_one_gpu_to_the_byte(
+def test_records_and_videos_are_those_of_one_gpu_to_the_byte(
     repository: Path, sources: dict[str, str], tmp_path: Path, gpus: Gpus, count: int, model: str
 ) -> None:
     steps = [*look(repository, model), {"video": {"path": "{stream}.mp4"}}, RECORDS]
@@ -144,7 +144,7 @@ def test_files_go_on_on_another_gpu_when_theirs_breaks(
 
     assert_accounted(report, gpu_lost=True)
     assert {one.received for one in report.streams} == {40}
-    assert len([one for one in told if "cuda:0 can not be used any more" in one.text]) == 1
+    assert len([one for one in told if "cuda:0 cannot be used any more" in one.text]) == 1
     for name in sources:
         seen = [line["frame"] for line in lines(tmp_path / "two" / f"{name}.jsonl")]
         assert seen == sorted(set(seen))
@@ -186,7 +186,7 @@ def test_with_the_last_gpu_the_run_ends_with_the_cause(
     pipeline.probe("detect-1", Breaks(drivers[0], stream="street-1", frame=5))
     pipeline.probe("track-1", Breaks(drivers[1], stream="street-1", frame=30))
 
-    with pytest.raises(OperatorError, match=rf"cuda:1 can not be used any more: .*{CAUSE}"):
+    with pytest.raises(OperatorError, match=rf"cuda:1 cannot be used any more: .*{CAUSE}"):
         pipeline.run()
 
     assert pipeline.report is not None

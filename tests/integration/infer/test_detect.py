@@ -13,7 +13,7 @@ from sightline.media import Batch, Frame, Objects, Origin, PixelFormat, Stream
 from sightline.media.convert import surface_from_rgb
 from sightline.testing import make_batches, run_element
 from sightline_plugins.infer.detect import Detect
-from tests.unit.infer.tiny import LABELS, picture, write_detector, write_sized_detector
+from tests.unit.infer.tiny import LABELS, image, write_detector, write_sized_detector
 
 ENGINES = pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
 
@@ -29,7 +29,7 @@ def frame(
     pixel_format: PixelFormat = PixelFormat.RGB24,
     size_wh: tuple[int, int] = (64, 64),
 ) -> Frame:
-    surface = surface_from_rgb(picture(*blocks, size_wh=size_wh), pixel_format=pixel_format)
+    surface = surface_from_rgb(image(*blocks, size_wh=size_wh), pixel_format=pixel_format)
     return Frame(Stream(stream), index, index * 40_000_000, surface)
 
 
@@ -52,7 +52,7 @@ def test_boxes_and_labels_come_back_in_source_pixels(model: Path, engine: str, p
     assert boxes(result.objects) == [("pink", (96.0, 40.0, 112.0, 48.0)), ("yellow", (16.0, 16.0, 32.0, 24.0))]
 
 
-def test_a_letterboxed_picture_gives_boxes_in_source_pixels_too(model: Path) -> None:
+def test_a_letterboxed_image_gives_boxes_in_source_pixels_too(model: Path) -> None:
     rgb = np.zeros((32, 64, 3), np.uint8)
     rgb[8:16, 16:24] = (255, 255, 0)
     seen = Frame(Stream("cam"), 0, 0, surface_from_rgb(rgb, pixel_format=PixelFormat.RGB24))
@@ -106,7 +106,7 @@ def test_only_the_classes_asked_for_become_objects(model: Path) -> None:
 
 
 def test_a_class_has_a_limit_of_its_own(model: Path) -> None:
-    rgb = picture((1, 1, "yellow"), (4, 4, "pink")) // 2
+    rgb = image((1, 1, "yellow"), (4, 4, "pink")) // 2
     seen = Frame(Stream("cam"), 0, 0, surface_from_rgb(rgb, pixel_format=PixelFormat.RGB24))
 
     (result,) = run_element(detect(model, confidence=0.9, class_confidence={"pink": 0.4}), [Batch((seen,))])
@@ -114,7 +114,7 @@ def test_a_class_has_a_limit_of_its_own(model: Path) -> None:
     assert result.objects.labels() == ["pink"]
 
 
-def test_a_region_looks_only_there_and_gives_boxes_of_the_whole_picture(model: Path) -> None:
+def test_a_region_looks_only_there_and_gives_boxes_of_the_whole_image(model: Path) -> None:
     rgb = np.zeros((64, 128, 3), np.uint8)
     rgb[16:24, 72:80] = (255, 255, 0)
     rgb[16:24, 8:16] = (255, 255, 0)
@@ -153,7 +153,7 @@ def test_objects_already_there_are_kept(model: Path) -> None:
 
 
 @ENGINES
-def test_a_model_that_wants_the_pictures_size_gets_it(tmp_path: Path, engine: str) -> None:
+def test_a_model_that_wants_the_images_size_gets_it(tmp_path: Path, engine: str) -> None:
     model = write_sized_detector(tmp_path / "sized.onnx")
     seen = frame((1, 1, "yellow"), size_wh=(128, 64))
 
@@ -162,7 +162,7 @@ def test_a_model_that_wants_the_pictures_size_gets_it(tmp_path: Path, engine: st
     assert boxes(result.objects) == [("pink", (0.0, 0.0, 128.0, 64.0))]
 
 
-def test_boxes_are_clipped_to_the_picture(tmp_path: Path) -> None:
+def test_boxes_are_clipped_to_the_image(tmp_path: Path) -> None:
     model = write_detector(tmp_path / "shifted.onnx", offset=0.0)
 
     (result,) = run_element(detect(model), [Batch((frame((0, 0, "yellow")),))])

@@ -1,4 +1,4 @@
-"""Files in other numbers than float32, and pictures of other sizes, on both engines."""
+"""Files in other numbers than float32, and images of other sizes, on both engines."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
 
-from sightline_plugins.infer.engines.protocol import Engine, open_engine
+from sightline_plugins.engines.protocol import Engine, open_engine
 from sightline_plugins.pixels.image_form import ImageForm
-from tests.unit.infer.engines.graphs import compute, random, small_network
+from tests.unit.engines.graphs import compute, random, small_network
 
 Name = Literal["openvino", "onnxruntime"]
 ENGINES = pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
-Picture = npt.NDArray[np.uint8]
+Image = npt.NDArray[np.uint8]
 
 
-def picture(height: int, width: int, *, seed: int = 0) -> Picture:
+def image(height: int, width: int, *, seed: int = 0) -> Image:
     return np.random.default_rng(seed).integers(0, 256, (1, height, width, 3), np.uint8)
 
 
-def answers(model: onnx.ModelProto, engine: Name, form: ImageForm, *pictures: Picture) -> list[npt.NDArray[Any]]:
+def answers(model: onnx.ModelProto, engine: Name, form: ImageForm, *images: Image) -> list[npt.NDArray[Any]]:
     opened: Engine = open_engine(model.SerializeToString(), engine=engine, image=form, concurrency=1)
-    found = [opened.submit((one,)).result()[0] for one in pictures]
+    found = [opened.submit((one,)).result()[0] for one in images]
     opened.close()
     return found
 
@@ -56,7 +56,7 @@ def convolution(kind: int, *, layout: str = "nchw") -> onnx.ModelProto:
 
 @ENGINES
 def test_a_float16_file_computes_what_it_computes_by_itself(engine: Name) -> None:
-    seen = picture(16, 20)
+    seen = image(16, 20)
     model = convolution(TensorProto.FLOAT16)
     given = (seen.astype(np.float32) / 255).astype(np.float16).transpose(0, 3, 1, 2)
 
@@ -69,7 +69,7 @@ def test_a_float16_file_computes_what_it_computes_by_itself(engine: Name) -> Non
 @ENGINES
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 def test_a_file_that_takes_bytes_gets_them_as_they_are(engine: Name, layout: str) -> None:
-    seen = picture(16, 20)
+    seen = image(16, 20)
     model = convolution(TensorProto.UINT8, layout=layout)
     given = seen if layout == "nhwc" else np.ascontiguousarray(seen.transpose(0, 3, 1, 2))
 
@@ -78,13 +78,13 @@ def test_a_file_that_takes_bytes_gets_them_as_they_are(engine: Name, layout: str
     np.testing.assert_allclose(found, compute(model, x=given)[0], rtol=1e-5, atol=1e-3)
 
 
-class Pictures(CalibrationDataReader):  # type: ignore[misc]
-    """A few pictures that the ranges of an INT8 file are taken from."""
+class Images(CalibrationDataReader):  # type: ignore[misc]
+    """A few images that the ranges of an INT8 file are taken from."""
 
     def __init__(self, name: str, size_wh: tuple[int, int]) -> None:
         width, height = size_wh
         self._feeds: Iterator[dict[str, Any]] = iter(
-            {name: (picture(height, width, seed=seed) / np.float32(255)).transpose(0, 3, 1, 2)} for seed in range(3)
+            {name: (image(height, width, seed=seed) / np.float32(255)).transpose(0, 3, 1, 2)} for seed in range(3)
         )
 
     def get_next(self) -> dict[str, Any] | None:
@@ -93,7 +93,7 @@ class Pictures(CalibrationDataReader):  # type: ignore[misc]
 
 def quantized(source: Path, target: Path, *, size_wh: tuple[int, int]) -> onnx.ModelProto:
     name = onnx.load(source).graph.input[0].name
-    quantize_static(source, target, Pictures(name, size_wh), quant_format=QuantFormat.QDQ)
+    quantize_static(source, target, Images(name, size_wh), quant_format=QuantFormat.QDQ)
     return onnx.load(target)
 
 
@@ -112,7 +112,7 @@ def test_an_int8_file_computes_what_it_computes_by_itself(
     engine: Name, street_int8: tuple[onnx.ModelProto, tuple[int, int]]
 ) -> None:
     model, size_wh = street_int8
-    seen = picture(size_wh[1], size_wh[0], seed=9)
+    seen = image(size_wh[1], size_wh[0], seed=9)
     name = model.graph.input[0].name
     expected = compute(model, **{name: (seen / np.float32(255)).transpose(0, 3, 1, 2)})[0]
 
@@ -126,32 +126,32 @@ def test_an_int8_file_computes_what_it_computes_by_itself(
 
 
 @ENGINES
-def test_pictures_of_any_size_give_what_an_input_of_their_size_gives(engine: Name) -> None:
+def test_images_of_any_size_give_what_an_input_of_their_size_gives(engine: Name) -> None:
     model = small_network(batch="N", size_wh=("w", "h"))
-    pictures = [picture(*size) for size in ((16, 20), (24, 12), (16, 20))]
+    images = [image(*size) for size in ((16, 20), (24, 12), (16, 20))]
 
-    found = answers(model, engine, ImageForm(scale=(1 / 255,)), *pictures)
+    found = answers(model, engine, ImageForm(scale=(1 / 255,)), *images)
 
-    for one, seen in zip(found, pictures, strict=True):
+    for one, seen in zip(found, images, strict=True):
         size_wh = (seen.shape[2], seen.shape[1])
         fixed = answers(model, engine, ImageForm(scale=(1 / 255,), size_wh=size_wh), seen)[0]
         np.testing.assert_allclose(one, fixed, rtol=1e-5, atol=1e-6)
 
 
 @ENGINES
-def test_yunet_takes_each_picture_in_its_own_size(engine: Name, shared_data: Path) -> None:
+def test_yunet_takes_each_image_in_its_own_size(engine: Name, shared_data: Path) -> None:
     path = shared_data / "models" / "yunet_n_dynamic.onnx"
     opened = open_engine(path, engine=engine, image=ImageForm())
     sizes = ((96, 160), (160, 96), (128, 128), (96, 160))
 
-    pending = [opened.submit((picture(*size),)) for size in sizes]
+    pending = [opened.submit((image(*size),)) for size in sizes]
 
     assert [spec.name for spec in opened.outputs][:2] == ["cls_8", "cls_16"]
     assert [work.result()[0].shape for work in pending] == [(1, high * wide // 64, 1) for high, wide in sizes]
     for first, last in zip(pending[0].result(), pending[-1].result(), strict=True):
         assert np.array_equal(first, last)
     fixed = open_engine(path, engine=engine, image=ImageForm(size_wh=(160, 96)))
-    for free, bound in zip(pending[0].result(), fixed.submit((picture(96, 160),)).result(), strict=True):
+    for free, bound in zip(pending[0].result(), fixed.submit((image(96, 160),)).result(), strict=True):
         np.testing.assert_allclose(free, bound, rtol=1e-4, atol=1e-4)
     opened.close()
     fixed.close()

@@ -12,13 +12,13 @@ from sightline.media import Batch, Frame, PixelFormat, Stream
 from sightline.media.convert import surface_from_rgb
 from sightline.testing import make_batches, run_element
 from sightline_plugins.infer.detect import Detect
-from tests.unit.infer.tiny import LABELS, picture, write_detector
+from tests.unit.infer.tiny import LABELS, image, write_detector
 
 ENGINES = pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
 
 
 def frames(count: int) -> list[Frame]:
-    rgb = picture((1, 1, "yellow"), size_wh=(64, 64))
+    rgb = image((1, 1, "yellow"), size_wh=(64, 64))
     surface = surface_from_rgb(rgb, pixel_format=PixelFormat.RGB24)
     return [Frame(Stream("cam"), index, index * 40_000_000, surface) for index in range(count)]
 

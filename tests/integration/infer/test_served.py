@@ -15,13 +15,13 @@ from sightline.errors import ConfigurationError, ModelError
 from sightline.media import Batch, Frame, PixelFormat, Stream
 from sightline.media.convert import surface_from_rgb
 from sightline.testing import run_element
+from sightline_plugins.engines.protocol import open_engine
 from sightline_plugins.infer.detect import Detect
-from sightline_plugins.infer.engines.protocol import open_engine
 from sightline_plugins.pixels.image_form import ImageForm
 from tests.conftest import missing
 from tests.integration.infer.served import Served, by_triton, find_triton, over_grpc, over_http
-from tests.unit.infer.engines.graphs import small_network
-from tests.unit.infer.tiny import LABELS, picture, write_detector
+from tests.unit.engines.graphs import small_network
+from tests.unit.infer.tiny import LABELS, image, write_detector
 
 FORM = ImageForm(scale=(1 / 255,))
 SEEN = np.random.default_rng(4).integers(0, 256, (1, 32, 32, 3), np.uint8)
@@ -56,7 +56,7 @@ def boxes(model: str | Path) -> list[Any]:
     element = Detect.model_validate(
         {"model": str(model), "labels": LABELS, "head": "fastestdet", "color": "rgb", "confidence": 0.5}
     )
-    seen = surface_from_rgb(picture((1, 2, "yellow"), (6, 5, "pink")), pixel_format=PixelFormat.RGB24)
+    seen = surface_from_rgb(image((1, 2, "yellow"), (6, 5, "pink")), pixel_format=PixelFormat.RGB24)
     (result,) = run_element(element, [Batch((Frame(Stream("cam"), 0, 0, seen),))])
     return sorted((view.label, view.xyxy, round(view.confidence, 5)) for view in result.objects)
 

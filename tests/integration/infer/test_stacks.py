@@ -1,4 +1,4 @@
-"""Models that look at several pictures at once, from pixels to what they answer."""
+"""Models that look at several images at once, from pixels to what they answer."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.unit.infer.stacked import write_stacked
 
 SIZE = 32
 Means = dict[tuple[str, int], list[float]]
-"""By stream and frame: what the model said of the first channel of its pictures."""
+"""By stream and frame: what the model said of the first channel of its images."""
 
 
 def frame(number: int, *, stream: str = "cam", level: int | None = None) -> Frame:
-    """A picture of one color: red is ten times the frame's number, green and blue are 1 and 2 more."""
+    """An image of one color: red is ten times the frame's number, green and blue are 1 and 2 more."""
     red = number * 10 if level is None else level
     rgb = np.full((SIZE, SIZE, 3), (red, red + 1, red + 2), np.uint8)
     return Frame(Stream(stream), number, number * 40_000_000, surface_from_rgb(rgb, pixel_format=PixelFormat.RGB24))
@@ -51,7 +51,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
 @pytest.mark.parametrize("order", ["cthw", "tchw", "thwc"])
-def test_the_model_sees_the_newest_pictures_oldest_first(tmp_path: Path, order: str, engine: str) -> None:
+def test_the_model_sees_the_newest_images_oldest_first(tmp_path: Path, order: str, engine: str) -> None:
     element = tensors(write_stacked(tmp_path / "stacked.onnx", order=order), engine=engine)
 
     assert means(element, [frame(number) for number in range(6)]) == {
@@ -61,7 +61,7 @@ def test_the_model_sees_the_newest_pictures_oldest_first(tmp_path: Path, order: 
     }
 
 
-def test_pictures_that_a_gpu_prepares_are_stacked_alike_and_go_with_the_stack(model: Path) -> None:
+def test_images_that_a_gpu_prepares_are_stacked_alike_and_go_with_the_stack(model: Path) -> None:
     frames = [frame(number, stream=name) for number in range(6) for name in ("one", "other")]
 
     with double_gpu() as gpu:
@@ -76,7 +76,7 @@ def test_pictures_that_a_gpu_prepares_are_stacked_alike_and_go_with_the_stack(mo
 @pytest.mark.parametrize("element_type", [TensorProto.FLOAT, TensorProto.FLOAT16])
 def test_levels_are_normalized_channel_by_channel(tmp_path: Path, element_type: int) -> None:
     path = write_stacked(tmp_path / "stacked.onnx", element=element_type)
-    element = Tensors.model_validate({"model": path, "mean": [10, 20, 30], "scale": [1, 2, 4], "convert": "picture"})
+    element = Tensors.model_validate({"model": path, "mean": [10, 20, 30], "scale": [1, 2, 4], "convert": "image"})
 
     (batch,) = run_element(element, [Batch(tuple(frame(number, level=100) for number in range(4)))])
 
@@ -97,7 +97,7 @@ def test_every_says_after_how_many_frames_the_model_looks_again(model: Path) -> 
     assert sorted(index for _, index in found) == [3, 8, 13]
 
 
-def test_a_model_of_any_number_of_pictures_is_told_how_many(tmp_path: Path) -> None:
+def test_a_model_of_any_number_of_images_is_told_how_many(tmp_path: Path) -> None:
     path = write_stacked(tmp_path / "stacked.onnx", frames="frames", batch="batch")
 
     assert means(tensors(path, frames=2), [frame(number) for number in range(3)]) == {
@@ -106,13 +106,13 @@ def test_a_model_of_any_number_of_pictures_is_told_how_many(tmp_path: Path) -> N
     }
 
 
-def test_each_stream_has_its_own_pictures(model: Path) -> None:
+def test_each_stream_has_its_own_images(model: Path) -> None:
     frames = [frame(number, stream=name, level=number + 100 * (name == "b")) for number in range(4) for name in "ab"]
 
     assert means(tensors(model), frames, size=3) == {("a", 3): [0, 1, 2, 3], ("b", 3): [100, 101, 102, 103]}
 
 
-def test_each_region_has_its_own_pictures(model: Path) -> None:
+def test_each_region_has_its_own_images(model: Path) -> None:
     element = tensors(model, regions=[[0, 0, 0.5, 1], [0.5, 0, 1, 1]], fit="stretch")
 
     (batch,) = run_element(element, [Batch(tuple(frame(number) for number in range(4)))])
@@ -128,7 +128,7 @@ def test_answers_do_not_depend_on_the_batch_size(model: Path) -> None:
     assert found[0] == found[1] == found[2]
 
 
-def test_a_stream_that_begins_again_begins_with_no_pictures(model: Path) -> None:
+def test_a_stream_that_begins_again_begins_with_no_images(model: Path) -> None:
     operator = tensors(model).build(Site(device=Device(), element_id="tensors"))
     batch = Batch(tuple(frame(number) for number in range(3)))
 
@@ -142,7 +142,7 @@ def test_a_stream_that_begins_again_begins_with_no_pictures(model: Path) -> None
 
 
 def tracked(number: int, tracks: dict[int, int]) -> Batch:
-    """A frame with objects: by track, the level of the picture around it."""
+    """A frame with objects: by track, the level of the image around it."""
     rgb = np.zeros((SIZE, SIZE * 4, 3), np.uint8)
     boxes = {track: (SIZE * track, 0, SIZE * track + SIZE, SIZE) for track in tracks}
     for track, (left, _, right, _) in boxes.items():
@@ -173,7 +173,7 @@ def told(batches: list[Batch]) -> list[list[list[float] | None]]:
     ]
 
 
-def test_each_track_has_its_own_pictures(model: Path) -> None:
+def test_each_track_has_its_own_images(model: Path) -> None:
     batches = [tracked(number, {0: number, 2: 100 + number}) for number in range(4)]
 
     assert told(run_element(tensors(model, on="person"), batches))[3] == [[0, 1, 2, 3], [100, 101, 102, 103]]

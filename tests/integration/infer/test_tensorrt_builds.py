@@ -12,12 +12,12 @@ from benchmarks.tensorrt_builds import CASES, MOST_ROWS, Case, build
 from onnx import TensorProto, helper, numpy_helper
 
 from sightline.errors import DeviceUnavailable, MissingExtra, ModelError
-from sightline_plugins.infer.engines.protocol import Precision
-from sightline_plugins.infer.engines.tensorrt.building import BuildSettings, build_plan
-from sightline_plugins.infer.engines.tensorrt.library import TensorRt, installed
-from sightline_plugins.infer.engines.tensorrt.loading import load_plan
+from sightline_plugins.engines.protocol import Precision
+from sightline_plugins.engines.tensorrt.building import BuildSettings, build_plan
+from sightline_plugins.engines.tensorrt.library import TensorRt, installed
+from sightline_plugins.engines.tensorrt.loading import load_plan
 from tests.conftest import missing
-from tests.unit.infer.engines.graphs import make_model, small_network
+from tests.unit.engines.graphs import make_model, small_network
 
 AMPERE, ADA = (8, 6), (8, 9)
 BY_NAME = {case.name: case for case in CASES}
@@ -38,7 +38,7 @@ def library() -> TensorRt:
 
 
 def plans(library: TensorRt, case: Case, precision: Precision, target: tuple[int, int], shared: Path) -> int | None:
-    """Build a plan; the number of pictures that it takes, None for any."""
+    """Build a plan; the number of images that it takes, None for any."""
     built = build(library, case, shared=shared, precision=precision, target=target)
     assert built.plan_bytes > 10_000
     return built.rows
@@ -47,7 +47,7 @@ def plans(library: TensorRt, case: Case, precision: Precision, target: tuple[int
 @pytest.mark.parametrize("target", [AMPERE, ADA], ids=str)
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "int8"])
 @pytest.mark.parametrize("name", ["street", "vehicle"])
-def test_this_projects_detector_and_classifier_compile_for_any_number_of_pictures(
+def test_this_projects_detector_and_classifier_compile_for_any_number_of_images(
     library: TensorRt, name: str, precision: Precision, target: tuple[int, int], repository: Path
 ) -> None:
     assert plans(library, BY_NAME[name], precision, target, repository) is None
@@ -66,7 +66,7 @@ def test_this_projects_detector_and_classifier_compile_for_any_number_of_picture
         ("yunet_n_dynamic", "int8", ADA),
     ],
 )
-def test_shared_models_compile_for_any_number_of_pictures(
+def test_shared_models_compile_for_any_number_of_images(
     library: TensorRt, name: str, precision: Precision, target: tuple[int, int], shared_data: Path
 ) -> None:
     assert plans(library, BY_NAME[name], precision, target, shared_data) is None
@@ -98,7 +98,7 @@ def test_suppression_is_refused_with_what_to_do(library: TensorRt) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
     assert refusal(library, model) == (
-        "can not compile it for compute capability 8.6: it has no kernel for its operator NonMaxSuppression; export it "
+        "cannot compile it for compute capability 8.6: it has no kernel for its operator NonMaxSuppression; export it "
         "without its suppression, which Sightline does itself, or use engine: onnxruntime"
     )
 
@@ -108,7 +108,7 @@ def test_an_operator_that_is_not_supported_is_named_with_its_node(library: Tenso
     model = make_model(nodes, constants={}, inputs={"x": [10]})
 
     assert refusal(library, model) == (
-        "can not compile it for compute capability 8.6: it does not take its operator Unique (node 'unique 1'); "
+        "cannot compile it for compute capability 8.6: it does not take its operator Unique (node 'unique 1'); "
         "use engine: onnxruntime"
     )
 
@@ -138,7 +138,7 @@ def test_a_plan_that_can_not_be_loaded_says_why_in_one_line(library: TensorRt, p
         load_plan(library, content, label="m.onnx")
 
     message = str(caught.value)
-    assert message.startswith(f"m.onnx: {library} can not load its plan")
+    assert message.startswith(f"m.onnx: {library} cannot load its plan")
     assert message.endswith("use engine: onnxruntime")
     assert "\n" not in message
 

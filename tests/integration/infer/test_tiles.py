@@ -1,4 +1,4 @@
-"""`detect` with tiles on a large picture made of small ones: it finds what it finds on each of these."""
+"""`detect` with tiles on a large image made of small ones: it finds what it finds on each of these."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ ROOT = Path(__file__).parents[3]
 ACROSS, DOWN = 3, 2
 SIZE_WH = (640, 360)
 SURE = 0.7
-Picture = npt.NDArray[np.uint8]
+Image = npt.NDArray[np.uint8]
 
 
-def detect(pictures: list[Picture], *, size: int = 1, **options: Any) -> list[Objects]:
+def detect(images: list[Image], *, size: int = 1, **options: Any) -> list[Objects]:
     element = Detect.model_validate({"model": ROOT / "models" / "street.onnx", **options})
-    frames = [Frame(Stream("cam"), n, n * 40_000_000, surface_from_rgb(one)) for n, one in enumerate(pictures)]
+    frames = [Frame(Stream("cam"), n, n * 40_000_000, surface_from_rgb(one)) for n, one in enumerate(images)]
     return [view.objects for batch in run_element(element, make_batches(frames, size=size)) for view in batch]
 
 
 @pytest.fixture(scope="module")
-def frames() -> list[Picture]:
+def frames() -> list[Image]:
     with av.open(str(ROOT / "sample_videos" / "street.mp4")) as container:
         every = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
     return [np.asarray(every[number], np.uint8) for number in range(40, 600, 100)]
 
 
 @pytest.fixture(scope="module")
-def mosaic(frames: list[Picture]) -> Picture:
+def mosaic(frames: list[Image]) -> Image:
     return np.concatenate([np.concatenate(frames[row * ACROSS :][:ACROSS], axis=1) for row in range(DOWN)])
 
 
 @pytest.fixture(scope="module")
-def alone(frames: list[Picture]) -> Boxes:
-    """What is surely found on each small picture, away from its edges, in pixels of the large one."""
+def alone(frames: list[Image]) -> Boxes:
+    """What is surely found on each small image, away from its edges, in pixels of the large one."""
     found = []
     for number, objects in enumerate(detect(frames)):
         xyxy = objects.xyxy[objects.confidence >= SURE]
@@ -55,7 +55,7 @@ def alone(frames: list[Picture]) -> Boxes:
 
 
 @pytest.mark.parametrize("tiles", [{"size": [640, 360]}, {"size": [500, 400], "whole": False}])
-def test_each_object_of_the_small_pictures_is_found_once(mosaic: Picture, alone: Boxes, tiles: dict[str, Any]) -> None:
+def test_each_object_of_the_small_images_is_found_once(mosaic: Image, alone: Boxes, tiles: dict[str, Any]) -> None:
     (objects,) = detect([mosaic], tiles=tiles)
 
     found = iou_matrix(alone, objects.xyxy) >= 0.5
@@ -64,13 +64,13 @@ def test_each_object_of_the_small_pictures_is_found_once(mosaic: Picture, alone:
     assert (found[:, objects.confidence >= SURE - 0.1].sum(axis=1) <= 1).all()
 
 
-def test_the_large_picture_by_itself_is_not_enough(mosaic: Picture, alone: Boxes) -> None:
+def test_the_large_image_by_itself_is_not_enough(mosaic: Image, alone: Boxes) -> None:
     (objects,) = detect([mosaic])
 
     assert (iou_matrix(alone, objects.xyxy) >= 0.5).any(axis=1).sum() < len(alone) / 2
 
 
-def test_results_with_tiles_do_not_depend_on_the_batch_size(frames: list[Picture]) -> None:
+def test_results_with_tiles_do_not_depend_on_the_batch_size(frames: list[Image]) -> None:
     found = [[objects.xyxy.tobytes() for objects in detect(frames[:3], size=size, tiles=[320, 192])] for size in (1, 3)]
 
     assert found[0] == found[1]

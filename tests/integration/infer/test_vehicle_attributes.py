@@ -11,7 +11,7 @@ import pytest
 from sightline import Pipeline
 from sightline.config import load_description
 from sightline_plugins import Classify, Detect, Track
-from sightline_plugins.infer.model.card import read_card
+from sightline_plugins.infer.card import read_card
 from tests.conftest import REPOSITORY
 
 CONFIG = REPOSITORY / "configs" / "vehicle-attributes.yaml"

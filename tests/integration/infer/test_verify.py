@@ -14,14 +14,13 @@ import numpy.typing as npt
 import pytest
 
 from sightline_plugins import Detect
-from sightline_plugins.infer.box_options import plan_boxes
-from sightline_plugins.infer.engines.protocol import Engine, open_engine
+from sightline_plugins.commands.verify import comparison
+from sightline_plugins.commands.verify.comparison import BoxSettings, Stages, unmatched
+from sightline_plugins.commands.verify.images import images_of
+from sightline_plugins.engines.protocol import Engine, open_engine
+from sightline_plugins.infer.options import plan_detections
 from sightline_plugins.pixels.placement import Placement
 from sightline_plugins.pixels.preprocess import HostPreprocessor, Preprocessing
-from sightline_plugins.verify import run
-from sightline_plugins.verify.pictures import pictures_of
-from sightline_plugins.verify.run import BoxSettings
-from sightline_plugins.verify.stages import Stages, unmatched
 
 Boxes = npt.NDArray[np.float32]
 
@@ -32,13 +31,13 @@ def verify(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def stages_of(repository: Path) -> Stages:
-    """The stages of the street detector on five pictures, with whatever the test has put out of order."""
+    """The stages of the street detector on five images, with whatever the test has put out of order."""
     element = Detect(model=repository / "models" / "street.onnx")
-    plan, rules, _ = plan_boxes(element)
+    plan, rules, _ = plan_detections(element)
     assert plan is not None
     assert rules is not None
-    pictures = pictures_of(str(repository / "sample_videos" / "street.mp4"), count=5)
-    return run.compare(element, plan, pictures, boxes=BoxSettings(rules.nms, rules.confidence)).stages
+    images = images_of(str(repository / "sample_videos" / "street.mp4"), count=5)
+    return comparison.compare(element, plan, images, boxes=BoxSettings(rules.nms, rules.confidence)).stages
 
 
 def first(stages: Stages) -> str | None:
@@ -53,7 +52,7 @@ def test_a_sound_model_passes_every_stage(repository: Path) -> None:
         repository / "sample_videos" / "street.mp4",
         "--json",
         "--set",
-        "convert=picture",
+        "convert=image",
     )
 
     told = json.loads(done.stdout)
@@ -66,7 +65,7 @@ def test_swapped_channels_are_found_in_the_input(repository: Path, monkeypatch: 
     def swapped(definition: Preprocessing) -> HostPreprocessor:
         return HostPreprocessor(dataclasses.replace(definition, color="bgr" if definition.color == "rgb" else "rgb"))
 
-    monkeypatch.setattr(run, "HostPreprocessor", swapped)
+    monkeypatch.setattr(comparison, "HostPreprocessor", swapped)
 
     assert first(stages_of(repository)) == "input"
 
@@ -76,7 +75,7 @@ def test_a_wrong_scale_is_found_in_the_outputs(repository: Path, monkeypatch: py
         form = dataclasses.replace(options["image"], scale=(1 / 128,))
         return open_engine(model, **{**options, "image": form})
 
-    monkeypatch.setattr(run, "open_engine", scaled)
+    monkeypatch.setattr(comparison, "open_engine", scaled)
 
     assert first(stages_of(repository)) == "outputs"
 
@@ -84,19 +83,19 @@ def test_a_wrong_scale_is_found_in_the_outputs(repository: Path, monkeypatch: py
 def test_boxes_that_are_not_thinned_out_are_found_in_suppression(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "suppress", lambda xyxy, *columns, options: np.arange(len(xyxy)))
+    monkeypatch.setattr(comparison, "suppress", lambda xyxy, *columns, options: np.arange(len(xyxy)))
 
     assert first(stages_of(repository)) == "suppressed"
 
 
 def test_a_forgotten_offset_is_found_in_placing(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Placement.boxes_in_picture
-    monkeypatch.setattr(Placement, "boxes_in_picture", lambda self, xyxy: right(self, xyxy) + np.float32(3))
+    right = Placement.boxes_in_image
+    monkeypatch.setattr(Placement, "boxes_in_image", lambda self, xyxy: right(self, xyxy) + np.float32(3))
 
     assert first(stages_of(repository)) == "placed"
 
 
-def test_truth_without_the_pictures_that_it_describes_is_refused(repository: Path, tmp_path: Path) -> None:
+def test_truth_without_the_images_that_it_describes_is_refused(repository: Path, tmp_path: Path) -> None:
     truth = tmp_path / "truth.json"
     truth.write_text("{}")
 

@@ -1,4 +1,4 @@
-"""Cameras whose pictures become others while they are watched, and pictures of every kind."""
+"""Cameras whose images become others while they are watched, and images of every kind."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_changes_are_told_and_cost_less_than_a_second(clip: Clip, tmp_path: Path
 
 
 SLOW_SECONDS, SLOW_STALL = form((0.8, "200ms"), long=(30.0, "5s"))
-"""From one picture to the next, several times as long as nothing may come from a camera that is not known yet."""
+"""From one image to the next, several times as long as nothing may come from a camera that is not known yet."""
 
 
 @pytest.mark.row(id="A12", long=True)
@@ -122,7 +122,7 @@ def test_a_source_of_a_thousand_frames_a_second_does_not_run_away(clip: Clip, fi
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of picture, and how it is encoded."""
+    """A kind of image, and how it is encoded."""
 
     pixel_format: str
     size_wh: tuple[int, int] = (160, 96)
@@ -159,12 +159,12 @@ def encoded(folder: Path, kind: Kind) -> Path:
     width, height = kind.size_wh
     options = {"g": "5", "bf": "0", "crf": "10", **kind.options}
     ramp = np.linspace(20, 230, width * height, dtype=np.float64).reshape(height, width).astype(np.uint8)
-    picture = VideoFrame.from_ndarray(np.stack([ramp, np.flipud(ramp), np.fliplr(ramp)], axis=2), "rgb24")
+    image = VideoFrame.from_ndarray(np.stack([ramp, np.flipud(ramp), np.fliplr(ramp)], axis=2), "rgb24")
     with av.open(path, "w") as container:
         stream = cast("VideoStream", container.add_stream(kind.codec, rate=25, options=options))
         stream.width, stream.height, stream.pix_fmt = width, height, kind.pixel_format
         for number in range(25):
-            frame = picture.reformat(format=kind.pixel_format)
+            frame = image.reformat(format=kind.pixel_format)
             frame.pts = number
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
@@ -185,7 +185,7 @@ def first_session(source: Rtsp) -> list[Frame]:
 
 @pytest.mark.row(id="A13")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.codec}-{kind}")
-def test_pictures_of_every_kind_are_those_of_the_file(tmp_path: Path, kind: Kind, figure: Record) -> None:
+def test_images_of_every_kind_are_those_of_the_file(tmp_path: Path, kind: Kind, figure: Record) -> None:
     path = encoded(tmp_path, kind)
     wanted = run_source(Media(uri=str(path)))[0].surface
     with FakeCamera(load_clip(str(path)), options=CameraOptions(paced=False, passes=1)) as camera:

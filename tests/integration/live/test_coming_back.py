@@ -1,4 +1,4 @@
-"""Cameras that go away, fall silent or can not be reached, and come back."""
+"""Cameras that go away, fall silent or cannot be reached, and come back."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ AT_ONCE = 4
 """Cameras that are killed together, of which each kill counts."""
 
 HELD_BACK = 1
-"""FFmpeg hands a picture on when the next one begins, so the last one of a stream in silence stays with it."""
+"""FFmpeg hands an image on when the next one begins, so the last one of a stream in silence stays with it."""
 
 Cameras = Mapping[str, FakeCamera]
 Fault = Callable[[Cameras], AbstractContextManager[None]]
@@ -156,8 +156,8 @@ def tried(clip: Clip) -> Trial:
             endure(watched, cameras, trial)
             for name in WHOLE:
                 cameras[name].faults.stall = True
-            until(lambda: all(received(watched)[name] >= cameras[name].sent.pictures - HELD_BACK for name in WHOLE))
-            trial.sent = {name: cameras[name].sent.pictures for name in WHOLE}
+            until(lambda: all(received(watched)[name] >= cameras[name].sent.images - HELD_BACK for name in WHOLE))
+            trial.sent = {name: cameras[name].sent.images for name in WHOLE}
     assert watched.report is not None
     streams = {stream.stream.name: stream for stream in watched.report.streams}
     trial.received = {name: streams[name].received for name in WHOLE}

@@ -50,14 +50,14 @@ def test_that_no_key_frame_comes_is_said_with_what_to_do(
 
 
 @pytest.mark.row(id="A11")
-def test_a_very_long_group_of_pictures_is_watched_like_any_other(
+def test_a_very_long_group_of_images_is_watched_like_any_other(
     tmp_path_factory: pytest.TempPathFactory, figure: Record
 ) -> None:
     endless = noise_clip(tmp_path_factory.mktemp("clips"), count=LONG_GROUP, key_every=LONG_GROUP, size_wh=(64, 48))
     with FakeCamera(endless.at_fps(500)) as camera, Watched({"cam": camera.url}) as watched:
         watched.has_frames(100)
         before_mib = resident_mib()
-        until(lambda: camera.sent.pictures >= LONG_GROUP)
+        until(lambda: camera.sent.images >= LONG_GROUP)
         grown_mib = resident_mib() - before_mib
 
     figure(f"memory, growth in a group of {LONG_GROUP:,} frames", max(grown_mib, 0), limit=20, unit="MiB")

@@ -88,7 +88,7 @@ def test_kills_at_random_moments_cost_at_most_two_seconds_of_any_file(
 def reaches(camera: FakeCamera, name: str, *, seconds: float) -> None:
     """Wait until a camera has sent so much."""
     sent = camera.mounts[name].sent
-    until(lambda: sent.pictures / FPS >= seconds, seconds=PATIENCE_SECONDS)
+    until(lambda: sent.images / FPS >= seconds, seconds=PATIENCE_SECONDS)
 
 
 def killed(camera: FakeCamera, moments: dict[str, float], *, folder: Path) -> list[float]:
@@ -99,7 +99,7 @@ def killed(camera: FakeCamera, moments: dict[str, float], *, folder: Path) -> li
         for name in sorted(moments, key=moments.__getitem__):
             reaches(camera, name, seconds=moments[name])
             runs[name].send_signal(signal.SIGKILL)
-            sent[name] = camera.mounts[name].sent.pictures / FPS
+            sent[name] = camera.mounts[name].sent.images / FPS
     return [sent[name] - held for name in moments for held in seconds_readable(folder / name).values()]
 
 

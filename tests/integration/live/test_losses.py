@@ -34,7 +34,7 @@ def test_lost_packets_are_counted_and_their_frames_are_marked(clip: Clip, figure
             watched.has_frames(5)
             for name, loss in losses.items():
                 camera.mounts[name].faults.loss = loss
-            until(lambda: all(mount.sent.pictures > WATCH_FRAMES for mount in camera.mounts.values()))
+            until(lambda: all(mount.sent.images > WATCH_FRAMES for mount in camera.mounts.values()))
             for mount in camera.mounts.values():
                 mount.faults.loss = 0
             seconds = whole_again(watched)

@@ -26,7 +26,7 @@ BUFFER_SECONDS = 2 * SLOW_SECONDS
 PROMPT = 2.0
 """What a busy machine may add, as a factor."""
 TRIALS = 3
-"""What the machine did to one trial (a camera of 100 pictures a second keeps it busy) it does not do to all."""
+"""What the machine did to one trial (a camera of 100 images a second keeps it busy) it does not do to all."""
 
 
 @dataclass(frozen=True, slots=True)

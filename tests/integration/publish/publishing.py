@@ -1,4 +1,4 @@
-"""A pipeline that publishes pictures which carry their own numbers, and what clients find in them."""
+"""A pipeline that publishes images which carry their own numbers, and what clients find in them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def publishing(
 
 
 def number_in(luma: npt.NDArray[np.uint8]) -> int:
-    """The number that a picture of the counter shows."""
+    """The number that an image of the counter shows."""
     height, width = luma.shape
     cell = width // CELLS
     bits = [luma[height // 2, number * cell + cell // 2] > _MIDDLE for number in range(CELLS)]
@@ -115,7 +115,7 @@ def number_in(luma: npt.NDArray[np.uint8]) -> int:
 
 
 def lumas(file: Path | io.BytesIO) -> list[npt.NDArray[np.uint8]]:
-    """The luma planes of a file's pictures."""
+    """The luma planes of a file's images."""
     with av.open(file, "r") as container:
         return [np.asarray(frame.to_ndarray()[: frame.height], np.uint8) for frame in container.decode(video=0)]
 

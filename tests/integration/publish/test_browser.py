@@ -25,10 +25,10 @@ NUMBER = """() => {
   const [width, height] = [video.videoWidth, video.videoHeight];
   const canvas = Object.assign(document.createElement('canvas'), {width, height});
   const context = canvas.getContext('2d');
-  const picture = new VideoFrame(video);
-  const at = picture.timestamp / 1e6;
-  context.drawImage(picture, 0, 0, width, height);
-  picture.close();
+  const image = new VideoFrame(video);
+  const at = image.timestamp / 1e6;
+  context.drawImage(image, 0, 0, width, height);
+  image.close();
   let number = 0;
   for (let cell = 0; cell < 16; cell++) {
     const [red] = context.getImageData((cell + 0.5) * width / 16, height / 2, 1, 1).data;
@@ -36,7 +36,7 @@ NUMBER = """() => {
   }
   return {number, at, width, height};
 }"""
-"""What the player of the stream `gate` shows: the counter's number, read from the canvas, and that picture's time."""
+"""What the player of the stream `gate` shows: the counter's number, read from the canvas, and that image's time."""
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def shown(page: Page, *, after: float = 0.0) -> dict[str, int | float]:
 
 
 @pytest.mark.parametrize("steps", [[], ["draw"]], ids=["untouched", "drawn"])
-def test_pictures_move_and_are_those_that_were_published(page: Page, steps: list[str], tmp_path: Path) -> None:
+def test_images_move_and_are_those_that_were_published(page: Page, steps: list[str], tmp_path: Path) -> None:
     port = free_port()
     source = {"uri": str(write_counter(tmp_path / "clip.mp4", count=1_000)), "realtime": True}
     with publishing({"web": f"127.0.0.1:{port}"}, sources={"gate": source}, before=steps):
@@ -105,7 +105,7 @@ def test_pictures_move_and_are_those_that_were_published(page: Page, steps: list
     assert later["number"] == pytest.approx(later["at"] * 25, abs=3)
 
 
-def test_playback_stays_close_to_the_newest_picture(page: Page) -> None:
+def test_playback_stays_close_to_the_newest_image(page: Page) -> None:
     port = free_port()
     with publishing({"web": f"127.0.0.1:{port}"}) as published:
         page.goto(f"http://127.0.0.1:{port}/")

@@ -55,7 +55,7 @@ def check(frames: list[Frame]) -> None:
     assert all(abs(step - 40_000_000) < 50_000 for step in steps)
 
 
-def test_every_picture_that_is_listed_comes_back(tmp_path: Path) -> None:
+def test_every_image_that_is_listed_comes_back(tmp_path: Path) -> None:
     playlist = published(tmp_path, SHORT)
     with web_server(tmp_path) as address:
         frames = read_back(f"{address}/gate/{playlist.name}", count=FRAMES)
@@ -65,7 +65,7 @@ def test_every_picture_that_is_listed_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoder", ["libx264", "libx265"])
-def test_untouched_pictures_are_passed_on_with_their_order(encoder: str, tmp_path: Path) -> None:
+def test_untouched_images_are_passed_on_with_their_order(encoder: str, tmp_path: Path) -> None:
     clip = write_counter(tmp_path / "clip.mp4", encoder=encoder, count=FRAMES, b_frames=2)
     playlist = published(tmp_path, str(clip))
     with web_server(tmp_path) as address:
@@ -75,7 +75,7 @@ def test_untouched_pictures_are_passed_on_with_their_order(encoder: str, tmp_pat
     check(frames)
 
 
-def test_pictures_that_the_source_turned_are_published_as_they_look(tmp_path: Path) -> None:
+def test_images_that_the_source_turned_are_published_as_they_look(tmp_path: Path) -> None:
     clip = write_counter(tmp_path / "clip.mp4", count=FRAMES)
     playlist = published(tmp_path, {"uri": str(clip), "rotate": 180})
     with web_server(tmp_path) as address:

@@ -15,7 +15,7 @@ from sightline_plugins.publish.broadcast import Broadcast
 from sightline_plugins.publish.hub import Hub
 from sightline_plugins.publish.rtsp.server import RtspServer
 from tests.integration.publish.publishing import free_port
-from tests.unit.publish.pictures import SETTINGS, Encoder, frames
+from tests.unit.publish.images import SETTINGS, Encoder, frames
 
 MOMENTS = 30
 OPEN_FILES = Path("/proc/self/fd")

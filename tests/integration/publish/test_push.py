@@ -55,7 +55,7 @@ def receiving(scheme: str, port: int, target: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["rtmp", "rtsp"])
-def test_pictures_arrive_in_order_at_a_server(scheme: str, tmp_path: Path) -> None:
+def test_images_arrive_in_order_at_a_server(scheme: str, tmp_path: Path) -> None:
     port, target = free_port(), tmp_path / "received.mkv"
     with (
         ffmpeg(*receiving(scheme, port, target)) as server,

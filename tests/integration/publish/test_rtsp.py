@@ -33,7 +33,7 @@ TOKEN = "correct-horse-battery"
 
 
 @pytest.mark.parametrize("transport", ["tcp", "udp"])
-def test_pictures_arrive_in_order_whole_and_in_time(transport: str) -> None:
+def test_images_arrive_in_order_whole_and_in_time(transport: str) -> None:
     port = free_port()
     with publishing({"rtsp": f"127.0.0.1:{port}/{{stream}}"}):
         frames = read_back(f"rtsp://127.0.0.1:{port}/gate", count=COUNT, transport=transport)
@@ -47,7 +47,7 @@ def test_pictures_arrive_in_order_whole_and_in_time(transport: str) -> None:
     assert sorted(steps)[len(steps) // 2] == pytest.approx(40_000_000, abs=50_000)
 
 
-def test_drawn_pictures_are_encoded_and_every_viewer_gets_them() -> None:
+def test_drawn_images_are_encoded_and_every_viewer_gets_them() -> None:
     port = free_port()
     with publishing({"rtsp": f"127.0.0.1:{port}/{{stream}}"}, before=["draw"]) as published:
         both = [read_back(f"rtsp://127.0.0.1:{port}/gate", count=5) for _ in range(2)]
@@ -58,7 +58,7 @@ def test_drawn_pictures_are_encoded_and_every_viewer_gets_them() -> None:
 
 
 def slices(data: bytes) -> list[bytes]:
-    """The NAL units of a byte stream that hold pictures."""
+    """The NAL units of a byte stream that hold images."""
     return [unit for unit in nal_units(data) if unit[0] & 0x1F in (1, 5)]
 
 
@@ -66,9 +66,7 @@ ENCODERS = [("libx264", ".mp4", "h264"), ("libx265", ".mp4", "hevc"), ("mjpeg", 
 
 
 @pytest.mark.parametrize(("encoder", "suffix", "codec"), ENCODERS)
-def test_untouched_pictures_are_passed_on_and_not_encoded(
-    encoder: str, suffix: str, codec: str, tmp_path: Path
-) -> None:
+def test_untouched_images_are_passed_on_and_not_encoded(encoder: str, suffix: str, codec: str, tmp_path: Path) -> None:
     port = free_port()
     clip = write_counter(tmp_path / f"clip{suffix}", encoder=encoder)
     source = {"uri": str(clip), "loop": True, "realtime": True}
@@ -135,7 +133,7 @@ def test_a_port_that_is_taken_is_an_error_and_is_free_again_afterwards() -> None
     port = free_port()
     with publishing({"rtsp": f"127.0.0.1:{port}/{{stream}}"}):
         second = Pipeline(sources={"gate": COUNTER}, steps=[{"publish": {"rtsp": f"127.0.0.1:{port}/{{stream}}"}}])
-        with pytest.raises(OutputError, match=f"can not listen at 127.0.0.1:{port}"):
+        with pytest.raises(OutputError, match=f"cannot listen at 127.0.0.1:{port}"):
             second.run(frames=1)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

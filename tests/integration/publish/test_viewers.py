@@ -68,7 +68,7 @@ def test_viewers_that_take_nothing_change_no_rate_and_are_counted(figure: Record
     figure("viewers that take nothing: the pipeline is slower by", slower, limit=5, unit="%")
     assert seconds == pytest.approx(SECONDS, abs=1.0)
     assert totals["slow_viewers"] == 4
-    assert totals["skipped_pictures"] > FPS
+    assert totals["skipped_images"] > FPS
 
 
 def test_a_viewer_that_takes_everything_loses_nothing_beside_one_that_takes_nothing() -> None:

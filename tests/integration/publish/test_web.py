@@ -26,10 +26,10 @@ from tests.integration.publish.publishing import (
 TOKEN = "correct-horse-battery"
 
 
-def received(client: ClientConnection, *, pictures: int) -> tuple[dict[str, object], io.BytesIO]:
+def received(client: ClientConnection, *, images: int) -> tuple[dict[str, object], io.BytesIO]:
     """What is announced, and the file that the first pieces make."""
     announced = json.loads(client.recv(timeout=60))
-    pieces = [client.recv(timeout=60) for _ in range(pictures + 1)]
+    pieces = [client.recv(timeout=60) for _ in range(images + 1)]
     return announced, io.BytesIO(b"".join(piece for piece in pieces if isinstance(piece, bytes)))
 
 
@@ -65,7 +65,7 @@ def end_of(client: ClientConnection) -> int | None:
 
 
 @pytest.mark.parametrize("drawn", [True, False])
-def test_a_player_gets_every_picture_in_order(drawn: bool, tmp_path: Path) -> None:
+def test_a_player_gets_every_image_in_order(drawn: bool, tmp_path: Path) -> None:
     port = free_port()
     source = {"uri": str(write_counter(tmp_path / "clip.mp4")), "loop": True, "realtime": True}
     steps = ["draw"] if drawn else []
@@ -73,7 +73,7 @@ def test_a_player_gets_every_picture_in_order(drawn: bool, tmp_path: Path) -> No
         publishing({"web": f"127.0.0.1:{port}"}, sources={"gate": source}, before=steps) as published,
         connect(f"ws://127.0.0.1:{port}/live/gate") as client,
     ):
-        announced, file = received(client, pictures=30)
+        announced, file = received(client, images=30)
 
     shown = numbers(file)
     assert (announced["width"], announced["height"]) == SIZE_WH
@@ -83,7 +83,7 @@ def test_a_player_gets_every_picture_in_order(drawn: bool, tmp_path: Path) -> No
     assert published.totals()["encoded"] is drawn
 
 
-def test_a_picture_of_another_size_is_announced(tmp_path: Path) -> None:
+def test_an_image_of_another_size_is_announced(tmp_path: Path) -> None:
     port = free_port()
     first = load_clip(str(write_counter(tmp_path / "first.mp4")))
     painted = load_clip(str(write_counter(tmp_path / "second.mp4", size_wh=(160, 96))))
@@ -131,7 +131,7 @@ def test_a_token_keeps_out_whoever_does_not_know_it() -> None:
         assert get(port, "/streams.json?token=wrong-horse-battery")[0] == 401
         assert refusal(f"ws://127.0.0.1:{port}/live/gate") == 401
         with connect(f"ws://127.0.0.1:{port}/live/gate?token={TOKEN}") as client:
-            announced, _ = received(client, pictures=2)
+            announced, _ = received(client, images=2)
 
     assert announced["width"] == SIZE_WH[0]
 
@@ -148,7 +148,7 @@ def test_players_are_told_when_the_pipeline_ends() -> None:
         publishing({"web": f"127.0.0.1:{port}"}) as published,
         connect(f"ws://127.0.0.1:{port}/live/gate") as client,
     ):
-        received(client, pictures=2)
+        received(client, images=2)
         published.pipeline.stop()
         published.pipeline.wait()
         assert end_of(client) == 1001

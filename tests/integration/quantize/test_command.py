@@ -19,12 +19,12 @@ from sightline.config import load_description
 from sightline.errors import ConfigurationError
 from sightline.graph.messages import MessageKind
 from sightline_plugins import Detect
-from sightline_plugins.infer.engines.protocol import open_engine
+from sightline_plugins.engines.protocol import open_engine
 from sightline_plugins.infer.precision.on_cpu import multiplies_bytes
 from sightline_plugins.infer.precision.quantized_file import find_quantized
 from sightline_plugins.infer.precision.rate import interleaved_seconds
 from sightline_plugins.pixels.image_form import ImageForm
-from tests.unit.infer.engines.graphs import make_model, random
+from tests.unit.engines.graphs import make_model, random
 
 STEP = 20
 TRIALS = 8
@@ -48,9 +48,9 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def pictures(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def images(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every twentieth frame of the street."""
-    folder = tmp_path_factory.mktemp("pictures")
+    folder = tmp_path_factory.mktemp("images")
     clip = cv2.VideoCapture(str(repository / "sample_videos" / "street.mp4"))
     for number in range(600):
         assert clip.grab()
@@ -70,10 +70,10 @@ def truth(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(repository: Path, pictures: Path, truth: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
+def made(repository: Path, images: Path, truth: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("street")
     model = street(repository, folder)
-    arguments = ["--frames", str(pictures), "--truth", str(truth), "--samples", "6", "--force", "--json"]
+    arguments = ["--frames", str(images), "--truth", str(truth), "--samples", "6", "--force", "--json"]
     code = execute(["quantize", str(model), *arguments])
     return Made(model, json.loads((folder / "street.int8.json").read_text()), code)
 
@@ -101,13 +101,13 @@ def test_the_street_detector_loses_next_to_nothing_on_every_engine(made: Made) -
 def test_everything_that_is_needed_to_make_it_again_is_told(made: Made) -> None:
     calibration = made.report["calibration"]
 
-    assert (calibration["pictures"], calibration["method"]) == (6, "minmax")
+    assert (calibration["images"], calibration["method"]) == (6, "minmax")
     assert calibration["judged_by_others"]
     assert {"onnxruntime", "openvino", "onnx"} <= made.report["versions"].keys()
     assert {one["engine"] for one in made.report["speed"]} == {"openvino", "onnxruntime"}
 
 
-def test_labels_and_any_number_of_pictures_stay(made: Made) -> None:
+def test_labels_and_any_number_of_images_stay(made: Made) -> None:
     before, after = onnx.load(made.model), onnx.load(made.output)
 
     kept = {entry.key: entry.value for entry in after.metadata_props}
@@ -146,11 +146,11 @@ def test_8_bits_are_faster_than_float32(engine: Any, made: Made) -> None:
 
 
 def test_a_model_that_lost_more_than_its_budget_is_not_written(
-    pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = write_embedder(tmp_path / "embedder.onnx")
 
-    code = execute(["quantize", str(model), "--task", "embed", "--frames", str(pictures), "--budget", "0"])
+    code = execute(["quantize", str(model), "--task", "embed", "--frames", str(images), "--budget", "0"])
 
     told = capsys.readouterr()
     assert code == 1

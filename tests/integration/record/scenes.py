@@ -47,20 +47,20 @@ class _BellRule(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One picture of a file: its time, whether it is a key picture, and what it looks like."""
+    """One image of a file: its time, whether it is a key frame, and what it looks like."""
 
     pts_ns: int
     is_key: bool
     look: str
 
 
-def look_of(picture: VideoFrame) -> str:
+def look_of(image: VideoFrame) -> str:
     """The sum of all pixels, without the padding of rows."""
-    return hashlib.md5(picture.to_ndarray().tobytes()).hexdigest()
+    return hashlib.md5(image.to_ndarray().tobytes()).hexdigest()
 
 
-def pictures(path: Path) -> list[Shown]:
-    """All pictures of a file in the order in which they are shown."""
+def images(path: Path) -> list[Shown]:
+    """All images of a file in the order in which they are shown."""
     with av.open(path) as container:
         return [
             Shown(
@@ -74,7 +74,7 @@ def pictures(path: Path) -> list[Shown]:
 
 
 def packets(path: Path) -> list[bytes]:
-    """The encoded pictures of a file, as they are."""
+    """The encoded images of a file, as they are."""
     with av.open(path) as container:
         return [bytes(packet) for packet in container.demux(video=0) if packet.size]
 
@@ -91,8 +91,8 @@ class Recorded:
 
     @property
     def shown(self) -> list[Shown]:
-        """Its pictures, at their times in the stream."""
-        return [Shown(one.pts_ns + self.first_pts_ns, one.is_key, one.look) for one in pictures(self.path)]
+        """Its images, at their times in the stream."""
+        return [Shown(one.pts_ns + self.first_pts_ns, one.is_key, one.look) for one in images(self.path)]
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ class Told:
                 Path(str(data["path"])),
                 int(data["first_pts_ns"]),
                 int(data["last_pts_ns"]),
-                int(data["pictures"]),
+                int(data["images"]),
                 data,
             )
             for data in found

@@ -65,9 +65,9 @@ def test_a_recording_shows_frame_for_frame_what_the_camera_showed(codec: str, b_
     )
 
     with FakeCamera(load_clip(str(source)), options=AT_ONCE) as camera:
-        seen = [look_of(picture) for picture in watch(camera.url, packets=COUNT - 1).pictures]
+        seen = [look_of(image) for image in watch(camera.url, packets=COUNT - 1).images]
         with recording(camera, outputs=tmp_path) as (pipeline, told):
-            until(lambda: received(pipeline) >= len(seen), "all pictures have come")
+            until(lambda: received(pipeline) >= len(seen), "all images have come")
 
     (file,) = told.recorded()
     assert file.count >= COUNT - 1
@@ -89,7 +89,7 @@ def test_what_the_pipeline_drops_is_recorded_all_the_same(clip: Clip, tmp_path: 
         pipeline.on_message(told)
         pipeline.probe("bell-1", wait)
         with pipeline:
-            until(lambda: received(pipeline) >= COUNT - 1, "all pictures have come")
+            until(lambda: received(pipeline) >= COUNT - 1, "all images have come")
             gate.set()
 
     report = pipeline.report
@@ -102,7 +102,7 @@ def test_what_the_pipeline_drops_is_recorded_all_the_same(clip: Clip, tmp_path: 
 
 def test_each_connection_begins_a_new_file(clip: Clip, tmp_path: Path) -> None:
     with FakeCamera(clip, options=FOR_EVER) as camera, recording(camera, outputs=tmp_path) as (pipeline, told):
-        until(lambda: received(pipeline) >= KEY_EVERY, "pictures have come")
+        until(lambda: received(pipeline) >= KEY_EVERY, "images have come")
         camera.kill()
         seen = received(pipeline)
         camera.restart()
@@ -119,10 +119,10 @@ def test_another_size_begins_a_new_file_of_that_size(codec: Codec, tmp_path: Pat
     smaller = noise_clip(tmp_path, codec=codec, count=COUNT, key_every=KEY_EVERY)
     larger = noise_clip(tmp_path, codec=codec, count=COUNT, key_every=KEY_EVERY, size_wh=(320, 192))
     with FakeCamera(smaller, options=FOR_EVER) as camera, recording(camera, outputs=tmp_path) as (pipeline, told):
-        until(lambda: received(pipeline) >= KEY_EVERY, "pictures have come")
+        until(lambda: received(pipeline) >= KEY_EVERY, "images have come")
         camera.swap(larger)
         seen = received(pipeline)
-        until(lambda: received(pipeline) >= seen + 2 * KEY_EVERY, "pictures of the other size have come")
+        until(lambda: received(pipeline) >= seen + 2 * KEY_EVERY, "images of the other size have come")
 
     files = told.recorded()
     assert [size_wh(file.path) for file in files] == [(160, 96), (320, 192)]
@@ -130,7 +130,7 @@ def test_another_size_begins_a_new_file_of_that_size(codec: Codec, tmp_path: Pat
 
 
 def size_wh(path: Path) -> tuple[int, int]:
-    """What the header says; every picture must be so large."""
+    """What the header says; every image must be so large."""
     with av.open(path) as container:
         context = container.streams.video[0].codec_context
         said = (context.width, context.height)
@@ -141,10 +141,10 @@ def size_wh(path: Path) -> tuple[int, int]:
 def test_another_codec_begins_a_new_file(clip: Clip, tmp_path: Path) -> None:
     other = noise_clip(tmp_path, codec=Codec.H265, count=COUNT, key_every=KEY_EVERY)
     with FakeCamera(clip, options=FOR_EVER) as camera, recording(camera, outputs=tmp_path) as (pipeline, told):
-        until(lambda: received(pipeline) >= KEY_EVERY, "pictures have come")
+        until(lambda: received(pipeline) >= KEY_EVERY, "images have come")
         camera.swap(other)
         seen = received(pipeline)
-        until(lambda: received(pipeline) >= seen + 2 * KEY_EVERY, "pictures in the other codec have come")
+        until(lambda: received(pipeline) >= seen + 2 * KEY_EVERY, "images in the other codec have come")
 
     assert [codec_of(file.path) for file in told.recorded()] == ["h264", "hevc"]
 
@@ -157,10 +157,10 @@ def codec_of(path: Path) -> str:
 @pytest.mark.parametrize("seconds", [3600, -3600])
 def test_a_jump_of_the_cameras_clock_begins_a_new_file(clip: Clip, seconds: float, tmp_path: Path) -> None:
     with FakeCamera(clip, options=FOR_EVER) as camera, recording(camera, outputs=tmp_path) as (pipeline, told):
-        until(lambda: received(pipeline) >= KEY_EVERY, "pictures have come")
+        until(lambda: received(pipeline) >= KEY_EVERY, "images have come")
         camera.faults.jump = seconds
         seen = received(pipeline)
-        until(lambda: received(pipeline) >= seen + 2 * KEY_EVERY, "pictures after the jump have come")
+        until(lambda: received(pipeline) >= seen + 2 * KEY_EVERY, "images after the jump have come")
 
     files = told.recorded()
     lasting_seconds = [(file.shown[-1].pts_ns - file.first_pts_ns) / 1e9 for file in files]
@@ -171,7 +171,7 @@ def test_a_jump_of_the_cameras_clock_begins_a_new_file(clip: Clip, seconds: floa
 def test_the_name_and_the_message_tell_the_time_of_day(clip: Clip, tmp_path: Path) -> None:
     begun_ns = time.time_ns()
     with FakeCamera(clip, options=FOR_EVER) as camera, recording(camera, outputs=tmp_path) as (pipeline, told):
-        until(lambda: received(pipeline) >= KEY_EVERY, "pictures have come")
+        until(lambda: received(pipeline) >= KEY_EVERY, "images have come")
 
     (file,) = told.recorded()
     assert abs(file.data["first_capture_ns"] - begun_ns) < PATIENCE_SECONDS * 1e9
@@ -183,7 +183,7 @@ def test_a_request_brings_back_what_is_past(clip: Clip, tmp_path: Path) -> None:
         FakeCamera(clip, options=FOR_EVER) as camera,
         recording(camera, outputs=tmp_path, segment=None, before="1s", after="200ms") as (pipeline, told),
     ):
-        until(lambda: received(pipeline) >= 40, "pictures have come")
+        until(lambda: received(pipeline) >= 40, "images have come")
         pipeline.record("cam")
         until(lambda: bool(told.recorded()), "the clip is finished")
 

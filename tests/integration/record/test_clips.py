@@ -14,7 +14,7 @@ from sightline.media import Batch, Stream
 from sightline.testing.camera import Codec
 from sightline_plugins import Media, Record
 from tests.integration.camera.clips import write_noise
-from tests.integration.record.scenes import INTERVAL_NS, Told, packets, pictures, record
+from tests.integration.record.scenes import INTERVAL_NS, Told, images, packets, record
 
 COUNT, KEY_EVERY = 200, 10
 SECOND_NS = 1_000_000_000
@@ -38,7 +38,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
 def test_a_clip_shows_frame_for_frame_what_the_source_showed(source: Path, suffix: str, tmp_path: Path) -> None:
     (clip,), _, _ = record(source, outputs=tmp_path, at=[100], path=f"{{stream}}-{{time}}.{suffix}", **AROUND)
-    whole = pictures(source)
+    whole = images(source)
 
     first = next(number for number, one in enumerate(whole) if one.pts_ns == clip.first_pts_ns)
     wanted = whole[first : first + clip.count]
@@ -49,10 +49,10 @@ def test_a_clip_shows_frame_for_frame_what_the_source_showed(source: Path, suffi
     )
 
 
-def test_a_clip_holds_all_that_is_wanted_from_a_key_picture_on(source: Path, tmp_path: Path) -> None:
+def test_a_clip_holds_all_that_is_wanted_from_a_key_frame_on(source: Path, tmp_path: Path) -> None:
     (clip,), _, _ = record(source, outputs=tmp_path, at=[100], **AROUND)
     shown = clip.shown
-    event_ns = pictures(source)[100].pts_ns
+    event_ns = images(source)[100].pts_ns
 
     assert shown[0].is_key
     assert event_ns - SECOND_NS - KEY_EVERY * INTERVAL_NS < clip.first_pts_ns <= event_ns - SECOND_NS
@@ -79,7 +79,7 @@ def test_nothing_is_encoded_anew(plain: Path, tmp_path: Path) -> None:
     assert inside == packets(plain)[70 : 70 + len(inside)]
 
 
-def test_without_b_frames_a_clip_ends_with_the_last_picture_that_is_wanted(plain: Path, tmp_path: Path) -> None:
+def test_without_b_frames_a_clip_ends_with_the_last_image_that_is_wanted(plain: Path, tmp_path: Path) -> None:
     (clip,), _, _ = record(plain, outputs=tmp_path, at=[100], **AROUND)
 
     assert clip.last_pts_ns == 125 * INTERVAL_NS
@@ -112,14 +112,14 @@ def test_an_event_at_the_very_beginning_has_the_clip_begin_there(plain: Path, tm
 def test_an_event_near_the_end_has_the_clip_end_there(source: Path, tmp_path: Path) -> None:
     (clip,), _, _ = record(source, outputs=tmp_path, at=[COUNT - 5], **AROUND)
 
-    assert clip.shown[-1].look == pictures(source)[-1].look
+    assert clip.shown[-1].look == images(source)[-1].look
 
 
 def test_a_clip_that_is_too_long_goes_on_in_another_file_without_a_gap(plain: Path, tmp_path: Path) -> None:
     clips, _, _ = record(plain, outputs=tmp_path, at=range(50, 150, 10), longest="1500ms", **AROUND)
 
     assert all(clip.last_pts_ns - clip.first_pts_ns <= 2 * SECOND_NS for clip in clips)
-    assert [one.look for clip in clips for one in clip.shown] == [one.look for one in pictures(plain)[20:166]]
+    assert [one.look for clip in clips for one in clip.shown] == [one.look for one in images(plain)[20:166]]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_the_direction_and_the_kind_of_an_event_can_be_chosen(
     assert len(clips) == count
 
 
-def test_an_object_in_the_picture_is_recorded_as_long_as_it_is_there(plain: Path, tmp_path: Path) -> None:
+def test_an_object_in_the_image_is_recorded_as_long_as_it_is_there(plain: Path, tmp_path: Path) -> None:
     boxes = tmp_path / "boxes.txt"
     boxes.write_text("".join(f"{frame + 1},7,10,10,20,20,0.9,-1,-1,-1\n" for frame in range(80, 121)))
     replay = {"replay": {"path": str(boxes), "format": "mot", "label": "person"}}
@@ -193,16 +193,14 @@ def test_the_report_says_what_was_recorded(plain: Path, tmp_path: Path) -> None:
     (clip,), _, report = record(plain, outputs=tmp_path, at=[100], **AROUND)
 
     size_bytes = clip.path.stat().st_size
-    assert report.totals["record-1"] == {
-        "cam": {"files": 1, "pictures": clip.count, "size_bytes": size_bytes, "gaps": 0}
-    }
+    assert report.totals["record-1"] == {"cam": {"files": 1, "images": clip.count, "size_bytes": size_bytes, "gaps": 0}}
 
 
-def test_a_source_without_encoded_pictures_is_told_of(tmp_path: Path) -> None:
+def test_a_source_without_encoded_images_is_told_of(tmp_path: Path) -> None:
     clips, told, _ = record({"pattern": "bars", "frames": 20}, outputs=tmp_path, segment="1s")
 
     assert clips == []
-    assert any("hands on no encoded pictures" in text for text in told.texts(MessageKind.WARNING))
+    assert any("hands on no encoded images" in text for text in told.texts(MessageKind.WARNING))
 
 
 def test_a_file_shown_several_times_begins_a_new_recording_each_time(plain: Path, tmp_path: Path) -> None:
@@ -218,7 +216,7 @@ def test_a_step_that_records_nothing_yet_keeps_no_more_than_it_may(plain: Path, 
     assert clip.path.stat().st_size <= 1_100_000
 
 
-def test_a_step_that_comes_while_the_source_is_read_records_from_the_next_key_picture_on(
+def test_a_step_that_comes_while_the_source_is_read_records_from_the_next_key_frame_on(
     plain: Path, tmp_path: Path
 ) -> None:
     told = Told()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.camera.clips import write_noise
-from tests.integration.record.scenes import INTERVAL_NS, pictures, record
+from tests.integration.record.scenes import INTERVAL_NS, images, record
 
 COUNT, KEY_EVERY = 200, 10
 SECOND_NS = 1_000_000_000
@@ -21,19 +21,19 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_segments_together_show_everything_once(source: Path, tmp_path: Path) -> None:
     segments, _, _ = record(source, outputs=tmp_path, segment="2s")
 
-    whole = pictures(source)
+    whole = images(source)
     assert [one.look for segment in segments for one in segment.shown] == [one.look for one in whole]
     assert [one.pts_ns for segment in segments for one in segment.shown] == [one.pts_ns for one in whole]
 
 
-def test_each_segment_begins_with_a_key_picture_and_is_as_long_as_wanted(source: Path, tmp_path: Path) -> None:
+def test_each_segment_begins_with_a_key_frame_and_is_as_long_as_wanted(source: Path, tmp_path: Path) -> None:
     segments, _, _ = record(source, outputs=tmp_path, segment="2s")
 
     assert [segment.first_pts_ns for segment in segments] == [number * 2 * SECOND_NS for number in range(4)]
     assert all(segment.shown[0].is_key for segment in segments)
 
 
-def test_a_segment_ends_at_the_key_picture_after_its_time(source: Path, tmp_path: Path) -> None:
+def test_a_segment_ends_at_the_key_frame_after_its_time(source: Path, tmp_path: Path) -> None:
     segments, _, _ = record(source, outputs=tmp_path, segment="1s")
 
     lasting = KEY_EVERY * INTERVAL_NS * 3
@@ -71,6 +71,6 @@ def test_several_streams_are_recorded_each_for_itself(source: Path, tmp_path: Pa
     pipeline.on_message(told)
     pipeline.run()
 
-    wanted = [one.look for one in pictures(source)]
+    wanted = [one.look for one in images(source)]
     assert sorted(file.path.parent.name for file in told.recorded()) == ["gate", "yard"]
     assert all([one.look for one in file.shown] == wanted for file in told.recorded())

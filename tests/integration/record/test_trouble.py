@@ -22,7 +22,7 @@ from sightline_plugins import Media, Record
 from tests.disks import SmallDisk, fill
 from tests.integration.camera.clips import write_noise
 from tests.integration.figures import Record as Measured
-from tests.integration.record.scenes import INTERVAL_NS, Shown, Told, pictures
+from tests.integration.record.scenes import INTERVAL_NS, Shown, Told, images
 
 SECOND_NS = 1_000_000_000
 KILLS = 25
@@ -72,7 +72,7 @@ for number in range(int(sys.argv[5])):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Key pictures five seconds apart: what a kill costs must not depend on them."""
+    """Key frames five seconds apart: what a kill costs must not depend on them."""
     return write_noise(
         tmp_path_factory.mktemp("source") / "source.mp4", count=250, key_every=125, b_frames=2, size_wh=(64, 48)
     )
@@ -91,7 +91,7 @@ def test_a_kill_at_any_moment_costs_less_than_two_seconds(
     lost_ns: list[int] = []
     for number, last_ns in enumerate(ended_ns):
         *finished, last = sorted((tmp_path / str(number)).iterdir())
-        shown = [*(pictures(file) for file in finished), _begun(last)]
+        shown = [*(images(file) for file in finished), _begun(last)]
         assert all(one[0].is_key for one in shown if one)
         readable_ns = sum(one[-1].pts_ns + INTERVAL_NS for one in shown if one)
         lost_ns.append(last_ns - readable_ns)
@@ -102,7 +102,7 @@ def test_a_kill_at_any_moment_costs_less_than_two_seconds(
 def _begun(file: Path) -> list[Shown]:
     """What is in a file that may just have been begun, and then holds nothing that can be opened."""
     try:
-        return pictures(file)
+        return images(file)
     except av.error.FFmpegError:
         return []
 
@@ -154,7 +154,7 @@ def test_a_full_disk_is_told_once_and_what_was_written_stays_readable(short_grou
     assert MessageKind.SINK_RECOVERED not in told.kinds()
     files = sorted(tmp_path.iterdir())
     assert files
-    assert all(pictures(file)[0].is_key for file in files)
+    assert all(images(file)[0].is_key for file in files)
 
 
 def test_recording_goes_on_when_there_is_room_again(short_groups: Path, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_the_oldest_recordings_make_room_where_they_may(short_groups: Path, tmp_
 
     files = [file for file in told.recorded() if file.path.exists()]
     assert files[-1].last_pts_ns == (40 * 25 - 1) * INTERVAL_NS
-    assert all(pictures(file.path)[0].is_key for file in files)
+    assert all(images(file.path)[0].is_key for file in files)
     lost_ns = 40 * SECOND_NS - sum(file.last_pts_ns - file.first_pts_ns + INTERVAL_NS for file in told.recorded())
     assert lost_ns <= 40 * SECOND_NS // 2
 
@@ -240,4 +240,4 @@ def test_on_a_real_full_disk_nothing_else_stops(
     assert degraded_seconds <= 2.0 * PROMPT
     assert recovered_seconds <= 10
     assert lines == list(range(report.frames))
-    assert all(pictures(file)[0].is_key for file in tmpfs.glob("*.mp4"))
+    assert all(images(file)[0].is_key for file in tmpfs.glob("*.mp4"))

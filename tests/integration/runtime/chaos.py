@@ -217,7 +217,7 @@ class InputReader(SourceReader):
     def close(self) -> None:
         self._world.count_reader(closed=1)
         if self._source.fault == "close":
-            raise Planted("the input can not be closed")
+            raise Planted("the input cannot be closed")
 
     def _fail(self) -> None:
         if self._source.fault == "unreadable":

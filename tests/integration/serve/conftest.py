@@ -54,7 +54,7 @@ def wait_for(condition: Callable[[], object], *, seconds: float = 60) -> None:
 
 
 def endless(**options: object) -> dict[str, object]:
-    """A test picture without end, at the speed of a camera."""
+    """A test image without end, at the speed of a camera."""
     return {"pattern": "moving", "size": [64, 48], "frames": None, "realtime": True, **options}
 
 

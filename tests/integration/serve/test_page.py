@@ -22,13 +22,13 @@ HOSTILE = "<img src=x onerror='window.pwned = 1'><script>window.pwned = 1</scrip
 PHONE = {"width": 360, "height": 740}
 PATIENCE_MS = 60_000
 SHORTEST_MS = 250
-"""Between two pictures of a stream, by the clock of the page, which puts the time into the address."""
+"""Between two images of a stream, by the clock of the page, which puts the time into the address."""
 MIDDLE = """() => {
-  const picture = document.querySelector('.screen img');
-  if (!picture) return null;
+  const image = document.querySelector('.screen img');
+  if (!image) return null;
   const canvas = Object.assign(document.createElement('canvas'), {width: 64, height: 48});
   const context = canvas.getContext('2d');
-  context.drawImage(picture, 0, 0, 64, 48);
+  context.drawImage(image, 0, 0, 64, 48);
   return [...context.getImageData(32, 24, 1, 1).data].slice(0, 3);
 }"""
 
@@ -76,7 +76,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture
 def pipeline() -> Pipeline:
-    """A picture of a known colour, a camera that is not there, and a message with a hostile text."""
+    """An image of a known colour, a camera that is not there, and a message with a hostile text."""
     sources: dict[str, Mapping[str, object]] = {
         "gate": endless(pattern="solid", color=[200, 40, 40]),
         "camera": {"uri": "rtsp://admin:hunter2@127.0.0.1:9/main"},
@@ -103,7 +103,7 @@ def test_streams_are_shown_with_their_states(shown: Listener, page: Page) -> Non
     assert "hunter2" not in page.content()
 
 
-def test_live_pictures_have_the_colours_of_the_stream(shown: Listener, page: Page) -> None:
+def test_live_images_have_the_colours_of_the_stream(shown: Listener, page: Page) -> None:
     page.goto(shown.url)
 
     page.wait_for_selector(".screen img")
@@ -112,14 +112,14 @@ def test_live_pictures_have_the_colours_of_the_stream(shown: Listener, page: Pag
     assert max(abs(red - 200), abs(green - 40), abs(blue - 40)) <= 6
 
 
-def test_pictures_are_renewed_and_at_most_a_few_times_a_second(shown: Listener, page: Page) -> None:
+def test_images_are_renewed_and_at_most_a_few_times_a_second(shown: Listener, page: Page) -> None:
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "picture.jpg" in request.url else None)
+    page.on("request", lambda request: asked.append(request.url) if "image.jpg" in request.url else None)
     page.goto(shown.url)
 
     deadline = time.monotonic() + PATIENCE_MS / 1000
     while len(asked) < 6:
-        assert time.monotonic() < deadline, "pictures are not renewed"
+        assert time.monotonic() < deadline, "images are not renewed"
         page.wait_for_timeout(50)
 
     asked_at_ms = [int(url.partition("?")[2]) for url in asked]

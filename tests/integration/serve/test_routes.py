@@ -17,7 +17,7 @@ from sightline.serve import Listener, listen
 from tests.integration.serve.conftest import TOKEN, ask, endless, wait_for, watched
 
 ROUTES = ("/", "/page.css", "/page.js", "/icon.svg", "/healthz", "/readyz", "/metrics", "/status", "/nowhere")
-PICTURE = "/streams/gate/picture.jpg"
+IMAGE = "/streams/gate/image.jpg"
 
 
 def test_a_process_that_lives_is_healthy(listener: Listener) -> None:
@@ -70,18 +70,18 @@ def test_the_status_tells_states_rates_and_positions(listener: Listener) -> None
     assert status["messages"]
 
 
-def test_a_picture_is_what_passes_the_last_step_that_draws(listener: Listener) -> None:
-    answer = ask(listener.port, "/streams/yard%20north/picture.jpg")
+def test_an_image_is_what_passes_the_last_step_that_draws(listener: Listener) -> None:
+    answer = ask(listener.port, "/streams/yard%20north/image.jpg")
 
-    picture = np.asarray(cv2.imdecode(np.frombuffer(answer.body, np.uint8), cv2.IMREAD_COLOR))
+    image = np.asarray(cv2.imdecode(np.frombuffer(answer.body, np.uint8), cv2.IMREAD_COLOR))
     assert answer.headers["content-type"] == "image/jpeg"
-    assert picture.shape == (48, 64, 3)
-    assert np.abs(picture[24, 4].astype(int) - (191, 191, 191)).max() < 12
-    assert np.abs(picture[24, 60].astype(int) - (0, 0, 0)).max() < 12
+    assert image.shape == (48, 64, 3)
+    assert np.abs(image[24, 4].astype(int) - (191, 191, 191)).max() < 12
+    assert np.abs(image[24, 60].astype(int) - (0, 0, 0)).max() < 12
 
 
-def test_there_is_no_picture_of_a_stream_that_is_not_there(listener: Listener) -> None:
-    assert ask(listener.port, "/streams/other/picture.jpg").status == 404
+def test_there_is_no_image_of_a_stream_that_is_not_there(listener: Listener) -> None:
+    assert ask(listener.port, "/streams/other/image.jpg").status == 404
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "NONSENSE"])
@@ -102,7 +102,7 @@ def test_no_other_file_is_served(listener: Listener, path: str) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example"])
 def test_a_name_that_was_pointed_here_is_refused_on_every_route(listener: Listener, host: str) -> None:
-    assert {ask(listener.port, route, Host=host).status for route in (*ROUTES, PICTURE)} == {403}
+    assert {ask(listener.port, route, Host=host).status for route in (*ROUTES, IMAGE)} == {403}
 
 
 @pytest.fixture
@@ -115,11 +115,11 @@ def guarded() -> Iterator[Listener]:
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Cookie": "sightline=1"}])
 def test_without_the_token_every_route_is_refused(guarded: Listener, headers: dict[str, str]) -> None:
-    assert {ask(guarded.port, route, **headers).status for route in (*ROUTES, PICTURE)} == {401}
+    assert {ask(guarded.port, route, **headers).status for route in (*ROUTES, IMAGE)} == {401}
 
 
 def test_with_the_token_every_route_is_answered(guarded: Listener) -> None:
-    known = [route for route in (*ROUTES, PICTURE) if route != "/nowhere"]
+    known = [route for route in (*ROUTES, IMAGE) if route != "/nowhere"]
     wait_for(lambda: ask(guarded.port, "/readyz", Authorization=f"Bearer {TOKEN}").status == 200)
 
     assert {ask(guarded.port, route, Authorization=f"Bearer {TOKEN}").status for route in known} == {200}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.integration.figures import Record
 
-from sightline_plugins.infer.recorded.formats import read_recording
+from sightline_plugins.replay.formats import read_recording
 
 ENDLESS = """
 import sys
@@ -16,7 +16,7 @@ from pathlib import Path
 from sightline.devices import Device
 from sightline.graph import Outputs, Site
 from sightline_plugins.sinks.jsonl import Jsonl
-from tests.unit.sinks.pictures import batches
+from tests.unit.sinks.images import batches
 
 writer = Jsonl(path="out.jsonl").build(Site(device=Device(), outputs=Outputs(Path(sys.argv[1]))))
 given = batches(64, size=4, track_ids=tuple(range(20)))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from pydantic import ValidationError
-from tests.unit.sinks.pictures import batches
+from tests.unit.sinks.images import batches
 
 from sightline.devices import Device
 from sightline.graph import CheckContext, Message, MessageKind, Outputs
@@ -25,7 +25,7 @@ def saved(folder: Path, given: Sequence[Batch], messages: list[Message] | None =
     return sorted(path.name for path in folder.iterdir())
 
 
-def picture(path: Path) -> npt.NDArray[np.uint8]:
+def image(path: Path) -> npt.NDArray[np.uint8]:
     bgr = cv2.imread(str(path))
     assert bgr is not None
     return np.ascontiguousarray(bgr[..., ::-1], np.uint8)
@@ -44,10 +44,10 @@ def test_a_frame_with_an_event_is_saved(tmp_path: Path) -> None:
     assert saved(tmp_path, given, path="{stream}-{frame}.jpg") == ["cam-000001.jpg"]
 
 
-def test_a_picture_is_the_frame(tmp_path: Path) -> None:
+def test_an_image_is_the_frame(tmp_path: Path) -> None:
     given = with_event_on(batches(1), 0, crossing())
     saved(tmp_path, given, path="{frame}.png")
-    np.testing.assert_array_equal(picture(tmp_path / "000000.png"), next(iter(given[0])).rgb())
+    np.testing.assert_array_equal(image(tmp_path / "000000.png"), next(iter(given[0])).rgb())
 
 
 def test_only_events_of_the_rules_asked_for_count(tmp_path: Path) -> None:
@@ -93,10 +93,10 @@ def test_more_surely_is_better_too(tmp_path: Path) -> None:
     ]
 
 
-def test_the_better_picture_takes_the_place_of_the_other(tmp_path: Path) -> None:
+def test_the_better_image_takes_the_place_of_the_other(tmp_path: Path) -> None:
     options: dict[str, Any] = {"path": "{track}.png", "on": "track", "crop": True, "margin": 0, "better": 1.5}
     assert saved(tmp_path, seen(1, 3, 1), **options) == ["5.png"]
-    assert picture(tmp_path / "5.png").shape[:2] == (10, 30)
+    assert image(tmp_path / "5.png").shape[:2] == (10, 30)
 
 
 def test_events_of_a_track_are_not_saved_again_within_a_time(tmp_path: Path) -> None:
@@ -104,12 +104,12 @@ def test_events_of_a_track_are_not_saved_again_within_a_time(tmp_path: Path) -> 
     assert saved(tmp_path, given, path="{frame}.jpg", again="120ms") == ["000000.jpg", "000003.jpg", "000006.jpg"]
 
 
-def test_the_newest_pictures_are_kept(tmp_path: Path) -> None:
+def test_the_newest_images_are_kept(tmp_path: Path) -> None:
     names = saved(tmp_path, batches(6), path="{frame}.jpg", every="1ms", keep={"count": 2})
     assert names == ["000004.jpg", "000005.jpg"]
 
 
-def test_pictures_take_no_more_room_than_they_may(tmp_path: Path) -> None:
+def test_images_take_no_more_room_than_they_may(tmp_path: Path) -> None:
     saved(tmp_path, batches(20), path="{frame}.png", every="1ms", keep={"size": "40kB"})
     sizes = [path.stat().st_size for path in tmp_path.iterdir()]
     assert 0 < sum(sizes) <= 40_000
@@ -138,7 +138,7 @@ def test_frames_are_saved_at_regular_times(tmp_path: Path) -> None:
 
 def test_a_crop_is_the_object_with_its_margin(tmp_path: Path) -> None:
     saved(tmp_path, batches(1), path="{track}.png", on="track", crop=True, margin=0.5)
-    assert picture(tmp_path / "5.png").shape[:2] == (48, 12)
+    assert image(tmp_path / "5.png").shape[:2] == (48, 12)
 
 
 def test_the_limit_is_kept_with_one_warning(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_the_limit_is_kept_with_one_warning(tmp_path: Path) -> None:
     names = saved(tmp_path, batches(6), messages, path="{frame}.jpg", every="1ms", limit=2)
     assert (names, [message.text for message in messages]) == (
         ["000000.jpg", "000001.jpg"],
-        ["2 pictures are saved, which is the limit"],
+        ["2 images are saved, which is the limit"],
     )
 
 

@@ -55,7 +55,7 @@ def read(uri: str, messages: list[Message] | None = None) -> tuple[list[Frame], 
         ("invalid-bitstream.webm", "none of its 51 packets can be decoded"),
     ],
 )
-def test_a_file_without_one_picture_is_an_error_that_names_stream_file_and_cause(
+def test_a_file_without_one_image_is_an_error_that_names_stream_file_and_cause(
     shared_data: Path, name: str, words: str
 ) -> None:
     with pytest.raises(StreamUnreadable, match=words) as caught:
@@ -143,7 +143,7 @@ def test_inputs_that_are_no_video_are_refused_with_their_cause(tmp_path: Path) -
             read(str(tmp_path / name))
 
 
-def test_a_film_without_pictures_is_refused(tmp_path: Path) -> None:
+def test_a_video_without_images_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StreamUnreadable, match="audio only"):
         read(str(write_sound(tmp_path / "sound.mkv")))
 
@@ -170,24 +170,24 @@ def test_a_server_that_is_not_there_is_a_loss_without_its_password() -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     bomb = write_bomb(tmp_path / "bomb.png")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(StreamUnreadable, match="none of its pictures"):
+    with pytest.raises(StreamUnreadable, match="none of its images"):
         run_source(Images(uri=str(bomb)))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 1024
 
 
-def test_a_film_of_too_many_pixels_is_refused(tmp_path: Path) -> None:
+def test_a_video_of_too_many_pixels_is_refused(tmp_path: Path) -> None:
     uri = str(write_clip(tmp_path / "large.mp4", count=2))
     with pytest.raises(StreamError, match="raise max_pixels"):
         run_source(Media(uri=uri, max_pixels=1000))
 
 
 def test_streams_that_appear_in_the_middle_of_a_file_do_not_end_it(tmp_path: Path) -> None:
-    film = write_clip(tmp_path / "film.ts", count=100, b_frames=0).read_bytes()
+    video = write_clip(tmp_path / "video.ts", count=100, b_frames=0).read_bytes()
     sounds = write_sounds(tmp_path / "sounds.ts", count=40).read_bytes()
     # FFmpeg looks for streams in the first 5 MB and at the end.
-    (tmp_path / "later.ts").write_bytes(film + 30_000 * NULL_PACKET + sounds + 10_000 * NULL_PACKET + film)
+    (tmp_path / "later.ts").write_bytes(video + 30_000 * NULL_PACKET + sounds + 10_000 * NULL_PACKET + video)
     frames, _ = read(str(tmp_path / "later.ts"))
     assert len(frames) == 200

@@ -18,15 +18,15 @@ from sightline.testing import run_source
 from sightline_plugins.sources.images import Images
 
 
-def picture(value: int, size_wh: tuple[int, int] = (16, 8)) -> npt.NDArray[np.uint8]:
+def image(value: int, size_wh: tuple[int, int] = (16, 8)) -> npt.NDArray[np.uint8]:
     return np.full((size_wh[1], size_wh[0], 3), value, np.uint8)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for number in (1, 2, 10, 9):
-        cv2.imwrite(str(tmp_path / f"frame{number}.png"), picture(number))
-    (tmp_path / "notes.txt").write_text("no picture")
+        cv2.imwrite(str(tmp_path / f"frame{number}.png"), image(number))
+    (tmp_path / "notes.txt").write_text("no image")
     return tmp_path
 
 
@@ -39,7 +39,7 @@ def test_a_folder_or_glob_is_read_in_natural_order(folder: Path, pattern: str) -
     assert values(f"{folder}{pattern}") == [1, 2, 9, 10]
 
 
-def test_a_single_picture_is_a_stream_of_one_frame(folder: Path) -> None:
+def test_a_single_image_is_a_stream_of_one_frame(folder: Path) -> None:
     assert values(f"{folder}/frame9.png") == [9]
 
 
@@ -49,8 +49,8 @@ def test_times_follow_fps_and_go_on_when_it_loops(folder: Path) -> None:
     assert [frame.index for frame in frames] == list(range(8))
 
 
-def test_a_picture_that_can_not_be_read_is_left_out_counted_and_reported(folder: Path) -> None:
-    (folder / "frame2.png").write_bytes(b"no picture at all")
+def test_an_image_that_can_not_be_read_is_left_out_counted_and_reported(folder: Path) -> None:
+    (folder / "frame2.png").write_bytes(b"no image at all")
     messages: list[Message] = []
     reader = Images(uri=str(folder)).build(Site(device=Device(), post=messages.append), stream=Stream("cam"))
     frames = list(reader.frames())
@@ -60,20 +60,20 @@ def test_a_picture_that_can_not_be_read_is_left_out_counted_and_reported(folder:
     assert "frame2.png" in messages[0].text
 
 
-def test_a_folder_without_pictures_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StreamUnreadable, match="no pictures"):
+def test_a_folder_without_images_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StreamUnreadable, match="no images"):
         run_source(Images(uri=str(tmp_path)))
 
 
-def test_a_folder_of_unreadable_pictures_is_an_error(tmp_path: Path) -> None:
+def test_a_folder_of_unreadable_images_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"\xff\xd8\xff")
-    with pytest.raises(StreamUnreadable, match="none of its pictures"):
+    with pytest.raises(StreamUnreadable, match="none of its images"):
         run_source(Images(uri=str(tmp_path), loop=True))
 
 
-def test_pictures_may_have_different_sizes(tmp_path: Path) -> None:
-    cv2.imwrite(str(tmp_path / "1.png"), picture(0, (16, 8)))
-    cv2.imwrite(str(tmp_path / "2.png"), picture(0, (5, 33)))
+def test_images_may_have_different_sizes(tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "1.png"), image(0, (16, 8)))
+    cv2.imwrite(str(tmp_path / "2.png"), image(0, (5, 33)))
     assert [frame.size_wh for frame in run_source(Images(uri=str(tmp_path)))] == [(16, 8), (5, 33)]
 
 
@@ -97,8 +97,8 @@ def test_jpeg_has_the_very_pixels_that_opencv_reads(tmp_path: Path, sampling: in
 
 
 def test_a_jpeg_with_too_many_pixels_is_left_out_before_it_is_decoded(tmp_path: Path) -> None:
-    cv2.imwrite(str(tmp_path / "large.jpg"), picture(9, (64, 64)))
-    cv2.imwrite(str(tmp_path / "small.jpg"), picture(9, (8, 8)))
+    cv2.imwrite(str(tmp_path / "large.jpg"), image(9, (64, 64)))
+    cv2.imwrite(str(tmp_path / "small.jpg"), image(9, (8, 8)))
 
     assert [frame.size_wh for frame in run_source(Images(uri=str(tmp_path), max_pixels=1000))] == [(8, 8)]
 

@@ -25,7 +25,7 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def numbers(frames: list[Frame]) -> list[int]:
-    """Which pictures of the clip these frames show (the encoder may be one level off)."""
+    """Which images of the clip these frames show (the encoder may be one level off)."""
     return [round(number_of(int(frame.surface.planes[0].mean()))) for frame in frames]
 
 
@@ -133,7 +133,7 @@ def test_a_video_stream_that_is_not_there_is_an_error(clip: str) -> None:
 @pytest.mark.parametrize(
     ("name", "quarter_turns"), [("video_0.mov", 0), ("video_90.mov", -1), ("video_180.mov", 2), ("video_270.mov", 1)]
 )
-def test_rotation_metadata_turns_the_picture(shared_data: Path, name: str, quarter_turns: int) -> None:
+def test_rotation_metadata_turns_the_image(shared_data: Path, name: str, quarter_turns: int) -> None:
     uri = str(shared_data / "videos/codec" / name)
     for turned, stored in zip(run_source(Media(uri=uri)), run_source(Media(uri=uri, rotate=0)), strict=True):
         for plane, original in zip(turned.surface.planes, stored.surface.planes, strict=True):
@@ -151,13 +151,13 @@ def test_rotation_can_be_asked_for(clip: str) -> None:
 
 
 @pytest.mark.parametrize("rotate", [0, 90, 180])
-def test_turned_pictures_are_told_from_those_that_were_encoded(clip: str, rotate: int) -> None:
+def test_turned_images_are_told_from_those_that_were_encoded(clip: str, rotate: int) -> None:
     frames = run_source(Media.model_validate({"uri": clip, "rotate": rotate}))
 
     assert {frame.altered for frame in frames} == {rotate != 0}
 
 
-def test_several_threads_decode_the_same_pictures(clip: str) -> None:
+def test_several_threads_decode_the_same_images(clip: str) -> None:
     one, four = (run_source(Media(uri=clip, threads=threads)) for threads in (1, 4))
     assert [frame.pts_ns for frame in one] == [frame.pts_ns for frame in four]
     assert all(np.array_equal(a.surface.planes[0], b.surface.planes[0]) for a, b in zip(one, four, strict=True))

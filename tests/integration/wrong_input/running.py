@@ -111,7 +111,7 @@ def assert_readable(folder: Path) -> None:
             rows = list(csv.reader(path.read_text().splitlines()))
             assert len({len(row) for row in rows}) <= 1, path
         elif path.suffix in (".mp4", ".mkv"):
-            assert pictures_in(path) > 0, path
+            assert images_in(path) > 0, path
 
 
 def lines_of(path: Path) -> list[int]:
@@ -121,7 +121,7 @@ def lines_of(path: Path) -> list[int]:
     return [json.loads(line)["frame"] for line in content.splitlines()]
 
 
-def pictures_in(path: Path) -> int:
-    """How many pictures of a video decode."""
+def images_in(path: Path) -> int:
+    """How many images of a video decode."""
     with av.open(path) as container:
         return sum(1 for _ in container.decode(video=0))

@@ -87,7 +87,7 @@ FILES = {
     "recording that is none": wrong(
         steps("{replay: {path: street.yaml, format: mot}}"), "replay.path: ", "street.yaml, line 1: ", "MOT text is"
     ),
-    "device that is not there": wrong(f"{GOOD}device: cuda:0\n", f"{CONFIG}:3:9: device: device 'cuda:0' can not be"),
+    "device that is not there": wrong(f"{GOOD}device: cuda:0\n", f"{CONFIG}:3:9: device: device 'cuda:0' cannot be"),
     "device that is none": wrong(f"{GOOD}device: gpu\n", f"{CONFIG}:3:9: device: ", "use auto, cpu, cuda or cuda:N"),
     "secret in an option": Mistake(
         steps(JSONL, sources="sources: {cam: {uri: 'rtsp://u:${PW}@h/a', transport: '${PW}'}}\n"),
@@ -108,8 +108,8 @@ CALLS = {
     "no such command": called("rnu", CONFIG, told=("Error: No such command 'rnu'. Did you mean 'run'?",)),
     "no such option": called("run", CONFIG, "--fram", "3", told=("No such option", "--frames")),
     "no file": called("run", told=("Missing argument 'CONFIG'",)),
-    "missing file": called("run", "-q", "none.yaml", told=("none.yaml: can not be read: there is no such file",)),
-    "folder for a file": called("run", "-q", "folder", told=("folder: can not be read: ",)),
+    "missing file": called("run", "-q", "none.yaml", told=("none.yaml: cannot be read: there is no such file",)),
+    "folder for a file": called("run", "-q", "folder", told=("folder: cannot be read: ",)),
     "frames": called("run", CONFIG, "--frames", "0", told=("'--frames'", "x>=1")),
     "duration": called("run", CONFIG, "--duration", "soon", told=("'--duration'", '"40ms", "2s" or "5m"')),
     "frames and duration": called(

@@ -1,4 +1,4 @@
-"""Inputs that can not be read: the message names stream, file and cause; other streams run to their end."""
+"""Inputs that cannot be read: the message names stream, file and cause; other streams run to their end."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.integration.wrong_input.running import (
     assert_told_once,
     call_apart,
     call_here,
+    images_in,
     lines_of,
-    pictures_in,
     steps,
 )
 
@@ -43,7 +43,7 @@ def truncated(folder: Path) -> None:
     (folder / "cut.mp4").write_bytes(content[: len(content) // 2])
 
 
-def two_pictures(folder: Path) -> None:
+def two_images(folder: Path) -> None:
     write_clip(folder / "a.mp4", count=2)
 
 
@@ -63,24 +63,24 @@ INPUTS: dict[str, tuple[str, Callable[[Path], object], tuple[str, ...], int]] = 
     "missing": ("no.mp4", nothing, (f"{CONFIG}:1:16: sources.cam.uri: there is no file", "no.mp4"), 2),
     "missing, nearly": ("caf.mp4", text_file("car.mp4", "x"), ("did you mean 'car.mp4'?",), 2),
     "empty": ("a.mp4", text_file("a.mp4", ""), ("stream 'cam' (", "a.mp4): the file is empty"), 1),
-    "folder": ("empty", make_folder, ("stream 'cam' (", "there are no pictures; name a folder, a glob"), 1),
+    "folder": ("empty", make_folder, ("stream 'cam' (", "there are no images; name a folder, a glob"), 1),
     "text": ("a.mp4", text_file("a.mp4", "hello\n" * 99), ("a.mp4): ", NO_VIDEO, "convert it anew"), 1),
     "sound": ("a.mkv", lambda folder: write_sound(folder / "a.mkv"), ("a.mkv): it holds no video (audio only",), 1),
     "cut off": ("cut.mp4", truncated, ("cut.mp4): ", NO_VIDEO, "cut off before its index"), 1),
-    "a picture too large": ("b.png", lambda folder: write_bomb(folder / "b.png"), ("b.png): ", "35389440 pixels"), 1),
-    "a film too large": (
+    "an image too large": ("b.png", lambda folder: write_bomb(folder / "b.png"), ("b.png): ", "35389440 pixels"), 1),
+    "a video too large": (
         "{uri: a.mp4, max_pixels: 1000}",
-        two_pictures,
+        two_images,
         ("a.mp4): ", "1000 pixels", "raise max_pixels"),
         1,
     ),
     "pipe": ("fifo", make_fifo, ("fifo): it is a pipe or device; only ordinary files",), 1),
     "device": ("/dev/zero", nothing, ("(/dev/zero): it is a pipe or device",), 1),
-    "glob of nothing": ("'pictures/*.jpg'", nothing, ("sources.cam.uri: no file matches", "pictures/*.jpg"), 2),
-    "numbers of nothing": ("'p/%04d.jpg'", nothing, ("p/%04d.jpg): there are no pictures",), 1),
+    "glob of nothing": ("'images/*.jpg'", nothing, ("sources.cam.uri: no file matches", "images/*.jpg"), 2),
+    "numbers of nothing": ("'p/%04d.jpg'", nothing, ("p/%04d.jpg): there are no images",), 1),
     "glob of videos": (
         "'*.mp4'",
-        two_pictures,
+        two_images,
         ("one stream is one video",),
         1,
     ),
@@ -115,7 +115,7 @@ INPUTS: dict[str, tuple[str, Callable[[Path], object], tuple[str, ...], int]] = 
     ),
     "second video of one": (
         "{uri: a.mp4, stream_index: 3}",
-        two_pictures,
+        two_images,
         ("a.mp4): it has 1 video stream(s)", "there is no number 3"),
         1,
     ),
@@ -178,7 +178,7 @@ def test_one_bad_stream_among_good_ones_is_named_and_the_others_run_to_their_end
     assert_told_once(outcome, mistake, tmp_path)
     assert lines_of(tmp_path / "out" / "good.jsonl") == list(range(40))
     assert lines_of(tmp_path / "out" / "also.jsonl") == list(range(9))
-    assert pictures_in(tmp_path / "out" / "good.mp4") == 40
+    assert images_in(tmp_path / "out" / "good.mp4") == 40
     assert not (tmp_path / "out" / "bad.jsonl").exists()
 
 

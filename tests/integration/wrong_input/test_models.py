@@ -1,4 +1,4 @@
-"""Models that can not be used, or not so: told before anything runs, with what is expected and what was found."""
+"""Models that cannot be used, or not so: told before anything runs, with what is expected and what was found."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.infer.tiny import save, write_detector, write_shapes
 OPTIONS = "labels: [yellow, pink]"
 Make = Callable[[Path], object]
 Shapes = Mapping[str, list[int | str]]
-PICTURE: Shapes = {"picture": [1, 3, 32, 32]}
+IMAGE: Shapes = {"image": [1, 3, 32, 32]}
 MAP: Shapes = {"map": [1, 7, 8, 8]}
 
 
@@ -69,9 +69,9 @@ def raise_opset(model: onnx.ModelProto) -> None:
 
 
 def doubles(folder: Path) -> None:
-    pool = helper.make_node("AveragePool", ["picture"], ["map"], kernel_shape=[4, 4], strides=[4, 4])
+    pool = helper.make_node("AveragePool", ["image"], ["map"], kernel_shape=[4, 4], strides=[4, 4])
     ends = [
-        helper.make_tensor_value_info("picture", TensorProto.DOUBLE, [1, 3, 32, 32]),
+        helper.make_tensor_value_info("image", TensorProto.DOUBLE, [1, 3, 32, 32]),
         helper.make_tensor_value_info("map", TensorProto.DOUBLE, [1, 3, 8, 8]),
     ]
     save(helper.make_graph([pool], "doubles", ends[:1], ends[1:]), folder / "m.onnx")
@@ -91,15 +91,15 @@ MODELS: dict[str, tuple[Make, tuple[str, ...]]] = {
         (MODEL, "is damaged: a name in it is no UTF-8 text"),
     ),
     "folder": (lambda folder: (folder / "m.onnx").mkdir(), (MODEL, "is a folder; give an ONNX file")),
-    "sound": (shapes({"audio": [1, 16000]}), (MODEL, "one picture of 3 channels", "audio float32 (1, 16000)")),
-    "five channels": (shapes({"x": [1, 5, 32, 32]}), (MODEL, "one picture of 3 channels", "(1, 5, 32, 32)")),
-    "two pictures": (shapes({"a": [1, 3, 32, 32], "b": [1, 3, 32, 32]}), (MODEL, "one picture", "b float32")),
-    "four at once": (shapes({"x": [4, 3, 32, 32]}), (MODEL, "takes 4 pictures at once", "batch 1 or dynamic")),
+    "sound": (shapes({"audio": [1, 16000]}), (MODEL, "one image of 3 channels", "audio float32 (1, 16000)")),
+    "five channels": (shapes({"x": [1, 5, 32, 32]}), (MODEL, "one image of 3 channels", "(1, 5, 32, 32)")),
+    "two images": (shapes({"a": [1, 3, 32, 32], "b": [1, 3, 32, 32]}), (MODEL, "one image", "b float32")),
+    "four at once": (shapes({"x": [4, 3, 32, 32]}), (MODEL, "takes 4 images at once", "batch 1 or dynamic")),
     "six outputs": (
-        shapes(PICTURE, {f"y{number}": [1, 7, 8, 8] for number in range(6)}),
+        shapes(IMAGE, {f"y{number}": [1, 7, 8, 8] for number in range(6)}),
         (HEAD, "fit no head", "y5 float32", "set head to one of fastestdet"),
     ),
-    "output of no head": (shapes(PICTURE, {"y": [1, 7, 5, 5]}), (HEAD, "(1, 7, 5, 5)", "fit no head")),
+    "output of no head": (shapes(IMAGE, {"y": [1, 7, 5, 5]}), (HEAD, "(1, 7, 5, 5)", "fit no head")),
     "doubles": (doubles, (HEAD, "map float64 (1, 3, 8, 8)", "fit no head")),
     "unknown operator": (changed(rename_operator), (MODEL, "not supported", "Frobnicate")),
     "weights missing": (
@@ -110,9 +110,9 @@ MODELS: dict[str, tuple[Make, tuple[str, ...]]] = {
         changed(lambda model: move_weights(model, location="../w.bin")),
         (MODEL, "outside the model's folder: '../w.bin'"),
     ),
-    "no sizes": (shapes({"x": [1, 3, 0, 0]}), (MODEL, "x float32 (1, 3, 0, 0)", "has a size that can not be")),
-    "huge picture": (shapes({"x": [1, 3, 90000, 90000]}), (MODEL, "larger than 8192 pixels", "(1, 3, 90000, 90000)")),
-    "endless size": (shapes({"x": [1, 3, 2**40, 32]}), (MODEL, "x float32 (1, 3, 1099511627776, 32)", "can not be")),
+    "no sizes": (shapes({"x": [1, 3, 0, 0]}), (MODEL, "x float32 (1, 3, 0, 0)", "has a size that cannot be")),
+    "huge image": (shapes({"x": [1, 3, 90000, 90000]}), (MODEL, "larger than 8192 pixels", "(1, 3, 90000, 90000)")),
+    "endless size": (shapes({"x": [1, 3, 2**40, 32]}), (MODEL, "x float32 (1, 3, 1099511627776, 32)", "cannot be")),
     "no outputs": (changed(lambda model: model.graph.ClearField("output")), (MODEL, "has no outputs")),
     "future opset": (changed(raise_opset), (MODEL, "is written in opset 99", "export it with opset")),
     "foreign operator": (
@@ -145,12 +145,12 @@ USES: dict[str, tuple[str, tuple[str, ...]]] = {
     "labels missing": ("labels: no.names", ("detect.labels: there is no file", "no.names")),
     "labels no UTF-8": ("labels: latin.names", ("latin.names is not UTF-8 text",)),
     "unknown head": (f"{OPTIONS}, head: yolov9", (HEAD, "there is no head 'yolov9' for detect; did you mean 'yolov")),
-    "head of others": (f"{OPTIONS}, head: yolox", (HEAD, "'yolox' can not read this model's output map float32")),
+    "head of others": (f"{OPTIONS}, head: yolox", (HEAD, "'yolox' cannot read this model's output map float32")),
     "unknown class": (f"{OPTIONS}, classes: [yelow]", ("detect.classes.0: ", "did you mean 'yellow'?")),
     "confidence": (f"{OPTIONS}, confidence: 40", ("detect.confidence: must be at most 1",)),
     "other size": (
         f"{OPTIONS}, size: [64, 64]",
-        ("detect.size: the model takes pictures of 32x32 only", "leave size out"),
+        ("detect.size: the model takes images of 32x32 only", "leave size out"),
     ),
     "unknown engine": (
         f"{OPTIONS}, engine: caffe",
@@ -206,9 +206,7 @@ def test_a_model_that_the_engine_refuses_is_told_once_without_the_engines_own_no
     engine: str, make: Make, told: str, tmp_path: Path
 ) -> None:
     make(tmp_path)
-    mistake = Mistake(
-        detecting(f"{OPTIONS}, engine: {engine}"), ("error: model '", "m.onnx': ", "can not use it", told)
-    )
+    mistake = Mistake(detecting(f"{OPTIONS}, engine: {engine}"), ("error: model '", "m.onnx': ", "cannot use it", told))
 
     outcome = call_apart(mistake, tmp_path)
 

@@ -1,4 +1,4 @@
-"""Outputs that can not be written: told before anything runs where it can be known; what was written stays readable."""
+"""Outputs that cannot be written: told before anything runs where it can be known; what was written stays readable."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.integration.wrong_input.running import (
     assert_told_once,
     call_apart,
     call_here,
+    images_in,
     lines_of,
-    pictures_in,
     steps,
 )
 from tests.integration.wrong_input.test_inputs import forget_to_be_root
@@ -40,12 +40,12 @@ PLACES: dict[str, tuple[str, tuple[str, ...]]] = {
     "lines through a link": ("{jsonl: link.jsonl}", ("jsonl.path: ", "link.jsonl is a symbolic link")),
     "video through a link": ("{video: link.mp4}", ("video.path: ", "link.mp4 is a symbolic link")),
     "video of another suffix": ("{video: a.avi}", ("video.path: 'a.avi' must end in .mp4 or .mkv",)),
-    "pictures of another suffix": (
+    "images of another suffix": (
         "{snapshots: {path: '{frame}.gif', every: 1s}}",
         ("snapshots.path: ", "must end in"),
     ),
     "two steps into one file": ("{jsonl: a.jsonl}, {jsonl: ./a.jsonl}", ("pipeline.1.jsonl.path: ", "writes it too")),
-    "a video over its source": ("{video: clip.mp4}", ("video.path: ", "clip.mp4 can not be written: the source 'cam'")),
+    "a video over its source": ("{video: clip.mp4}", ("video.path: ", "clip.mp4 cannot be written: the source 'cam'")),
 }
 
 
@@ -76,7 +76,7 @@ def test_an_output_that_can_not_be_is_told_once_before_anything_runs(
     assert_told_once(outcome, mistake, folder)
     assert set(folder.parent.rglob("*")) - set(before) == {folder / CONFIG}
     assert (folder / "file").read_text() == "kept"
-    assert pictures_in(folder / "clip.mp4") == 3
+    assert images_in(folder / "clip.mp4") == 3
 
 
 @pytest.mark.parametrize("text", ["{video: out/a.mp4}", "{mot: out/a.txt}", "{kitti: out/a.txt}"])
@@ -118,7 +118,7 @@ def test_a_document_written_aside_does_not_replace_a_device_or_pipe(
 def test_a_full_disk_is_told_once(
     text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told = ("error: element '", "can not ", "/dev/full: the disk is full; what was written before is kept")
+    told = ("error: element '", "cannot ", "/dev/full: the disk is full; what was written before is kept")
     mistake = Mistake(steps(f"{FOUND}, {text}"), told, 1)
 
     outcome = call_here(mistake, folder, monkeypatch=monkeypatch, capfd=capfd)
@@ -156,7 +156,7 @@ def test_a_file_that_can_not_grow_is_told_once_and_stays_readable(
 def test_a_report_on_a_full_disk_is_told_and_the_outputs_are_there(folder: Path) -> None:
     mistake = Mistake(
         steps("{jsonl: out/a.jsonl}"),
-        ("error: can not write /dev/full: the disk is full",),
+        ("error: cannot write /dev/full: the disk is full",),
         1,
         arguments=(*QUIET_RUN, "--report", "/dev/full"),
     )
@@ -175,14 +175,14 @@ def test_outputs_that_exist_are_written_anew(folder: Path) -> None:
         assert (outcome.code, outcome.stderr) == (0, "")
 
     assert lines_of(folder / "out" / "a.jsonl") == [0, 1]
-    assert pictures_in(folder / "out" / "a.mp4") == 2
+    assert images_in(folder / "out" / "a.mp4") == 2
 
 
 @pytest.mark.row(id="D8")
 def test_too_many_open_files_are_told_with_what_to_do(folder: Path) -> None:
     sources = "".join(f"  s{number}: {{pattern: bars, size: [64, 48], frames: null}}\n" for number in range(8))
     text = steps("{jsonl: 'out/{stream}.jsonl'}, {video: 'out/{stream}.mp4'}", sources=f"sources:\n{sources}")
-    told = ("error: element '", "can not ", "too many files are open; raise the limit (ulimit -n)")
+    told = ("error: element '", "cannot ", "too many files are open; raise the limit (ulimit -n)")
     mistake = Mistake(text, told, 1)
 
     outcome = call_apart(mistake, folder, prepare=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10)))
@@ -200,7 +200,7 @@ def test_eight_streams_do_with_a_limit_of_thirty_two_open_files(folder: Path) ->
     )
 
     assert (outcome.code, outcome.stderr) == (0, "")
-    assert [pictures_in(folder / "out" / f"s{number}.mp4") for number in range(8)] == [3] * 8
+    assert [images_in(folder / "out" / f"s{number}.mp4") for number in range(8)] == [3] * 8
 
 
 def test_standard_output_carries_only_the_lines_asked_for(folder: Path) -> None:

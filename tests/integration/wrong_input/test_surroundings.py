@@ -18,7 +18,7 @@ import pytest
 from tests.conftest import missing
 from tests.integration.figures import Record
 from tests.integration.sources.clips import write_clip
-from tests.integration.wrong_input.running import CONFIG, Mistake, call_apart, lines_of, pictures_in, steps
+from tests.integration.wrong_input.running import CONFIG, Mistake, call_apart, images_in, lines_of, steps
 
 SINKS = "{jsonl: 'out/{stream}.jsonl'}, {video: {path: 'out/{stream}.mp4', gop: 200ms}}"
 LONG = "sources: {cam: {uri: long.mp4, loop: true}}\n"
@@ -61,7 +61,7 @@ def test_a_signal_in_the_middle_of_a_file_leaves_outputs_closed_and_readable(
     assert "Traceback" not in stderr
     written = lines_of(tmp_path / "out" / "cam.jsonl")
     assert written == list(range(len(written)))
-    assert pictures_in(tmp_path / "out" / "cam.mp4") == len(written) > 0
+    assert images_in(tmp_path / "out" / "cam.mp4") == len(written) > 0
 
 
 @pytest.mark.row(id="C6")
@@ -155,7 +155,7 @@ def test_closed_standard_streams_do_no_harm(closed: int, tmp_path: Path) -> None
 POOR: dict[str, Mapping[str, str]] = {
     "locale C": {"LC_ALL": "C", "LANG": "C"},
     "no home": {"HOME": "/nonexistent"},
-    "home that can not be written": {"HOME": "/proc/self"},
+    "home that cannot be written": {"HOME": "/proc/self"},
     "no terminal": {"TERM": "dumb", "COLUMNS": "0"},
     "nothing to search": {"PATH": ""},
 }
@@ -197,4 +197,4 @@ def test_it_runs_whoever_it_is_and_without_proc(name: str, tmp_path: Path, figur
     figure("surroundings in which it does not run", done.returncode != 0, limit=0, unit="")
     assert done.returncode == 0, done.stderr
     assert lines_of(tmp_path / "out" / "cam.jsonl") == list(range(5))
-    assert pictures_in(tmp_path / "out" / "cam.mp4") == 5
+    assert images_in(tmp_path / "out" / "cam.mp4") == 5

@@ -65,15 +65,15 @@ FILES = {
     "failing.py": f"raise RuntimeError('rtsp://u:{SECRET}@h/a')\n",
 }
 BEFORE: dict[str, tuple[str, tuple[str, ...]]] = {
-    "no such module": ("no_such_module:f", ("'no_such_module' can not be imported", "write file.py:function")),
-    "no such file": ("none.py:f", ("none.py' can not be imported: there is no such file",)),
+    "no such module": ("no_such_module:f", ("'no_such_module' cannot be imported", "write file.py:function")),
+    "no such file": ("none.py:f", ("none.py' cannot be imported: there is no such file",)),
     "no such function": ("mine.py:fial", ("mine.py' holds no function 'fial'",)),
     "no function": ("mine.py:number", ("mine.py' holds something else than a function under 'number'",)),
     "no name": ("mine.py", ("'mine.py' names no function: write package.module:function",)),
     "hardly a name": ("os", ("'os' names no function: write package.module:function",)),
-    "no Python": ("broken.py:fail", ("broken.py' can not be imported: SyntaxError",)),
-    "a module that leaves": ("leaving.py:fail", ("leaving.py' can not be imported: SystemExit",)),
-    "a module that fails": ("failing.py:fail", ("failing.py' can not be imported: RuntimeError: rtsp://***@h/a",)),
+    "no Python": ("broken.py:fail", ("broken.py' cannot be imported: SyntaxError",)),
+    "a module that leaves": ("leaving.py:fail", ("leaving.py' cannot be imported: SystemExit",)),
+    "a module that fails": ("failing.py:fail", ("failing.py' cannot be imported: RuntimeError: rtsp://***@h/a",)),
 }
 WHILE: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "raises": ("fail", 2, ("frame 2: ValueError: rtsp://***@h/a is not to my liking",)),

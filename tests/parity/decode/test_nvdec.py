@@ -22,15 +22,15 @@ MOST = 40
 """So many frames of a long clip are compared."""
 ON_HOPPER = {
     "codec/av1_video.mkv": "av1, 4:2:0, 8 bits: this GPU does not decode it",
-    "codec/bear-vp9-odd-dimensions.webm": "vp9, 4:2:0, 8 bits: this GPU decodes pictures from 128x128",
+    "codec/bear-vp9-odd-dimensions.webm": "vp9, 4:2:0, 8 bits: this GPU decodes images from 128x128",
     "codec/h264_10bits.mp4": "h264, 4:2:0, 10 bits: this GPU does not decode it",
-    "codec/h265_video.mp4": "hevc, 4:2:0, 8 bits: this GPU decodes pictures from 144x144",
+    "codec/h265_video.mp4": "hevc, 4:2:0, 8 bits: this GPU decodes images from 144x144",
     "codec/testsrc2_av1_10bit.mp4": "av1, 4:2:0, 10 bits: this GPU does not decode it",
     "codec/testsrc2_odd_width_444.mp4": "h264, 4:4:4, 8 bits: this GPU does not decode it",
 }
 """Clips that an H200 does not decode, and why."""
 NEVER = {
-    "codec/interlaced_crop.mp4": "its pictures are interlaced",
+    "codec/interlaced_crop.mp4": "its images are interlaced",
     "codec/sample.avi": "is not used for mpeg4",
     "codec/sample_h262_mpeg_audio.ts": "is not used for mpeg2video",
     "codec/testsrc2_odd_height_and_width_mpeg2.mp4": "is not used for mpeg2video",
@@ -82,7 +82,7 @@ def test_a_sample_is_decoded_as_on_the_cpu(repository: Path, gpu: Gpu, name: str
 
 @pytest.mark.parametrize("rotate", [90, 180, 270])
 @pytest.mark.parametrize("name", ["codec/h265_10bits.mp4", "codec/testsrc2_odd_height_and_width_vp9.mp4"])
-def test_pictures_are_turned_on_request_as_on_the_cpu(shared_data: Path, gpu: Gpu, name: str, rotate: int) -> None:
+def test_images_are_turned_on_request_as_on_the_cpu(shared_data: Path, gpu: Gpu, name: str, rotate: int) -> None:
     nvdec_double(gpu)
 
     assert assert_as_on_the_cpu(shared_data / "videos" / name, gpu, rotate=rotate) is None

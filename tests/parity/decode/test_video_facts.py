@@ -1,4 +1,4 @@
-"""Every clip against an independent decode: every PTS, and the MD5 of every picture."""
+"""Every clip against an independent decode: every PTS, and the MD5 of every image."""
 
 from __future__ import annotations
 

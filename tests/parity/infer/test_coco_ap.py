@@ -1,4 +1,4 @@
-"""Average precision of the pipeline beside the plain recipe, on the shared COCO pictures: the judge of every detector.
+"""Average precision of the pipeline beside the plain recipe, on the shared COCO images: the judge of every detector.
 
 A swap of red and blue, a shift of half a pixel or a scale gone wrong still "works"; AP tells.
 """
@@ -14,12 +14,12 @@ import pytest
 
 from sightline import Pipeline
 from sightline_plugins import Detect
-from sightline_plugins.decode.images_reader import find_pictures
-from sightline_plugins.evaluate.detections import score_detections
-from sightline_plugins.evaluate.table import Annotations
-from sightline_plugins.infer.box_options import plan_boxes
-from sightline_plugins.verify.pictures import pictures_of
-from sightline_plugins.verify.run import BoxSettings, compare
+from sightline_plugins.commands.evaluate.annotations import Annotations
+from sightline_plugins.commands.evaluate.scores import score_detections
+from sightline_plugins.commands.verify.comparison import BoxSettings, compare
+from sightline_plugins.commands.verify.images import images_of
+from sightline_plugins.decode.images_reader import find_images
+from sightline_plugins.infer.options import plan_detections
 
 LIMIT = 0.003
 DETECTORS: dict[str, dict[str, Any]] = {
@@ -38,10 +38,10 @@ def element(shared_data: Path, model: str, **options: Any) -> Detect:
 
 @pytest.fixture(scope="module")
 def truth(shared_data: Path) -> Annotations:
-    """The YOLO boxes of the pictures (class, centre and size in shares), in the order in which they are read."""
+    """The YOLO boxes of the images (class, centre and size in shares), in the order in which they are read."""
     labels = (shared_data / "models" / "coco80.names").read_text().split("\n")
     rows: list[tuple[int, list[float], str]] = []
-    for number, path in enumerate(find_pictures(str(shared_data / "truth" / "coco" / "val"))):
+    for number, path in enumerate(find_images(str(shared_data / "truth" / "coco" / "val"))):
         height, width = np.asarray(cv2.imread(str(path))).shape[:2]
         for line in path.with_suffix(".txt").read_text().splitlines():
             kind, x, y, w, h = (float(value) for value in line.split())
@@ -60,17 +60,17 @@ def truth(shared_data: Path) -> Annotations:
 def plain(request: pytest.FixtureRequest, shared_data: Path, truth: Annotations) -> tuple[str, float]:
     """A detector, and the AP of its plain recipe."""
     detect = element(shared_data, request.param)
-    plan, rules, problems = plan_boxes(detect)
+    plan, rules, problems = plan_detections(detect)
     assert plan is not None, problems
     assert rules is not None
-    pictures = pictures_of(str(shared_data / "truth" / "coco" / "val"), count=32)
-    compared = compare(detect, plan, pictures, boxes=BoxSettings(rules.nms, rules.confidence))
+    images = images_of(str(shared_data / "truth" / "coco" / "val"), count=32)
+    compared = compare(detect, plan, images, boxes=BoxSettings(rules.nms, rules.confidence))
     assert compared.plain is not None
     return request.param, score_detections(compared.plain, truth=truth).ap
 
 
 def in_pipeline(shared_data: Path, detect: Detect, *, batch: int) -> Annotations:
-    """What the pipeline finds on the pictures."""
+    """What the pipeline finds on the images."""
     pipeline = Pipeline(
         sources={"val": str(shared_data / "truth" / "coco" / "val")}, steps=[detect], batch={"size": batch}
     )

@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def smooth_rgb(size_wh: tuple[int, int]) -> npt.NDArray[np.uint8]:
-    """A picture of slow waves in all colours."""
+    """An image of slow waves in all colours."""
     width, height = size_wh
     x, y = np.meshgrid(np.arange(width) / width, np.arange(height) / height)
     waves = [0.5 + 0.4 * np.sin(2 * x + shift) * np.cos(2 * y - shift) for shift in (0.0, 1.1, 2.3)]
@@ -43,7 +43,7 @@ def weights(source: int, target: int, method: Resize) -> Floats:
 
 
 def plain_input(surface: Surface, definition: Preprocessing, inner_xywh: tuple[int, int, int, int]) -> Floats:
-    """The network's input (h, w, 3) before mean and scale, whole picture to RGB first, nothing rounded."""
+    """The network's input (h, w, 3) before mean and scale, whole image to RGB first, nothing rounded."""
     if surface.format.is_yuv:
         affine = rgb_from_yuv(surface.matrix, surface.range)
         rgb = np.clip(yuv444_from_surface(surface) @ affine[:, :3].T + affine[:, 3], 0, 255)
@@ -62,7 +62,7 @@ def plain_input(surface: Surface, definition: Preprocessing, inner_xywh: tuple[i
 
 def difference(surface: Surface, definition: Preprocessing) -> Floats:
     prepared = HostPreprocessor(definition).prepare(surface)
-    error: Floats = prepared.picture[0] - plain_input(surface, definition, prepared.placement.inner_xywh)
+    error: Floats = prepared.image[0] - plain_input(surface, definition, prepared.placement.inner_xywh)
     return error
 
 
@@ -105,20 +105,20 @@ def test_every_matrix_range_and_fit_follows_the_definition(
 @pytest.mark.parametrize("pixel_format", [PixelFormat.I420, PixelFormat.NV12, PixelFormat.I422, PixelFormat.I444])
 @pytest.mark.parametrize("size_wh", [(768, 432), (321, 241), (328, 240)])
 @pytest.mark.parametrize("color_range", list(ColorRange))
-def test_converting_the_picture_first_keeps_to_the_definition_within_ffmpegs_rounding(
+def test_converting_the_image_first_keeps_to_the_definition_within_ffmpegs_rounding(
     pixel_format: PixelFormat, size_wh: tuple[int, int], color_range: ColorRange
 ) -> None:
     rgb = smooth_rgb(size_wh)
     surface = surface_from_rgb(rgb, pixel_format=pixel_format, matrix=ColorMatrix.BT709, color_range=color_range)
 
-    error = difference(surface, Preprocessing((160, 128), resize="area", convert="picture"))
+    error = difference(surface, Preprocessing((160, 128), resize="area", convert="image"))
 
     assert np.abs(error).mean() < 1.6
     assert np.abs(error).max() <= 4
 
 
-@pytest.mark.parametrize("convert", ["network", "picture"])
-def test_a_region_is_what_the_cut_out_picture_would_be(convert: Convert) -> None:
+@pytest.mark.parametrize("convert", ["network", "image"])
+def test_a_region_is_what_the_cut_out_image_would_be(convert: Convert) -> None:
     surface = surface_from_rgb(smooth_rgb((320, 240)))
     planes = (surface.planes[0][60:180, 160:320], *(plane[30:90, 80:160] for plane in surface.planes[1:]))
     part = Surface(surface.format, (160, 120), tuple(plane.copy() for plane in planes))
@@ -126,7 +126,7 @@ def test_a_region_is_what_the_cut_out_picture_would_be(convert: Convert) -> None
 
     of_region = preprocessor.prepare(surface, preprocessor.definition.place_fractions((0.5, 0.25, 1.0, 0.75), surface))
 
-    assert np.array_equal(of_region.picture, preprocessor.prepare(part).picture)
+    assert np.array_equal(of_region.image, preprocessor.prepare(part).image)
 
 
 def test_averages_agree_with_opencv_to_the_level_almost_everywhere() -> None:

@@ -14,7 +14,7 @@ from tests.reference import detection as plain
 CLIPS = ("one-by-one-person-detection", "bottle-detection", "street-cars-640x360", "crowd-faces-800x450")
 RECIPES = {"FastestDet": plain.fastestdet, "yolox_nano": plain.yolox}
 
-Samples = list[tuple[Frame, plain.Picture]]
+Samples = list[tuple[Frame, plain.Image]]
 Expected = dict[str, list[plain.Found]]
 
 
@@ -58,7 +58,7 @@ def test_98_of_100_detections_of_the_published_fastestdet_recipe_are_found(
 def test_98_of_100_detections_of_the_published_yolox_recipe_are_found(
     shared_data: Path, samples: Samples, expected: Expected
 ) -> None:
-    assert share_found(shared_data, samples, expected, model="yolox_nano", convert="picture") >= 0.98
+    assert share_found(shared_data, samples, expected, model="yolox_nano", convert="image") >= 0.98
 
 
 def test_converting_at_the_networks_size_keeps_95_of_100_detections_of_yolox(

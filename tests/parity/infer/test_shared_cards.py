@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sightline_plugins.verify.command import element_of, plan_of
-from sightline_plugins.verify.pictures import pictures_of
-from sightline_plugins.verify.run import compare
+from sightline_plugins.commands.verify.command import element_of, plan_of
+from sightline_plugins.commands.verify.comparison import compare
+from sightline_plugins.commands.verify.images import images_of
 
 COCO, FACES, CLASSIFY, WORDS = "coco/val", "faces", "classify", "words"
 NUMBERS = "labels: {labels}/coco80.names\n"
@@ -40,14 +40,14 @@ CARDS = {
 def test_a_shared_model_runs_from_its_card_as_in_a_notebook(
     shared_data: Path, tmp_path: Path, name: str, engine: str
 ) -> None:
-    pictures, card = CARDS[name]
+    images, card = CARDS[name]
     model = tmp_path / f"{name}.onnx"
     shutil.copyfile(shared_data / "models" / model.name, model)
     model.with_suffix(".yaml").write_text(card.replace("{labels}", str(shared_data / "models")))
 
     element = element_of(model, None, (f"engine={engine}",))
     plan, boxes = plan_of(element)
-    compared = compare(element, plan, pictures_of(str(shared_data / "truth" / pictures), count=10), boxes=boxes)
+    compared = compare(element, plan, images_of(str(shared_data / "truth" / images), count=10), boxes=boxes)
 
     departs = compared.stages.first_departure
     assert departs is None, f"{departs.name}: {departs.departure}"

@@ -1,4 +1,4 @@
-"""Every shared detector finds on the shared pictures what its plain recipe finds: boxes, scores, landmarks."""
+"""Every shared detector finds on the shared images what its plain recipe finds: boxes, scores, landmarks."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ SLACK = 0.05
 
 @dataclass(frozen=True)
 class Case:
-    """A model, its recipe with the confidence and labels, and the pictures."""
+    """A model, its recipe with the confidence and labels, and the images."""
 
     model: str
     recipe: Recipe
     confidence: float
-    pictures: str
+    images: str
 
 
-def yunet_boxes(bgr: plain.Picture, model: onnxruntime.InferenceSession, *, confidence: float) -> plain.Found:
+def yunet_boxes(bgr: plain.Image, model: onnxruntime.InferenceSession, *, confidence: float) -> plain.Found:
     return yunet(bgr, model, confidence=confidence)[0]
 
 
@@ -49,35 +49,35 @@ CASES = (
 FACES = CASES[-1]
 
 
-def pictures_of(data: Path, case: Case) -> list[Path]:
-    return sorted((data / "truth" / case.pictures).glob("*.jpg"))
+def images_of(data: Path, case: Case) -> list[Path]:
+    return sorted((data / "truth" / case.images).glob("*.jpg"))
 
 
 def found_by_pipeline(data: Path, case: Case, *, batch: int = 8, **options: Any) -> dict[str, Objects]:
-    """What `detect` finds on each picture, from nothing but the model, its labels and a confidence."""
+    """What `detect` finds on each image, from nothing but the model, its labels and a confidence."""
     labels = ("face",) if case is FACES else data / "models" / "coco80.names"
     detect = Detect(
         model=data / "models" / f"{case.model}.onnx", labels=labels, confidence=case.confidence - SLACK, **options
     )
-    pictures = pictures_of(data, case)
-    pipeline = Pipeline(sources={path.stem: str(path) for path in pictures}, steps=[detect], batch={"size": batch})
+    images = images_of(data, case)
+    pipeline = Pipeline(sources={path.stem: str(path) for path in images}, steps=[detect], batch={"size": batch})
     return {view.stream.name: view.objects for view in pipeline}
 
 
 @cache
 def expected(data: Path, case: Case) -> dict[str, plain.Found]:
-    """What its recipe finds on each picture."""
+    """What its recipe finds on each image."""
     session = plain.session(data / "models" / f"{case.model}.onnx")
     return {
-        path.stem: case.recipe(plain_picture(path), session, confidence=case.confidence - SLACK)
-        for path in pictures_of(data, case)
+        path.stem: case.recipe(plain_image(path), session, confidence=case.confidence - SLACK)
+        for path in images_of(data, case)
     }
 
 
-def plain_picture(path: Path) -> plain.Picture:
-    picture = cv2.imread(str(path))
-    assert picture is not None
-    return np.asarray(picture, np.uint8)
+def plain_image(path: Path) -> plain.Image:
+    image = cv2.imread(str(path))
+    assert image is not None
+    return np.asarray(image, np.uint8)
 
 
 def partners(of: plain.Found, among: plain.Found, *, confidence: float) -> tuple[int, int]:
@@ -111,15 +111,15 @@ def test_a_shared_detector_finds_what_its_recipe_finds(shared_data: Path, case: 
 
 @pytest.fixture(scope="module")
 def faces(shared_data: Path) -> dict[str, Objects]:
-    """What `detect` finds on each picture of people."""
+    """What `detect` finds on each image of people."""
     return found_by_pipeline(shared_data, FACES)
 
 
 def test_landmarks_are_where_the_recipe_has_them(shared_data: Path, faces: dict[str, Objects]) -> None:
     session = plain.session(shared_data / "models" / "yunet_n_dynamic.onnx")
 
-    for path in pictures_of(shared_data, FACES):
-        wanted, marks = yunet(plain_picture(path), session, confidence=FACES.confidence)
+    for path in images_of(shared_data, FACES):
+        wanted, marks = yunet(plain_image(path), session, confidence=FACES.confidence)
         objects = faces[path.stem]
         for box, points in zip(wanted.xyxy, marks, strict=True):
             overlap = plain.iou(box[None], objects.xyxy.astype(np.float64))[0]
@@ -131,8 +131,8 @@ def test_the_right_eye_of_a_face_is_the_persons(shared_data: Path, faces: dict[s
     """Against people's own eyes and noses, as COCO's annotators marked them."""
     truth = json.loads((shared_data / "truth" / "faces" / "points.json").read_text())
     compared = 0
-    for picture, people in truth.items():
-        objects = faces[Path(picture).stem]
+    for image, people in truth.items():
+        objects = faces[Path(image).stem]
         for person in people:
             eyes = np.array([person["right_eye"], person["left_eye"]], np.float64)
             apart = np.abs(eyes[0] - eyes[1]).max()

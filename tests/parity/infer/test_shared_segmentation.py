@@ -1,4 +1,4 @@
-"""`segment` gives the masks of the published recipe, on real pictures, and so finds people as well as it."""
+"""`segment` gives the masks of the published recipe, on real images, and so finds people as well as it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sightline.media import Frame, PixelFormat, Stream
 from sightline.media.convert import surface_from_rgb
 from sightline.testing import make_batches, run_element
 from sightline_plugins.infer.segment import Segment
-from tests.reference.detection import Picture, run, session
+from tests.reference.detection import Image, run, session
 
 PERSON = 15
 COCO_PERSON = 1
@@ -27,16 +27,16 @@ Map = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Sample:
-    """A picture, the classes of its pixels by the recipe, and where its truth has people."""
+    """An image, the classes of its pixels by the recipe, and where its truth has people."""
 
     name: str
-    rgb: Picture
+    rgb: Image
     classes: Map
     people: npt.NDArray[np.bool_]
 
 
-def recipe(rgb: Picture, path: Path) -> Map:
-    """Stretched to 257 x 257, levels / 127.5 - 1, scores resized to the picture, the highest one wins."""
+def recipe(rgb: Image, path: Path) -> Map:
+    """Stretched to 257 x 257, levels / 127.5 - 1, scores resized to the image, the highest one wins."""
     resized = cv2.resize(rgb, (257, 257), interpolation=cv2.INTER_LINEAR)
     scores = run(session(path), (resized.astype(np.float32) / np.float32(127.5) - 1)[None])[0][0]
     height, width = rgb.shape[:2]
@@ -58,7 +58,7 @@ def samples(shared_data: Path) -> list[Sample]:
 
 @pytest.fixture(scope="module", params=["openvino", "onnxruntime"])
 def given(request: pytest.FixtureRequest, shared_data: Path, samples: list[Sample]) -> list[Map]:
-    """The classes of the pixels of each picture, as `segment` gives them."""
+    """The classes of the pixels of each image, as `segment` gives them."""
     element = Segment.model_validate(
         {
             "model": shared_data / "models" / "deeplab_v3_257.onnx",
@@ -78,7 +78,7 @@ def given(request: pytest.FixtureRequest, shared_data: Path, samples: list[Sampl
             classes = np.zeros(view.size_wh[::-1], np.int64)
             for thing in view.objects:
                 assert thing.mask is not None
-                classes[thing.mask.in_picture(view.size_wh)] = thing.class_id
+                classes[thing.mask.in_image(view.size_wh)] = thing.class_id
             maps.append(classes)
     return maps
 

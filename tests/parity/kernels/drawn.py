@@ -18,12 +18,12 @@ from sightline_plugins.raster import planes
 from sightline_plugins.raster.glyphs import TextMask
 from sightline_plugins.raster.inks import Inks, Kind, Rgb, Samples
 from sightline_plugins.raster.planes import Points, Rect, layers_of
-from tests.parity.kernels.pictures import noise
+from tests.parity.kernels.images import noise
 from tests.unit.kernels.host_arrays import HostArray, dense
 
 
 class Both:
-    """A picture that is drawn on at once, and a list of the same for the kernel."""
+    """An image that is drawn on at once, and a list of the same for the kernel."""
 
     def __init__(self, pixel_format: PixelFormat, size_wh: tuple[int, int], *, seed: int = 1) -> None:
         self.drawn = noise(pixel_format, size_wh, seed=seed)
@@ -62,27 +62,25 @@ class Both:
         self.noted.text(mask, left=left, top=top, tables=tables)
 
 
-def draw_noted(
-    pictures: Sequence[Both], *, source: KernelSource | Path = draw.SOURCE, order: Order = "forward"
-) -> None:
+def draw_noted(images: Sequence[Both], *, source: KernelSource | Path = draw.SOURCE, order: Order = "forward") -> None:
     """Draw the lists by the kernel, all in one launch."""
-    arrays = [tuple(HostArray(plane) for plane in both.by_kernel.planes) for both in pictures]
-    drawing = draw.pack(list(zip(arrays, (both.noted for both in pictures), strict=True)))
+    arrays = [tuple(HostArray(plane) for plane in both.by_kernel.planes) for both in images]
+    drawing = draw.pack(list(zip(arrays, (both.noted for both in images), strict=True)))
     if drawing is not None:
         draw.draw(HostKernels(source, order=order), drawing, content=dense(drawing.content))
 
 
-def differing(pictures: Sequence[Both]) -> int:
+def differing(images: Sequence[Both]) -> int:
     """How many samples of the two ways differ."""
     return sum(
         int(np.count_nonzero(one != other))
-        for both in pictures
+        for both in images
         for one, other in zip(both.drawn.planes, both.by_kernel.planes, strict=True)
     )
 
 
 def copied(surface: Surface) -> Surface:
-    """The same picture in memory of its own, with the same gaps between its rows."""
+    """The same image in memory of its own, with the same gaps between its rows."""
     planes = []
     for plane in surface.planes:
         pitch, row_bytes = plane.strides[0], plane[0].nbytes

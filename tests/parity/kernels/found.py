@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.testing.gpu import HostKernels, Order
-from sightline_plugins.infer.heads.findings import Candidates
-from sightline_plugins.infer.heads.head import Reading
-from sightline_plugins.infer.looks.device.head_plans import plan_decoding
+from sightline_plugins.heads.cuda_plans import plan_decoding
+from sightline_plugins.heads.head import Candidates, DecodeContext
 from sightline_plugins.kernels import heads, nms
 from sightline_plugins.kernels.detections import COUNTS, DETECTION, Finds
 from sightline_plugins.nms import NmsOptions
@@ -22,8 +21,8 @@ from tests.unit.kernels.host_arrays import HostArray, dense, unset
 Floats = npt.NDArray[np.float32]
 
 
-def room(pictures: int, capacity: int, *, limits: Sequence[float] | None = None) -> tuple[Finds, HostArray, HostArray]:
-    detections, counts = unset(pictures, capacity, dtype=DETECTION), unset(pictures, COUNTS, dtype=np.int32)
+def room(images: int, capacity: int, *, limits: Sequence[float] | None = None) -> tuple[Finds, HostArray, HostArray]:
+    detections, counts = unset(images, capacity, dtype=DETECTION), unset(images, COUNTS, dtype=np.int32)
     known = None if limits is None else dense(np.array(limits, np.float32))
     return Finds(detections, counts, known), detections, counts
 
@@ -33,37 +32,37 @@ def candidates(rows: npt.NDArray[Any]) -> Candidates:
 
 
 def decoded(
-    head: str, outputs: Sequence[npt.NDArray[Any]], reading: Reading, *, limits: Sequence[float] | None = None
+    head: str, outputs: Sequence[npt.NDArray[Any]], reading: DecodeContext, *, limits: Sequence[float] | None = None
 ) -> tuple[list[Candidates], npt.NDArray[np.int32]]:
-    """What the kernels find in each picture of the batch, in the order of the model's boxes, and the counts."""
+    """What the kernels find in each image of the batch, in the order of the model's boxes, and the counts."""
     plan = plan_decoding(head, shapes=[output.shape[1:] for output in outputs], reading=reading)
-    pictures = len(outputs[0])
-    finds, detections, counts = room(pictures, plan.boxes, limits=limits)
+    images = len(outputs[0])
+    finds, detections, counts = room(images, plan.boxes, limits=limits)
     plan.launch(HostKernels(heads.SOURCE), [dense(output) for output in outputs], finds=finds)
     rows = [own[: count[0]] for own, count in zip(detections.values, counts.values, strict=True)]
     return [candidates(own[np.argsort(own["index"])]) for own in rows], counts.values
 
 
 def suppressed(
-    pictures: Sequence[Candidates],
+    images: Sequence[Candidates],
     options: NmsOptions,
     *,
     source: KernelSource | Path = nms.SOURCE,
     order: Order = "forward",
     capacity: int | None = None,
 ) -> tuple[list[npt.NDArray[np.int32]], npt.NDArray[np.int32]]:
-    """The places of the candidates that stay, for each picture, and the counts."""
-    capacity = max(max(map(len, pictures)), 1) if capacity is None else capacity
-    finds, detections, counts = room(len(pictures), capacity)
-    random = np.random.default_rng(len(pictures))
-    for row, found in enumerate(pictures):
+    """The places of the candidates that stay, for each image, and the counts."""
+    capacity = max(max(map(len, images)), 1) if capacity is None else capacity
+    finds, detections, counts = room(len(images), capacity)
+    random = np.random.default_rng(len(images))
+    for row, found in enumerate(images):
         places = random.permutation(len(found))[:capacity]
         own = detections.values[row, : len(places)]
         own["xyxy"], own["confidence"] = found.xyxy[places], found.confidence[places]
         own["class_id"], own["index"] = found.class_id[places], places
         counts.values[row] = len(found), 0
-    kept = unset(len(pictures), options.max_detections, dtype=DETECTION)
-    told = unset(len(pictures), len(nms.KEPT_COUNTS), dtype=np.int32)
-    ranked = unset(len(pictures), finds.most_ranked, dtype=DETECTION)
+    kept = unset(len(images), options.max_detections, dtype=DETECTION)
+    told = unset(len(images), len(nms.KEPT_COUNTS), dtype=np.int32)
+    ranked = unset(len(images), finds.most_ranked, dtype=DETECTION)
     nms.suppress(HostKernels(source, order=order), finds, kept=nms.Kept(ranked, kept, told), options=options)
     return [own["index"][: count[0]].copy() for own, count in zip(kept.values, told.values, strict=True)], told.values

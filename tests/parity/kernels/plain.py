@@ -30,12 +30,12 @@ def plain_input(surface: Surface, placement: Placement, definition: Preprocessin
 
 
 def _colors(surface: Surface, placement: Placement, definition: Preprocessing, u: AnyFloats, v: AnyFloats) -> Floats:
-    (a, b, x0), (c, d, y0) = placement.picture_from_network
+    (a, b, x0), (c, d, y0) = placement.image_from_network
     x, y = a * u + b * v + x0, c * u + d * v + y0
     part = cut_for(placement, size_wh=surface.size_wh, chroma_shift=surface.format.chroma_shift, averages=False).part
-    if definition.convert == "picture" or not surface.format.is_yuv:
-        picture = _picture_colors(surface)
-        channels = [_sampled(picture[..., n], x, y, part=part, definition=definition) for n in range(3)]
+    if definition.convert == "image" or not surface.format.is_yuv:
+        image = _image_colors(surface)
+        channels = [_sampled(image[..., n], x, y, part=part, definition=definition) for n in range(3)]
         return np.stack(channels, axis=-1)
     across, down = (1 << bits for bits in surface.format.chroma_shift)
     chroma_part = part[0] // across, part[1] // down, -(-part[2] // across), -(-part[3] // down)
@@ -57,7 +57,7 @@ def _planes(surface: Surface) -> list[Floats]:
     return [luma, *(plane.astype(np.float64) for plane in surface.planes[1:])]
 
 
-def _picture_colors(surface: Surface) -> Floats:
+def _image_colors(surface: Surface) -> Floats:
     if not surface.format.is_yuv:
         return surface.planes[0][..., :: 1 if surface.format is PixelFormat.RGB24 else -1].astype(np.float64)
     affine = rgb_from_yuv(surface.matrix, surface.range)

@@ -1,6 +1,6 @@
-"""Runs kernels on pictures with nothing behind them; a child process under the sanitizers does (`test_mutants.py`).
+"""Runs kernels on images with nothing behind them; a child process under the sanitizers does (`test_mutants.py`).
 
-With `--wrong`, pre-processing takes pictures to be a row higher than they are.
+With `--wrong`, pre-processing takes images to be a row higher than they are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sightline_plugins.kernels import convert, preprocess
 from sightline_plugins.kernels.tensor_form import TensorForm
 from sightline_plugins.pixels.plane_resize import Resize
 from sightline_plugins.pixels.preprocess import Preprocessing
-from tests.parity.kernels.pictures import inputs, noise, placements, view, wide_view
+from tests.parity.kernels.images import inputs, noise, placements, view, wide_view
 
 RESIZES: tuple[Resize, ...] = ("bilinear", "nearest", "area", "antialias")
 FORMS = (
@@ -32,7 +32,7 @@ TOO_HIGH = ("min(max(y, top), bottom - 1)", "min(max(y, top), bottom)")
 def run_preprocess(source: KernelSource) -> None:
     kernels = HostKernels(source)
     for resize, form in zip(RESIZES, FORMS, strict=True):
-        definition = Preprocessing((19, 17), resize=resize, convert="picture" if form is FORMS[0] else "network")
+        definition = Preprocessing((19, 17), resize=resize, convert="image" if form is FORMS[0] else "network")
         surfaces = [noise(kind, size_wh) for kind in PixelFormat for size_wh in SIZES]
         parts = [(view(one), place) for one in surfaces for place in placements(one, definition).values()]
         wide = noise(PixelFormat.NV12, SIZES[0])
@@ -44,9 +44,9 @@ def run_convert(source: KernelSource) -> None:
     kernels = HostKernels(source)
     for size_wh in SIZES:
         for kind in PixelFormat:
-            picture, colors = noise(kind, size_wh), noise(PixelFormat.RGB24, size_wh)
-            convert.convert(kernels, view(picture), target=view(colors))
-            convert.convert(kernels, view(colors), target=view(picture))
+            image, colors = noise(kind, size_wh), noise(PixelFormat.RGB24, size_wh)
+            convert.convert(kernels, view(image), target=view(colors))
+            convert.convert(kernels, view(colors), target=view(image))
         nv12, i420 = noise(PixelFormat.NV12, size_wh), noise(PixelFormat.I420, size_wh)
         convert.convert(kernels, view(nv12), target=view(i420))
         convert.convert(kernels, view(i420), target=view(nv12))

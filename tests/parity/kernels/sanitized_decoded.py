@@ -1,6 +1,6 @@
-"""Runs the kernel that places decoded pictures; a child process under the sanitizers does (`test_decoded.py`).
+"""Runs the kernel that places decoded images; a child process under the sanitizers does (`test_decoded.py`).
 
-With `--wrong`, pictures are taken to be a column wider than they are.
+With `--wrong`, images are taken to be a column wider than they are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.testing.gpu import HostKernels
 from sightline_plugins.kernels.decoded import DEPTHS, SOURCE, Turn, place_decoded
-from tests.parity.kernels.pictures import padded
+from tests.parity.kernels.images import padded
 from tests.unit.kernels.host_arrays import HostArray
 
 SHAPES = [(9, 13), (5, 7, 2), (1, 1)]
@@ -25,10 +25,10 @@ def run(source: KernelSource) -> None:
         for turn in range(8):
             for shape in SHAPES:
                 turned = (shape[1], shape[0], *shape[2:]) if turn & Turn.TRANSPOSED else shape
-                picture = padded(shape, np.uint8 if bits == 8 else np.uint16)
-                picture.view(np.uint8)[...] = 0x5A
+                image = padded(shape, np.uint8 if bits == 8 else np.uint16)
+                image.view(np.uint8)[...] = 0x5A
                 target = HostArray(padded(turned))
-                place_decoded(kernels, [HostArray(picture)], targets=[target], bits=bits, turn=Turn(turn))
+                place_decoded(kernels, [HostArray(image)], targets=[target], bits=bits, turn=Turn(turn))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whole pictures between formats: as `sightline.media.convert` has them."""
+"""Whole images between formats: as `sightline.media.convert` has them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.convert import rgb_from_surface, surface_from_rgb
 from sightline.testing.gpu import HostKernels
 from sightline_plugins.kernels.convert import SOURCE, convert
-from tests.parity.kernels.pictures import noise, view, wide_view
+from tests.parity.kernels.images import noise, view, wide_view
 
 COLORS = [PixelFormat.RGB24, PixelFormat.BGR24]
 PLANES = [one for one in PixelFormat if one.is_yuv]
@@ -20,7 +20,7 @@ SIZES = [(64, 48), (131, 77), (2, 1)]
 
 
 def converted(surface: Surface, target_format: PixelFormat) -> Surface:
-    """The picture in another format, made by the kernel."""
+    """The image in another format, made by the kernel."""
     target = dataclasses.replace(
         noise(target_format, surface.size_wh, seed=9), matrix=surface.matrix, range=surface.range
     )
@@ -118,7 +118,7 @@ def test_samples_are_not_converted_to_another_range() -> None:
 
 
 def test_another_size_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"a picture of \(64, 48\) does not fit into one of \(48, 64\)"):
+    with pytest.raises(ValueError, match=r"an image of \(64, 48\) does not fit into one of \(48, 64\)"):
         convert(
             HostKernels(SOURCE), view(noise(PixelFormat.NV12, (64, 48))), target=view(noise(PixelFormat.NV12, (48, 64)))
         )

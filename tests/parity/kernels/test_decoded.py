@@ -1,4 +1,4 @@
-"""Decoded pictures become, on the device, what the CPU decoder's pictures become: to the level."""
+"""Decoded images become, on the device, what the CPU decoder's images become: to the level."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sightline.testing.gpu import HostKernels, run_sanitized
 from sightline_plugins.decode.orientation import Orientation
 from sightline_plugins.decode.surfaces import FrameSurfaces
 from sightline_plugins.kernels.decoded import SOURCE, Turn, place_decoded
-from tests.parity.kernels.pictures import padded
+from tests.parity.kernels.images import padded
 from tests.unit.kernels.host_arrays import HostArray
 
 LIMITED, FULL = 1, 2
@@ -26,7 +26,7 @@ FORMATS = {"yuv420p": PixelFormat.NV12, "yuv444p": PixelFormat.I444, "gray": Pix
 
 
 def noise(name: str, size_wh: tuple[int, int], *, bits: int, color_range: int = LIMITED) -> VideoFrame:
-    """A picture of noise as FFmpeg's decoders give it."""
+    """An image of noise as FFmpeg's decoders give it."""
     frame = VideoFrame(*size_wh, name if bits == 8 else f"{name}{bits}le")
     frame.color_range = color_range
     random = np.random.default_rng(1)
@@ -98,7 +98,7 @@ def test_samples_of_every_depth_become_the_levels_of_the_cpu(name: str, bits: in
 
 @pytest.mark.parametrize("bits", [8, 10])
 @pytest.mark.parametrize("orientation", ORIENTATIONS)
-def test_pictures_are_turned_as_on_the_cpu(orientation: Orientation, bits: int) -> None:
+def test_images_are_turned_as_on_the_cpu(orientation: Orientation, bits: int) -> None:
     for name, size_wh in product(FORMATS, SIZES[:3]):
         assert_as_on_the_cpu(name, size_wh, bits, orientation, LIMITED)
 
@@ -120,7 +120,7 @@ def test_under_the_sanitizers_only_the_planes_are_touched(repository: Path) -> N
     assert done.returncode == 0, done.stderr
 
 
-def test_the_sanitizers_find_a_picture_that_is_taken_to_be_too_wide(repository: Path) -> None:
+def test_the_sanitizers_find_an_image_that_is_taken_to_be_too_wide(repository: Path) -> None:
     done = run_sanitized(["-m", "tests.parity.kernels.sanitized_decoded", "--wrong"], cwd=repository)
 
     assert done.returncode != 0

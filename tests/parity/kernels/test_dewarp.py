@@ -11,7 +11,7 @@ from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.media import PixelFormat, Surface
 from sightline.testing.gpu import HostKernels
 from sightline_plugins.kernels import dewarp
-from tests.parity.kernels.pictures import noise, view
+from tests.parity.kernels.images import noise, view
 from tests.unit.kernels.host_arrays import dense
 
 Floats = npt.NDArray[np.float32]

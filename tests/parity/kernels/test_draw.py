@@ -81,7 +81,7 @@ SHAPES: dict[str, Shape] = {
 }
 
 
-def picture(seed: int, *, shapes: list[Shape], count: int = 4) -> Both:
+def image(seed: int, *, shapes: list[Shape], count: int = 4) -> Both:
     random = np.random.default_rng(seed)
     width, height = random.integers(2, 100, 2).tolist()
     both = Both(FORMATS[seed % len(FORMATS)], (width, height), seed=seed)
@@ -92,24 +92,24 @@ def picture(seed: int, *, shapes: list[Shape], count: int = 4) -> Both:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_pixel_is_that_of_the_host(shape: str) -> None:
-    pictures = [picture(seed, shapes=[SHAPES[shape]]) for seed in range(30)]
+    images = [image(seed, shapes=[SHAPES[shape]]) for seed in range(30)]
 
-    draw_noted(pictures)
+    draw_noted(images)
 
-    assert differing(pictures) == 0
+    assert differing(images) == 0
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_later_shapes_lie_over_earlier_ones(order: Order) -> None:
-    pictures = [picture(seed, shapes=list(SHAPES.values()), count=60) for seed in range(100, 106)]
+    images = [image(seed, shapes=list(SHAPES.values()), count=60) for seed in range(100, 106)]
 
-    draw_noted(pictures, order=order)
+    draw_noted(images, order=order)
 
-    assert differing(pictures) == 0
+    assert differing(images) == 0
 
 
 def test_more_commands_than_a_block_has_threads_keep_their_order() -> None:
-    both = picture(3, shapes=[boxes], count=400)
+    both = image(3, shapes=[boxes], count=400)
 
     draw_noted([both])
 
@@ -126,13 +126,13 @@ def test_a_line_of_one_point_is_none() -> None:
     assert differing([both]) == 0
 
 
-def test_a_picture_with_nothing_to_draw_needs_no_launch() -> None:
+def test_an_image_with_nothing_to_draw_needs_no_launch() -> None:
     both = Both(PixelFormat.NV12, (32, 16))
 
     assert draw.pack([([HostArray(plane) for plane in both.by_kernel.planes], both.noted)]) is None
 
 
-def test_what_lies_outside_of_the_picture_is_not_even_noted() -> None:
+def test_what_lies_outside_of_the_image_is_not_even_noted() -> None:
     both = Both(PixelFormat.NV12, (32, 16))
 
     both.fill((40, 0, 60, 10), (1, 2, 3))
@@ -146,7 +146,7 @@ def test_a_list_for_another_size_is_refused() -> None:
     both = Both(PixelFormat.NV12, (32, 16))
     noted = DrawList(PixelFormat.NV12, size_wh=(32, 18))
 
-    with pytest.raises(ValueError, match=r"a list for a plane of \(18, 32\) can not be drawn on uint8 of \(16, 32\)"):
+    with pytest.raises(ValueError, match=r"a list for a plane of \(18, 32\) cannot be drawn on uint8 of \(16, 32\)"):
         draw.pack([([HostArray(plane) for plane in both.by_kernel.planes], noted)])
 
 
@@ -171,8 +171,8 @@ def test_masks_and_tables_that_come_twice_go_to_the_device_once() -> None:
 )
 def test_a_broken_kernel_is_caught(right: str, wrong: str) -> None:
     broken = KernelSource.read(draw.SOURCE).replaced(right, wrong)
-    pictures = [picture(seed, shapes=list(SHAPES.values()), count=20) for seed in range(3)]
+    images = [image(seed, shapes=list(SHAPES.values()), count=20) for seed in range(3)]
 
-    draw_noted(pictures, source=broken)
+    draw_noted(images, source=broken)
 
-    assert differing(pictures) > 0
+    assert differing(images) > 0

@@ -11,18 +11,17 @@ from pydantic import BaseModel
 
 from sightline.errors import ModelError
 from sightline.testing.gpu import HostKernels
-from sightline_plugins.infer.heads import HEADS
-from sightline_plugins.infer.heads.findings import Candidates
-from sightline_plugins.infer.heads.head import Reading
-from sightline_plugins.infer.heads.yolo.anchors import AnchorOptions
-from sightline_plugins.infer.heads.yolo.dfl import DflOptions
-from sightline_plugins.infer.looks.device.head_plans import DENSE_HEADS, plan_decoding
+from sightline_plugins.heads import HEADS
+from sightline_plugins.heads.cuda_plans import DENSE_HEADS, plan_decoding
+from sightline_plugins.heads.head import Candidates, DecodeContext
+from sightline_plugins.heads.yolo.anchors import AnchorOptions
+from sightline_plugins.heads.yolo.dfl import DflOptions
 from sightline_plugins.kernels import heads
 from tests.parity.kernels.found import decoded, room
 from tests.unit.kernels.host_arrays import dense
 
 Outputs = list[npt.NDArray[Any]]
-PICTURES = 3
+IMAGES = 3
 SIZE_WH = (160, 96)
 STRIDES = (8, 16, 32)
 CELLS = [(SIZE_WH[1] // stride, SIZE_WH[0] // stride) for stride in STRIDES]
@@ -40,37 +39,37 @@ def logits(*shape: int) -> npt.NDArray[np.float32]:
 
 
 def table(extra: int, *, values_first: bool) -> Outputs:
-    scores = fractions(PICTURES, extra + 7, BOXES)
-    boxes = np.random.default_rng(3).uniform(0, 160, (PICTURES, 4, BOXES)).astype(np.float32)
+    scores = fractions(IMAGES, extra + 7, BOXES)
+    boxes = np.random.default_rng(3).uniform(0, 160, (IMAGES, 4, BOXES)).astype(np.float32)
     values = np.concatenate([boxes, scores], axis=1)
     return [values if values_first else np.ascontiguousarray(values.transpose(0, 2, 1))]
 
 
 def offsets() -> Outputs:
-    values = np.concatenate([logits(PICTURES, BOXES, 4), fractions(PICTURES, BOXES, 8)], axis=2)
+    values = np.concatenate([logits(IMAGES, BOXES, 4), fractions(IMAGES, BOXES, 8)], axis=2)
     return [values]
 
 
 def distances(bins: int, *, apart: bool, last: bool = False, make: Any = logits) -> Outputs:
     outputs: Outputs = []
     for rows, columns in reversed(CELLS):
-        pair = [logits(PICTURES, 4 * bins, rows, columns), make(PICTURES, 7, rows, columns)]
+        pair = [logits(IMAGES, 4 * bins, rows, columns), make(IMAGES, 7, rows, columns)]
         outputs += pair if apart else [np.concatenate(pair, axis=1)]
     return [np.ascontiguousarray(output.transpose(0, 2, 3, 1)) for output in outputs] if last else outputs
 
 
 def anchors(*, five: bool = False, last: bool = False) -> Outputs:
-    maps = [logits(PICTURES, 3, 12, rows, columns) for rows, columns in CELLS]
+    maps = [logits(IMAGES, 3, 12, rows, columns) for rows, columns in CELLS]
     if five:
         return [np.ascontiguousarray(values.transpose(0, 1, 3, 4, 2)) for values in maps]
-    flat = [values.reshape(PICTURES, 36, *values.shape[3:]) for values in maps]
+    flat = [values.reshape(IMAGES, 36, *values.shape[3:]) for values in maps]
     return [np.ascontiguousarray(values.transpose(0, 2, 3, 1)) for values in flat] if last else flat
 
 
 def fastestdet() -> Outputs:
     rows, columns = CELLS[1]
-    parts = [fractions(PICTURES, 1, rows, columns), logits(PICTURES, 4, rows, columns)]
-    return [np.concatenate([*parts, fractions(PICTURES, 7, rows, columns)], axis=1)]
+    parts = [fractions(IMAGES, 1, rows, columns), logits(IMAGES, 4, rows, columns)]
+    return [np.concatenate([*parts, fractions(IMAGES, 7, rows, columns)], axis=1)]
 
 
 CASES: dict[str, tuple[str, Outputs, BaseModel | None]] = {
@@ -108,12 +107,12 @@ CASES: dict[str, tuple[str, Outputs, BaseModel | None]] = {
 }
 
 
-def reading(options: BaseModel | None, *, confidence: float = 0.35) -> Reading:
-    return Reading(SIZE_WH, confidence, labels=tuple("abcdefg"), options=options)
+def reading(options: BaseModel | None, *, confidence: float = 0.35) -> DecodeContext:
+    return DecodeContext(SIZE_WH, confidence, labels=tuple("abcdefg"), options=options)
 
 
-def on_the_host(head: str, outputs: Sequence[npt.NDArray[Any]], how: Reading) -> list[Candidates]:
-    return [HEADS[head].decode([output[row : row + 1] for output in outputs], how) for row in range(PICTURES)]
+def on_the_host(head: str, outputs: Sequence[npt.NDArray[Any]], how: DecodeContext) -> list[Candidates]:
+    return [HEADS[head].decode([output[row : row + 1] for output in outputs], how) for row in range(IMAGES)]
 
 
 def assert_equal(found: Sequence[Candidates], expected: Sequence[Candidates]) -> None:
@@ -154,7 +153,7 @@ def test_half_precision_holds_every_number_it_can() -> None:
     boxes = np.zeros((1, 5, len(values)), np.float16)
     boxes[0, 0], boxes[0, 4] = values, 1
 
-    found, counts = decoded("yolov8", [boxes], Reading((64, 64), 0.5))
+    found, counts = decoded("yolov8", [boxes], DecodeContext((64, 64), 0.5))
 
     finite = values[np.isfinite(values)].astype(np.float32)
     np.testing.assert_array_equal(found[0].xyxy[:, 0], finite)
@@ -176,7 +175,7 @@ def test_what_is_no_finite_number_is_counted_and_left_out() -> None:
     boxes[0, 4, :4] = 0.9
     boxes[0, 2, 1], boxes[0, 0, 2], boxes[0, 5, 3] = np.nan, np.inf, np.nan
 
-    found, counts = decoded("yolov8", [boxes], Reading((64, 64), 0.5))
+    found, counts = decoded("yolov8", [boxes], DecodeContext((64, 64), 0.5))
 
     assert len(found[0]) == 1
     assert counts.tolist() == [[1, 2]]
@@ -185,7 +184,7 @@ def test_what_is_no_finite_number_is_counted_and_left_out() -> None:
 def test_what_finds_no_room_is_counted_and_harms_nobody() -> None:
     head, outputs, options = CASES["classes only, values first"]
     plan = plan_decoding(head, shapes=[outputs[0].shape[1:]], reading=reading(options))
-    finds, detections, counts = room(PICTURES, 5)
+    finds, detections, counts = room(IMAGES, 5)
 
     plan.launch(HostKernels(heads.SOURCE), [dense(outputs[0])], finds=finds)
 
@@ -201,7 +200,7 @@ def test_a_model_that_does_not_tell_whether_scores_are_logits_is_refused() -> No
 
 def test_the_operator_that_makes_the_scores_tells_whether_they_are_logits() -> None:
     _, outputs, _ = CASES["distances in one map"]
-    how = replace(reading(None), endings=("Conv",) * 3)
+    how = replace(reading(None), output_ops=("Conv",) * 3)
 
     found, _ = decoded("yolo_dfl", outputs, how)
 

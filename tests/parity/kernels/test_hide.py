@@ -16,7 +16,7 @@ from sightline_plugins.raster.hiding import Cover, Method
 from sightline_plugins.raster.inks import Inks, Kind
 from sightline_plugins.raster.planes import Rect, layers_of
 from tests.parity.kernels.drawn import copied
-from tests.parity.kernels.pictures import noise
+from tests.parity.kernels.images import noise
 from tests.unit.kernels.host_arrays import HostArray, dense
 
 FORMATS = (PixelFormat.NV12, PixelFormat.I420, PixelFormat.RGB24, PixelFormat.GRAY8, PixelFormat.I422)
@@ -24,14 +24,14 @@ FORMATS = (PixelFormat.NV12, PixelFormat.I420, PixelFormat.RGB24, PixelFormat.GR
 
 @dataclass
 class Hidden:
-    """A picture with parts hidden at once, and a list of the same for the kernel."""
+    """An image with parts hidden at once, and a list of the same for the kernel."""
 
     on_host: Surface
     by_kernel: Surface
     noted: HideList
 
     @classmethod
-    def picture(cls, pixel_format: PixelFormat, size_wh: tuple[int, int], *, seed: int = 1) -> Hidden:
+    def image(cls, pixel_format: PixelFormat, size_wh: tuple[int, int], *, seed: int = 1) -> Hidden:
         surface = noise(pixel_format, size_wh, seed=seed)
         return cls(surface, copied(surface), HideList(pixel_format, size_wh=size_wh))
 
@@ -46,18 +46,18 @@ class Hidden:
         return sum(int(np.count_nonzero(one != other)) for one, other in planes)
 
 
-def run(pictures: list[Hidden], *, source: KernelSource | Path = hide.SOURCE, order: Order = "forward") -> None:
-    arrays = [[HostArray(plane) for plane in own.by_kernel.planes] for own in pictures]
-    hidden = hide.pack(list(zip(arrays, (own.noted for own in pictures), strict=True)))
+def run(images: list[Hidden], *, source: KernelSource | Path = hide.SOURCE, order: Order = "forward") -> None:
+    arrays = [[HostArray(plane) for plane in own.by_kernel.planes] for own in images]
+    hidden = hide.pack(list(zip(arrays, (own.noted for own in images), strict=True)))
     if hidden is not None:
         hide.hide(HostKernels(source, order=order), hidden, content=dense(hidden.content))
 
 
-def random_picture(seed: int, *, method: Method, count: int = 3, covered: bool = False) -> Hidden:
-    """A picture with parts of random sizes, over each other and beyond the picture."""
+def random_image(seed: int, *, method: Method, count: int = 3, covered: bool = False) -> Hidden:
+    """An image with parts of random sizes, over each other and beyond the image."""
     random = np.random.default_rng(seed)
     width, height = random.integers(1, 120, 2).tolist()
-    own = Hidden.picture(FORMATS[seed % len(FORMATS)], (width, height), seed=seed)
+    own = Hidden.image(FORMATS[seed % len(FORMATS)], (width, height), seed=seed)
     for _ in range(count):
         left, top = (random.integers(-20, 40, 2) * 2).tolist()
         across, down = (random.integers(1, 60, 2) * 2).tolist()
@@ -72,24 +72,24 @@ def random_picture(seed: int, *, method: Method, count: int = 3, covered: bool =
 
 @pytest.mark.parametrize("method", ["blur", "pixelate", "fill"])
 def test_every_pixel_is_that_of_the_host(method: Method) -> None:
-    pictures = [random_picture(seed, method=method) for seed in range(60)]
+    images = [random_image(seed, method=method) for seed in range(60)]
 
-    run(pictures)
+    run(images)
 
-    assert [own.differing for own in pictures] == [0] * len(pictures)
+    assert [own.differing for own in images] == [0] * len(images)
 
 
 def test_only_what_is_covered_is_hidden() -> None:
-    pictures = [random_picture(seed, method="blur", covered=True) for seed in range(30)]
+    images = [random_image(seed, method="blur", covered=True) for seed in range(30)]
 
-    run(pictures)
+    run(images)
 
-    assert [own.differing for own in pictures] == [0] * len(pictures)
+    assert [own.differing for own in images] == [0] * len(images)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_parts_that_lie_over_each_other_are_hidden_one_after_another(order: Order) -> None:
-    own = Hidden.picture(PixelFormat.NV12, (160, 90))
+    own = Hidden.image(PixelFormat.NV12, (160, 90))
     for step in range(4):
         own.hide((10 + 8 * step, 4 * step, 60 + 8 * step, 60), method="blur", cells=5)
     own.hide((140, 70, 160, 90), method="pixelate", cells=3)
@@ -103,7 +103,7 @@ def test_parts_that_lie_over_each_other_are_hidden_one_after_another(order: Orde
 
 def test_cells_of_whole_samples_are_as_on_the_host() -> None:
     for cells in (1, 2, 4, 8):
-        own = Hidden.picture(PixelFormat.NV12, (64, 64), seed=cells)
+        own = Hidden.image(PixelFormat.NV12, (64, 64), seed=cells)
         own.hide((0, 0, 64, 64), method="blur", cells=cells)
 
         run([own])
@@ -111,8 +111,8 @@ def test_cells_of_whole_samples_are_as_on_the_host() -> None:
         assert own.differing == 0
 
 
-def test_a_picture_that_is_higher_than_a_block_has_threads_is_hidden_as_a_whole() -> None:
-    own = Hidden.picture(PixelFormat.NV12, (37, 431))
+def test_an_image_that_is_higher_than_a_block_has_threads_is_hidden_as_a_whole() -> None:
+    own = Hidden.image(PixelFormat.NV12, (37, 431))
     own.hide((0, 0, 38, 432), method="pixelate", cells=1)
 
     run([own])
@@ -121,7 +121,7 @@ def test_a_picture_that_is_higher_than_a_block_has_threads_is_hidden_as_a_whole(
 
 
 def test_nothing_to_hide_needs_no_launch() -> None:
-    own = Hidden.picture(PixelFormat.NV12, (32, 16))
+    own = Hidden.image(PixelFormat.NV12, (32, 16))
     own.hide((40, 0, 60, 10), method="blur", cells=4)
 
     assert hide.pack([([HostArray(plane) for plane in own.by_kernel.planes], own.noted)]) is None
@@ -145,7 +145,7 @@ def test_more_cells_than_hide_anything_are_refused() -> None:
     ids=["barrier", "shifted cell"],
 )
 def test_a_broken_kernel_is_caught(right: str, wrong: str) -> None:
-    own = random_picture(5, method="blur")
+    own = random_image(5, method="blur")
 
     run([own], source=KernelSource.read(hide.SOURCE).replaced(right, wrong))
 

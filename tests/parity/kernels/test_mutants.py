@@ -9,7 +9,7 @@ from sightline.media import PixelFormat
 from sightline.testing.gpu import run_sanitized
 from sightline_plugins.kernels import preprocess
 from sightline_plugins.pixels.preprocess import Preprocessing
-from tests.parity.kernels.pictures import assert_equal_levels, inputs, noise, on_the_cpu, placements
+from tests.parity.kernels.images import assert_equal_levels, inputs, noise, on_the_cpu, placements
 
 DEFINITIONS = Preprocessing((67, 51), scale=(1.0,)), Preprocessing((37, 21), resize="area", scale=(1.0,))
 
@@ -18,8 +18,8 @@ def compare_with_the_cpu(source: KernelSource) -> None:
     surface = noise(PixelFormat.NV12, (131, 77))
     for definition in DEFINITIONS:
         parts = [(surface, placement) for placement in placements(surface, definition).values()]
-        for picture, part in zip(inputs(parts, definition, source=source), parts, strict=True):
-            assert_equal_levels(picture, on_the_cpu(*part, definition))
+        for image, part in zip(inputs(parts, definition, source=source), parts, strict=True):
+            assert_equal_levels(image, on_the_cpu(*part, definition))
 
 
 def test_the_kernel_as_it_is_passes() -> None:
@@ -57,7 +57,7 @@ def test_all_kernels_stay_inside_their_memory() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_read_beyond_the_picture_is_noticed() -> None:
+def test_a_read_beyond_the_image_is_noticed() -> None:
     done = run_sanitized(["-m", "tests.parity.kernels.sanitized", "--wrong"])
 
     assert done.returncode != 0

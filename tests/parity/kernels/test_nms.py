@@ -5,7 +5,7 @@ import pytest
 
 from sightline.devices.gpu.kernel_source import KernelSource
 from sightline.testing.gpu import ORDERS, Order
-from sightline_plugins.infer.heads.findings import Candidates
+from sightline_plugins.heads.head import Candidates
 from sightline_plugins.kernels import nms
 from sightline_plugins.nms import MAX_CANDIDATES, NmsOptions
 from sightline_plugins.nms.greedy import by_confidence, suppress
@@ -33,15 +33,15 @@ def on_the_host(found: Candidates, options: NmsOptions) -> list[int]:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("agnostic", [False, True])
-def test_the_same_boxes_stay_as_on_the_host_in_the_same_order(order: Order, agnostic: bool) -> None:
-    pictures = [crowd(count, seed=count) for count in (300, 0, 1, 257, 2)]
-    options = NmsOptions(iou=0.45, agnostic=agnostic)
+@pytest.mark.parametrize("class_agnostic", [False, True])
+def test_the_same_boxes_stay_as_on_the_host_in_the_same_order(order: Order, class_agnostic: bool) -> None:
+    images = [crowd(count, seed=count) for count in (300, 0, 1, 257, 2)]
+    options = NmsOptions(iou=0.45, class_agnostic=class_agnostic)
 
-    kept, counts = suppressed(pictures, options, order=order)
+    kept, counts = suppressed(images, options, order=order)
 
-    assert [rows.tolist() for rows in kept] == [on_the_host(found, options) for found in pictures]
-    assert counts[:, 1:].tolist() == [[len(found), 0, 0] for found in pictures]
+    assert [rows.tolist() for rows in kept] == [on_the_host(found, options) for found in images]
+    assert counts[:, 1:].tolist() == [[len(found), 0, 0] for found in images]
 
 
 @pytest.mark.parametrize("iou", [0.0, 0.3, 0.7, 1.0])
@@ -126,8 +126,8 @@ def test_other_methods_are_refused() -> None:
 def test_a_broken_kernel_is_caught(right: str, wrong: str) -> None:
     broken = KernelSource.read(nms.SOURCE).replaced(right, wrong)
     touching = three([[0, 0, 4, 4], [0, 0, 4, 2], [0, 0, 4, 4]], confidence=[0.5, 0.4, 0.5], class_id=5)
-    pictures, options = [crowd(300), touching], NmsOptions(iou=0.5)
+    images, options = [crowd(300), touching], NmsOptions(iou=0.5)
 
-    kept, _ = suppressed(pictures, options, source=broken)
+    kept, _ = suppressed(images, options, source=broken)
 
-    assert [rows.tolist() for rows in kept] != [on_the_host(found, options) for found in pictures]
+    assert [rows.tolist() for rows in kept] != [on_the_host(found, options) for found in images]

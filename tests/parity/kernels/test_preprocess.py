@@ -13,7 +13,7 @@ from sightline_plugins.pixels.placement import Fit, Region
 from sightline_plugins.pixels.plane_resize import Resize
 from sightline_plugins.pixels.preprocess import Convert, Preprocessing
 from sightline_plugins.pixels.surface_colors import ChannelOrder
-from tests.parity.kernels.pictures import assert_equal_levels, inputs, noise, on_the_cpu, padded, placements, view
+from tests.parity.kernels.images import assert_equal_levels, inputs, noise, on_the_cpu, padded, placements, view
 from tests.parity.kernels.plain import plain_input
 from tests.unit.kernels.host_arrays import HostArray
 
@@ -28,7 +28,7 @@ def random_boxes(size_wh: tuple[int, int]) -> list[Region]:
     return [(x1, y1, x2 + 4, y2 + 4) for (x1, y1), (x2, y2) in corners.tolist()]
 
 
-@pytest.mark.parametrize("convert", ["network", "picture"])
+@pytest.mark.parametrize("convert", ["network", "image"])
 @pytest.mark.parametrize("pixel_format", FORMATS)
 def test_every_part_of_every_format_is_as_on_the_cpu(pixel_format: PixelFormat, convert: Convert) -> None:
     definition = Preprocessing((67, 51), convert=convert, scale=(1.0,))
@@ -38,23 +38,23 @@ def test_every_part_of_every_format_is_as_on_the_cpu(pixel_format: PixelFormat, 
 
         prepared = inputs(parts, definition)
 
-        for picture, part in zip(prepared, parts, strict=True):
-            assert_equal_levels(picture, on_the_cpu(*part, definition))
+        for image, part in zip(prepared, parts, strict=True):
+            assert_equal_levels(image, on_the_cpu(*part, definition))
 
 
 @pytest.mark.parametrize("resize", ["bilinear", "nearest", "area", "antialias"])
 def test_crops_of_objects_by_any_filter_are_as_on_the_cpu(resize: Resize) -> None:
-    definition = Preprocessing((67, 51), resize=resize, convert="picture", scale=(1.0,))
+    definition = Preprocessing((67, 51), resize=resize, convert="image", scale=(1.0,))
     surface = noise(PixelFormat.NV12, (640, 360))
     parts = [(surface, definition.place(box)) for box in random_boxes(surface.size_wh)]
 
     prepared = inputs(parts, definition)
 
-    for picture, part in zip(prepared, parts, strict=True):
-        assert_equal_levels(picture, on_the_cpu(*part, definition))
+    for image, part in zip(prepared, parts, strict=True):
+        assert_equal_levels(image, on_the_cpu(*part, definition))
 
 
-@pytest.mark.parametrize("convert", ["network", "picture"])
+@pytest.mark.parametrize("convert", ["network", "image"])
 @pytest.mark.parametrize("pixel_format", FORMATS)
 def test_the_nearest_samples_are_as_on_the_cpu(pixel_format: PixelFormat, convert: Convert) -> None:
     definition = Preprocessing((64, 32), fit="stretch", resize="nearest", convert=convert, scale=(1.0,))
@@ -64,8 +64,8 @@ def test_the_nearest_samples_are_as_on_the_cpu(pixel_format: PixelFormat, conver
 
         prepared = inputs(parts, definition)
 
-        for picture, part in zip(prepared, parts, strict=True):
-            assert_equal_levels(picture, on_the_cpu(*part, definition))
+        for image, part in zip(prepared, parts, strict=True):
+            assert_equal_levels(image, on_the_cpu(*part, definition))
 
 
 def test_of_two_samples_that_are_equally_near_the_cpus_is_taken() -> None:
@@ -79,7 +79,7 @@ def test_of_two_samples_that_are_equally_near_the_cpus_is_taken() -> None:
     np.testing.assert_array_equal(prepared[0], on_the_cpu(surface, placement, definition))
 
 
-@pytest.mark.parametrize("convert", ["network", "picture"])
+@pytest.mark.parametrize("convert", ["network", "image"])
 @pytest.mark.parametrize("resize", ["area", "antialias"])
 @pytest.mark.parametrize("pixel_format", [PixelFormat.NV12, PixelFormat.I422, PixelFormat.BGR24])
 def test_filters_that_average_are_as_on_the_cpu(pixel_format: PixelFormat, resize: Resize, convert: Convert) -> None:
@@ -89,8 +89,8 @@ def test_filters_that_average_are_as_on_the_cpu(pixel_format: PixelFormat, resiz
 
     prepared = inputs(parts, definition)
 
-    for picture, part in zip(prepared, parts, strict=True):
-        assert_equal_levels(picture, on_the_cpu(*part, definition))
+    for image, part in zip(prepared, parts, strict=True):
+        assert_equal_levels(image, on_the_cpu(*part, definition))
 
 
 @pytest.mark.parametrize("size_wh", [(96, 96), (33, 300), (640, 64)])
@@ -126,7 +126,7 @@ def test_averages_are_as_on_the_cpu_where_a_plane_grows(target_wh: tuple[int, in
     assert_equal_levels(prepared[0], on_the_cpu(surface, placement, definition))
 
 
-@pytest.mark.parametrize("convert", ["network", "picture"])
+@pytest.mark.parametrize("convert", ["network", "image"])
 @pytest.mark.parametrize("color_range", list(ColorRange))
 @pytest.mark.parametrize("matrix", list(ColorMatrix))
 def test_every_matrix_and_range_is_as_on_the_cpu(
@@ -160,7 +160,7 @@ def test_every_fit_and_order_of_colors_is_as_on_the_cpu(fit: Fit, color: Channel
 
 @pytest.mark.parametrize("resize", ["bilinear", "nearest"])
 @pytest.mark.parametrize("seed", range(6))
-def test_random_pictures_follow_the_plain_definition(seed: int, resize: Resize) -> None:
+def test_random_images_follow_the_plain_definition(seed: int, resize: Resize) -> None:
     random = np.random.default_rng(seed)
     size_wh = 2 * int(random.integers(20, 60)), 2 * int(random.integers(20, 60))
     network_wh = (64, 64) if resize == "nearest" else (int(random.integers(20, 90)), int(random.integers(20, 90)))
@@ -174,24 +174,24 @@ def test_random_pictures_follow_the_plain_definition(seed: int, resize: Resize) 
 
         prepared = inputs(parts, definition)
 
-        for picture, part in zip(prepared, parts, strict=True):
-            error = np.abs(picture - plain_input(*part, definition))
+        for image, part in zip(prepared, parts, strict=True):
+            error = np.abs(image - plain_input(*part, definition))
             assert error.mean() < 0.5
             assert error.max() <= 4
 
 
 @pytest.mark.parametrize("color_range", list(ColorRange))
-def test_converting_the_picture_first_follows_the_plain_definition_within_ffmpegs_rounding(
+def test_converting_the_image_first_follows_the_plain_definition_within_ffmpegs_rounding(
     color_range: ColorRange,
 ) -> None:
-    definition = Preprocessing(NETWORK, convert="picture", scale=(1.0,))
+    definition = Preprocessing(NETWORK, convert="image", scale=(1.0,))
     surface = noise(PixelFormat.NV12, (130, 78), color_range=color_range)
     parts = [(surface, placement) for placement in placements(surface, definition).values()]
 
     prepared = inputs(parts, definition)
 
-    for picture, part in zip(prepared, parts, strict=True):
-        error = np.abs(picture - plain_input(*part, definition))
+    for image, part in zip(prepared, parts, strict=True):
+        error = np.abs(image - plain_input(*part, definition))
         assert error.mean() < 1.2
         assert error.max() <= 4
 

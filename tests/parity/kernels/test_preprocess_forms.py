@@ -11,7 +11,7 @@ from sightline.testing.gpu import ORDERS, HostKernels, Order
 from sightline_plugins.kernels.preprocess import SOURCE, pack, preprocess
 from sightline_plugins.kernels.tensor_form import Layout, TensorForm
 from sightline_plugins.pixels.preprocess import Preprocessing
-from tests.parity.kernels.pictures import inputs, noise, view
+from tests.parity.kernels.images import inputs, noise, view
 from tests.unit.kernels.host_arrays import HostArray, dense, unset
 
 WHOLE = (0.0, 0.0, 1.0, 1.0)
@@ -90,14 +90,14 @@ def test_the_order_in_which_threads_run_does_not_matter(order: Order) -> None:
     assert np.array_equal(ordered, inputs([PART, PART], DEFINITION))
 
 
-def launch(pictures: int, *, out: HostArray) -> None:
-    jobs = pack([(view(SURFACE), PART[1])] * pictures, DEFINITION)
+def launch(images: int, *, out: HostArray) -> None:
+    jobs = pack([(view(SURFACE), PART[1])] * images, DEFINITION)
     preprocess(
         HostKernels(SOURCE), jobs, content=dense(jobs.content), out=out, definition=DEFINITION, form=TensorForm()
     )
 
 
-def test_pictures_beyond_the_table_are_left_as_they_are() -> None:
+def test_images_beyond_the_table_are_left_as_they_are() -> None:
     out = unset(3, 3, 48, 64, dtype=np.float32)
     before = out.values.copy()
 
@@ -116,8 +116,8 @@ def test_no_parts_are_no_launch() -> None:
     assert out.values.tobytes() == before
 
 
-def test_more_parts_than_pictures_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 parts do not fit into an input of 1 pictures"):
+def test_more_parts_than_images_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 parts do not fit into an input of 1 images"):
         launch(2, out=unset(1, 3, 48, 64, dtype=np.float32))
 
 
@@ -129,7 +129,7 @@ def test_an_input_of_another_form_is_refused(shape: tuple[int, ...], dtype: type
         launch(1, out=unset(*shape, dtype=dtype))
 
 
-def test_placements_in_pictures_of_different_sizes_are_refused() -> None:
+def test_placements_in_images_of_different_sizes_are_refused() -> None:
     parts = [(view(SURFACE), Preprocessing(size_wh).place((0.0, 0.0, 64.0, 48.0))) for size_wh in ((64, 48), (32, 24))]
 
     with pytest.raises(ValueError, match=r"one size, not \(32, 24\) and \(64, 48\)"):

@@ -1,4 +1,4 @@
-"""Under the sanitizers, on pictures and outputs with nothing behind them, kernels touch only what is theirs."""
+"""Under the sanitizers, on images and outputs with nothing behind them, kernels touch only what is theirs."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def clip(*packets: ClipPacket) -> Clip:
     return Clip.of([first, *packets], codec=Codec.H264, size_wh=(64, 48), parameter_sets=[SPS, PPS])
 
 
-def test_times_begin_at_zero_and_the_duration_has_room_for_the_last_picture() -> None:
+def test_times_begin_at_zero_and_the_duration_has_room_for_the_last_image() -> None:
     made = clip(packet(1), packet(2))
 
     assert [one.dts_ns // MILLISECOND for one in made.packets] == [0, 40, 80]
@@ -30,7 +30,7 @@ def test_times_begin_at_zero_and_the_duration_has_room_for_the_last_picture() ->
     assert made.fps == 25
 
 
-def test_pictures_are_taken_before_they_are_sent_when_order_changes() -> None:
+def test_images_are_taken_before_they_are_sent_when_order_changes() -> None:
     made = clip(packet(1, pts=3), packet(2, pts=1), packet(3, pts=2))
 
     assert all(one.pts_ns <= one.dts_ns for one in made.packets)
@@ -52,7 +52,7 @@ def test_a_clip_can_be_cut() -> None:
     assert made.duration_ns == 80 * MILLISECOND
 
 
-def test_parameter_sets_are_found_in_the_first_picture() -> None:
+def test_parameter_sets_are_found_in_the_first_image() -> None:
     first = ClipPacket(annex_b([SPS, PPS, KEY]), 0, 0, is_key=True)
 
     assert Clip.of([first], codec=Codec.H264, size_wh=(64, 48)).parameter_sets == (SPS, PPS)
@@ -61,8 +61,8 @@ def test_parameter_sets_are_found_in_the_first_picture() -> None:
 @pytest.mark.parametrize(
     ("packets", "reason"),
     [
-        ([], "at least one picture"),
-        ([packet(0)], "begins with a key picture"),
+        ([], "at least one image"),
+        ([packet(0)], "begins with a key frame"),
         ([packet(0, is_key=True), packet(0)], "decoding times rise"),
         ([packet(0, data=KEY, is_key=True)], "no parameter sets"),
     ],

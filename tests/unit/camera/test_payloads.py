@@ -1,4 +1,4 @@
-"""Pictures cut into RTP payloads: every byte once, in order, none larger than the limit."""
+"""Images cut into RTP payloads: every byte once, in order, none larger than the limit."""
 
 from __future__ import annotations
 
@@ -91,13 +91,13 @@ def test_units_keep_their_places_in_a_byte_stream() -> None:
 
 
 @pytest.mark.parametrize(
-    ("picture", "reason"),
+    ("image", "reason"),
     [
         (b"\xff\xd8\xff\xd9", "no whole JPEG"),
         (b"\xff\xd8\xff\xc4\x00\x16\x00" + bytes(15) + b"\x01\x42" + b"\xff\xda\x00\x02", "standard Huffman tables"),
-        (b"\xff\xd8\xff\xda\x00\x02", "baseline pictures"),
+        (b"\xff\xd8\xff\xda\x00\x02", "baseline images"),
     ],
 )
-def test_pictures_that_rtp_can_not_carry_are_refused(picture: bytes, reason: str) -> None:
+def test_images_that_rtp_can_not_carry_are_refused(image: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        list(jpeg_payloads(picture, max_payload=LIMIT))
+        list(jpeg_payloads(image, max_payload=LIMIT))

@@ -1,4 +1,4 @@
-"""Pipelines as pictures."""
+"""Pipelines as images."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Detect(Element):
     every: Annotated[int, Field(ge=1)] = 1
     """Run on every n-th frame."""
     fit: Literal["letterbox", "stretch"] = "letterbox"
-    """How the picture is brought to the size of the network."""
+    """How the image is brought to the size of the network."""
     labels: InputPath | tuple[str, ...] | None = None
     """Names of the classes: a file, or a list."""
     mean: tuple[float, float, float] = (0, 0, 0)
@@ -122,12 +122,12 @@ class Media(SourceElement):
 
 
 class Pattern(SourceElement):
-    """A test picture."""
+    """A test image."""
 
     name: ClassVar[str] = "pattern"
 
     pattern: Literal["bars", "noise"]
-    """Which picture."""
+    """Which image."""
     size: tuple[int, int] = (64, 48)
     """Width and height."""
     frames: Annotated[int, Field(ge=1)] = 10

@@ -29,7 +29,7 @@ YAML = {
         "p.yaml:2:2: a comma or the closing bracket of [ is missing (opened in line 1)",
     ),
     "two colons": ("name: a: b\n", "p.yaml:1:8: a colon is not expected here: check the indentation"),
-    "bare @": ("name: @gate\n", "p.yaml:1:7: a text can not start with '@': put it in quotes"),
+    "bare @": ("name: @gate\n", "p.yaml:1:7: a text cannot start with '@': put it in quotes"),
     "bare braces": (f"{GATE}pipeline:\n- jsonl: {{stream}}.jsonl\n", "put texts that start with { or [ in quotes"),
     "bare reference in braces": (
         "sources: {gate: ${GATE}}\n",
@@ -44,7 +44,7 @@ YAML = {
         "a: *cam\n",
         "p.yaml:1:4: there is no &cam before *cam; a text that starts with * must stand in quotes",
     ),
-    "alias to itself": ("a: &x [*x]\n", "p.yaml:1:8: *x stands inside &x: an alias can not hold itself"),
+    "alias to itself": ("a: &x [*x]\n", "p.yaml:1:8: *x stands inside &x: an alias cannot hold itself"),
 }
 
 SHAPE = {
@@ -64,7 +64,7 @@ SHAPE = {
         f"{GATE}{STEPS}device: gpu\n",
         "p.yaml:3:9: device: device 'gpu' is unknown: use auto, cpu, cuda or cuda:N",
     ),
-    "device not there": (f"{GATE}{STEPS}device: cuda:9\n", "p.yaml:3:9: device: device 'cuda:9' can not be used"),
+    "device not there": (f"{GATE}{STEPS}device: cuda:9\n", "p.yaml:3:9: device: device 'cuda:9' cannot be used"),
     "batch of no size": (f"{GATE}{STEPS}batch: {{size: 0}}\n", "p.yaml:3:15: batch.size: must be at least 1"),
     "batch of a text": (f"{GATE}{STEPS}batch: {{size: many}}\n", "p.yaml:3:15: batch.size: must be a whole number"),
     "batch no mapping": (f"{GATE}{STEPS}batch: 8\n", "p.yaml:3:8: batch: must be a mapping of options"),
@@ -134,9 +134,9 @@ STEPS_AND_OPTIONS = {
         "p.yaml:2:12: pipeline.0.detct: there is no element 'detct'; did you mean 'detect'?",
     ),
     "element like nothing": (f"{GATE}pipeline: [qqqq]\n", "there is no element 'qqqq'; known: broken, detect, jsonl"),
-    "element that can not be loaded": (
+    "element that cannot be loaded": (
         f"{GATE}pipeline: [broken]\n",
-        "'broken' of package unknown can not be loaded: No module named",
+        "'broken' of package unknown cannot be loaded: No module named",
     ),
     "entry point to no element": (f"{GATE}pipeline: [nothing]\n", "'nothing' of package unknown is no Element"),
     "entry point of another name": (f"{GATE}pipeline: [other]\n", "calls itself 'track', its entry point says 'other'"),
@@ -253,7 +253,7 @@ WHOLE = {
     ),
     "two writers of one file": (
         f"{GATE}pipeline: [jsonl: a.jsonl, jsonl: a.jsonl]\n",
-        "a.jsonl can not be written: pipeline.0.jsonl writes it too",
+        "a.jsonl cannot be written: pipeline.0.jsonl writes it too",
     ),
     "writer over a source": (
         f"{GATE}pipeline: [jsonl: ../gate.mp4]\n",
@@ -312,14 +312,14 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(problems: Proble
 def test_a_missing_file_is_one_line(problems: Problems, folder: object) -> None:
     from sightline.config import InvalidConfiguration, load_description
 
-    with pytest.raises(InvalidConfiguration, match=r"^nowhere\.yaml: can not be read: there is no such file$"):
+    with pytest.raises(InvalidConfiguration, match=r"^nowhere\.yaml: cannot be read: there is no such file$"):
         load_description("nowhere.yaml")
 
 
 def test_a_folder_is_no_configuration(folder: object) -> None:
     from sightline.config import InvalidConfiguration, load_description
 
-    with pytest.raises(InvalidConfiguration, match=r"^\.: can not be read: Is a directory$"):
+    with pytest.raises(InvalidConfiguration, match=r"^\.: cannot be read: Is a directory$"):
         load_description(".")
 
 

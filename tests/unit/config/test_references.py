@@ -13,7 +13,7 @@ Path = tuple[str | int, ...]
 
 
 class Find(Element):
-    """Finds objects, in pictures or on objects of other steps."""
+    """Finds objects, in images or on objects of other steps."""
 
     name: ClassVar[str] = "find"
 

@@ -111,18 +111,18 @@ def test_one_that_does_not_open_is_left_out_and_told(
     machine: pytest.MonkeyPatch, doubles: dict[int, Gpu | GpuError]
 ) -> None:
     with_three(machine, H200, K80, H100)
-    doubles[0] = GpuError("cuda:0 can not be opened: it is taken")
+    doubles[0] = GpuError("cuda:0 cannot be opened: it is taken")
 
     taken = take_device("cuda")
 
     assert str(taken) == "cuda:2"
-    assert taken.reason.endswith("; cuda:0 can not be opened: it is taken")
+    assert taken.reason.endswith("; cuda:0 cannot be opened: it is taken")
 
 
 def test_when_none_opens_the_first_error_is_raised(
     machine: pytest.MonkeyPatch, doubles: dict[int, Gpu | GpuError]
 ) -> None:
-    doubles[0] = GpuError("cuda:0 can not be opened: it is taken")
+    doubles[0] = GpuError("cuda:0 cannot be opened: it is taken")
 
     with pytest.raises(GpuError, match="it is taken"):
         take_device("cuda")
@@ -150,7 +150,7 @@ def test_cpu_is_the_cpu_whatever_there_is(machine: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("cuda:1", r"device 'cuda:1' can not be used: Tesla K80, .* is older than Turing"),
+        ("cuda:1", r"device 'cuda:1' cannot be used: Tesla K80, .* is older than Turing"),
         ("cuda:2", r"there is no GPU of that number; there is cuda:0 \(NVIDIA H200\), cuda:1 \(Tesla K80\)"),
         ("cuda:", r"is unknown: use auto, cpu, cuda or cuda:N"),
         ("gpu", r"is unknown: use auto, cpu, cuda or cuda:N"),

@@ -12,8 +12,8 @@ from sightline import Pipeline
 from sightline.cli.main import COMMANDS
 from sightline.graph import MessageKind
 from sightline_plugins import Detect
-from sightline_plugins.infer.box_options import plan_boxes
-from sightline_plugins.infer.heads import HEADS
+from sightline_plugins.heads import HEADS
+from sightline_plugins.infer.options import plan_detections
 from tests.conftest import REPOSITORY
 from tests.unit.infer import tiny
 
@@ -84,7 +84,7 @@ def test_knobs_that_are_commented_out_show_their_defaults(tmp_path: Path) -> Non
 
 
 def facts(element: Detect) -> tuple[object, ...]:
-    plan, rules, problems = plan_boxes(element)
+    plan, rules, problems = plan_detections(element)
     assert plan is not None, problems
     assert plan.head is not None
     assert rules is not None

@@ -1,4 +1,4 @@
-"""Pictures with everything on them that can be drawn or hidden."""
+"""Images with everything on them that can be drawn or hidden."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OVERLAYS = (
 
 
 def objects_on(frame: int, *, seed: int, searched: bool = True) -> Objects:
-    """Objects with tracks, masks, keypoints, corners and attributes, partly beyond the picture."""
+    """Objects with tracks, masks, keypoints, corners and attributes, partly beyond the image."""
     random = np.random.default_rng(seed)
     corner = random.uniform(-20, 120, (COUNT, 2))
     xyxy = np.concatenate([corner, corner + random.uniform(10, 80, (COUNT, 2))], axis=1).astype(np.float32)
@@ -58,11 +58,11 @@ def crowded_batches(pixel_format: PixelFormat, *, rounds: int = 2) -> list[Batch
 
 
 def on_gpu(batch: Batch, gpu: Gpu) -> Batch:
-    """The same batch with its pictures in a GPU's memory."""
+    """The same batch with its images in a GPU's memory."""
     return batch.with_surfaces([frame.surface.to_device(gpu) for frame in batch.frames])
 
 
-def assert_same_pictures(made: Sequence[Batch], expected: Sequence[Batch]) -> None:
+def assert_same_images(made: Sequence[Batch], expected: Sequence[Batch]) -> None:
     """Every sample of every frame is the same."""
     pairs: list[tuple[Frame, Frame]] = [
         pair for one, other in zip(made, expected, strict=True) for pair in zip(one.frames, other.frames, strict=True)

@@ -47,7 +47,7 @@ def difference(batch: Batch, surface: Surface) -> npt.NDArray[np.bool_]:
     return np.asarray(surface.planes[0] != batch.frames[0].surface.planes[0])
 
 
-def test_a_shared_picture_is_not_written_to() -> None:
+def test_a_shared_image_is_not_written_to() -> None:
     batch = batch_of(objects_at((20, 30, 60, 80)))
     before = [plane.copy() for plane in batch.frames[0].surface.planes]
     surface = drawn(batch)
@@ -56,14 +56,14 @@ def test_a_shared_picture_is_not_written_to() -> None:
     assert all((old == new).all() for old, new in zip(before, batch.frames[0].surface.planes, strict=True))
 
 
-def test_an_exclusive_picture_is_drawn_on_in_place() -> None:
+def test_an_exclusive_image_is_drawn_on_in_place() -> None:
     batch = batch_of(objects_at((20, 30, 60, 80)))
     batch = batch.with_surfaces([batch.frames[0].surface.writable()])
 
     assert drawn(batch) is batch.frames[0].surface
 
 
-def test_a_picture_with_nothing_to_draw_passes_as_it_is() -> None:
+def test_an_image_with_nothing_to_draw_passes_as_it_is() -> None:
     batch = batch_of(Objects.empty())
 
     assert drawn(batch) is batch.frames[0].surface
@@ -107,14 +107,14 @@ def test_a_label_stands_on_top_of_its_box_or_inside_where_there_is_no_room() -> 
     assert rows_low[-1] == 39
 
 
-def test_the_label_of_a_box_at_the_right_edge_is_in_the_picture() -> None:
+def test_the_label_of_a_box_at_the_right_edge_is_in_the_image() -> None:
     batch = batch_of(objects_at((150, 40, 160, 100)))
     mask = difference(batch, drawn(batch, boxes=False, trail="0s"))
 
     assert np.flatnonzero(mask.any(axis=0))[0] < 120
 
 
-def test_an_object_outside_the_picture_has_no_label() -> None:
+def test_an_object_outside_the_image_has_no_label() -> None:
     batch = batch_of(objects_at((-50, -50, -10, -10), (200, 0, 300, 50)))
 
     assert not difference(batch, drawn(batch)).any()
@@ -122,9 +122,7 @@ def test_an_object_outside_the_picture_has_no_label() -> None:
 
 @pytest.mark.parametrize("pixel_format", list(PixelFormat))
 @pytest.mark.parametrize("size_wh", [(161, 121), (7, 5), (1, 1)])
-def test_odd_and_tiny_pictures_of_every_format_are_drawn_on(
-    pixel_format: PixelFormat, size_wh: tuple[int, int]
-) -> None:
+def test_odd_and_tiny_images_of_every_format_are_drawn_on(pixel_format: PixelFormat, size_wh: tuple[int, int]) -> None:
     (frame,) = make_frames(1, size_wh=size_wh, pixel_format=pixel_format)
     overlays = (
         Overlay("line", "gate", ((0, 0), (9, 9)), (("in", 1),)),
@@ -155,13 +153,13 @@ def test_rules_can_be_left_out() -> None:
 
 
 def test_the_clock_shows_the_time_of_the_stream_or_of_day() -> None:
-    pictures = [
+    images = [
         drawn(batch_of(Objects.empty(), pts_ns=pts_ns, capture_ns=capture_ns), clock=True).planes[0]
         for pts_ns, capture_ns in ((0, None), (61_500_000_000, None), (0, 1_767_323_045_678_000_000))
     ]
 
-    assert (pictures[0] != pictures[1]).any()
-    assert (pictures[0] != pictures[2]).any()
+    assert (images[0] != images[1]).any()
+    assert (images[0] != images[2]).any()
 
 
 def test_colors_are_those_of_the_class_or_of_the_track() -> None:

@@ -39,7 +39,7 @@ def column(*values: object) -> npt.NDArray[np.object_]:
 
 
 def changed(objects: Objects, *, pixel_format: PixelFormat = PixelFormat.I420, **options: object) -> Any:
-    """Mask of the luma (or RGB) samples that drawing changed in a picture of 160 x 120."""
+    """Mask of the luma (or RGB) samples that drawing changed in an image of 160 x 120."""
     (frame,) = make_frames(1, size_wh=(160, 120), pixel_format=pixel_format)
     (result,) = run_element(Draw.model_validate(NOTHING | options), [Batch((frame,), objects)])
     difference = result.frames[0].surface.planes[0] != frame.surface.planes[0]
@@ -67,7 +67,7 @@ def test_a_mask_is_tinted_wherever_it_lies(pixel_format: PixelFormat, left: int,
     assert not difference.any()
 
 
-def test_masks_let_the_picture_shine_through() -> None:
+def test_masks_let_the_image_shine_through() -> None:
     (frame,) = make_frames(1, size_wh=(160, 120))
     (result,) = run_element(Draw.model_validate(NOTHING), [Batch((frame,), masked(20, 20))])
     inside = np.s_[25:45, 25:55]
@@ -155,7 +155,7 @@ def test_the_label_of_a_child_stands_below_it() -> None:
         ((-9, 0, 9, 90), (0, 44)),
     ],
 )
-def test_text_below_stays_in_the_picture(rect: tuple[int, int, int, int], expected: tuple[int, int]) -> None:
+def test_text_below_stays_in_the_image(rect: tuple[int, int, int, int], expected: tuple[int, int]) -> None:
     assert below(rect, text_wh=(40, 16), size_wh=(100, 60)) == expected
 
 

@@ -1,4 +1,4 @@
-"""`draw` and `privacy` on pictures in a GPU's memory: the CPU's pixels, in place, and nothing comes down."""
+"""`draw` and `privacy` on images in a GPU's memory: the CPU's pixels, in place, and nothing comes down."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sightline.testing.gpu import DoubleDriver
 from sightline.testing.run import site_for
 from sightline_plugins.draw.draw import Draw
 from sightline_plugins.draw.privacy import Privacy
-from tests.unit.draw.crowded import FORMATS, assert_same_pictures, crowded_batches, on_gpu
+from tests.unit.draw.crowded import FORMATS, assert_same_images, crowded_batches, on_gpu
 
 HIDE = Privacy.model_validate({"on": ["car", "person"], "detector": "detect-1"})
 ELEMENTS: dict[str, Element] = {
@@ -38,11 +38,11 @@ def test_pixels_are_those_of_the_cpu(gpu: Gpu, name: str, pixel_format: PixelFor
 
     made = run(ELEMENTS[name], [on_gpu(batch, gpu) for batch in batches], gpu)
 
-    assert_same_pictures(made, run_element(ELEMENTS[name], batches))
+    assert_same_images(made, run_element(ELEMENTS[name], batches))
     assert {frame.surface.memory for batch in made for frame in batch.frames} == {Memory.CUDA}
 
 
-def test_all_pictures_of_a_batch_are_drawn_on_in_one_launch_and_none_comes_down(gpu: Gpu, driver: DoubleDriver) -> None:
+def test_all_images_of_a_batch_are_drawn_on_in_one_launch_and_none_comes_down(gpu: Gpu, driver: DoubleDriver) -> None:
     batch = on_gpu(crowded_batches(PixelFormat.NV12, rounds=1)[0], gpu)
     before = gpu.transfers.counts
 
@@ -54,7 +54,7 @@ def test_all_pictures_of_a_batch_are_drawn_on_in_one_launch_and_none_comes_down(
     assert after.host_to_device_copies == before.host_to_device_copies + 1
 
 
-def test_a_picture_with_nothing_to_draw_passes_as_it_is(gpu: Gpu, driver: DoubleDriver) -> None:
+def test_an_image_with_nothing_to_draw_passes_as_it_is(gpu: Gpu, driver: DoubleDriver) -> None:
     batch = on_gpu(Batch(tuple(make_frames(2))), gpu)
 
     [made] = run(Draw(), [batch], gpu)
@@ -63,7 +63,7 @@ def test_a_picture_with_nothing_to_draw_passes_as_it_is(gpu: Gpu, driver: Double
     assert driver.launched == []
 
 
-def test_shared_pictures_are_copied_on_the_gpu_and_exclusive_ones_drawn_on_in_place(gpu: Gpu) -> None:
+def test_shared_images_are_copied_on_the_gpu_and_exclusive_ones_drawn_on_in_place(gpu: Gpu) -> None:
     shared = on_gpu(crowded_batches(PixelFormat.NV12, rounds=1)[0], gpu)
     exclusive = shared.with_surfaces([replace(frame.surface, exclusive=True) for frame in shared.frames])
     before = [plane.to_host() for plane in shared.frames[0].surface.arrays]
@@ -81,7 +81,7 @@ def test_shared_pictures_are_copied_on_the_gpu_and_exclusive_ones_drawn_on_in_pl
 
 
 @pytest.mark.parametrize("name", ["draw", "blur"])
-def test_pictures_in_host_memory_are_changed_there_and_the_report_says_so(gpu: Gpu, name: str) -> None:
+def test_images_in_host_memory_are_changed_there_and_the_report_says_so(gpu: Gpu, name: str) -> None:
     on_host = crowded_batches(PixelFormat.NV12)
     operator = ELEMENTS[name].build(site_for(name, None, gpu=gpu))
 
@@ -90,7 +90,7 @@ def test_pictures_in_host_memory_are_changed_there_and_the_report_says_so(gpu: G
     memories = [frame.surface.memory for batch in made if isinstance(batch, Batch) for frame in batch.frames]
     assert memories == [Memory.CUDA] * 4 + [Memory.HOST] * 4
     drawn = 4 if name == "draw" else 3
-    reason = f"{drawn} of {2 * drawn} pictures lay in host memory, or had more than 8 bits"
+    reason = f"{drawn} of {2 * drawn} images lay in host memory, or had more than 8 bits"
     assert operator.runs_on() == RunsOn("cuda:0", reason)
 
 
@@ -107,4 +107,4 @@ def test_samples_of_16_bits_are_drawn_on_as_levels_of_8_in_host_memory(gpu: Gpu)
 
     made = run(Draw(), [batch.with_surfaces(wide)], gpu)
 
-    assert_same_pictures(made, run_element(Draw(), [batch]))
+    assert_same_images(made, run_element(Draw(), [batch]))

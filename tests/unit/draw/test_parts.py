@@ -57,11 +57,11 @@ def test_colors_differ_and_text_stands_out_on_each() -> None:
 
 
 @pytest.mark.parametrize(("height", "thickness", "text_size"), [(48, 2, 9), (360, 2, 12), (1080, 4, 29), (2160, 6, 50)])
-def test_sizes_follow_the_height_of_the_picture(height: int, thickness: int, text_size: int) -> None:
+def test_sizes_follow_the_height_of_the_image(height: int, thickness: int, text_size: int) -> None:
     assert Style.for_height(height, thickness=None, text_size=None) == Style(thickness, text_size)
 
 
-def test_labels_stay_in_the_picture() -> None:
+def test_labels_stay_in_the_image() -> None:
     size_wh, text_wh = (100, 60), (40, 16)
 
     assert above((20, 30, 40, 50), text_wh=text_wh, size_wh=size_wh) == (20, 14)

@@ -93,7 +93,7 @@ def test_a_searched_frame_without_faces_passes_as_it_is() -> None:
     assert shown(batch) is batch.frames[0].surface
 
 
-def test_a_shared_picture_is_not_written_to() -> None:
+def test_a_shared_image_is_not_written_to() -> None:
     batch = batch_of(found((40, 40, 80, 80)))
     before = batch.frames[0].surface.planes[0].copy()
     shown(batch)

@@ -12,18 +12,18 @@ from sightline.media.convert import rgb_from_surface, surface_from_rgb
 from sightline_plugins.encode.jpeg import encode_jpeg
 
 LARGE = (1920, 1080)
-Picture = npt.NDArray[np.uint8]
+Image = npt.NDArray[np.uint8]
 
 
 @pytest.fixture(scope="module")
-def ramps() -> Picture:
+def ramps() -> Image:
     """Red rises to the right, green downwards, blue falls to the right; both sides odd."""
     down, right = np.mgrid[0:119, 0:201]
     channels = [right * 255 // 200, down * 255 // 118, 255 - right * 255 // 200]
     return np.stack(channels, axis=-1).astype(np.uint8)
 
 
-def decoded(jpeg: bytes) -> Picture:
+def decoded(jpeg: bytes) -> Image:
     bgr = np.asarray(cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR), np.uint8)
     return bgr[..., ::-1]
 
@@ -32,7 +32,7 @@ def decoded(jpeg: bytes) -> Picture:
 @pytest.mark.parametrize("matrix", ColorMatrix)
 @pytest.mark.parametrize("color_range", ColorRange)
 def test_colours_are_kept(
-    ramps: Picture, pixel_format: PixelFormat, matrix: ColorMatrix, color_range: ColorRange
+    ramps: Image, pixel_format: PixelFormat, matrix: ColorMatrix, color_range: ColorRange
 ) -> None:
     surface = surface_from_rgb(ramps, pixel_format=pixel_format, matrix=matrix, color_range=color_range)
 
@@ -44,8 +44,8 @@ def test_colours_are_kept(
 @pytest.mark.parametrize(
     ("largest_wh", "size_wh"), [(LARGE, (202, 120)), ((100, 100), (100, 60)), ((400, 30), (50, 30)), ((1, 1), (2, 2))]
 )
-def test_large_pictures_are_made_smaller_in_proportion(
-    ramps: Picture, largest_wh: tuple[int, int], size_wh: tuple[int, int]
+def test_large_images_are_made_smaller_in_proportion(
+    ramps: Image, largest_wh: tuple[int, int], size_wh: tuple[int, int]
 ) -> None:
     height, width, _ = decoded(encode_jpeg(surface_from_rgb(ramps), largest_wh=largest_wh)).shape
 

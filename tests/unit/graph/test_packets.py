@@ -1,4 +1,4 @@
-"""The ring of encoded pictures: whole groups, bounded in time and bytes, empty when nobody wants them."""
+"""The ring of encoded images: whole groups, bounded in time and bytes, empty when nobody wants them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECOND_NS = 1_000_000_000
 
 
 def fill(ring: PacketRing, count: int, *, first: int = 0, key_every: int = 10, size: int = 100) -> list[int]:
-    """Add pictures of 25 a second; their numbers."""
+    """Add images of 25 a second; their numbers."""
     return [
         ring.add(
             bytes(size),
@@ -46,7 +46,7 @@ def test_nothing_is_kept_while_nobody_wants_it() -> None:
     assert ring.newest() is None
 
 
-def test_it_begins_with_a_key_picture() -> None:
+def test_it_begins_with_a_key_frame() -> None:
     ring = ring_of(Packets())
 
     fill(ring, 20, first=5)
@@ -64,7 +64,7 @@ def test_it_keeps_the_time_that_is_wanted_in_whole_groups() -> None:
     assert 20 * SECOND_NS <= kept[-1].pts_ns - kept[0].pts_ns <= 20 * SECOND_NS + 10 * INTERVAL_NS
 
 
-def test_it_keeps_enough_pictures_for_slow_streams() -> None:
+def test_it_keeps_enough_images_for_slow_streams() -> None:
     ring = ring_of(Packets(), seconds=0)
 
     fill(ring, 2000)
@@ -172,7 +172,7 @@ def test_one_thread_may_add_while_others_read() -> None:
     while adding.is_alive():
         numbers = [packet.number for packet in ring.after(0)]
         assert numbers == sorted(numbers)
-        assert not numbers or ring.key_pictures()
+        assert not numbers or ring.key_frames()
     adding.join()
 
     assert ring.after(0)[-1].pts == 19_999 * 40

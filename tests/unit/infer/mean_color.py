@@ -73,12 +73,12 @@ def write_line_reader(path: Path) -> Path:
 
 
 def plain_surface(color: tuple[int, int, int], *, size_wh: tuple[int, int] = (64, 48)) -> Surface:
-    """A picture of one color."""
+    """An image of one color."""
     return surface_from_rgb(np.full((size_wh[1], size_wh[0], 3), color, np.uint8), pixel_format=PixelFormat.RGB24)
 
 
 def frames(*surfaces: Surface, fps: int = 10) -> list[Frame]:
-    """The pictures as the frames of one stream."""
+    """The images as the frames of one stream."""
     stream = Stream("gate")
     return [Frame(stream, index, index * 1_000_000_000 // fps, surface) for index, surface in enumerate(surfaces)]
 
@@ -99,6 +99,6 @@ def tracked(
 
 
 def striped(*colors: tuple[int, int, int], cell_wh: tuple[int, int] = (8, 16)) -> npt.NDArray[np.uint8]:
-    """An RGB picture of upright stripes."""
+    """An RGB image of upright stripes."""
     width, height = cell_wh
     return np.concatenate([np.full((height, width, 3), color, np.uint8) for color in colors], axis=1)

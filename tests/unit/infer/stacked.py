@@ -1,4 +1,4 @@
-"""A network that looks at several pictures and says how bright each channel of each is."""
+"""A network that looks at several images and says how bright each channel of each is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHAPES: dict[str, list[int | str]] = {
 def write_stacked(
     path: Path, *, order: str = "cthw", frames: int | str = 4, batch: int | str = 1, element: int = TensorProto.FLOAT
 ) -> Path:
-    """A model whose output (1, frames, 3) holds the mean of each channel of each picture."""
+    """A model whose output (1, frames, 3) holds the mean of each channel of each image."""
     shape = [batch, *(frames if axis == "t" else size for axis, size in zip(order, SHAPES[order][1:], strict=True))]
     order_in_file = [0, *(1 + order.index(axis) for axis in "tchw")]
     nodes = [

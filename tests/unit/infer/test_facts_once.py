@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sightline_plugins.infer.model.facts import read_facts
+from sightline_plugins.infer.facts import read_facts
 from tests.unit.infer.tiny import write_detector
 
 

@@ -27,7 +27,7 @@ def write_detector(
     """A model with FastestDet's outputs for an RGB input of 32 x 32, divided by 255.
 
     Each of its 8 x 8 cells is a box of the cell's own size: as sure as the cell is red; `yellow` as far as it is
-    green, `pink` as far as it is blue. `offset` is the raw offset of the centres, `rows` how many pictures it takes (a
+    green, `pink` as far as it is blue. `offset` is the raw offset of the centres, `rows` how many images it takes (a
     name: any number).
     """
     size = np.full((1, 2, CELLS, CELLS), np.log((1 / CELLS) / (1 - 1 / CELLS)), np.float32)
@@ -50,7 +50,7 @@ def write_detector(
 
 
 def write_sized_detector(path: Path) -> Path:
-    """A model that also takes the picture's size and finds one thing as large as that, as DETR-like exports do."""
+    """A model that also takes the image's size and finds one thing as large as that, as DETR-like exports do."""
     nodes = [
         helper.make_node("Cast", ["sizes"], ["wide"], to=TensorProto.FLOAT),
         helper.make_node("Concat", ["corner", "wide"], ["flat"], axis=1),
@@ -105,8 +105,8 @@ def save(graph: onnx.GraphProto, path: Path, *, metadata: Mapping[str, str] | No
     return path
 
 
-def picture(*blocks: tuple[int, int, str], size_wh: tuple[int, int] = (64, 64)) -> npt.NDArray[np.uint8]:
-    """A black RGB picture with cells (column, row) of the network painted yellow or pink."""
+def image(*blocks: tuple[int, int, str], size_wh: tuple[int, int] = (64, 64)) -> npt.NDArray[np.uint8]:
+    """A black RGB image with cells (column, row) of the network painted yellow or pink."""
     width, height = size_wh
     rgb = np.zeros((height, width, 3), np.uint8)
     across, down = width // CELLS, height // CELLS

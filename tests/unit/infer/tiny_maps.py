@@ -35,7 +35,7 @@ def write_class_map(path: Path, *, form: Form = "nchw") -> Path:
     `nhwc` has the classes last, `softmax` gives probabilities, `classes` the number of the winning class, `single` red
     against the rest (above 0 where it is brighter than half), `log` logarithms: minus infinity where it is black.
     """
-    endings = {
+    output_ops = {
         "nchw": [helper.make_node("Identity", ["scores"], ["map"])],
         "nhwc": [helper.make_node("Transpose", ["scores"], ["map"], perm=[0, 2, 3, 1])],
         "softmax": [helper.make_node("Softmax", ["scores"], ["map"], axis=1)],
@@ -51,7 +51,7 @@ def write_class_map(path: Path, *, form: Form = "nchw") -> Path:
         helper.make_node("AveragePool", ["images"], ["cells"], kernel_shape=[4, 4], strides=[4, 4]),
         helper.make_node("Mul", ["cells", "ten"], ["sharp"]),
         helper.make_node("Concat", ["floor", "sharp"], ["scores"], axis=1),
-        *endings[form],
+        *output_ops[form],
     ]
     constants = {
         "ten": np.array([10], np.float32),
@@ -99,7 +99,7 @@ def write_simcc(path: Path) -> Path:
 def painted(
     *blocks: tuple[tuple[int, int, int, int], tuple[int, int, int]], size_wh: tuple[int, int] = (64, 64)
 ) -> npt.NDArray[np.uint8]:
-    """A black RGB picture with boxes (left, top, right, bottom) painted in colors."""
+    """A black RGB image with boxes (left, top, right, bottom) painted in colors."""
     width, height = size_wh
     rgb = np.zeros((height, width, 3), np.uint8)
     for (left, top, right, bottom), color in blocks:

@@ -30,7 +30,7 @@ def gpu() -> Iterator[Gpu]:
     driver.check()
 
 
-def pictures() -> list[Surface]:
+def images() -> list[Surface]:
     random = np.random.default_rng(1)
     surfaces = []
     for kind, size_wh in ((PixelFormat.NV12, (131, 77)), (PixelFormat.I420, (64, 90)), (PixelFormat.BGR24, (33, 20))):
@@ -42,7 +42,7 @@ def pictures() -> list[Surface]:
 
 
 def test_a_batch_of_surfaces_becomes_the_cpus_input(gpu: Gpu) -> None:
-    surfaces = pictures()
+    surfaces = images()
     places = [DEFINITION.place_fractions((0.0, 0.0, 1.0, 1.0), surface) for surface in surfaces]
     on_gpu = [surface.to_device(gpu) for surface in surfaces]
     stream = gpu.stream("work")
@@ -55,14 +55,14 @@ def test_a_batch_of_surfaces_becomes_the_cpus_input(gpu: Gpu) -> None:
 
     prepared = out.written(stream.record()).to_host()
     expected = [
-        HostPreprocessor(DEFINITION).prepare(*part).picture[0] / 255 for part in zip(surfaces, places, strict=True)
+        HostPreprocessor(DEFINITION).prepare(*part).image[0] / 255 for part in zip(surfaces, places, strict=True)
     ]
     assert np.allclose(prepared, expected, atol=1.01 / 255)
     assert np.mean(~np.isclose(prepared, expected)) < 0.001
 
 
 def test_a_surface_is_converted_into_another(gpu: Gpu) -> None:
-    nv12 = pictures()[0]
+    nv12 = images()[0]
     stream = gpu.stream("work")
     source = nv12.to_device(gpu, stream=stream)
     target = gpu.new_surface(PixelFormat.I420, size_wh=nv12.size_wh, stream=stream)

@@ -10,9 +10,9 @@ import pytest
 from sightline.devices.gpu.gpu import Gpu
 from sightline.media import PixelFormat, Surface
 from sightline.testing.gpu import double_gpu
-from sightline_plugins.infer.heads import HEADS
-from sightline_plugins.infer.heads.head import Reading
-from sightline_plugins.infer.looks.device.head_plans import plan_decoding
+from sightline_plugins.heads import HEADS
+from sightline_plugins.heads.cuda_plans import plan_decoding
+from sightline_plugins.heads.head import DecodeContext
 from sightline_plugins.kernels import dewarp, draw, heads, hide, nms, tile
 from sightline_plugins.kernels.detections import COUNTS, DETECTION, Finds
 from sightline_plugins.kernels.draw_list import DrawList
@@ -24,7 +24,7 @@ from sightline_plugins.raster import hiding, planes
 from sightline_plugins.raster.inks import Inks, Kind
 
 SIZE_WH = (96, 64)
-READING = Reading(SIZE_WH, 0.4)
+READING = DecodeContext(SIZE_WH, 0.4)
 OPTIONS = NmsOptions(max_detections=20)
 
 
@@ -34,7 +34,7 @@ def gpu() -> Iterator[Gpu]:
         yield gpu
 
 
-def picture(size_wh: tuple[int, int] = SIZE_WH) -> Surface:
+def image(size_wh: tuple[int, int] = SIZE_WH) -> Surface:
     random = np.random.default_rng(size_wh[0])
     surface = Surface.allocate(PixelFormat.NV12, size_wh=size_wh)
     for plane in surface.planes:
@@ -74,7 +74,7 @@ def test_outputs_become_the_boxes_that_stay_without_leaving_the_gpu(gpu: Gpu) ->
 
 
 def test_a_decoded_surface_is_drawn_on_in_a_copy_of_its_own(gpu: Gpu) -> None:
-    expected = picture()
+    expected = image()
     stream = gpu.stream("drawing")
     surface = expected.to_device(gpu).shared().writable(stream=stream)
     ink = Inks(Kind.of(expected)).ink((200, 30, 90))
@@ -92,7 +92,7 @@ def test_a_decoded_surface_is_drawn_on_in_a_copy_of_its_own(gpu: Gpu) -> None:
 
 
 def test_a_part_of_a_surface_is_hidden(gpu: Gpu) -> None:
-    expected = picture()
+    expected = image()
     stream = gpu.stream("hiding")
     surface = expected.to_device(gpu).shared().writable(stream=stream)
     ink = Inks(Kind.of(expected)).ink((0, 0, 0))
@@ -109,10 +109,10 @@ def test_a_part_of_a_surface_is_hidden(gpu: Gpu) -> None:
 
 
 def test_surfaces_are_put_together(gpu: Gpu) -> None:
-    pictures = [picture(), picture((48, 32))]
+    images = [image(), image((48, 32))]
     stream = gpu.stream("tiling")
     target = gpu.new_surface(PixelFormat.NV12, size_wh=(144, 64), stream=stream)
-    on_gpu = [SurfaceView.of(one, one.arrays_on(stream)) for one in (each.to_device(gpu) for each in pictures)]
+    on_gpu = [SurfaceView.of(one, one.arrays_on(stream)) for one in (each.to_device(gpu) for each in images)]
     mosaic = SurfaceView.of(target, target.arrays_on(stream))
     kernels = gpu.kernels(tile.SOURCE)
 
@@ -122,13 +122,13 @@ def test_surfaces_are_put_together(gpu: Gpu) -> None:
     tile.fill_tiles(kernels, tiles, content=content, stream=stream)
 
     luma, chroma = target.written(stream.record()).to_host().planes
-    np.testing.assert_array_equal(luma[:, :96], pictures[0].planes[0])
-    np.testing.assert_array_equal(chroma[:16, 48:], pictures[1].planes[1])
+    np.testing.assert_array_equal(luma[:, :96], images[0].planes[0])
+    np.testing.assert_array_equal(chroma[:16, 48:], images[1].planes[1])
     assert (luma[32:, 96:] == 16).all()
 
 
 def test_a_surface_is_dewarped(gpu: Gpu) -> None:
-    source = picture()
+    source = image()
     stream = gpu.stream("dewarping")
     target = gpu.new_surface(PixelFormat.NV12, size_wh=SIZE_WH, stream=stream)
     taken, made = (SurfaceView.of(one, one.arrays_on(stream)) for one in (source.to_device(gpu), target))

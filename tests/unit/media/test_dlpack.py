@@ -60,7 +60,7 @@ def test_types_have_their_numbers(gpu: Gpu, dtype: str, kind: tuple[int, int, in
     consumed.let_go()
 
 
-def test_rows_of_pictures_are_strided(gpu: Gpu) -> None:
+def test_rows_of_images_are_strided(gpu: Gpu) -> None:
     surface = make_frames(1, pixel_format=PixelFormat.NV12)[0].surface.to_device(gpu)
 
     consumed = consume(surface.__dlpack__(stream=2))
@@ -161,7 +161,7 @@ def test_the_array_interface_names_the_stream_to_wait_for(array: DeviceArray) ->
     }
 
 
-def test_the_array_interface_of_a_picture_has_strides(gpu: Gpu) -> None:
+def test_the_array_interface_of_an_image_has_strides(gpu: Gpu) -> None:
     surface = make_frames(1, pixel_format=PixelFormat.NV12)[0].surface.to_device(gpu)
 
     assert surface.__cuda_array_interface__["strides"] == (256, 1)

@@ -16,7 +16,7 @@ from sightline.testing.gpu.double import DoubleDriver
 SIZES = [(16, 8), (15, 7), (300, 2)]
 
 
-def picture(pixel_format: PixelFormat = PixelFormat.NV12, size_wh: tuple[int, int] = (16, 8)) -> Surface:
+def image(pixel_format: PixelFormat = PixelFormat.NV12, size_wh: tuple[int, int] = (16, 8)) -> Surface:
     (frame,) = make_frames(
         1, size_wh=size_wh, pixel_format=pixel_format, matrix=ColorMatrix.BT709, color_range=ColorRange.FULL
     )
@@ -30,10 +30,10 @@ def assert_same(first: Surface, second: Surface) -> None:
 
 @pytest.mark.parametrize("size_wh", SIZES)
 @pytest.mark.parametrize("pixel_format", list(PixelFormat))
-def test_a_picture_survives_the_way_there_and_back(
+def test_an_image_survives_the_way_there_and_back(
     gpu: Gpu, pixel_format: PixelFormat, size_wh: tuple[int, int]
 ) -> None:
-    surface = picture(pixel_format, size_wh)
+    surface = image(pixel_format, size_wh)
 
     there = surface.to_device(gpu)
     back = there.to_host()
@@ -44,7 +44,7 @@ def test_a_picture_survives_the_way_there_and_back(
 
 
 def test_both_ways_are_counted(gpu: Gpu) -> None:
-    surface = picture(size_wh=(15, 7))
+    surface = image(size_wh=(15, 7))
 
     surface.to_device(gpu).to_host()
 
@@ -53,7 +53,7 @@ def test_both_ways_are_counted(gpu: Gpu) -> None:
 
 
 def test_several_takers_pay_once(gpu: Gpu) -> None:
-    surface = picture()
+    surface = image()
     there = surface.to_device(gpu)
     takers = [there, there.shared(), dataclasses.replace(there, owner="another")]
 
@@ -65,7 +65,7 @@ def test_several_takers_pay_once(gpu: Gpu) -> None:
 
 
 def test_takers_in_several_threads_pay_once(gpu: Gpu) -> None:
-    surface = picture().to_device(gpu)
+    surface = image().to_device(gpu)
     start = threading.Barrier(4)
     hosts: list[Surface] = []
 
@@ -96,13 +96,13 @@ def test_takers_in_several_threads_pay_once(gpu: Gpu) -> None:
 def test_planes_whose_rows_are_alike_come_down_in_one_copy(
     gpu: Gpu, pixel_format: PixelFormat, size_wh: tuple[int, int], copies: int
 ) -> None:
-    picture(pixel_format, size_wh).to_device(gpu).to_host()
+    image(pixel_format, size_wh).to_device(gpu).to_host()
 
     assert gpu.transfers.counts.device_to_host_copies == copies
 
 
-def test_a_copy_that_is_begun_is_waited_for_by_whoever_wants_the_picture(gpu: Gpu, driver: DoubleDriver) -> None:
-    surface = picture()
+def test_a_copy_that_is_begun_is_waited_for_by_whoever_wants_the_image(gpu: Gpu, driver: DoubleDriver) -> None:
+    surface = image()
     there = surface.to_device(gpu)
 
     coming = there.begin_to_host()
@@ -115,10 +115,10 @@ def test_a_copy_that_is_begun_is_waited_for_by_whoever_wants_the_picture(gpu: Gp
     assert_same(back, surface)
 
 
-def test_a_picture_on_its_way_down_holds_no_memory_of_the_gpu(gpu: Gpu) -> None:
-    surface = picture()
+def test_an_image_on_its_way_down_holds_no_memory_of_the_gpu(gpu: Gpu) -> None:
+    surface = image()
     coming = surface.to_device(gpu).begin_to_host()
-    surface = picture()  # its twin in GPU memory goes with it
+    surface = image()  # its twin in GPU memory goes with it
 
     held = gpu.memory.lent
 
@@ -127,7 +127,7 @@ def test_a_picture_on_its_way_down_holds_no_memory_of_the_gpu(gpu: Gpu) -> None:
 
 
 def test_where_it_is_already_nothing_is_copied(gpu: Gpu) -> None:
-    surface = picture()
+    surface = image()
     there = surface.to_device(gpu)
 
     assert surface.to_host() is surface
@@ -135,19 +135,19 @@ def test_where_it_is_already_nothing_is_copied(gpu: Gpu) -> None:
 
 
 def test_the_wrong_memory_is_answered_with_the_way_to_the_right_one(gpu: Gpu) -> None:
-    surface = picture()
+    surface = image()
     there = surface.to_device(gpu)
 
     with pytest.raises(TypeError, match=r"lie in a GPU's memory: to_host\(\)"):
         there.planes  # noqa: B018
     with pytest.raises(TypeError, match=r"lie in host memory: to_device\(gpu\)"):
         surface.arrays  # noqa: B018
-    with pytest.raises(TypeError, match=r"NumPy can not read: to_host\(\)"):
+    with pytest.raises(TypeError, match=r"NumPy cannot read: to_host\(\)"):
         np.asarray(there.arrays[0])
 
 
 def test_a_shared_surface_is_copied_on_the_gpu_before_it_is_written_to(gpu: Gpu) -> None:
-    there = picture().to_device(gpu)
+    there = image().to_device(gpu)
     stream = gpu.stream("drawing")
     before = gpu.transfers.counts
 
@@ -159,12 +159,12 @@ def test_a_shared_surface_is_copied_on_the_gpu_before_it_is_written_to(gpu: Gpu)
     assert gpu.transfers.counts == before
     assert drawn.exclusive
     assert all((plane == 9).all() for plane in drawn.to_host().planes)
-    assert_same(there.to_host(), picture())
+    assert_same(there.to_host(), image())
 
 
 def test_an_exclusive_surface_is_written_to_in_place_behind_its_readers(gpu: Gpu) -> None:
     reader, writer = gpu.stream("reader"), gpu.stream("writer")
-    surface = dataclasses.replace(picture().to_device(gpu), exclusive=True)
+    surface = dataclasses.replace(image().to_device(gpu), exclusive=True)
     copy = gpu.duplicate(surface.arrays_on(reader), stream=reader)
 
     drawn = surface.writable(stream=writer)
@@ -174,7 +174,7 @@ def test_an_exclusive_surface_is_written_to_in_place_behind_its_readers(gpu: Gpu
 
     assert [array.base_address for array in drawn.arrays] == [array.base_address for array in surface.arrays]
     assert all((plane == 9).all() for plane in drawn.to_host().planes)
-    np.testing.assert_array_equal(copy[0].to_host(), picture().planes[0])
+    np.testing.assert_array_equal(copy[0].to_host(), image().planes[0])
 
 
 def test_what_was_copied_to_the_host_before_is_not_taken_for_what_was_drawn_later(gpu: Gpu) -> None:
@@ -192,7 +192,7 @@ def test_what_was_copied_to_the_host_before_is_not_taken_for_what_was_drawn_late
 
 
 def test_a_host_surface_that_was_copied_to_the_gpu_is_copied_again_after_it_was_drawn_on(gpu: Gpu) -> None:
-    surface = dataclasses.replace(picture(PixelFormat.GRAY8), exclusive=True)
+    surface = dataclasses.replace(image(PixelFormat.GRAY8), exclusive=True)
     surface.to_device(gpu)
 
     drawn = surface.writable()
@@ -202,7 +202,7 @@ def test_a_host_surface_that_was_copied_to_the_gpu_is_copied_again_after_it_was_
 
 
 def test_a_surface_that_is_replaced_with_other_pixels_has_no_copies_yet(gpu: Gpu) -> None:
-    surface = picture(PixelFormat.GRAY8)
+    surface = image(PixelFormat.GRAY8)
     surface.to_device(gpu)
 
     other = dataclasses.replace(surface, pixels=(np.full((8, 16), 7, np.uint8),))
@@ -211,7 +211,7 @@ def test_a_surface_that_is_replaced_with_other_pixels_has_no_copies_yet(gpu: Gpu
 
 
 def test_memory_goes_back_with_the_last_surface(gpu: Gpu) -> None:
-    pool = gpu.pool("pictures of gate", limit_count=1)
+    pool = gpu.pool("images of gate", limit_count=1)
     surface = gpu.new_surface(PixelFormat.NV12, size_wh=(16, 8), stream=gpu.main_stream, pool=pool)
     frames = [surface, surface.shared()]
     del surface
@@ -229,8 +229,8 @@ def test_rows_start_at_multiples_of_256_bytes_and_chroma_behind_luma(gpu: Gpu) -
     assert chroma.address == luma.address + 10 * 512
 
 
-def test_the_whole_picture_is_one_array_with_chroma_below_luma(gpu: Gpu) -> None:
-    surface = picture()
+def test_the_whole_image_is_one_array_with_chroma_below_luma(gpu: Gpu) -> None:
+    surface = image()
 
     whole = surface.to_device(gpu).whole
 
@@ -241,7 +241,7 @@ def test_the_whole_picture_is_one_array_with_chroma_below_luma(gpu: Gpu) -> None
 
 
 def test_planes_that_are_not_one_array_are_not_passed_for_one(gpu: Gpu) -> None:
-    surface = picture(size_wh=(15, 7)).to_device(gpu)
+    surface = image(size_wh=(15, 7)).to_device(gpu)
 
     with pytest.raises(ValueError, match="are not one array"):
         surface.whole  # noqa: B018
@@ -264,7 +264,7 @@ def test_samples_of_16_bits_become_8_in_host_memory(gpu: Gpu) -> None:
 
 def test_nothing_is_left_when_all_surfaces_are_gone(gpu: Gpu, driver: DoubleDriver) -> None:
     for _ in range(3):
-        picture().to_device(gpu).writable().to_host()
+        image().to_device(gpu).writable().to_host()
 
     gpu.close()
 

@@ -53,7 +53,7 @@ def test_iou_of_empty_boxes_is_zero() -> None:
     assert boxes.iou_matrix(empty, empty).tolist() == [[0]]
 
 
-def test_boxes_are_cut_to_the_picture() -> None:
+def test_boxes_are_cut_to_the_image() -> None:
     cut = boxes.clip(np.array([[-5, -5, 700, 20]], np.float32), size_wh=(640, 360))
 
     assert cut.tolist() == [[0, 0, 640, 20]]

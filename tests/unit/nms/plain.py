@@ -75,10 +75,10 @@ def order(scores: Sequence[float]) -> list[int]:
     return sorted(range(len(scores)), key=lambda row: (-scores[row], row))
 
 
-def hard(scores: Sequence[float], classes: Sequence[int], *, iou: Iou, limit: float, agnostic: bool) -> list[int]:
+def hard(scores: Sequence[float], classes: Sequence[int], *, iou: Iou, limit: float, class_agnostic: bool) -> list[int]:
     kept: list[int] = []
     for row in order(scores):
-        rivals = [other for other in kept if agnostic or classes[other] == classes[row]]
+        rivals = [other for other in kept if class_agnostic or classes[other] == classes[row]]
         if all(iou(other, row) <= limit for other in rivals):
             kept.append(row)
     return kept
@@ -91,7 +91,7 @@ def soft(
     iou: Iou,
     factor: Callable[[float], float],
     least: float,
-    agnostic: bool,
+    class_agnostic: bool,
 ) -> dict[int, float]:
     left = dict(enumerate(scores))
     kept: dict[int, float] = {}
@@ -101,19 +101,19 @@ def soft(
             break
         kept[best] = left.pop(best)
         for row in left:
-            if agnostic or classes[row] == classes[best]:
+            if class_agnostic or classes[row] == classes[best]:
                 left[row] *= factor(iou(best, row))
     return kept
 
 
-def fusion(given: Sequence[Row], *, limit: float, agnostic: bool) -> list[tuple[int, Box]]:
+def fusion(given: Sequence[Row], *, limit: float, class_agnostic: bool) -> list[tuple[int, Box]]:
     groups: list[list[int]] = []
     means: list[Box] = []
     for row in order([score for _, score, _ in given]):
         box, _, class_id = given[row]
         best, most = -1, limit
         for number, members in enumerate(groups):
-            same = agnostic or given[members[0]][2] == class_id
+            same = class_agnostic or given[members[0]][2] == class_id
             if same and iou(box, means[number]) > most:
                 best, most = number, iou(box, means[number])
         if best < 0:

@@ -43,7 +43,7 @@ def test_boxes_of_other_classes_are_not_fused() -> None:
 
 
 def test_agnostic_fusion_looks_at_no_class() -> None:
-    assert boxes(fuse([TWO[0], (TWO[1][0], 0.75, 1)], agnostic=True)) == [[0, 0, 10, 13]]
+    assert boxes(fuse([TWO[0], (TWO[1][0], 0.75, 1)], class_agnostic=True)) == [[0, 0, 10, 13]]
 
 
 def test_a_box_without_confidence_changes_no_mean() -> None:
@@ -63,10 +63,10 @@ def test_a_limit_of_one_fuses_nothing() -> None:
 
 @plain.FEWER
 @given(st.lists(plain.rows(), min_size=2, max_size=25), st.booleans(), st.sampled_from([2, 300]))
-def test_it_gives_what_the_plain_loop_gives(found: list[plain.Row], agnostic: bool, most: int) -> None:
-    expected = plain.fusion(found, limit=LIMIT, agnostic=agnostic)[:most]
+def test_it_gives_what_the_plain_loop_gives(found: list[plain.Row], class_agnostic: bool, most: int) -> None:
+    expected = plain.fusion(found, limit=LIMIT, class_agnostic=class_agnostic)[:most]
 
-    kept = fuse(found, agnostic=agnostic, max_detections=most)
+    kept = fuse(found, class_agnostic=class_agnostic, max_detections=most)
 
     assert kept.rows.tolist() == [row for row, _ in expected]
     assert np.array(boxes(kept)) == pytest.approx(np.array([box for _, box in expected]), abs=1e-3)

@@ -35,7 +35,7 @@ def test_boxes_of_different_classes_stay() -> None:
 
 
 def test_agnostic_suppression_looks_at_no_class() -> None:
-    assert kept(SAME, [0.5, 0.9, 0.1], [0, 1, 0], agnostic=True) == [1, 2]
+    assert kept(SAME, [0.5, 0.9, 0.1], [0, 1, 0], class_agnostic=True) == [1, 2]
 
 
 def test_of_equal_confidences_the_first_stays() -> None:
@@ -73,8 +73,8 @@ def test_no_more_than_the_most_confident_candidates_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("agnostic", [False, True])
-def test_it_keeps_what_the_plain_loop_keeps(seed: int, agnostic: bool) -> None:
+@pytest.mark.parametrize("class_agnostic", [False, True])
+def test_it_keeps_what_the_plain_loop_keeps(seed: int, class_agnostic: bool) -> None:
     random = np.random.default_rng(seed)
     count = int(random.integers(2, 120))
     centre = random.uniform(0, 300, (count, 2)).round()
@@ -82,20 +82,24 @@ def test_it_keeps_what_the_plain_loop_keeps(seed: int, agnostic: bool) -> None:
     xyxy = np.concatenate([centre - size, centre + size], axis=1)
     confidence = random.random(count).round(1)
     classes = random.integers(0, 3, count)
-    apart = xyxy if agnostic else xyxy + classes[:, None] * 10_000.0
+    apart = xyxy if class_agnostic else xyxy + classes[:, None] * 10_000.0
 
-    ours = kept(xyxy.astype(np.float32), confidence.tolist(), classes.tolist(), agnostic=agnostic)
+    ours = kept(xyxy.astype(np.float32), confidence.tolist(), classes.tolist(), class_agnostic=class_agnostic)
 
     assert ours == detection.suppress(apart, confidence, limit=0.45).tolist()
 
 
 @plain.FEWER
 @given(st.lists(plain.rows(), min_size=1, max_size=30), st.booleans(), st.sampled_from([0.0, 0.3, 0.4371, 0.9]))
-def test_it_keeps_what_the_plain_loop_keeps_by_class(found: list[plain.Row], agnostic: bool, limit: float) -> None:
+def test_it_keeps_what_the_plain_loop_keeps_by_class(
+    found: list[plain.Row], class_agnostic: bool, limit: float
+) -> None:
     rows, scores, classes = zip(*found, strict=True)
-    expected = plain.hard(scores, classes, iou=lambda a, b: plain.iou(rows[a], rows[b]), limit=limit, agnostic=agnostic)
+    expected = plain.hard(
+        scores, classes, iou=lambda a, b: plain.iou(rows[a], rows[b]), limit=limit, class_agnostic=class_agnostic
+    )
 
-    assert kept(boxes(*rows), list(scores), list(classes), agnostic=agnostic, iou=limit) == expected
+    assert kept(boxes(*rows), list(scores), list(classes), class_agnostic=class_agnostic, iou=limit) == expected
 
 
 @plain.FEWER

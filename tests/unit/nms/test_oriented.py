@@ -16,14 +16,14 @@ LIMIT = 0.4371
 Rows = list[tuple[plain.Turned, float, int]]
 
 
-def thin(found: Rows, *, method: Method = "hard", agnostic: bool = False, least: float = 0.0) -> Kept:
+def thin(found: Rows, *, method: Method = "hard", class_agnostic: bool = False, least: float = 0.0) -> Kept:
     shapes, scores, classes = zip(*found, strict=True)
     corners = np.array([plain.corners(shape) for shape in shapes])
     return thin_out(
         np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1),
         np.array(scores, np.float32),
         np.array(classes, np.int32),
-        options=NmsOptions(method=method, iou=LIMIT, agnostic=agnostic),
+        options=NmsOptions(method=method, iou=LIMIT, class_agnostic=class_agnostic),
         corners=corners,
         least=least,
     )
@@ -99,13 +99,13 @@ def test_the_overlap_is_that_of_the_paper(
 
 @plain.FEWER
 @given(st.lists(plain.turned_rows(), min_size=2, max_size=20), st.booleans())
-def test_it_keeps_what_the_plain_loop_keeps(found: Rows, agnostic: bool) -> None:
+def test_it_keeps_what_the_plain_loop_keeps(found: Rows, class_agnostic: bool) -> None:
     expected = plain.hard(
         [score for _, score, _ in found],
         [class_id for _, _, class_id in found],
         iou=lambda a, b: overlap(found[a][0], found[b][0]),
         limit=LIMIT,
-        agnostic=agnostic,
+        class_agnostic=class_agnostic,
     )
 
-    assert thin(found, agnostic=agnostic).rows.tolist() == expected
+    assert thin(found, class_agnostic=class_agnostic).rows.tolist() == expected

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline_plugins.infer.subjects.tiles import tile_regions
+from sightline_plugins.infer.targets import tile_regions
 from sightline_plugins.nms import NmsOptions, merge_parts
 from sightline_plugins.nms.seams import Merged
 from tests.unit.nms import plain
@@ -118,7 +118,7 @@ def test_a_piece_that_another_part_sees_whole_and_does_not_find_is_nothing() -> 
     assert boxes(merge([(0, (450, 100, 500, 200))], TWO_HALVES)) == []
 
 
-def test_a_piece_that_only_a_much_smaller_picture_of_it_shows_stays() -> None:
+def test_a_piece_that_only_a_much_smaller_image_of_it_shows_stays() -> None:
     regions = [(0.0, 0.0, 900.0, 700.0), (0.0, 0.0, 300.0, 300.0)]
 
     assert boxes(merge([(1, (270, 100, 300, 200))], regions)) == [[270, 100, 300, 200]]
@@ -144,7 +144,10 @@ def test_two_things_that_a_part_tells_apart_stay_two_when_both_parts_see_them() 
 def test_things_of_different_classes_stay_unless_suppression_looks_at_no_class() -> None:
     found = [(0, (420.0, 100.0, 470.0, 200.0)), (1, (421.0, 100.0, 471.0, 201.0))]
 
-    kept = [len(merge(found, TWO_HALVES, classes=[0, 1], agnostic=agnostic).rows) for agnostic in (False, True)]
+    kept = [
+        len(merge(found, TWO_HALVES, classes=[0, 1], class_agnostic=class_agnostic).rows)
+        for class_agnostic in (False, True)
+    ]
 
     assert kept == [2, 1]
 

@@ -75,7 +75,9 @@ def test_at_most_the_detections_asked_for_stay() -> None:
     st.booleans(),
     st.sampled_from([0.0, 0.1, 0.3]),
 )
-def test_it_gives_what_the_plain_loop_gives(found: list[plain.Row], decay: Decay, agnostic: bool, least: float) -> None:
+def test_it_gives_what_the_plain_loop_gives(
+    found: list[plain.Row], decay: Decay, class_agnostic: bool, least: float
+) -> None:
     def factor(shared: float) -> float:
         if decay == "gaussian":
             return math.exp(-(shared**2) / 0.5)
@@ -87,10 +89,10 @@ def test_it_gives_what_the_plain_loop_gives(found: list[plain.Row], decay: Decay
         iou=lambda a, b: plain.iou(found[a][0], found[b][0]),
         factor=factor,
         least=float(np.float32(least)),
-        agnostic=agnostic,
+        class_agnostic=class_agnostic,
     )
 
-    kept = soften(found, decay=decay, agnostic=agnostic, least=least)
+    kept = soften(found, decay=decay, class_agnostic=class_agnostic, least=least)
 
     assert dict(zip(kept.rows.tolist(), values(kept), strict=True)) == pytest.approx(expected, abs=2e-6)
     assert values(kept) == sorted(values(kept), reverse=True)

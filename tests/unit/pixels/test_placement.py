@@ -26,13 +26,13 @@ def test_the_side_that_fits_is_filled_whatever_the_division_leaves() -> None:
     assert placement.inner_xywh == (0, 0, 416, 104)
 
 
-def test_a_stretched_picture_fills_the_input() -> None:
+def test_a_stretched_image_fills_the_input() -> None:
     placement = place((0, 0, 768, 432), size_wh=(352, 352), fit="stretch", align="center")
 
     assert placement.inner_xywh == (0, 0, 352, 352)
 
 
-def test_a_tall_picture_is_padded_at_the_sides() -> None:
+def test_a_tall_image_is_padded_at_the_sides() -> None:
     placement = place((0, 0, 100, 400), size_wh=(64, 64), fit="letterbox", align="center")
 
     assert placement.inner_xywh == (24, 0, 16, 64)
@@ -51,10 +51,10 @@ def test_an_extreme_shape_keeps_at_least_a_pixel() -> None:
     assert placement.inner_xywh[2:] == (64, 1)
 
 
-def test_boxes_go_back_to_the_picture() -> None:
+def test_boxes_go_back_to_the_image() -> None:
     placement = place((100, 50, 300, 150), size_wh=(100, 100), fit="letterbox", align="center")
 
-    boxes = placement.boxes_in_picture(np.array([[0, 25, 100, 75], [10, 30, 20, 40]], np.float32))
+    boxes = placement.boxes_in_image(np.array([[0, 25, 100, 75], [10, 30, 20, 40]], np.float32))
 
     assert boxes.tolist() == [[100, 50, 300, 150], [120, 60, 140, 80]]
 
@@ -65,7 +65,7 @@ def test_a_region_grows_to_whole_chroma_samples() -> None:
     assert pixels == (32, 32, 68, 68)
 
 
-def test_a_region_ends_with_an_odd_picture() -> None:
+def test_a_region_ends_with_an_odd_image() -> None:
     assert region_in_pixels((0, 0, 1, 1), size_wh=(101, 51), chroma_shift=(1, 1)) == (0, 0, 101, 51)
 
 
@@ -86,7 +86,7 @@ def test_a_line_of_text_is_as_high_as_the_input_and_its_width_is_rounded_up(wide
     ("wide", "high", "resized", "first"),
     [(640, 480, (341, 256), (58, 16)), (302, 500, (256, 423), (16, 100)), (512, 512, (256, 256), (16, 16))],
 )
-def test_the_middle_of_a_picture_is_what_resizing_and_cutting_in_whole_pixels_leave(
+def test_the_middle_of_an_image_is_what_resizing_and_cutting_in_whole_pixels_leave(
     wide: int, high: int, resized: tuple[int, int], first: tuple[int, int]
 ) -> None:
     placement = place((0, 0, wide, high), size_wh=(224, 224), fit="cover", crop=0.875)

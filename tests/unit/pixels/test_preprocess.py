@@ -12,11 +12,11 @@ from sightline_plugins.pixels.surface_colors import ChannelOrder
 def test_padding_has_its_level_in_each_channel() -> None:
     surface = surface_from_rgb(np.full((20, 40, 3), 200, np.uint8))
 
-    picture = HostPreprocessor(Preprocessing((40, 40), pad=(1, 2, 3))).prepare(surface).picture
+    image = HostPreprocessor(Preprocessing((40, 40), pad=(1, 2, 3))).prepare(surface).image
 
-    assert (picture[0, :10] == (1, 2, 3)).all()
-    assert (picture[0, 10:30] > 190).all()
-    assert (picture[0, 30:] == (1, 2, 3)).all()
+    assert (image[0, :10] == (1, 2, 3)).all()
+    assert (image[0, 10:30] > 190).all()
+    assert (image[0, 30:] == (1, 2, 3)).all()
 
 
 @pytest.mark.parametrize(("order", "red"), [("rgb", 0), ("bgr", 2)])
@@ -26,40 +26,40 @@ def test_channels_come_in_the_order_asked_for(order: ChannelOrder, red: int, pix
     rgb[..., 0] = 255
     surface = surface_from_rgb(rgb, pixel_format=pixel_format)
 
-    picture = HostPreprocessor(Preprocessing((16, 16), color=order)).prepare(surface).picture[0]
+    image = HostPreprocessor(Preprocessing((16, 16), color=order)).prepare(surface).image[0]
 
-    assert (picture[..., red] > 250).all()
-    assert (picture[..., 2 - red] < 5).all()
+    assert (image[..., red] > 250).all()
+    assert (image[..., 2 - red] < 5).all()
 
 
-def test_a_picture_given_back_is_used_again_with_its_padding() -> None:
+def test_an_image_given_back_is_used_again_with_its_padding() -> None:
     surface = surface_from_rgb(np.full((20, 40, 3), 200, np.uint8))
     preprocessor = HostPreprocessor(Preprocessing((40, 40)))
     first = preprocessor.prepare(surface)
-    before = first.picture.copy()
+    before = first.image.copy()
 
     preprocessor.recycle(first)
     second = preprocessor.prepare(surface)
 
-    assert second.picture is first.picture
-    assert np.array_equal(second.picture, before)
+    assert second.image is first.image
+    assert np.array_equal(second.image, before)
 
 
-def test_a_picture_not_given_back_is_left_alone() -> None:
+def test_an_image_not_given_back_is_left_alone() -> None:
     preprocessor = HostPreprocessor(Preprocessing((16, 16)))
     first = preprocessor.prepare(surface_from_rgb(np.zeros((32, 32, 3), np.uint8)))
 
     second = preprocessor.prepare(surface_from_rgb(np.full((32, 32, 3), 255, np.uint8)))
 
-    assert second.picture is not first.picture
-    assert (first.picture < 5).all()
+    assert second.image is not first.image
+    assert (first.image < 5).all()
 
 
 def test_the_surface_is_not_changed() -> None:
     surface = surface_from_rgb(np.random.default_rng(1).integers(0, 256, (33, 47, 3), np.uint8))
     before = [plane.copy() for plane in surface.planes]
 
-    for convert in ("network", "picture"):
+    for convert in ("network", "image"):
         HostPreprocessor(Preprocessing((16, 16), convert=convert, resize="area")).prepare(surface)
 
     assert all(np.array_equal(a, b) for a, b in zip(surface.planes, before, strict=True))

@@ -1,9 +1,9 @@
-"""A viewer that is slow loses pictures, whole groups of them, and nobody else does."""
+"""A viewer that is slow loses images, whole groups of them, and nobody else does."""
 
 from __future__ import annotations
 
 from sightline_plugins.publish.backlog import Backlog
-from tests.unit.publish.pictures import group, plain
+from tests.unit.publish.images import group, plain
 
 
 def backlog(span_ns: int = 2_000_000_000) -> Backlog:
@@ -12,33 +12,33 @@ def backlog(span_ns: int = 2_000_000_000) -> Backlog:
 
 def taken(waiting: Backlog) -> list[int]:
     found = []
-    while (picture := waiting.take()) is not None:
-        found.append(picture.pts_ns // 40_000_000)
+    while (image := waiting.take()) is not None:
+        found.append(image.pts_ns // 40_000_000)
     return found
 
 
-def test_it_begins_with_a_key_picture() -> None:
+def test_it_begins_with_a_key_frame() -> None:
     waiting = backlog()
-    for picture in [plain(0), plain(1), *group(2, count=3)]:
-        waiting.offer(picture)
+    for image in [plain(0), plain(1), *group(2, count=3)]:
+        waiting.offer(image)
 
     assert taken(waiting) == [2, 3, 4]
     assert waiting.skipped == 0
 
 
-def test_what_waits_longer_than_it_may_is_dropped_up_to_the_next_key_picture() -> None:
+def test_what_waits_longer_than_it_may_is_dropped_up_to_the_next_key_frame() -> None:
     waiting = backlog(span_ns=200_000_000)
-    for picture in [*group(0, count=8), *group(8, count=3)]:
-        waiting.offer(picture)
+    for image in [*group(0, count=8), *group(8, count=3)]:
+        waiting.offer(image)
 
     assert taken(waiting) == [8, 9, 10]
     assert (waiting.jumps, waiting.skipped, waiting.is_slow) == (1, 8, True)
 
 
-def test_a_key_picture_that_comes_too_late_for_the_rest_is_kept() -> None:
+def test_a_key_frame_that_comes_too_late_for_the_rest_is_kept() -> None:
     waiting = backlog(span_ns=200_000_000)
-    for picture in [*group(0, count=6), *group(6, count=2)]:
-        waiting.offer(picture)
+    for image in [*group(0, count=6), *group(6, count=2)]:
+        waiting.offer(image)
 
     assert taken(waiting) == [6, 7]
 
@@ -46,16 +46,16 @@ def test_a_key_picture_that_comes_too_late_for_the_rest_is_kept() -> None:
 def test_it_never_holds_more_than_its_span() -> None:
     waiting = backlog(span_ns=1_000_000_000)
     for first in range(0, 1_000, 10):
-        for picture in group(first, count=10):
-            waiting.offer(picture)
+        for image in group(first, count=10):
+            waiting.offer(image)
 
     assert len(taken(waiting)) <= 26
 
 
 def test_time_that_steps_back_is_a_jump_and_not_an_endless_wait() -> None:
     waiting = backlog(span_ns=1_000_000_000)
-    for picture in [*group(100, count=2), *group(0, count=2)]:
-        waiting.offer(picture)
+    for image in [*group(100, count=2), *group(0, count=2)]:
+        waiting.offer(image)
 
     assert taken(waiting) == [0, 1]
 

@@ -12,17 +12,17 @@ import pytest
 from sightline.rtsp.codec import Codec
 from sightline_plugins.decode.clip_packets import load_clip
 from sightline_plugins.publish.boxes import codec_string, fragment, start_of_file
-from sightline_plugins.publish.picture import Format, Picture
+from sightline_plugins.publish.image import Format, Image
 from tests.integration.camera.clips import write_noise
-from tests.unit.publish.pictures import PLAIN, encoded, frames
+from tests.unit.publish.images import PLAIN, encoded, frames
 
 
-def file_of(pictures: Sequence[Picture], *, each: int = 1) -> io.BytesIO:
-    parts = [pictures[at : at + each] for at in range(0, len(pictures), each)]
+def file_of(images: Sequence[Image], *, each: int = 1) -> io.BytesIO:
+    parts = [images[at : at + each] for at in range(0, len(images), each)]
     pieces = [
         fragment(part, number=number, durations_ns=[40_000_000] * len(part)) for number, part in enumerate(parts, 1)
     ]
-    return io.BytesIO(start_of_file(pictures[0].format) + b"".join(pieces))
+    return io.BytesIO(start_of_file(images[0].format) + b"".join(pieces))
 
 
 def times(file: io.BytesIO) -> list[float]:
@@ -31,34 +31,34 @@ def times(file: io.BytesIO) -> list[float]:
 
 
 @pytest.mark.parametrize("each", [1, 7, 50])
-def test_every_picture_comes_back_at_its_time(each: int) -> None:
-    pictures = encoded(frames(50))
+def test_every_image_comes_back_at_its_time(each: int) -> None:
+    images = encoded(frames(50))
 
-    assert times(file_of(pictures, each=each)) == [round(number * 0.04, 6) for number in range(50)]
-
-
-def test_a_file_may_begin_with_any_key_picture() -> None:
-    pictures = encoded(frames(60))
-    (late,) = [number for number, picture in enumerate(pictures) if picture.is_key and 0 < number < 50]
-
-    assert times(file_of(pictures[late:]))[0] == pytest.approx(late * 0.04)
+    assert times(file_of(images, each=each)) == [round(number * 0.04, 6) for number in range(50)]
 
 
-def test_the_size_is_that_of_the_pictures() -> None:
+def test_a_file_may_begin_with_any_key_frame() -> None:
+    images = encoded(frames(60))
+    (late,) = [number for number, image in enumerate(images) if image.is_key and 0 < number < 50]
+
+    assert times(file_of(images[late:]))[0] == pytest.approx(late * 0.04)
+
+
+def test_the_size_is_that_of_the_images() -> None:
     with av.open(file_of(encoded(frames(3, size_wh=(98, 50)))), "r") as container:
         video = container.streams.video[0]
         assert (video.width, video.height) == (98, 50)
 
 
 @pytest.mark.parametrize("codec", [Codec.H264, Codec.H265])
-def test_pictures_in_another_order_than_they_are_shown_come_back_in_the_right_one(codec: Codec, tmp_path: Path) -> None:
+def test_images_in_another_order_than_they_are_shown_come_back_in_the_right_one(codec: Codec, tmp_path: Path) -> None:
     from sightline.rtsp.bitstream import is_h264_parameter_set, is_h265_parameter_set, nal_units
 
     clip = load_clip(str(write_noise(tmp_path / "noise.mp4", codec=codec, count=20, b_frames=2)))
     is_set = is_h264_parameter_set if codec is Codec.H264 else is_h265_parameter_set
     own = Format(codec, clip.size_wh, clip.parameter_sets)
-    pictures = [
-        Picture(
+    images = [
+        Image(
             own,
             tuple(unit for unit in nal_units(packet.data) if not is_set(unit)),
             packet.pts_ns + 1_000_000_000,
@@ -68,7 +68,7 @@ def test_pictures_in_another_order_than_they_are_shown_come_back_in_the_right_on
         for packet in clip.packets
     ]
 
-    found = times(file_of(pictures))
+    found = times(file_of(images))
 
     assert len(found) == 20
     assert found == sorted(found)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from sightline_plugins.publish.backlog import Backlog
 from sightline_plugins.publish.broadcast import MOST_VIEWERS, Broadcast
-from sightline_plugins.publish.picture import Picture
-from tests.unit.publish.pictures import SETTINGS, Encoder, frames
+from sightline_plugins.publish.image import Image
+from tests.unit.publish.images import SETTINGS, Encoder, frames
 
 
 def viewer() -> Backlog:
     return Backlog(lambda: None)
 
 
-def all_of(waiting: Backlog) -> list[Picture]:
+def all_of(waiting: Backlog) -> list[Image]:
     found = []
-    while (picture := waiting.take()) is not None:
-        found.append(picture)
+    while (image := waiting.take()) is not None:
+        found.append(image)
     return found
 
 
@@ -24,10 +24,10 @@ def test_nothing_is_made_while_nobody_watches() -> None:
     for frame in frames(5):
         broadcast.publish(frame)
 
-    assert broadcast.pictures == 0
+    assert broadcast.images == 0
 
 
-def test_a_newcomer_gets_a_key_picture_at_once() -> None:
+def test_a_newcomer_gets_a_key_frame_at_once() -> None:
     broadcast = Broadcast("cam", Encoder(SETTINGS))
     first, second = viewer(), viewer()
     given = frames(10)
@@ -38,12 +38,12 @@ def test_a_newcomer_gets_a_key_picture_at_once() -> None:
     for frame in given[6:]:
         broadcast.publish(frame)
 
-    assert [picture.pts_ns for picture in all_of(first)] == [frame.pts_ns for frame in given]
-    assert [picture.pts_ns for picture in all_of(second)] == [frame.pts_ns for frame in given[6:]]
-    assert broadcast.key_pictures == 2
+    assert [image.pts_ns for image in all_of(first)] == [frame.pts_ns for frame in given]
+    assert [image.pts_ns for image in all_of(second)] == [frame.pts_ns for frame in given[6:]]
+    assert broadcast.key_frames == 2
 
 
-def test_pictures_are_shared() -> None:
+def test_images_are_shared() -> None:
     broadcast = Broadcast("cam", Encoder(SETTINGS))
     first, second = viewer(), viewer()
     broadcast.join(first)

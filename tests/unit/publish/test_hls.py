@@ -12,32 +12,32 @@ import pytest
 from sightline.errors import OutputError
 from sightline.graph import Outputs
 from sightline_plugins.publish.hls import HlsWriter
-from sightline_plugins.publish.picture import Picture
-from tests.unit.publish.pictures import PLAIN, group, plain
+from sightline_plugins.publish.image import Image
+from tests.unit.publish.images import PLAIN, group, plain
 
 LARGER = replace(PLAIN, size_wh=(128, 96))
 
 
-def written(folder: Path, pictures: Iterable[Picture], *, finish: bool = True) -> str:
+def written(folder: Path, images: Iterable[Image], *, finish: bool = True) -> str:
     writer = HlsWriter(folder / "index.m3u8", outputs=Outputs(folder))
-    for picture in pictures:
-        writer.write(picture)
+    for image in images:
+        writer.write(image)
     if finish:
         writer.finish()
     playlist = folder / "index.m3u8"
     return playlist.read_text() if playlist.exists() else ""
 
 
-def seconds(count: int, *, first: int = 0) -> list[Picture]:
-    """So many seconds with a key picture in each."""
-    return [picture for second in range(count) for picture in group((first + second) * 25, count=25)]
+def seconds(count: int, *, first: int = 0) -> list[Image]:
+    """So many seconds with a key frame in each."""
+    return [image for second in range(count) for image in group((first + second) * 25, count=25)]
 
 
 def durations(playlist: str) -> list[float]:
     return [float(text) for text in re.findall(r"#EXTINF:([\d.]+)", playlist)]
 
 
-def test_segments_are_two_seconds_long_and_begin_with_a_key_picture(tmp_path: Path) -> None:
+def test_segments_are_two_seconds_long_and_begin_with_a_key_frame(tmp_path: Path) -> None:
     playlist = written(tmp_path, seconds(6))
 
     assert durations(playlist) == [2.0, 2.0, 2.0]
@@ -68,7 +68,7 @@ def test_older_segments_are_removed(tmp_path: Path) -> None:
 
 
 def test_another_size_is_a_discontinuity_with_a_start_of_its_own(tmp_path: Path) -> None:
-    other = [replace(picture, format=LARGER) for picture in seconds(4, first=4)]
+    other = [replace(image, format=LARGER) for image in seconds(4, first=4)]
     playlist = written(tmp_path, [*seconds(4), *other])
 
     assert playlist.count("#EXT-X-DISCONTINUITY\n") == 1
@@ -78,7 +78,7 @@ def test_another_size_is_a_discontinuity_with_a_start_of_its_own(tmp_path: Path)
 
 
 def test_the_start_that_nothing_needs_any_more_is_removed(tmp_path: Path) -> None:
-    other = [replace(picture, format=LARGER) for picture in seconds(30, first=4)]
+    other = [replace(image, format=LARGER) for image in seconds(30, first=4)]
     playlist = written(tmp_path, [*seconds(4), *other])
 
     assert not (tmp_path / "index-start-1.mp4").exists()
@@ -93,9 +93,9 @@ def test_a_stream_that_was_away_goes_on_behind_a_discontinuity(tmp_path: Path) -
 
 
 def test_the_time_of_day_is_told_where_it_is_known(tmp_path: Path) -> None:
-    pictures = [replace(picture, capture_ns=1_767_323_045_678_000_000 + picture.pts_ns) for picture in seconds(2)]
+    images = [replace(image, capture_ns=1_767_323_045_678_000_000 + image.pts_ns) for image in seconds(2)]
 
-    assert "#EXT-X-PROGRAM-DATE-TIME:2026-01-02T03:04:05.678Z\n" in written(tmp_path, pictures)
+    assert "#EXT-X-PROGRAM-DATE-TIME:2026-01-02T03:04:05.678Z\n" in written(tmp_path, images)
 
 
 def test_a_place_that_can_not_be_written_is_told(tmp_path: Path) -> None:

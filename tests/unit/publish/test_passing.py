@@ -1,4 +1,4 @@
-"""Untouched pictures are passed on as they came; what a step changed is encoded, and nothing from before it shown."""
+"""Untouched images are passed on as they came; what a step changed is encoded, and nothing from before it shown."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sightline.media import Frame, Stream
 from sightline.rtsp.bitstream import annex_b
 from sightline.rtsp.codec import Codec
 from sightline_plugins.publish.encoding import Encoding
+from sightline_plugins.publish.image import Image
 from sightline_plugins.publish.making import Making
 from sightline_plugins.publish.passing import Passing
-from sightline_plugins.publish.picture import Picture
-from tests.unit.publish.pictures import SETTINGS, frames
+from tests.unit.publish.images import SETTINGS, frames
 
 SETS = (b"\x67\x42\xc0\x1e\xd9", b"\x68\xce\x0f\xc8")
 GROUP = 5
@@ -28,7 +28,7 @@ def encoded_format(codec: str = "h264") -> EncodedFormat:
 
 
 def ring_with(count: int, *, codec: str = "h264") -> PacketRing:
-    """A ring with so many packets; every fifth is a key picture, and each holds its own number."""
+    """A ring with so many packets; every fifth is a key frame, and each holds its own number."""
     ring = PacketRing(Stream("cam"))
     ring.limit(duration_ns=60_000_000_000, size_bytes=1 << 20)
     described = encoded_format(codec)
@@ -58,45 +58,45 @@ def making(ring: PacketRing, *, codecs: frozenset[Codec] = frozenset(Codec)) -> 
     return Making(passing=Passing(ring, codecs=codecs), encoding=Encoding(SETTINGS))
 
 
-def numbers(pictures: list[Picture]) -> list[int]:
-    return [picture.units[0][1] for picture in pictures]
+def numbers(images: list[Image]) -> list[int]:
+    return [image.units[0][1] for image in images]
 
 
-def test_untouched_pictures_are_the_source_s_own_bytes_at_the_times_of_the_frames() -> None:
+def test_untouched_images_are_the_source_s_own_bytes_at_the_times_of_the_frames() -> None:
     maker = making(ring_with(10))
-    made = [picture for frame in given(10) for picture in maker.pictures(frame, key=False)]
+    made = [image for frame in given(10) for image in maker.images(frame, key=False)]
 
     assert numbers(made) == list(range(1, 11))
-    assert [picture.pts_ns for picture in made] == [frame.pts_ns for frame in given(10)]
+    assert [image.pts_ns for image in made] == [frame.pts_ns for frame in given(10)]
     assert made[0].format.parameter_sets == SETS
     assert not maker.encodes
 
 
-def test_pictures_whose_frames_were_dropped_are_passed_on_too() -> None:
+def test_images_whose_frames_were_dropped_are_passed_on_too() -> None:
     maker = making(ring_with(10))
-    made = [picture for frame in given(10)[::4] for picture in maker.pictures(frame, key=False)]
+    made = [image for frame in given(10)[::4] for image in maker.images(frame, key=False)]
 
     assert numbers(made) == list(range(1, 10))
 
 
-def test_it_begins_in_the_middle_with_the_key_picture_before() -> None:
+def test_it_begins_in_the_middle_with_the_key_frame_before() -> None:
     maker = making(ring_with(10))
 
-    assert numbers(list(maker.pictures(given(10)[7], key=False))) == [6, 7, 8]
+    assert numbers(list(maker.images(given(10)[7], key=False))) == [6, 7, 8]
 
 
 def test_after_a_pause_it_begins_anew() -> None:
     maker = making(ring_with(20))
     all_frames = given(20)
-    list(maker.pictures(all_frames[1], key=False))
+    list(maker.images(all_frames[1], key=False))
     maker.pause()
 
-    assert numbers(list(maker.pictures(all_frames[16], key=False))) == [16, 17]
+    assert numbers(list(maker.images(all_frames[16], key=False))) == [16, 17]
 
 
 def test_a_frame_that_a_step_had_is_encoded() -> None:
     maker = making(ring_with(10))
-    (made,) = maker.pictures(replace(given(10)[0], altered=True), key=False)
+    (made,) = maker.images(replace(given(10)[0], altered=True), key=False)
 
     assert maker.encodes
     assert made.is_key
@@ -104,12 +104,12 @@ def test_a_frame_that_a_step_had_is_encoded() -> None:
 
 
 @pytest.mark.parametrize("until", [2, 5, 6])
-def test_nothing_encoded_before_a_change_of_pictures_is_shown_after_it(until: int) -> None:
+def test_nothing_encoded_before_a_change_of_images_is_shown_after_it(until: int) -> None:
     """Frames up to `until` were hidden: their own packets must not come, although they are in the ring."""
     maker = making(ring_with(20))
     shown = []
     for number, frame in enumerate(given(20)):
-        made = list(maker.pictures(replace(frame, altered=number <= until), key=False))
+        made = list(maker.images(replace(frame, altered=number <= until), key=False))
         shown += [] if maker.encodes else numbers(made)
 
     assert shown == list(range(shown[0], 21))
@@ -119,22 +119,22 @@ def test_nothing_encoded_before_a_change_of_pictures_is_shown_after_it(until: in
 
 def test_a_codec_that_not_all_can_carry_is_encoded() -> None:
     maker = making(ring_with(5, codec="hevc"), codecs=frozenset({Codec.H264}))
-    (made,) = maker.pictures(given(1)[0], key=False)
+    (made,) = maker.images(given(1)[0], key=False)
 
     assert maker.encodes
     assert made.format.codec is Codec.H264
 
 
-def test_pictures_of_another_size_than_was_encoded_are_encoded() -> None:
+def test_images_of_another_size_than_was_encoded_are_encoded() -> None:
     maker = making(ring_with(5))
     other = replace(frames(1, size_wh=(48, 64))[0], packet=1)
-    list(maker.pictures(other, key=False))
+    list(maker.images(other, key=False))
 
     assert maker.encodes
 
 
 def test_frames_without_packets_are_encoded() -> None:
     maker = making(ring_with(0))
-    made = [picture for frame in frames(3) for picture in maker.pictures(frame, key=False)]
+    made = [image for frame in frames(3) for image in maker.images(frame, key=False)]
 
-    assert [picture.is_key for picture in made] == [True, False, False]
+    assert [image.is_key for image in made] == [True, False, False]

@@ -11,7 +11,7 @@ import onnx
 from onnx import helper
 
 from sightline_plugins.quantize.source_model import SourceModel, read_source
-from tests.unit.infer.engines.graphs import Size, make_model, random
+from tests.unit.engines.graphs import Size, make_model, random
 
 
 def detector_like(*, batch: Size = "batch", opset: int = 13) -> onnx.ModelProto:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sightline.errors import ModelError
-from sightline_plugins.evaluate.table import Annotations
-from sightline_plugins.infer.heads.findings import Scores, Text, Vector
+from sightline_plugins.commands.evaluate.annotations import Annotations
+from sightline_plugins.heads.head import Scores, Text, Vector
 from sightline_plugins.quantize.judging import Findings, Judgement, judge
 
 

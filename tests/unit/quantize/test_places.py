@@ -6,7 +6,7 @@ import onnx
 from onnx import helper
 
 from sightline_plugins.quantize.places import find_places, name_nodes
-from tests.unit.infer.engines.graphs import make_model, random
+from tests.unit.engines.graphs import make_model, random
 from tests.unit.quantize.networks import detector_like
 
 

@@ -13,19 +13,19 @@ from sightline.errors import ModelError
 from sightline_plugins.pixels.preprocess import Preprocessing
 from sightline_plugins.quantize.quantizer import Attempt, Method, attempts, calibrate, quantize
 from sightline_plugins.quantize.source_model import SourceModel, read_source
-from tests.unit.infer.engines.graphs import compute, make_model, small_network
-from tests.unit.infer.engines.quantized_graphs import two_branches
+from tests.unit.engines.graphs import compute, make_model, small_network
+from tests.unit.engines.quantized_graphs import two_branches
 from tests.unit.quantize.networks import detector_like, source
 
 DEFINITION = Preprocessing(size_wh=(32, 24))
 EVERYTHING = Attempt("everything", ())
-PICTURES = [np.random.default_rng(number).integers(0, 256, (1, 24, 32, 3), np.uint8) for number in range(3)]
+IMAGES = [np.random.default_rng(number).integers(0, 256, (1, 24, 32, 3), np.uint8) for number in range(3)]
 
 
 def quantized(
     given: SourceModel, folder: Path, *, attempt: Attempt = EVERYTHING, method: Method = "minmax"
 ) -> onnx.ModelProto:
-    ranges = calibrate(given, PICTURES, method=method, definition=DEFINITION, extras={}, folder=folder)
+    ranges = calibrate(given, IMAGES, method=method, definition=DEFINITION, extras={}, folder=folder)
     return quantize(given, ranges, attempt=attempt)
 
 
@@ -64,7 +64,7 @@ def test_decoding_stays_in_float32(tmp_path: Path) -> None:
     assert {node.op_type for node in made.graph.node if head.output[0] in node.input} == {"Sigmoid", "Concat"}
 
 
-def test_it_still_takes_any_number_of_pictures(tmp_path: Path) -> None:
+def test_it_still_takes_any_number_of_images(tmp_path: Path) -> None:
     made = quantized(source(tmp_path), tmp_path)
 
     given = np.random.default_rng(1).random((5, 3, 24, 32), np.float32)

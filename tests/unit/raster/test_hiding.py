@@ -1,4 +1,4 @@
-"""Hidden parts of a picture: nothing of them comes back, and nothing else changes."""
+"""Hidden parts of an image: nothing of them comes back, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def hide(
     cells: int = CELLS,
     cover: hiding.Cover | None = None,
 ) -> Surface:
-    """A copy of the picture with a hidden part."""
+    """A copy of the image with a hidden part."""
     copy = surface.shared().writable()
     ink = ink_from_rgb((0, 0, 0), Kind.of(surface))
     hiding.hide(layers_of(copy), rect, method=method, cells=cells, ink=ink, cover=cover)
@@ -68,7 +68,7 @@ def test_everything_outside_stays_to_the_bit(pixel_format: PixelFormat, method: 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("pixel_format", FORMATS)
 def test_only_the_means_of_cells_are_left(pixel_format: PixelFormat, method: hiding.Method) -> None:
-    """Two pictures whose cells have equal means, however their pixels lie in them, can not be told apart."""
+    """Two images whose cells have equal means, however their pixels lie in them, cannot be told apart."""
     one = noise(pixel_format)
     other = one.shared().writable()
     random = np.random.default_rng(1)
@@ -109,7 +109,7 @@ def test_strength_decides_how_many_cells_are_left(strength: float, cells: int) -
 @pytest.mark.parametrize("pixel_format", FORMATS)
 @pytest.mark.parametrize("rect", [(-40, -20, 20, 30), (100, 80, 300, 200), (-10, -10, 999, 999), (400, 0, 500, 9)])
 @pytest.mark.parametrize("size_wh", [(128, 96), (121, 91), (1, 1)])
-def test_parts_beyond_the_picture_are_cut(pixel_format: PixelFormat, rect: Rect, size_wh: tuple[int, int]) -> None:
+def test_parts_beyond_the_image_are_cut(pixel_format: PixelFormat, rect: Rect, size_wh: tuple[int, int]) -> None:
     before = noise(pixel_format, size_wh=size_wh)
     after = hide(before, rect=rect, cover=hiding.ellipse_cover(rect, seen=hiding.inside(rect, size_wh=size_wh)))
     for old, new in zip(windows(before, rect), windows(after, rect), strict=True):

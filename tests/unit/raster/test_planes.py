@@ -38,7 +38,7 @@ def changed(surface: Surface, plane: int) -> npt.NDArray[np.bool_]:
 
 
 def inside(shape: tuple[int, ...], rect: Rect, shift: tuple[int, int]) -> npt.NDArray[np.bool_]:
-    """Mask of a plane's samples that lie in a rectangle of the picture."""
+    """Mask of a plane's samples that lie in a rectangle of the image."""
     rows, columns = np.indices(shape[:2])
     x, y = columns << shift[0], rows << shift[1]
     left, top, right, bottom = rect
@@ -74,7 +74,7 @@ def test_an_outline_is_a_frame_just_inside_the_rectangle(pixel_format: PixelForm
 
 
 @pytest.mark.parametrize("pixel_format", FORMATS)
-def test_an_outline_outside_the_picture_changes_nothing(pixel_format: PixelFormat) -> None:
+def test_an_outline_outside_the_image_changes_nothing(pixel_format: PixelFormat) -> None:
     for rect in ((-20, 2, -4, 8), (30, 2, 50, 8), (2, -20, 8, -2), (2, 20, 8, 40), (-9000, -9000, -8000, -8000)):
         surface = grey(pixel_format)
         planes.outline(planes.layers_of(surface), rect, ink(surface), thickness=2)
@@ -83,7 +83,7 @@ def test_an_outline_outside_the_picture_changes_nothing(pixel_format: PixelForma
 
 
 @pytest.mark.parametrize("pixel_format", FORMATS)
-def test_an_outline_reaches_the_last_sample_of_an_odd_picture(pixel_format: PixelFormat) -> None:
+def test_an_outline_reaches_the_last_sample_of_an_odd_image(pixel_format: PixelFormat) -> None:
     surface = grey(pixel_format, (23, 15))
     planes.outline(planes.layers_of(surface), (0, 0, 24, 16), ink(surface), thickness=2)
 
@@ -134,7 +134,7 @@ def test_a_line_covers_its_points_and_nothing_far_from_it(pixel_format: PixelFor
 
 
 @pytest.mark.parametrize("pixel_format", FORMATS)
-def test_lines_that_leave_the_picture_are_cut(pixel_format: PixelFormat) -> None:
+def test_lines_that_leave_the_image_are_cut(pixel_format: PixelFormat) -> None:
     surface = grey(pixel_format)
     far = np.array([[-1e9, 8.0], [1e9, 8.0]])
     planes.polyline(planes.layers_of(surface), far, ink(surface), thickness=2)
@@ -144,7 +144,7 @@ def test_lines_that_leave_the_picture_are_cut(pixel_format: PixelFormat) -> None
 
 
 @pytest.mark.parametrize("pixel_format", FORMATS)
-def test_a_polygon_lets_the_picture_shine_through(pixel_format: PixelFormat) -> None:
+def test_a_polygon_lets_the_image_shine_through(pixel_format: PixelFormat) -> None:
     surface = grey(pixel_format)
     planes.polygon(
         planes.layers_of(surface), np.array([[4, 4], [19, 4], [19, 11], [4, 11]]), ink(surface), opacity=0.25
@@ -161,7 +161,7 @@ def test_a_polygon_lets_the_picture_shine_through(pixel_format: PixelFormat) -> 
 
 
 @pytest.mark.parametrize("pixel_format", FORMATS)
-def test_a_polygon_outside_the_picture_changes_nothing(pixel_format: PixelFormat) -> None:
+def test_a_polygon_outside_the_image_changes_nothing(pixel_format: PixelFormat) -> None:
     surface = grey(pixel_format)
     for start in ((-50, 2), (60, 2), (2, -50), (2, 60)):
         corners = np.array([[0, 0], [10, 0], [10, 10]]) + start
@@ -172,7 +172,7 @@ def test_a_polygon_outside_the_picture_changes_nothing(pixel_format: PixelFormat
 
 @pytest.mark.parametrize("pixel_format", FORMATS)
 @pytest.mark.parametrize(("left", "top"), [(4, 2), (-8, 2), (4, -6), (50, 10), (64, 2), (-200, 0)])
-def test_text_is_cut_at_the_edges_of_the_picture(pixel_format: PixelFormat, left: int, top: int) -> None:
+def test_text_is_cut_at_the_edges_of_the_image(pixel_format: PixelFormat, left: int, top: int) -> None:
     mask = Typesetter().mask("car #5", size=12)
     surface, canvas = grey(pixel_format, (64, 24)), grey(pixel_format, (320, 96))
     tables = Inks(Kind.of(surface)).tables(RED, (255, 255, 255))

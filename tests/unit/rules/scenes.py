@@ -1,4 +1,4 @@
-"""Batches of tracked objects on empty pictures, for tests of rules."""
+"""Batches of tracked objects on empty images, for tests of rules."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Walk = Mapping[int, tuple[float, float]]
 def scene(
     walks: Mapping[int, Walk], *, frames: int, size: int = 1, fps: int = 10, class_id: int = 0, stream: str = "cam"
 ) -> list[Batch]:
-    """Batches of `size` of tracks that walk over pictures of 100 x 100 pixels."""
+    """Batches of `size` of tracks that walk over images of 100 x 100 pixels."""
     places = {index: {} for index in range(frames)}  # type: dict[int, dict[int, tuple[float, float]]]
     for track_id, walk in walks.items():
         for index, place in walk.items():
             places[index][track_id] = place
-    pictures = make_frames(frames, size_wh=SIZE_WH, fps=fps, stream=stream)
-    return [_furnished(batch, places, class_id) for batch in make_batches(pictures, size=size)]
+    images = make_frames(frames, size_wh=SIZE_WH, fps=fps, stream=stream)
+    return [_furnished(batch, places, class_id) for batch in make_batches(images, size=size)]
 
 
 def _furnished(batch: Batch, places: Mapping[int, Mapping[int, tuple[float, float]]], class_id: int) -> Batch:

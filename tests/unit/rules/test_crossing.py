@@ -7,7 +7,7 @@ import numpy.typing as npt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline_plugins.rules.crossing import CrossingCounter
+from sightline_plugins.rules.lines import CrossingCounter
 
 SEGMENTS = np.array([[[2.0, 5.0], [8.0, 5.0]], [[3.0, 1.0], [6.0, 9.0]]])
 Point = tuple[float, float]

@@ -185,7 +185,7 @@ def test_events_already_there_stay() -> None:
         ({"gate": {"form": [0, 0], "to": [1, 1]}}, ("gate", "form"), "Extra inputs are not permitted"),
         ({"gate": {"from": [0, 0]}}, ("gate", "to"), "Field required"),
         ({"gate": {"from": [0, 0], "to": [0, 0]}}, ("gate",), "a line needs a length"),
-        ({"gate": {"from": [0, 0], "to": [120, 30]}}, ("gate", "to"), "[120, 30] is outside the picture"),
+        ({"gate": {"from": [0, 0], "to": [120, 30]}}, ("gate", "to"), "[120, 30] is outside the image"),
         ({"gate": {"from": [0, 0], "to": [1, 1], "anchor": "foot"}}, ("gate", "anchor"), "Input should be 'bottom'"),
         ({"pixel": True}, ("pixel",), "is neither a line, which is written"),
         ({}, (), "no line is given"),

@@ -12,7 +12,7 @@ from sightline.devices import Device
 from sightline.graph import Site
 from sightline.media import Batch, Overlay
 from sightline.testing import run_element
-from sightline_plugins.rules.stays import StayKeeper, StayOptions, ZoneFigures
+from sightline_plugins.rules.stays import ZoneCounts, ZoneLimits, ZoneMonitor
 from sightline_plugins.rules.zones import Zones
 
 SQUARE = [[0.2, 0.2], [0.8, 0.2], [0.8, 0.8], [0.2, 0.8]]
@@ -158,13 +158,13 @@ def test_streams_have_figures_of_their_own() -> None:
 
 
 def test_a_stream_of_one_frame_has_no_time_to_stay() -> None:
-    keeper = StayKeeper([StayOptions()], [ZoneFigures()], gone_ns=0)
+    keeper = ZoneMonitor([ZoneLimits()], [ZoneCounts()], gone_ns=0)
     keeper.update(5 * SECOND_NS, inside={(0, 1)}, counted={(0, 1)}, visible={1})
     assert [stay.dwell_ns for stay in keeper.close()] == [0]
 
 
 def test_who_left_long_ago_is_forgotten() -> None:
-    keeper = StayKeeper([StayOptions()], [ZoneFigures()], gone_ns=0)
+    keeper = ZoneMonitor([ZoneLimits()], [ZoneCounts()], gone_ns=0)
     for number in range(500):
         keeper.update(number * SECOND_NS, inside={(0, number)}, counted={(0, number)}, visible={number})
     assert len(keeper._left_ns) <= 62
@@ -181,7 +181,7 @@ def test_what_is_told_does_not_depend_on_batch_size(size: int) -> None:
     ("text", "location", "message"),
     [
         ({"plaza": {"polygon": [[0, 0], [1, 1]]}}, ("plaza", "polygon"), "at least 3 items"),
-        ({"plaza": {"polygon": [[0, 0], [1, 1], [2, 1]]}}, ("plaza", "polygon", 2), "[2, 1] is outside the picture"),
+        ({"plaza": {"polygon": [[0, 0], [1, 1], [2, 1]]}}, ("plaza", "polygon", 2), "[2, 1] is outside the image"),
         ({"plaza": {"polygon": SQUARE, "dwel": "3s"}}, ("plaza", "dwel"), "Extra inputs are not permitted"),
         ({"plaza": {"polygon": SQUARE, "dwell": "3 apples"}}, ("plaza", "dwell"), "is not a duration"),
         ({"plaza": {"polygon": SQUARE}, "gon": "2s"}, ("gon",), "nor an option: those are id, streams, pixels, gone"),

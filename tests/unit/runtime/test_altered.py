@@ -1,4 +1,4 @@
-"""Frames know whether a step that changes pictures has had them."""
+"""Frames know whether a step that changes images has had them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.unit.runtime.elements import Synthetic
 
 
 class Painter(Element):
-    """Says that it changes pictures, and leaves them as they are."""
+    """Says that it changes images, and leaves them as they are."""
 
     name: ClassVar[str] = "painter"
-    changes_pictures: ClassVar[bool] = True
+    changes_images: ClassVar[bool] = True
 
     def build(self, site: Site) -> Operator:
         return _Same()

@@ -1,4 +1,4 @@
-"""Changes of a live stream's pictures: size, codec, frame rate."""
+"""Changes of a live stream's images: size, codec, frame rate."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_when_a_step_can_not_be_built_those_before_it_are_closed(error: Exceptio
 def test_a_fault_while_building_names_the_element() -> None:
     pipeline = Pipeline(sources=ENDLESS, steps=[Gated(gate=lambda: None, error=lambda: ValueError("no good"))])
 
-    with pytest.raises(OperatorError, match="'gated-1' can not be built: ValueError: no good"):
+    with pytest.raises(OperatorError, match="'gated-1' cannot be built: ValueError: no good"):
         pipeline.run()
 
 

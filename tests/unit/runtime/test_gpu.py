@@ -1,4 +1,4 @@
-"""Runs on a GPU: elements get it, copies are counted in the report, and it is let go of with the last picture."""
+"""Runs on a GPU: elements get it, copies are counted in the report, and it is let go of with the last image."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sightline.testing.gpu import DoubleDriver
 from sightline_plugins import Draw, Jsonl
 
 SOURCE = {"pattern": "moving", "size": [64, 48], "frames": 5}
-PICTURE_BYTES = 64 * 48 * 3 // 2
+IMAGE_BYTES = 64 * 48 * 3 // 2
 
 
 class ToGpu(Element):
-    """Brings pictures to the GPU."""
+    """Brings images to the GPU."""
 
     name: ClassVar[str] = "to_gpu"
 
@@ -61,11 +61,11 @@ def test_elements_get_the_gpu_and_the_report_counts_the_copies(gpu: Gpu) -> None
 
     assert (report["device"], report["device_reason"]) == ("cuda:0", "given by the program: double")
     assert report["transfers"] == {
-        "host_to_device_bytes": 5 * PICTURE_BYTES,
+        "host_to_device_bytes": 5 * IMAGE_BYTES,
         "device_to_host_bytes": 0,
         "host_to_device_copies": 10 + 5,
         "device_to_host_copies": 0,
-        "host_to_device_bytes_per_frame": PICTURE_BYTES,
+        "host_to_device_bytes_per_frame": IMAGE_BYTES,
         "device_to_host_bytes_per_frame": 0,
     }
 
@@ -97,7 +97,7 @@ def test_each_run_counts_its_own_copies(gpu: Gpu) -> None:
     assert first.transfers is not None
 
 
-def test_pictures_on_the_gpu_are_shown_as_on_the_host(gpu: Gpu) -> None:
+def test_images_on_the_gpu_are_shown_as_on_the_host(gpu: Gpu) -> None:
     on_gpu = [frame.rgb() for frame in Pipeline(sources={"cam": SOURCE}, steps=[ToGpu()], gpu=gpu)]
     on_host = [frame.rgb() for frame in Pipeline(sources={"cam": SOURCE}, steps=[])]
 
@@ -111,7 +111,7 @@ def test_device_cpu_leaves_a_gpu_alone(gpu: Gpu) -> None:
     assert gpu.transfers.counts.host_to_device_bytes == 0
 
 
-def test_pictures_outlive_the_run_and_the_gpu_goes_with_the_last(driver: DoubleDriver) -> None:
+def test_images_outlive_the_run_and_the_gpu_goes_with_the_last(driver: DoubleDriver) -> None:
     gpu = Gpu(driver)
     frames = list(Pipeline(sources={"cam": SOURCE}, steps=[ToGpu()], gpu=gpu))
     gpu.close()
@@ -128,7 +128,7 @@ def test_a_run_that_fails_lets_go_of_the_gpu(driver: DoubleDriver) -> None:
     try:
         Pipeline(sources={"cam": SOURCE}, steps=[Fails()], gpu=gpu).run()
     except OperatorError as error:
-        assert "for the test" in str(error)  # noqa: PT017  pytest.raises would keep the pictures of the traceback
+        assert "for the test" in str(error)  # noqa: PT017  pytest.raises would keep the images of the traceback
     gpu.close()
 
     assert driver.is_closed
@@ -137,7 +137,7 @@ def test_a_run_that_fails_lets_go_of_the_gpu(driver: DoubleDriver) -> None:
 def test_a_gpu_that_breaks_stops_the_pipeline_with_the_cause(gpu: Gpu, driver: DoubleDriver) -> None:
     driver.fail_next("copy", "CUDA_ERROR_ECC_UNCORRECTABLE")
 
-    with pytest.raises(OperatorError, match=r"cuda:0 can not be used any more: .*CUDA_ERROR_ECC_UNCORRECTABLE"):
+    with pytest.raises(OperatorError, match=r"cuda:0 cannot be used any more: .*CUDA_ERROR_ECC_UNCORRECTABLE"):
         Pipeline(sources={"cam": SOURCE}, steps=[ToGpu()], gpu=gpu).run()
 
     with pytest.raises(GpuFailed, match="CUDA_ERROR_ECC_UNCORRECTABLE"):

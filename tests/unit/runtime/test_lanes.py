@@ -163,7 +163,7 @@ def test_what_can_not_be_built_for_one_gpu_changes_nothing_on_any(gpus: Gpus) ->
     asked: list[object] = []
     gated = Gated(gate=lambda: asked.append(None), error=lambda: OSError("no") if len(asked) == 2 else OSError("first"))
 
-    with pytest.raises(OperatorError, match="element 'gated-1' can not be built"):
+    with pytest.raises(OperatorError, match="element 'gated-1' cannot be built"):
         pipeline.reload(described(Work(option=2), Collect(), gated, frames=None)).wait(LIMIT_SECONDS)
 
     assert [one.closed for one in Worker.built] == [0, 0, 1, 1, 1]

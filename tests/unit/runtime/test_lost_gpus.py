@@ -96,7 +96,7 @@ def test_files_go_on_on_the_other_gpu_and_no_frame_is_taken_twice(gpus: Gpus, dr
     assert workers()[1].streams == {"s0", "s1", "s2", "s3"}
     (text,) = [message.text for message in told if message.kind is MessageKind.WARNING]
     assert re.fullmatch(
-        rf"cuda:0 can not be used any more: filling memory failed: {CAUSE}; its 2 streams go on on cuda:1, "
+        rf"cuda:0 cannot be used any more: filling memory failed: {CAUSE}; its 2 streams go on on cuda:1, "
         r"without the frames that were under way and without what steps on cuda:0 knew",
         text,
     )
@@ -149,9 +149,7 @@ def test_with_the_last_gpu_the_run_ends_with_the_cause(gpus: Gpus, drivers: Driv
 
     drivers[1].fail_next("fill", CAUSE)
 
-    with pytest.raises(
-        OperatorError, match=rf"element 'work-1' failed on .*cuda:1 can not be used any more: .*{CAUSE}"
-    ):
+    with pytest.raises(OperatorError, match=rf"element 'work-1' failed on .*cuda:1 cannot be used any more: .*{CAUSE}"):
         pipeline.wait()
     assert pipeline.report is not None
     assert_accounted(pipeline.report, stopped=True, gpu_lost=True)
@@ -229,7 +227,7 @@ def test_decoders_on_the_only_gpu_fail_with_the_cause(gpus: Gpus, drivers: Drive
     seen = iter(range(50))
     pipeline.probe("find-1", lambda _: drivers[0].fail_next("fill", CAUSE) if next(seen, None) == 49 else None)
 
-    with pytest.raises(StreamError, match=rf"stream 'yard': cuda:0 can not be used any more: .*{CAUSE}"):
+    with pytest.raises(StreamError, match=rf"stream 'yard': cuda:0 cannot be used any more: .*{CAUSE}"):
         pipeline.run()
 
 
@@ -328,7 +326,7 @@ def test_a_gpu_may_break_while_steps_are_exchanged(gpus: Gpus, drivers: Drivers)
             if index < 2:
                 breaks(one, drivers[index], after=10 + 15 * option * index)
 
-    wait_until(lambda: len([message for message in told if "can not be used" in message.text]) >= 1)
+    wait_until(lambda: len([message for message in told if "cannot be used" in message.text]) >= 1)
     report = ended(pipeline, gpu_lost=True)
 
     assert {one.closed for one in Worker.built} == {1}
@@ -338,6 +336,6 @@ def test_a_gpu_may_break_while_steps_are_exchanged(gpus: Gpus, drivers: Drivers)
 def test_a_run_that_is_stopped_while_streams_move_ends(gpus: Gpus, drivers: Drivers) -> None:
     pipeline = Pipeline.from_description(described(Work(), Hold(), streams=6, frames=None), gpu=gpus)
     told = started(pipeline, drivers, breaking={0: 50})
-    wait_until(lambda: [message for message in told if "can not be used" in message.text])
+    wait_until(lambda: [message for message in told if "cannot be used" in message.text])
 
     ended(pipeline, gpu_lost=True)

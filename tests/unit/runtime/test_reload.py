@@ -179,11 +179,11 @@ def test_nothing_is_touched_when_nothing_has_changed() -> None:
     ("change", "message"),
     [
         ({"steps": (Tally(id="t"), Tally(id="t"))}, "the id 't' is already that of"),
-        ({"name": "other", "device": "cpu"}, "name and device can not change while the pipeline runs: start it again"),
-        ({"keep_running": True}, "keep_running can not change"),
-        ({"steps": (Gated(gate=lambda: None, error=lambda: OSError("no")),)}, "element 'gated-1' can not be built"),
+        ({"name": "other", "device": "cpu"}, "name and device cannot change while the pipeline runs: start it again"),
+        ({"keep_running": True}, "keep_running cannot change"),
+        ({"steps": (Gated(gate=lambda: None, error=lambda: OSError("no")),)}, "element 'gated-1' cannot be built"),
     ],
-    ids=["a mistake", "the frame of it", "how it ends", "a part that can not be built"],
+    ids=["a mistake", "the frame of it", "how it ends", "a part that cannot be built"],
 )
 def test_what_can_not_be_is_refused_whole_and_the_old_goes_on(change: dict[str, object], message: str) -> None:
     before = described(Find(), Tally(id="t"), yard=endless())

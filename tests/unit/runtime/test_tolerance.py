@@ -113,9 +113,9 @@ def test_a_probe_sees_each_frame_once() -> None:
 
 def test_a_step_that_hides_something_can_not_be_skipped() -> None:
     class Hides(Fails):
-        changes_pictures: ClassVar[bool] = True
+        changes_images: ClassVar[bool] = True
 
-    with pytest.raises(ValidationError, match="can not be skipped"):
+    with pytest.raises(ValidationError, match="cannot be skipped"):
         Hides(on_error="skip")
 
 

@@ -17,11 +17,11 @@ from sightline.serve.messages import MOST_HEAD_BYTES, Refused, Request, Response
 
 def test_a_request_is_read() -> None:
     request = Request.parse(
-        b"GET /streams/yard%20north/picture.jpg?a=1&a=2 HTTP/1.1\r\nX-Name: value\r\nCookie: a=b; c=d\r\n\r\n"
+        b"GET /streams/yard%20north/image.jpg?a=1&a=2 HTTP/1.1\r\nX-Name: value\r\nCookie: a=b; c=d\r\n\r\n"
     )
 
     assert request.method == "GET"
-    assert request.path == "/streams/yard north/picture.jpg"
+    assert request.path == "/streams/yard north/image.jpg"
     assert request.query == {"a": ["1", "2"]}
     assert request.headers["x-name"] == "value"
     assert request.cookies == {"a": "b", "c": "d"}

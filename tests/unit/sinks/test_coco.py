@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.sinks.pictures import batches
+from tests.unit.sinks.images import batches
 
 from sightline.devices import Device
 from sightline.errors import OutputError
@@ -97,5 +97,5 @@ def test_a_document_without_objects_is_whole(tmp_path: Path) -> None:
 
 
 def test_a_place_that_can_not_be_written_is_one_clear_error() -> None:
-    with pytest.raises(OutputError, match=r"can not open /proc/out\.json\.part"):
+    with pytest.raises(OutputError, match=r"cannot open /proc/out\.json\.part"):
         run_element(Coco(path="/proc/out.json"), batches(1))

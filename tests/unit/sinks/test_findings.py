@@ -13,7 +13,7 @@ from tests.unit.sinks.findings import everything
 
 from sightline.media import Objects
 from sightline.testing import make_batches, make_frames, run_element
-from sightline_plugins.infer.recorded.replay import Replay
+from sightline_plugins.replay.replay import Replay
 from sightline_plugins.sinks.coco import Coco
 from sightline_plugins.sinks.csv import Csv
 from sightline_plugins.sinks.jsonl import Jsonl
@@ -63,10 +63,10 @@ def test_keypoints_are_as_many_as_the_skeleton_has(tmp_path: Path) -> None:
 
 def test_a_mask_is_what_pycocotools_reads(tmp_path: Path) -> None:
     written = lines(tmp_path)[0]["objects"][3]["mask"]
-    picture = coco.decode(written)
+    image = coco.decode(written)
 
     assert written["size"] == [48, 64]
-    assert (int(picture.sum()), bool(picture[30, 40]), bool(picture[30, 41])) == (47, False, True)
+    assert (int(image.sum()), bool(image[30, 40]), bool(image[30, 41])) == (47, False, True)
 
 
 def test_an_oriented_box_has_its_corners(tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.unit.sinks.pictures import batches
+from tests.unit.sinks.images import batches
 
 from sightline.devices import Device
 from sightline.graph import CheckContext, Element, Outputs
 from sightline.media import Batch
 from sightline.testing import make_frames, run_element
-from sightline_plugins.infer.recorded.replay import Replay
+from sightline_plugins.replay.replay import Replay
 from sightline_plugins.sinks.csv import Csv
 from sightline_plugins.sinks.kitti import Kitti
 from sightline_plugins.sinks.mot import Mot
@@ -129,7 +129,7 @@ def test_bytes_do_not_depend_on_batch_size(tmp_path: Path, kind: type[Csv | Mot 
         (Mot(path="-", streams=("a",)), "say untracked: keep or drop"),
         (Kitti(path="out.txt"), "2 streams would write the same file"),
         (Kitti(path="{stream}.txt", layout="detection"), "put {frame} into the path"),
-        (Kitti(path="{stream}-{frame}.txt"), "{frame} can not be in the path"),
+        (Kitti(path="{stream}-{frame}.txt"), "{frame} cannot be in the path"),
         (Csv(path="{strem}.csv"), "{strem} stands for nothing here; did you mean '{stream}'?"),
         (Csv(path="{date}.csv"), "{date} stands for nothing here; there is {stream}"),
         (Kitti(path="{stream}-{frme}{frame}.txt", layout="detection"), "{frme} stands for nothing here; did you mean"),

@@ -1,4 +1,4 @@
-"""Which pictures are marked as damaged."""
+"""Which images are marked as damaged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from av.video.stream import VideoStream
 
 from sightline.media import PixelFormat, Surface
 from sightline_plugins.decode.damage import Damage
-from sightline_plugins.decode.decoding import Picture
+from sightline_plugins.decode.decoding import Image
 from sightline_plugins.decode.ffmpeg_log import lost_packets, tells_of_damage
 
 NO_PIXELS = partial(Surface.allocate, PixelFormat.GRAY8, size_wh=(16, 16))
@@ -25,17 +25,17 @@ def packet(pts: int, *, key: bool) -> Packet[VideoStream]:
     return cast("Packet[VideoStream]", made)
 
 
-def picture(pts: int | None) -> Picture:
-    return Picture(pts, None, is_corrupt=False, packet=None, surface=NO_PIXELS)
+def image(pts: int | None) -> Image:
+    return Image(pts, None, is_corrupt=False, packet=None, surface=NO_PIXELS)
 
 
 def marked(*, missed_at: set[int], keys: set[int], count: int = 12, troubled_at: frozenset[int] = frozenset()) -> str:
-    """One letter a picture: `.` whole, `x` damaged."""
+    """One letter an image: `.` whole, `x` damaged."""
     damage = Damage()
     letters = []
     for number in range(count):
         damage.packet(packet(number, key=number in keys), missed=number in missed_at)
-        letters.append("x" if damage.marks(picture(number), troubled=number in troubled_at) else ".")
+        letters.append("x" if damage.marks(image(number), troubled=number in troubled_at) else ".")
     return "".join(letters)
 
 
@@ -54,16 +54,16 @@ def test_from_a_loss_to_the_next_whole_key_frame(missed_at: set[int], keys: set[
     assert marked(missed_at=missed_at, keys=keys) == expected
 
 
-def test_what_the_decoder_concealed_is_passed_on_to_the_pictures_after_it() -> None:
+def test_what_the_decoder_concealed_is_passed_on_to_the_images_after_it() -> None:
     assert marked(missed_at=set(), keys={0, 5}, troubled_at=frozenset({2}), count=7) == "..xxx.."
 
 
-def test_pictures_shown_before_the_key_frame_that_was_decoded_before_them_stay_damaged() -> None:
+def test_images_shown_before_the_key_frame_that_was_decoded_before_them_stay_damaged() -> None:
     damage = Damage()
     for number, missed in ((1, True), (2, False), (5, False)):
         damage.packet(packet(number, key=number == 5), missed=missed)
 
-    assert [damage.marks(picture(pts), troubled=False) for pts in (3, 4, 5, 6)] == [True, True, False, False]
+    assert [damage.marks(image(pts), troubled=False) for pts in (3, 4, 5, 6)] == [True, True, False, False]
 
 
 def test_packets_that_the_network_lost_are_counted_from_what_ffmpeg_says() -> None:
@@ -81,5 +81,5 @@ def test_packets_that_the_network_lost_are_counted_from_what_ffmpeg_says() -> No
         ("SEI type 5 size 800 truncated at 40", False),
     ],
 )
-def test_what_ffmpeg_says_about_a_picture(text: str, *, expected: bool) -> None:
+def test_what_ffmpeg_says_about_an_image(text: str, *, expected: bool) -> None:
     assert tells_of_damage([(av.logging.ERROR, "h264", text)]) is expected

@@ -17,7 +17,7 @@ from sightline_plugins.sources.rtsp import Rtsp
         ("street.mp4", "media"),
         ("clips/*.mp4", "media"),
         ("no_suffix", "media"),
-        ("https://example.org/picture.jpg", "media"),
+        ("https://example.org/image.jpg", "media"),
         ("udp://239.0.0.1:5000", "media"),
         ("rtsp://10.0.0.7/main", "rtsp"),
         ("RTSPS://10.0.0.7/main", "rtsp"),

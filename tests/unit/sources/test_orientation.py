@@ -56,5 +56,5 @@ def test_chroma_turns_with_luma() -> None:
     assert np.array_equal(turned.planes[1], np.rot90(np.arange(12).reshape(3, 2, 2), -1))
 
 
-def test_a_turned_picture_belongs_to_its_holder() -> None:
+def test_a_turned_image_belongs_to_its_holder() -> None:
     assert turn(gray([[1, 2]]), orientation_from_degrees(180)).exclusive

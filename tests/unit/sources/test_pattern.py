@@ -25,7 +25,7 @@ def test_a_gradient_goes_from_black_to_white() -> None:
     assert luma[3].tolist() == list(range(16, 236))
 
 
-def test_a_solid_picture_has_its_colour() -> None:
+def test_a_solid_image_has_its_colour() -> None:
     surface = run_source(Pattern(pattern="solid", color=(255, 255, 255), size=(8, 8), frames=1))[0].surface
     assert [set(plane.ravel().tolist()) for plane in surface.planes] == [{235}, {128}, {128}]
 

@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 66, 50
 
 
 def smooth_rgb() -> npt.NDArray[np.uint8]:
-    """A picture whose colours change slowly, so that coarse chroma loses little."""
+    """An image whose colours change slowly, so that coarse chroma loses little."""
     x, y = np.meshgrid(np.linspace(0, 1, WIDTH), np.linspace(0, 1, HEIGHT))
     return (np.stack([x, y, (x + y) / 2], axis=-1) * 160 + 40).astype(np.uint8)
 
@@ -87,7 +87,7 @@ def test_other_formats_become_the_nearest_of_eight_bits_with_their_colours(name:
     assert difference.mean() < 2
 
 
-def test_a_sixteen_bit_gray_picture_becomes_eight_bit_gray() -> None:
+def test_a_sixteen_bit_gray_image_becomes_eight_bit_gray() -> None:
     samples = np.linspace(0, 65535, WIDTH * HEIGHT).astype(np.uint16).reshape(HEIGHT, WIDTH)
     surface = FrameSurfaces().surface(VideoFrame.from_ndarray(samples, "gray16le"))
     assert surface.format is PixelFormat.GRAY8

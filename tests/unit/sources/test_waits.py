@@ -34,7 +34,7 @@ def silent_for(waits: Waits, clock: ManualClock) -> float:
     return (clock.now_ns - begun_ns) / SECOND_NS
 
 
-def test_connecting_has_a_limit_of_its_own_and_the_first_picture_that_of_the_stream() -> None:
+def test_connecting_has_a_limit_of_its_own_and_the_first_image_that_of_the_stream() -> None:
     waits, _ = waits_with(0.3)
 
     assert [float(waits.opening), float(waits.opening)] == [5.0, 0.3]

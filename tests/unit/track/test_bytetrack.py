@@ -89,7 +89,7 @@ def test_the_less_sure_an_object_is_the_more_hits_it_needs(tracker: ByteTracker,
 
 
 def test_what_counts_as_sure_can_be_set() -> None:
-    assert hits_until_the_id(ByteTracker(TrackerOptions(sure_confidence=0.5)), confidence=0.5) == 2
+    assert hits_until_the_id(ByteTracker(TrackerOptions(high_threshold=0.5)), confidence=0.5) == 2
 
 
 def test_a_miss_ends_a_track_that_is_not_confirmed(tracker: ByteTracker) -> None:
@@ -124,7 +124,7 @@ def test_a_detection_below_new_confidence_starts_no_track(tracker: ByteTracker) 
 
 @pytest.mark.parametrize(("confidence", "expected"), [(0.75, -1), (0.85, 1)])
 def test_new_confidence_may_be_above_high_confidence(confidence: float, expected: int) -> None:
-    tracker = ByteTracker(TrackerOptions(new_confidence=0.8))
+    tracker = ByteTracker(TrackerOptions(new_track_threshold=0.8))
 
     assert feed(tracker, box(0), seconds=0, confidence=confidence) == [expected]
 

@@ -28,11 +28,11 @@ DEFAULTS = TrackerOptions()
 CHANGED = {
     "high 20 % lower": replace(DEFAULTS, high_confidence=0.48),
     "high 10 % higher": replace(DEFAULTS, high_confidence=0.66),
-    "new 20 % lower": replace(DEFAULTS, new_confidence=0.32),
-    "new 20 % higher": replace(DEFAULTS, new_confidence=0.48),
-    "new as high as sure": replace(DEFAULTS, new_confidence=0.7),
-    "sure 10 % lower": replace(DEFAULTS, sure_confidence=0.63),
-    "sure 20 % higher": replace(DEFAULTS, sure_confidence=0.84),
+    "new 20 % lower": replace(DEFAULTS, new_track_threshold=0.32),
+    "new 20 % higher": replace(DEFAULTS, new_track_threshold=0.48),
+    "new as high as sure": replace(DEFAULTS, new_track_threshold=0.7),
+    "sure 10 % lower": replace(DEFAULTS, high_threshold=0.63),
+    "sure 20 % higher": replace(DEFAULTS, high_threshold=0.84),
     "fair similarity 20 % lower": replace(DEFAULTS, min_similarity_fair=0.12),
     "fair similarity 20 % higher": replace(DEFAULTS, min_similarity_fair=0.18),
     "similarity 20 % lower": replace(DEFAULTS, min_similarity=0.16),
@@ -89,10 +89,10 @@ def test_with_fastestdet_doubtful_births_follow_more_of_the_people_of_the_truth(
     folder = shared_data / "truth" / "mot" / "TUD-Campus"
     sequence = as_tall_as_the_truth(
         seen_by_fastestdet(
-            read_sequence(folder), pictures=folder / "img1", model=shared_data / "models" / "FastestDet.onnx"
+            read_sequence(folder), images=folder / "img1", model=shared_data / "models" / "FastestDet.onnx"
         )
     )
-    doubtful, sure = scores_of(sequence, ours()), scores_of(sequence, ours(replace(DEFAULTS, new_confidence=0.7)))
+    doubtful, sure = scores_of(sequence, ours()), scores_of(sequence, ours(replace(DEFAULTS, new_track_threshold=0.7)))
 
     assert doubtful.hota >= sure.hota + 0.01
     assert doubtful.idf1 >= sure.idf1 + 0.01

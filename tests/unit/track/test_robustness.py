@@ -101,9 +101,9 @@ def test_columns_of_different_length_are_refused(tracker: ByteTracker) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"low_confidence": 0.5}, "low_confidence must not be above high_confidence or new_confidence"),
-        ({"new_confidence": 1.2}, "new_confidence must be from 0 to 1"),
-        ({"sure_confidence": -0.5}, "sure_confidence must be from 0 to 1"),
+        ({"low_confidence": 0.5}, "low_confidence must not be above high_confidence or new_track_threshold"),
+        ({"new_track_threshold": 1.2}, "new_track_threshold must be from 0 to 1"),
+        ({"high_threshold": -0.5}, "high_threshold must be from 0 to 1"),
         ({"min_similarity_low": -0.1}, "min_similarity_low must be from 0 to 1"),
         ({"class_mismatch_weight": 2.0}, "class_mismatch_weight must be from 0 to 1"),
         ({"wide_margin": -1.0}, "wide_margin must not be negative"),

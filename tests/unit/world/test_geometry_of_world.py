@@ -14,7 +14,7 @@ from tools.world.vehicles import KINDS, Vehicle, build
 CAMERA = Camera.looking_at((0, 20, 0), position=(0, 0, 8), field_of_view_degrees=60, size_wh=(640, 360))
 
 
-def test_what_the_camera_looks_at_is_in_the_middle_of_the_picture() -> None:
+def test_what_the_camera_looks_at_is_in_the_middle_of_the_image() -> None:
     assert CAMERA.project(np.array([[0.0, 20, 0]]))[0] == pytest.approx((320, 180))
 
 

@@ -33,8 +33,8 @@ def test_texts_are_of_the_alphabet_and_no_two_letters_look_the_same() -> None:
     rng = np.random.default_rng(1)
 
     assert {letter for _ in range(300) for letter in random_text(rng)} == set(ALPHABET)
-    pictures = [ink(letter * 5) for letter in ALPHABET]
-    alike = [np.abs(one - other).mean() for number, one in enumerate(pictures) for other in pictures[number + 1 :]]
+    images = [ink(letter * 5) for letter in ALPHABET]
+    alike = [np.abs(one - other).mean() for number, one in enumerate(images) for other in images[number + 1 :]]
     assert min(alike) > 0.01
 
 
@@ -48,16 +48,16 @@ def test_a_vehicle_has_the_same_mesh_with_and_without_a_text() -> None:
 
 def test_a_plate_is_paper_and_ink_where_the_truth_says(renderer: Renderer) -> None:
     plates = [
-        (picture, plate)
-        for picture, truth in (renderer.frame(index) for index in range(0, PLAN.frames, 6))
+        (image, plate)
+        for image, truth in (renderer.frame(index) for index in range(0, PLAN.frames, 6))
         for plate in truth.plates
         if plate.visibility > 0.99 and plate.xyxy[2] - plate.xyxy[0] > 24
     ]
 
     assert len(plates) >= 3
-    for picture, plate in plates:
+    for image, plate in plates:
         left, top, right, bottom = plate.xyxy.round().astype(int)
-        inside = picture[top:bottom, left:right].astype(float).mean(axis=2)
+        inside = image[top:bottom, left:right].astype(float).mean(axis=2)
         assert inside.max() - inside.min() > 50
 
 

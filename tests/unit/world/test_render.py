@@ -1,4 +1,4 @@
-"""Pictures and truth of small scenes."""
+"""Images and truth of small scenes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def street() -> Renderer:
     return Renderer(build_street(STREET))
 
 
-def test_the_same_seed_gives_the_same_pictures_and_truth(street: Renderer) -> None:
+def test_the_same_seed_gives_the_same_images_and_truth(street: Renderer) -> None:
     again = Renderer(build_street(STREET))
     for frame in (3, 17):
-        (picture, truth), (other_picture, other_truth) = street.frame(frame), again.frame(frame)
-        assert np.array_equal(picture, other_picture)
+        (image, truth), (other_image, other_truth) = street.frame(frame), again.frame(frame)
+        assert np.array_equal(image, other_image)
         assert np.array_equal(truth.xyxy, other_truth.xyxy)
         assert np.array_equal(truth.visibility, other_truth.visibility)
 
@@ -42,7 +42,7 @@ def test_another_seed_gives_another_scene(street: Renderer) -> None:
     assert [actor.look for actor in other.actors] != [actor.look for actor in street.scene.actors]
 
 
-def test_boxes_lie_in_the_picture_and_visibilities_between_0_and_1(street: Renderer) -> None:
+def test_boxes_lie_in_the_image_and_visibilities_between_0_and_1(street: Renderer) -> None:
     rows = table([street.frame(frame)[1] for frame in range(0, 20, 5)])
     boxes = rows[:, BOX]
     assert len(boxes) > 10

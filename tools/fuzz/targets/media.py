@@ -34,7 +34,7 @@ class MediaTarget:
     """Read to the end by the `media` source: frames, or an error of the stream, and nothing else."""
 
     extra_mib = 1_024
-    """Reference pictures of the largest size that `max_pixels` lets through are most of it."""
+    """Reference images of the largest size that `max_pixels` lets through are most of it."""
 
     def __init__(self, folder: Path, *, shared: Path | None) -> None:
         originals = [path for name in ("street.mp4", "entrance.mp4") for path in _excerpts(SAMPLES / name, folder)]

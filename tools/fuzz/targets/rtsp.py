@@ -30,7 +30,7 @@ from tools.fuzz.targets.target import Mutant
 
 _STALL = "300ms"
 _MOST_FRAMES = 40
-_PICTURES = 12
+_IMAGES = 12
 _TICKS = 3_600
 _PATIENCE_SECONDS = 0.4
 _CSEQ = re.compile(rb"cseq:\s*(\d+)", re.IGNORECASE)
@@ -68,7 +68,7 @@ class RtspTarget:
         stream = RtpStream(96, 0xF022, 0)
         self._media = [
             _framed(0, stream.packet(payload, timestamp=number * _TICKS, marker=payload is parts[-1]))
-            for number, packet in enumerate(clip.packets[:_PICTURES])
+            for number, packet in enumerate(clip.packets[:_IMAGES])
             for parts in (payloads(list(nal_units(packet.data)), codec=clip.codec),)
             for payload in parts
         ]

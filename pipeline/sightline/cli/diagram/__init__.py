@@ -1,1 +1,1 @@
-"""Pipelines as pictures: one model of boxes and arrows, and one writer for each format."""
+"""Pipelines as images: one model of boxes and arrows, and one writer for each format."""

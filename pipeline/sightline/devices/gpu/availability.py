@@ -13,7 +13,7 @@ _OLDEST = (7, 5)
 
 
 def why_not(index: int) -> str | None:
-    """Why `cuda:N` can not be used here; None when it can."""
+    """Why `cuda:N` cannot be used here; None when it can."""
     facts = driver_facts()
     if facts.reason is not None:
         return facts.reason

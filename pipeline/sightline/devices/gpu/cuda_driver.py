@@ -289,7 +289,7 @@ def _library(module: str, *, package: str) -> Any:
     except ModuleNotFoundError as error:
         raise MissingExtra(package, extra="gpu", purpose=_PURPOSE) from error
     except ImportError as error:
-        raise DeviceUnavailable(f"{_PURPOSE} needs {package}, which can not be imported: {error}") from error
+        raise DeviceUnavailable(f"{_PURPOSE} needs {package}, which cannot be imported: {error}") from error
 
 
 @lru_cache(maxsize=16)

@@ -176,7 +176,7 @@ class Driver(Protocol):
 
     def end_capture(self, stream: int) -> int:
         """The noted work as a graph that can be launched. For the thread that began; the capture is over, even when
-        this raises DriverError because the capture was spoiled or the graph can not be made.
+        this raises DriverError because the capture was spoiled or the graph cannot be made.
         """
         ...
 

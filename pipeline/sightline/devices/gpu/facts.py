@@ -103,7 +103,7 @@ def places(found: Sequence[Part], index: int = 0) -> list[tuple[str, str]]:
     if driver_facts().reason is not None:
         return [("decode, models, drawing, encode", "on the CPU, because there is no driver")]
     if why_not(index) is not None:
-        return [("decode, models, drawing, encode", f"on the CPU, because cuda:{index} can not be used: see Devices")]
+        return [("decode, models, drawing, encode", f"on the CPU, because cuda:{index} cannot be used: see Devices")]
     kernels = [known[name] for name in ("pycuda", "cuda-bindings", "NVRTC")]
     return [
         ("decode", _place([known["PyNvVideoCodec"], known["NVDEC"]])),
@@ -116,7 +116,7 @@ def places(found: Sequence[Part], index: int = 0) -> list[tuple[str, str]]:
 def _place(needed: Sequence[Part], *, otherwise: str = "on the CPU") -> str:
     lacking = ", ".join(part.name for part in needed if not part.works)
     if lacking:
-        return f"{otherwise} ({lacking} can not be used: see there)"
+        return f"{otherwise} ({lacking} cannot be used: see there)"
     return f"on the GPU, by {', '.join(part.name for part in needed)}"
 
 
@@ -131,4 +131,4 @@ def _place_of_models(tensorrt: Part) -> str:
         return f"on the GPU, by TensorRT ({tensorrt.text}); what it does not take, {rest}"
     if provider:
         return f"on the GPU, by {provider}"
-    return "on the CPU (TensorRT can not be used, and onnxruntime-gpu is not installed in the place of onnxruntime)"
+    return "on the CPU (TensorRT cannot be used, and onnxruntime-gpu is not installed in the place of onnxruntime)"

@@ -99,7 +99,7 @@ class Gpu:
         return GpuStream(self._handles, handle, name=f"{handle:#x} of another library", is_ours=False)
 
     def pool(self, name: str, *, limit_count: int | None = None, limit_bytes: int | None = None) -> DevicePool:
-        """A bounded store of this GPU's memory, such as the pictures of one decoder; `limit_count` leases at most."""
+        """A bounded store of this GPU's memory, such as the images of one decoder; `limit_count` leases at most."""
         most = self._most_bytes if limit_bytes is None else limit_bytes
         pool = DevicePool(self, name=name, limit_bytes=most, limit_count=limit_count)
         self._pools.add(pool)

@@ -128,7 +128,7 @@ class Graphs:
     def _check_may_capture(self, stream: GpuStream, name: str) -> None:
         other = self._captures.get(stream.handle) or self._capture_of_this_thread()
         if other is not None:
-            raise GpuError(f"the graph {name!r} can not be captured while the graph {other.name!r} is")
+            raise GpuError(f"the graph {name!r} cannot be captured while the graph {other.name!r} is")
 
     def _capture_of_this_thread(self) -> _Capture | None:
         if not self._captures:
@@ -137,14 +137,14 @@ class Graphs:
         return next((capture for capture in list(self._captures.values()) if capture.thread == thread), None)
 
     def _queue(self, driver: Driver, stream: GpuStream, *, queue: Callable[[], object], name: str) -> None:
-        """Let the caller queue his work; when he can not, the stream is out of the capture again."""
+        """Let the caller queue his work; when he cannot, the stream is out of the capture again."""
         try:
             queue()
         except BaseException as error:
             with suppress(GpuError), self._handles.guard("abandoning a capture"):
                 driver.abandon_capture(stream.handle)
             if isinstance(error, GpuError) and not isinstance(error, GpuFailed):
-                raise GpuError(f"the graph {name!r} can not be captured: {error}") from error
+                raise GpuError(f"the graph {name!r} cannot be captured: {error}") from error
             raise
 
     def _destroy_idle(self, driver: Driver) -> None:

@@ -34,7 +34,7 @@ class Guard:
     def check(self) -> None:
         """Raise GpuFailed when nothing works any more."""
         if self.cause is not None:
-            raise GpuFailed(f"{self.where} can not be used any more: {self.cause}")
+            raise GpuFailed(f"{self.where} cannot be used any more: {self.cause}")
         if self.is_closed:
             raise GpuFailed(f"{self.where} was closed: the run that used it is over")
 
@@ -46,7 +46,7 @@ class Guard:
         if error.harm is Harm.NONE:
             return GpuError(text)
         self.cause = self.cause or f"{doing} failed: {error}"
-        return GpuFailed(f"{self.where} can not be used any more: {self.cause}")
+        return GpuFailed(f"{self.where} cannot be used any more: {self.cause}")
 
 
 class Guarded:

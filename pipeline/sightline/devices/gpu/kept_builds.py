@@ -34,7 +34,7 @@ def kept_build(name: str) -> bytes | None:
 
 
 def keep_build(name: str, content: bytes) -> None:
-    """Keep it, if there is a place to; the file appears whole. A folder that can not be written to harms nothing."""
+    """Keep it, if there is a place to; the file appears whole. A folder that cannot be written to harms nothing."""
     folder = builds_folder()
     if folder is None:
         return

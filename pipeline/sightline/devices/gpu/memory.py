@@ -119,7 +119,7 @@ class PinnedBuffer(Lease):
 
 
 class BorrowedMemory(_Held):
-    """Memory of a GPU that another library owns and may take back: a decoder's picture, another library's tensor.
+    """Memory of a GPU that another library owns and may take back: a decoder's image, another library's tensor.
 
     `keep` is held as long as this is. The lender is told nothing: whoever borrowed calls `release` before the memory
     is the lender's again, and lets the lender's stream wait for the points that it returns.

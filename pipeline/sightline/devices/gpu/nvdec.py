@@ -1,6 +1,6 @@
 """What a GPU's video decoders (NVDEC) can do, asked of the driver's own library, before any decoder is made.
 
-Making a decoder that the GPU does not have can end the process in other libraries; asking here can not.
+Making a decoder that the GPU does not have can end the process in other libraries; asking here cannot.
 No GPU has run this yet; the structure is that of `cuviddec.h` of NVIDIA's Video Codec SDK 13.
 """
 
@@ -59,7 +59,7 @@ class DecoderSupport:
     max_macroblocks: int = 0
 
     def reason_against(self, size_wh: tuple[int, int]) -> str | None:
-        """Why it does not decode pictures of that size; None when it does."""
+        """Why it does not decode images of that size; None when it does."""
         if not self.is_supported:
             return "this GPU does not decode it"
         (width, height), low, high = size_wh, self.min_size_wh, self.max_size_wh
@@ -68,7 +68,7 @@ class DecoderSupport:
         if fits and macroblocks <= self.max_macroblocks:
             return None
         return (
-            f"this GPU decodes pictures from {low[0]}x{low[1]} to {high[0]}x{high[1]} with up to "
+            f"this GPU decodes images from {low[0]}x{low[1]} to {high[0]}x{high[1]} with up to "
             f"{self.max_macroblocks} macroblocks, not {width}x{height}"
         )
 

@@ -12,10 +12,10 @@ def open_gpu(index: int) -> Gpu:
     """The GPU, for one run; `close` it. Raises DeviceUnavailable where there is none, GpuError where it fails."""
     reason = why_not(index)
     if reason is not None:
-        raise DeviceUnavailable(f"cuda:{index} can not be used: {reason}")
+        raise DeviceUnavailable(f"cuda:{index} cannot be used: {reason}")
     from sightline.devices.gpu.cuda_driver import CudaDriver
 
     try:
         return Gpu(CudaDriver(index))
     except DriverError as error:
-        raise GpuError(f"cuda:{index} can not be opened: {error}") from error
+        raise GpuError(f"cuda:{index} cannot be opened: {error}") from error

@@ -139,7 +139,7 @@ class Pool:
         return block
 
     def _is_free(self, block: _Block) -> bool:
-        """Whether the GPU is done with a block that was taken out; one of which that can not be said is lost."""
+        """Whether the GPU is done with a block that was taken out; one of which that cannot be said is lost."""
         try:
             with self.gpu.guard(f"looking for memory of {self.name}") as driver:
                 return all(driver.is_done(event) for event in block.after)
@@ -221,7 +221,7 @@ class Pool:
             limit = f"{self._limit_count} buffers, {limit}"
         return (
             f"{self.name}: no memory of {size / 2**20:.1f} MiB came back within {timeout_seconds:g} s: "
-            f"{self._lent} buffers are held, the limit is {limit}; hold fewer pictures at once"
+            f"{self._lent} buffers are held, the limit is {limit}; hold fewer images at once"
         )
 
 

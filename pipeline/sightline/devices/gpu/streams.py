@@ -120,13 +120,13 @@ class GpuStream:
     def wait(self, event: DeviceEvent) -> None:
         """Let what is queued here from now on begin after that point. Returns at once; no thread waits.
 
-        Raises GpuError while the stream is captured: a graph can not wait for what is outside of it.
+        Raises GpuError while the stream is captured: a graph cannot wait for what is outside of it.
         """
         if event.stream.handle == self.handle:
             return
         if self._handles.is_captured(self.handle):
             raise GpuError(
-                f"the stream {self.name!r} is captured as a graph and can not wait for another stream's work: wait for "
+                f"the stream {self.name!r} is captured as a graph and cannot wait for another stream's work: wait for "
                 "it before the capture, and let the graph use arrays that are ready on its own stream"
             )
         with self._handles.guard(f"waiting for an event on the stream {self.name!r}") as driver:

@@ -209,5 +209,5 @@ def _check_alike(arrays: Sequence[Alike], targets: Sequence[Alike]) -> None:
     for array, target in zip(arrays, targets, strict=True):
         if (array.shape, array.dtype) != (target.shape, target.dtype):
             raise ValueError(
-                f"{array.dtype} of shape {array.shape} can not be copied into {target.dtype} of shape {target.shape}"
+                f"{array.dtype} of shape {array.shape} cannot be copied into {target.dtype} of shape {target.shape}"
             )

@@ -1,7 +1,7 @@
 "use strict";
 
 const STATUS_EVERY_MS = 1000;
-const PICTURE_EVERY_MS = 500;
+const IMAGE_EVERY_MS = 500;
 const PATIENCE_MS = 5000;
 const STATES = { auth_failed: "refused" };
 
@@ -9,7 +9,7 @@ const at = (id) => document.getElementById(id);
 const cards = new Map();
 const seen = new WeakSet();
 let steps = new Map();
-let hasPictures = false;
+let hasImages = false;
 
 const watcher = new IntersectionObserver((entries) => {
   for (const entry of entries) entry.isIntersecting ? seen.add(entry.target) : seen.delete(entry.target);
@@ -42,7 +42,7 @@ function showStream(parts, stream) {
   badge.className = `badge ${state}`;
   badge.textContent = STATES[state] || state;
   screen.classList.toggle("old", stream.state !== "live");
-  const word = hasPictures ? (stream.state === "live" ? "waiting for a picture" : STATES[state] || state) : "no pictures";
+  const word = hasImages ? (stream.state === "live" ? "waiting for an image" : STATES[state] || state) : "no images";
   card.querySelector(".nothing").textContent = word;
   showCause(card.querySelector(".cause"), stream);
   showNumbers(card, stream);
@@ -168,7 +168,7 @@ async function refresh() {
     if (answer.status === 401) return showAlarm("The token is not accepted any more: open this page with the token again.", "bad");
     if (!answer.ok) throw new Error(String(answer.status));
     const status = await answer.json();
-    hasPictures = status.pictures;
+    hasImages = status.images;
     showSummary(status);
     showStreams(status.streams);
     showSteps(status);
@@ -179,28 +179,28 @@ async function refresh() {
     ]));
     showMessages(status.messages);
   } catch {
-    showAlarm("No answer: the pipeline has ended, or can not be reached.", "bad");
+    showAlarm("No answer: the pipeline has ended, or cannot be reached.", "bad");
     at("summary").className = "bad";
   }
 }
 
-function loadPicture(parts) {
+function loadImage(parts) {
   const next = new Image();
   parts.isLoading = true;
-  next.alt = `live picture of ${parts.name}`;
+  next.alt = `live image of ${parts.name}`;
   next.onload = () => {
     parts.screen.querySelector("img")?.remove();
     parts.screen.append(next);
     parts.isLoading = false;
   };
   next.onerror = () => (parts.isLoading = false);
-  next.src = `/streams/${encodeURIComponent(parts.name)}/picture.jpg?${Date.now()}`;
+  next.src = `/streams/${encodeURIComponent(parts.name)}/image.jpg?${Date.now()}`;
 }
 
-function refreshPictures() {
-  if (document.hidden || !hasPictures) return;
+function refreshImages() {
+  if (document.hidden || !hasImages) return;
   for (const parts of cards.values()) {
-    if (parts.state === "live" && !parts.isLoading && seen.has(parts.card)) loadPicture(parts);
+    if (parts.state === "live" && !parts.isLoading && seen.has(parts.card)) loadImage(parts);
   }
 }
 
@@ -210,5 +210,5 @@ async function repeat(work, everyMs) {
 }
 
 repeat(refresh, STATUS_EVERY_MS);
-repeat(refreshPictures, PICTURE_EVERY_MS);
+repeat(refreshImages, IMAGE_EVERY_MS);
 document.addEventListener("visibilitychange", refresh);

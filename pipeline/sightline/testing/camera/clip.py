@@ -1,4 +1,4 @@
-"""What a fake camera shows: encoded pictures and their times, as plain bytes."""
+"""What a fake camera shows: encoded images and their times, as plain bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DEFAULT_INTERVAL_NS = 40_000_000
 
 @dataclass(frozen=True, slots=True)
 class ClipPacket:
-    """One encoded picture: `data` is Annex B, or a whole JPEG. `pts_ns` is when it is shown, `dts_ns` when decoded."""
+    """One encoded image: `data` is Annex B, or a whole JPEG. `pts_ns` is when it is shown, `dts_ns` when decoded."""
 
     data: bytes
     pts_ns: int
@@ -25,11 +25,11 @@ class ClipPacket:
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """Pictures of one video, in decoding order; made by `Clip.of`.
+    """Images of one video, in decoding order; made by `Clip.of`.
 
-    Times are such that they suit a camera: `dts_ns` is when a picture is sent, from 0; `pts_ns` is when it was taken,
+    Times are such that they suit a camera: `dts_ns` is when an image is sent, from 0; `pts_ns` is when it was taken,
     never later than it is sent. `duration_ns` is the time after which the clip can begin again. `parameter_sets` are
-    NAL units without start codes; they go into the session description and before every key picture that lacks them.
+    NAL units without start codes; they go into the session description and before every key frame that lacks them.
     """
 
     codec: Codec
@@ -49,27 +49,27 @@ class Clip:
     ) -> Clip:
         """A clip of packets in decoding order with any origin of time.
 
-        Parameter sets that are not given are taken from the first key picture. Raises ValueError when there is no
-        packet, the first is no key picture, or decoding times do not rise.
+        Parameter sets that are not given are taken from the first key frame. Raises ValueError when there is no
+        packet, the first is no key frame, or decoding times do not rise.
         """
         if not packets or not packets[0].is_key:
-            raise ValueError("a clip has at least one picture, and begins with a key picture")
+            raise ValueError("a clip has at least one image, and begins with a key frame")
         times = [packet.dts_ns for packet in packets]
         if any(later <= earlier for earlier, later in itertools.pairwise(times)):
             raise ValueError("decoding times rise from packet to packet")
         sets = tuple(parameter_sets) or _parameter_sets(packets[0].data, codec)
         if codec is not Codec.MJPEG and not sets:
-            raise ValueError("the first key picture brings no parameter sets, and none are given")
+            raise ValueError("the first key frame brings no parameter sets, and none are given")
         last_interval_ns = times[-1] - times[-2] if len(times) > 1 else _DEFAULT_INTERVAL_NS
         duration_ns = times[-1] - times[0] + last_interval_ns
         return cls(codec, size_wh, _from_zero(packets), sets, duration_ns)
 
     def first(self, count: int) -> Clip:
-        """The clip cut after so many pictures."""
+        """The clip cut after so many images."""
         return replace(self, packets=self.packets[:count], duration_ns=self._time_of(count))
 
     def at_fps(self, fps: float) -> Clip:
-        """The same pictures, evenly at another rate."""
+        """The same images, evenly at another rate."""
         interval_ns = _SECOND_NS / fps
         shown = {pts_ns: rank for rank, pts_ns in enumerate(sorted(packet.pts_ns for packet in self.packets))}
         packets = [
@@ -80,7 +80,7 @@ class Clip:
 
     @property
     def fps(self) -> float:
-        """Pictures a second, on average."""
+        """Images a second, on average."""
         return len(self.packets) * _SECOND_NS / self.duration_ns
 
     def _time_of(self, number: int) -> int:

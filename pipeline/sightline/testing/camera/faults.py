@@ -48,7 +48,7 @@ class Faults(BaseModel):
     corruption: Fraction = 0.0
     """RTP packets in which random bytes, of the header or of the payload, are overwritten."""
     stall: bool = False
-    """Connections stay open, nothing is sent and nothing answered; afterwards the picture goes on where it stood."""
+    """Connections stay open, nothing is sent and nothing answered; afterwards the image goes on where it stood."""
     trickle: Annotated[float, Field(gt=0)] | None = None
     """Bytes a second, sent one at a time over TCP, one packet after another over UDP."""
     garbage: bool = False
@@ -56,7 +56,7 @@ class Faults(BaseModel):
     refuse: Annotated[int, Field(ge=400, le=599)] | None = None
     """Requests but OPTIONS are answered with this status: 401 wrong credentials, 404 no such camera, 503 too busy."""
     timestamps: Literal["true", "zero", "doubled"] = "true"
-    """RTP timestamps: all zero, or each used for two pictures."""
+    """RTP timestamps: all zero, or each used for two images."""
     jump: SignedSeconds = 0.0
     """RTP timestamps are ahead by so many seconds from now on, and reports say so; 0 puts them right."""
     wrap: Seconds | None = None
@@ -64,23 +64,23 @@ class Faults(BaseModel):
     reports: Literal["true", "none", "1970", "future"] = "true"
     """RTCP sender reports: the time of day, none, a clock that began in 1970, or one ten years ahead."""
     late_key: Seconds = 0.0
-    """In the first so many seconds of a session no key picture is sent."""
+    """In the first so many seconds of a session no key frame is sent."""
 
 
 @dataclass(slots=True)
 class Sent:
     """What one camera has sent so far, all clients together; written by the camera's thread, to be read by any.
 
-    `packets` and `octets` went out, `corrupted_packets` of them damaged; `lost_packets` did not. `hurt_pictures` are
-    those of which a packet was lost or damaged, `withheld_pictures` key pictures that `late_key` kept back.
+    `packets` and `octets` went out, `corrupted_packets` of them damaged; `lost_packets` did not. `hurt_images` are
+    those of which a packet was lost or damaged, `withheld_images` key frames that `late_key` kept back.
     """
 
     sessions: int = 0
     refused: int = 0
-    pictures: int = 0
-    key_pictures: int = 0
-    hurt_pictures: int = 0
-    withheld_pictures: int = 0
+    images: int = 0
+    key_frames: int = 0
+    hurt_images: int = 0
+    withheld_images: int = 0
     packets: int = 0
     octets: int = 0
     lost_packets: int = 0

@@ -11,7 +11,7 @@ from sightline.testing.camera.payloads import payloads
 
 
 class Reel:
-    """A clip in the camera, since `begun_ns` (monotonic); pictures are cut into payloads once, when first wanted."""
+    """A clip in the camera, since `begun_ns` (monotonic); images are cut into payloads once, when first wanted."""
 
     def __init__(self, clip: Clip) -> None:
         self.clip = clip
@@ -20,7 +20,7 @@ class Reel:
         self.payloads(0)
 
     def payloads(self, number: int) -> tuple[bytes, ...]:
-        """The RTP payloads of that picture. Raises ValueError when RTP can not carry it."""
+        """The RTP payloads of that image. Raises ValueError when RTP cannot carry it."""
         if number not in self._payloads:
             self._payloads[number] = payloads(self.clip.packets[number], clip=self.clip)
         return self._payloads[number]
@@ -42,7 +42,7 @@ class Mount:
         return self.reel.clip
 
     def swap(self, clip: Clip) -> None:
-        """Show another clip from the next picture on, from its beginning. Sessions go on with new parameter sets in
-        band; when the codec is another one they are ended, as cameras do. Raises ValueError when RTP can not carry it.
+        """Show another clip from the next image on, from its beginning. Sessions go on with new parameter sets in
+        band; when the codec is another one they are ended, as cameras do. Raises ValueError when RTP cannot carry it.
         """
         self.reel = Reel(clip)

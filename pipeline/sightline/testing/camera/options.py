@@ -15,8 +15,8 @@ class CameraOptions:
     """Traits of a server that stay as they are while it runs.
 
     Every session begins at the beginning of the clip; with `live` it joins what all see, perhaps between two key
-    pictures. The clip is shown `passes` times (None: for ever) with timestamps that go on; then the session is ended,
-    or, with `holds`, stays open in silence. Without `paced` pictures are sent as fast as the client takes them.
+    images. The clip is shown `passes` times (None: for ever) with timestamps that go on; then the session is ended,
+    or, with `holds`, stays open in silence. Without `paced` images are sent as fast as the client takes them.
     """
 
     host: str = "127.0.0.1"
@@ -29,4 +29,4 @@ class CameraOptions:
     sound: bool = False
     """Whether the description promises a sound track, on which nothing is ever sent."""
     report_seconds: float = 1.0
-    """Time between two sender reports; the first goes before the first picture."""
+    """Time between two sender reports; the first goes before the first image."""

@@ -1,4 +1,4 @@
-"""Pictures of clips cut into RTP payloads."""
+"""Images of clips cut into RTP payloads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sightline.testing.camera.clip import Clip, ClipPacket
 
 
 def payloads(packet: ClipPacket, *, clip: Clip, max_payload: int = MAX_PAYLOAD) -> tuple[bytes, ...]:
-    """The RTP payloads of one picture of a clip; a key picture brings the parameter sets."""
+    """The RTP payloads of one image of a clip; a key frame brings the parameter sets."""
     if clip.codec is Codec.MJPEG:
         return payloads_of_units([packet.data], codec=clip.codec, max_payload=max_payload)
     units = list(nal_units(packet.data))

@@ -1,4 +1,4 @@
-"""One client's stream: pictures when they are due, as RTP packets with what is wrong with them, and reports."""
+"""One client's stream: images when they are due, as RTP packets with what is wrong with them, and reports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Playback:
         if options.live:
             self._offset_ns = self._joined_ns // mount.clip.duration_ns * mount.clip.duration_ns
         self._reported_ns: int | None = None
-        self._pictures = 0
+        self._images = 0
         self._timestamp = 0
 
     def rtp_info(self, url: str) -> str:
@@ -99,7 +99,7 @@ class Playback:
     async def _send(self, packet: ClipPacket, payloads: tuple[bytes, ...]) -> None:
         faults, sent = self._mount.faults, self._mount.sent
         if packet.is_key and self._offset_ns + packet.dts_ns - self._played_from_ns < faults.late_key * _SECOND_NS:
-            sent.withheld_pictures += 1
+            sent.withheld_images += 1
             return
         timestamp = self._timestamp_of(self._offset_ns + packet.pts_ns)
         whole, packets = sent.lost_packets + sent.corrupted_packets, list[bytes]()
@@ -107,9 +107,9 @@ class Playback:
             made = self._rtp.packet(payload, timestamp=timestamp, marker=number == len(payloads))
             packets += self._after_faults(made)
         await self._channel.send_media(packets)
-        sent.pictures += 1
-        sent.key_pictures += packet.is_key
-        sent.hurt_pictures += sent.lost_packets + sent.corrupted_packets > whole
+        sent.images += 1
+        sent.key_frames += packet.is_key
+        sent.hurt_images += sent.lost_packets + sent.corrupted_packets > whole
         sent.packets += len(packets)
         sent.octets += sum(map(len, packets))
 
@@ -119,10 +119,10 @@ class Playback:
 
     def _timestamp_of(self, taken_ns: int) -> int:
         kind = self._mount.faults.timestamps
-        self._pictures += 1
+        self._images += 1
         if kind == "zero":
             return 0
-        if kind != "doubled" or self._pictures % 2:
+        if kind != "doubled" or self._images % 2:
             self._timestamp = self._ticks(taken_ns)
         return self._timestamp
 

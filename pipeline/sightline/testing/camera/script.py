@@ -69,5 +69,5 @@ class Script:
                 raise ValueError(f"the script names a camera {step.camera!r}; cameras: {', '.join(cameras)}")
         last = max((step.at + (step.lasts or 0) for step in steps), default=0.0)
         if repeat_seconds is not None and repeat_seconds < max(last, 0.1):
-            raise ValueError(f"the script takes {last:g} s and can not begin again after {repeat_seconds:g} s")
+            raise ValueError(f"the script takes {last:g} s and cannot begin again after {repeat_seconds:g} s")
         return cls(tuple(sorted(steps, key=lambda step: step.at)), repeat_seconds)

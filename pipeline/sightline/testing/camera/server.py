@@ -40,7 +40,7 @@ class FakeCamera:
     (`user:password`) may be set to others while it runs. With `certificate` (PEM, key and certificate) it speaks
     `rtsps`. `script` says what happens when, and begins again after `repeat_seconds`. `on_event` hears one line for
     everything that happens, in the camera's thread. All methods may be called from any thread but that one. Raises
-    ValueError when RTP can not carry a clip, or the script names other cameras.
+    ValueError when RTP cannot carry a clip, or the script names other cameras.
     """
 
     def __init__(

@@ -92,7 +92,7 @@ class Captures:
     def begin(self, stream: int) -> None:
         """The stream notes from now on."""
         if stream in STREAMS_OF_CUDA:
-            raise DriverError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: a default stream can not be captured")
+            raise DriverError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: a default stream cannot be captured")
         if stream in self._captures:
             raise DriverError("CUDA_ERROR_ILLEGAL_STATE: the stream is captured already")
         self._captures[stream] = _Capture(get_ident())

@@ -22,7 +22,7 @@ _ALIGNMENT = 256
 
 
 class GpuMisuse(Exception):
-    """Something was done that may show wrong pictures, or end the process, on a real GPU."""
+    """Something was done that may show wrong images, or end the process, on a real GPU."""
 
 
 @dataclass(slots=True, eq=False)

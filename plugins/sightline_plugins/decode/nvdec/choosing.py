@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sightline_plugins.decode.nvdec.image_facts import ImageFacts
 from sightline_plugins.decode.nvdec.library import CODECS, NvdecLibrary
-from sightline_plugins.decode.nvdec.picture_facts import PictureFacts
 
 _SPOKEN = {"400": "without colour", "420": "4:2:0", "444": "4:4:4"}
 
@@ -15,12 +15,12 @@ def reason_against_codec(codec: str) -> str | None:
     return f"NVDEC decodes {', '.join(CODECS)} exactly as the CPU does, and is not used for {codec}"
 
 
-def reason_against(facts: PictureFacts, *, codec: str, library: NvdecLibrary) -> str | None:
-    """Why these pictures are not given to NVDEC; None when they are."""
+def reason_against(facts: ImageFacts, *, codec: str, library: NvdecLibrary) -> str | None:
+    """Why these images are not given to NVDEC; None when they are."""
     if facts.pixel_format is None:
-        return f"NVDEC is not used for pictures of the format {facts.coded}"
+        return f"NVDEC is not used for images of the format {facts.coded}"
     if facts.is_interlaced:
-        return "its pictures are interlaced: PyNvVideoCodec would deinterlace them"
+        return "its images are interlaced: PyNvVideoCodec would deinterlace them"
     support = library.support(codec, chroma=facts.chroma, bit_depth=facts.bit_depth)
     against = support.reason_against(facts.size_wh)
     return None if against is None else f"{codec}, {_SPOKEN[facts.chroma]}, {facts.bit_depth} bits: {against}"

@@ -1,6 +1,6 @@
-"""What in a key picture decides how it and those after it are decoded: when that changes, a decoder may no longer fit.
+"""What in a key frame decides how it and those after it are decoded: when that changes, a decoder may no longer fit.
 
-VP9 and AV1 may change their size at other pictures, too; such a change is seen at the next key picture only.
+VP9 and AV1 may change their size at other images, too; such a change is seen at the next key frame only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _AV1_RECORD_BYTES = 4
 
 
 def configuration_of(codec: str, data: bytes) -> bytes:
-    """What an encoded key picture, as a byte stream, brings along; empty when it brings nothing."""
+    """What an encoded key frame, as a byte stream, brings along; empty when it brings nothing."""
     find = _FINDERS.get(codec)
     return in_band_configuration(codec, data) if find is None else find(data)
 

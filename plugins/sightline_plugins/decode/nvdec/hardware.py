@@ -11,18 +11,18 @@ from sightline.devices.gpu.streams import GpuStream
 from sightline_plugins.decode.decoding import Decoded
 from sightline_plugins.decode.nvdec.byte_stream import ByteStream, DamagedPacket
 from sightline_plugins.decode.nvdec.choosing import reason_against, reason_against_codec
-from sightline_plugins.decode.nvdec.key_pictures import KeyPictures
+from sightline_plugins.decode.nvdec.image_facts import ImageFacts
+from sightline_plugins.decode.nvdec.key_frames import KeyFrames
 from sightline_plugins.decode.nvdec.library import NvdecError, NvdecLibrary, library_for
-from sightline_plugins.decode.nvdec.picture_facts import PictureFacts
 from sightline_plugins.decode.nvdec.session import Session
 from sightline_plugins.decode.nvdec.submitted import LONGEST_STAY, Submission, Submitted
 from sightline_plugins.decode.orientation import Orientation
 
-_MOST_PICTURES = 256
+_MOST_IMAGES = 256
 """So many surfaces of one stream may be held at a time; who wants more waits, and then has an error."""
 _MOST_FAULTS = 3
-_ONE_PICTURE_A_PACKET = ("h264", "hevc")
-"""Codecs of which a packet without a picture is a damaged one."""
+_ONE_IMAGE_A_PACKET = ("h264", "hevc")
+"""Codecs of which a packet without an image is a damaged one."""
 
 
 class LeaveNvdec(Exception):
@@ -35,11 +35,11 @@ class LeaveNvdec(Exception):
 
 
 class HardwareStream:
-    """Decodes one stream on NVDEC; for one thread. Packets are used up from the first picture on, but for key pictures.
+    """Decodes one stream on NVDEC; for one thread. Packets are used up from the first image on, but for key frames.
 
-    A decoder begins with a key picture. It ends where one changes what is decoded, and after a fault: what fails, or
-    gives nothing for 64 packets. Another one begins then, at once or at the next key picture. What speaks against NVDEC
-    raises LeaveNvdec at a packet from which on another decoder can go on: a key picture or, before any picture has come
+    A decoder begins with a key frame. It ends where one changes what is decoded, and after a fault: what fails, or
+    gives nothing for 64 packets. Another one begins then, at once or at the next key frame. What speaks against NVDEC
+    raises LeaveNvdec at a packet from which on another decoder can go on: a key frame or, before any image has come
     out, every packet since `has_begun`.
     """
 
@@ -54,30 +54,30 @@ class HardwareStream:
         except (NvdecError, ValueError) as error:
             raise LeaveNvdec(str(error)) from error
         self._context = video.codec_context
-        self._keys = KeyPictures(video, bytes_=self._bytes, orientation=orientation)
+        self._keys = KeyFrames(video, bytes_=self._bytes, orientation=orientation)
         self._gpu = gpu
         self._stream: GpuStream = gpu.stream("decoding")
-        self._pool = gpu.pool("pictures of a decoder", limit_count=_MOST_PICTURES)
+        self._pool = gpu.pool("images of a decoder", limit_count=_MOST_IMAGES)
         self._session: Session | None = None
         self._ended: list[Session] = []
         self._may_be_immediate = live
         self._faults: list[str] = []
-        self.has_given_pictures = False
+        self.has_given_images = False
 
     @property
     def has_begun(self) -> bool:
-        """Whether there was a key picture."""
+        """Whether there was a key frame."""
         return self._keys.facts is not None
 
     def decode(self, packet: Packet[VideoStream]) -> Decoded:
-        """The pictures that come out when this packet goes in. Raises LeaveNvdec, GpuError."""
+        """The images that come out when this packet goes in. Raises LeaveNvdec, GpuError."""
         self._let_go_of_ended()
         decoded = self._decoded(packet) if packet.size else self._end()
-        if decoded.pictures:
-            self.has_given_pictures = True
+        if decoded.images:
+            self.has_given_images = True
             self._faults.clear()
-        elif not packet.size and self.has_begun and not self.has_given_pictures:
-            raise LeaveNvdec("NVDEC gave no picture")
+        elif not packet.size and self.has_begun and not self.has_given_images:
+            raise LeaveNvdec("NVDEC gave no image")
         return decoded
 
     def restart(self) -> None:
@@ -97,11 +97,11 @@ class HardwareStream:
         if not is_key and self._session is None:
             return Decoded(damaged_packets=1)
         try:
-            return self._key_picture(packet) if is_key else self._picture(packet)
+            return self._key_frame(packet) if is_key else self._image(packet)
         except (av.error.FFmpegError, OSError, DamagedPacket):
             return Decoded(damaged_packets=1)
 
-    def _key_picture(self, packet: Packet[VideoStream]) -> Decoded:
+    def _key_frame(self, packet: Packet[VideoStream]) -> Decoded:
         if self._bytes.is_filtered and packet.has_sidedata("new_extradata"):
             raise LeaveNvdec("what its container says of the codec changes in mid-stream", left=self._end())
         turned, has_changed = self._keys.look(packet)
@@ -121,12 +121,12 @@ class HardwareStream:
             turned = self._keys.complete(turned)
         return before.then(self._fed(turned, Submission.of(packet)))
 
-    def _picture(self, packet: Packet[VideoStream]) -> Decoded:
+    def _image(self, packet: Packet[VideoStream]) -> Decoded:
         submission = Submission.of(packet)
-        turned = self._bytes.of(packet) if self.has_given_pictures else self._bytes.of_copy(bytes(packet))
+        turned = self._bytes.of(packet) if self.has_given_images else self._bytes.of_copy(bytes(packet))
         return Decoded() if turned is None else self._fed(turned, submission)
 
-    def _begun(self, facts: PictureFacts, *, before: Decoded) -> Session:
+    def _begun(self, facts: ImageFacts, *, before: Decoded) -> Session:
         if len(self._faults) >= _MOST_FAULTS:
             raise LeaveNvdec(f"NVDEC failed {_MOST_FAULTS} times in a row: {self._faults[-1]}", left=before)
         depth = self._reorder_depth
@@ -148,18 +148,18 @@ class HardwareStream:
         session = self._session
         assert session is not None
         try:
-            pictures = session.decode(turned, submission)
+            images = session.decode(turned, submission)
         except NvdecError as error:
             return self._failed(str(error))
-        if session.submitted.without_picture >= LONGEST_STAY:
-            return self._failed(f"no picture for {LONGEST_STAY} packets")
-        return Decoded(pictures, session.submitted.overdue() if self._counts_missing else 0)
+        if session.submitted.without_image >= LONGEST_STAY:
+            return self._failed(f"no image for {LONGEST_STAY} packets")
+        return Decoded(images, session.submitted.overdue() if self._counts_missing else 0)
 
     def _failed(self, fault: str) -> Decoded:
         """Go on with another decoder, unless the GPU is broken (GpuFailed) or this one has given nothing at all."""
         self.close()
         self._gpu.guard.check()
-        if not self.has_given_pictures:
+        if not self.has_given_images:
             raise LeaveNvdec(f"NVDEC failed: {fault}")
         self._faults.append(fault)
         return Decoded(damaged_packets=1)
@@ -171,12 +171,12 @@ class HardwareStream:
             return Decoded()
         self._ended.append(session)
         try:
-            pictures = session.finish()
+            images = session.finish()
         except NvdecError as error:
             self._faults.append(str(error))
-            pictures = []
-        self.has_given_pictures |= bool(pictures)
-        return Decoded(pictures, session.submitted.left() if self._counts_missing else 0)
+            images = []
+        self.has_given_images |= bool(images)
+        return Decoded(images, session.submitted.left() if self._counts_missing else 0)
 
     @property
     def _reorder_depth(self) -> int:
@@ -185,7 +185,7 @@ class HardwareStream:
 
     @property
     def _counts_missing(self) -> bool:
-        return self._bytes.codec in _ONE_PICTURE_A_PACKET
+        return self._bytes.codec in _ONE_IMAGE_A_PACKET
 
     def _let_go_of_ended(self) -> None:
         while self._ended:

@@ -1,7 +1,7 @@
 """PyNvVideoCodec in this project's words: the only module that knows its names.
 
-What it does not do: it owns no picture (the next packet overwrites what the last one gave), it waits for nothing (the
-pictures are there in the order of the stream that it was given), and it does not survive a GPU that does not work (it
+What it does not do: it owns no image (the next packet overwrites what the last one gave), it waits for nothing (the
+images are there in the order of the stream that it was given), and it does not survive a GPU that does not work (it
 ends the process). No GPU has run this yet; PyNvVideoCodec 2.2.4 has, over a driver that only pretends to decode.
 """
 
@@ -17,7 +17,7 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.nvdec import LIBRARY, DecoderSupport, decoder_support, nvdec_library
 
 CODECS: Mapping[str, str] = MappingProxyType({"h264": "H264", "hevc": "HEVC", "vp8": "VP8", "vp9": "VP9", "av1": "AV1"})
-"""PyNvVideoCodec's names of codecs, by FFmpeg's: those whose pictures are the same, bit for bit, whatever decodes them.
+"""PyNvVideoCodec's names of codecs, by FFmpeg's: those whose images are the same, bit for bit, whatever decodes them.
 MPEG-1, 2 and 4, VC-1 and JPEG leave the rounding of their transform open, and decoders differ by some levels.
 """
 
@@ -46,7 +46,7 @@ class NvdecLibrary:
     def decoder(self, codec: str, *, stream_handle: int, is_immediate: bool) -> HardwareDecoder:
         """A decoder that works on that stream of the GPU's primary context. Ask for its `support` before.
 
-        `is_immediate` gives every picture with its own packet, and is for streams whose pictures are shown in the order
+        `is_immediate` gives every image with its own packet, and is for streams whose images are shown in the order
         in which they are decoded. Raises NvdecError, GpuError when the GPU does not work.
         """
         with self._gpu.guard("making a video decoder") as driver:
@@ -80,7 +80,7 @@ class HardwareDecoder:
         self._errors = errors
 
     def decode(self, address: int, *, size_bytes: int, timestamp: int) -> list[tuple[int, int]]:
-        """What comes out when this packet goes in: timestamp and address of each picture, in presentation order.
+        """What comes out when this packet goes in: timestamp and address of each image, in presentation order.
 
         The packet is read before this returns; timestamps come out as they went in. Raises NvdecError, after which the
         decoder is of no use.
@@ -95,8 +95,8 @@ class HardwareDecoder:
 
     @property
     def layout(self) -> tuple[str, tuple[int, int]]:
-        """How its pictures lie: `NV12`, `P016`, `YUV444` or `YUV444_16Bit`, and width and height; known from the first
-        picture on. Planes lie one behind the other, and rows have no padding.
+        """How its images lie: `NV12`, `P016`, `YUV444` or `YUV444_16Bit`, and width and height; known from the first
+        image on. Planes lie one behind the other, and rows have no padding.
         """
         return self._made.GetPixelFormat().name, (self._made.GetWidth(), self._made.GetHeight())
 
@@ -126,7 +126,7 @@ def _installed() -> tuple[Any, Any]:
     except ModuleNotFoundError as error:
         raise NvdecError("the package PyNvVideoCodec is missing: pip install 'sightline[gpu]'") from error
     except (ImportError, RuntimeError) as error:
-        raise NvdecError(f"PyNvVideoCodec can not be imported: {gist(error)}") from error
+        raise NvdecError(f"PyNvVideoCodec cannot be imported: {gist(error)}") from error
 
 
 def gist(error: Exception) -> str:

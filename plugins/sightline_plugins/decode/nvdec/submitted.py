@@ -1,4 +1,4 @@
-"""Packets that are in a decoder: each picture that comes out is paired with its packet, by the timestamp it carries."""
+"""Packets that are in a decoder: each image that comes out is paired with its packet, by the timestamp it carries."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from av.video.stream import VideoStream
 _FIRST_MARK = -(2**63) + 1
 """Packets without a timestamp carry marks that no timestamp is."""
 LONGEST_STAY = 64
-"""A packet whose picture has not come out when so many others have gone in gives none; no codec waits for more."""
+"""A packet whose image has not come out when so many others have gone in gives none; no codec waits for more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a packet says of its picture; `number` is its own where encoded pictures are kept."""
+    """What a packet says of its image; `number` is its own where encoded images are kept."""
 
     pts: int | None
     dts: int | None
@@ -33,7 +33,7 @@ class Submission:
 class Submitted:
     """The packets that are in one decoder.
 
-    `reorder_depth` is by how many packets FFmpeg's decoder is behind: pictures without a presentation time are timed by
+    `reorder_depth` is by how many packets FFmpeg's decoder is behind: images without a presentation time are timed by
     the decoding time of the packet that went in when FFmpeg's comes out, so that both decoders time them alike.
     """
 
@@ -45,8 +45,8 @@ class Submitted:
         self._highest: int | None = None
         self.is_reordered = False
         """Whether a packet came with a lower presentation time than one before it: there are B-frames."""
-        self.without_picture = 0
-        """How many packets in a row gave no picture."""
+        self.without_image = 0
+        """How many packets in a row gave no image."""
 
     def put(self, submission: Submission) -> int:
         """A packet goes in; returns the timestamp that it is to carry."""
@@ -55,15 +55,15 @@ class Submitted:
         self._inside.setdefault(mark, deque()).append((self._put, submission))
         self._decoding_times.append(submission.dts)
         self._put += 1
-        self.without_picture += 1
+        self.without_image += 1
         if pts is not None:
             self.is_reordered |= self._highest is not None and pts < self._highest
             self._highest = pts if self._highest is None else max(pts, self._highest)
         return mark
 
     def take(self, timestamp: int) -> Submission:
-        """A picture came out with that timestamp; one that no packet carried says nothing of its packet."""
-        self.without_picture = 0
+        """An image came out with that timestamp; one that no packet carried says nothing of its packet."""
+        self.without_image = 0
         dts = self._decoding_times[self._depth] if self._depth < len(self._decoding_times) else None
         if self._decoding_times:
             self._decoding_times.popleft()
@@ -76,12 +76,12 @@ class Submitted:
         return replace(found, dts=dts) if found.pts is None else found
 
     def overdue(self) -> int:
-        """How many packets have given no picture although so many others went in after them; they are forgotten."""
+        """How many packets have given no image although so many others went in after them; they are forgotten."""
         if self._put % LONGEST_STAY:
             return 0
         late = [mark for mark, waiting in self._inside.items() if waiting[0][0] < self._put - LONGEST_STAY]
         return sum(len(self._inside.pop(mark)) for mark in late)
 
     def left(self) -> int:
-        """How many packets have given no picture, when all pictures are out."""
+        """How many packets have given no image, when all images are out."""
         return sum(len(waiting) for waiting in self._inside.values())

@@ -1,4 +1,4 @@
-"""From a decoder's own memory into surfaces that are ours: one copy on the GPU, which is all that a picture costs."""
+"""From a decoder's own memory into surfaces that are ours: one copy on the GPU, which is all that an image costs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sightline.devices.gpu.streams import GpuStream
 from sightline.media import ColorRange, PixelFormat, Surface
 from sightline.media.device_array import DeviceArray
 from sightline.media.device_memory import dense_strides
+from sightline_plugins.decode.nvdec.image_facts import ImageFacts
 from sightline_plugins.decode.nvdec.library import NvdecError
-from sightline_plugins.decode.nvdec.picture_facts import PictureFacts
 from sightline_plugins.decode.orientation import UPRIGHT, Orientation
 from sightline_plugins.kernels.decoded import SOURCE, Turn, place_decoded
 
@@ -25,7 +25,7 @@ _GIVEN: Mapping[tuple[str, bool], str] = MappingProxyType(
     {("400", False): "NV12", ("400", True): "P016", ("420", False): "NV12", ("420", True): "P016"}
     | {("444", False): "YUV444", ("444", True): "YUV444_16Bit"}
 )
-"""How the library gives pictures of a chroma layout, with 8 bits and with more."""
+"""How the library gives images of a chroma layout, with 8 bits and with more."""
 _PADDED = ("NV12", "P016")
 _LEVEL = np.dtype(np.uint8)
 
@@ -49,23 +49,23 @@ class _Copy:
     rows: int
 
 
-class PictureSurfaces:
-    """Makes surfaces of the pictures that one decoder gives; for the thread that decodes.
+class ImageSurfaces:
+    """Makes surfaces of the images that one decoder gives; for the thread that decodes.
 
-    Pictures of 8 bits that stand upright are copied by the GPU's copy engine; a kernel makes 8 bits of more, and turns.
+    Images of 8 bits that stand upright are copied by the GPU's copy engine; a kernel makes 8 bits of more, and turns.
     Both work on the decoder's stream, so that they are done before the decoder writes there again.
     """
 
     def __init__(
         self,
-        facts: PictureFacts,
+        facts: ImageFacts,
         *,
         layout: tuple[str, tuple[int, int]],
         gpu: Gpu,
         stream: GpuStream,
         pool: DevicePool,
     ) -> None:
-        """Raises NvdecError when pictures do not lie as the facts let expect."""
+        """Raises NvdecError when images do not lie as the facts let expect."""
         assert facts.pixel_format is not None
         self._facts, self._gpu, self._stream, self._pool = facts, gpu, stream, pool
         self._format = facts.pixel_format
@@ -85,9 +85,9 @@ class PictureSurfaces:
         self._copies = self._copies_of(arrays)
 
     def surface(self, address: int) -> Surface:
-        """The picture at that address as a surface of the pool, ready when the decoder's stream has come so far.
+        """The image at that address as a surface of the pool, ready when the decoder's stream has come so far.
 
-        Raises GpuError; GpuOutOfMemory when too many pictures are held.
+        Raises GpuError; GpuOutOfMemory when too many images are held.
         """
         return self._copied(address) if self._is_copied else self._placed(address)
 
@@ -96,7 +96,7 @@ class PictureSurfaces:
         stream, facts = self._stream, self._facts
         buffer = self._pool.lease(self._surface_bytes, stream=stream)
         start = buffer.address
-        with self._gpu.guard("copying a decoded picture") as driver:
+        with self._gpu.guard("copying a decoded image") as driver:
             for one in self._copies:
                 source = Span(address + one.source_offset, self._pitch_bytes)
                 target = Span(start + one.target_offset, self._surface_pitch_bytes)
@@ -110,7 +110,7 @@ class PictureSurfaces:
 
     def _placed(self, address: int) -> Surface:
         facts, surface = self._facts, self._new_surface()
-        memory = BorrowedMemory(self._gpu, address, size_bytes=self._size_bytes, what="a picture in a decoder's memory")
+        memory = BorrowedMemory(self._gpu, address, size_bytes=self._size_bytes, what="an image in a decoder's memory")
         place_decoded(
             self._gpu.kernels(SOURCE),
             self._planes(memory, address),
@@ -152,16 +152,14 @@ class PictureSurfaces:
         return arrays
 
 
-def _check_layout(facts: PictureFacts, layout: tuple[str, tuple[int, int]]) -> int:
-    """The samples of a row. NV12 and P016 have an even number, whatever the picture has."""
+def _check_layout(facts: ImageFacts, layout: tuple[str, tuple[int, int]]) -> int:
+    """The samples of a row. NV12 and P016 have an even number, whatever the image has."""
     name, size_wh = layout
     expected = _GIVEN[facts.chroma, facts.bit_depth > 8]
     width, height = facts.size_wh
     row = width + width % 2 if name in _PADDED else width
     if name != expected or size_wh != (row, height):
-        raise NvdecError(
-            f"it gives pictures as {name} of {size_wh[0]}x{size_wh[1]}, not as {expected} of {row}x{height}"
-        )
+        raise NvdecError(f"it gives images as {name} of {size_wh[0]}x{size_wh[1]}, not as {expected} of {row}x{height}")
     return row
 
 

@@ -6,7 +6,7 @@ from av.bitstream import BitStreamFilterContext
 from av.packet import Packet
 
 from sightline.media import ColorRange
-from sightline_plugins.encode.pictures import AV_MATRIX
+from sightline_plugins.encode.images import AV_MATRIX
 from sightline_plugins.encode.settings import Layout
 
 _FILTERS = {"h264": "h264_metadata", "hevc": "hevc_metadata"}

@@ -1,4 +1,4 @@
-"""One film on NVENC: pictures in GPU memory go in, packets with their times come out."""
+"""One video on NVENC: images in GPU memory go in, packets with their times come out."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.graph import EncodedFormat
 from sightline.media import Surface
 from sightline_plugins.encode.encoders import EncoderChoice, EncoderError
+from sightline_plugins.encode.images import AV_MATRIX, AV_RANGE
 from sightline_plugins.encode.muxer import Muxer
 from sightline_plugins.encode.nvenc.colours import ColourTags
-from sightline_plugins.encode.nvenc.library import EncodedPicture, HardwareEncoder, NvencLibrary
+from sightline_plugins.encode.nvenc.library import EncodedImage, HardwareEncoder, NvencLibrary
 from sightline_plugins.encode.nvenc.options import CODECS, options_of
 from sightline_plugins.encode.nvenc.pace import Pace
 from sightline_plugins.encode.nvenc.padding import without_padding
 from sightline_plugins.encode.nvenc.same_format import as_format
-from sightline_plugins.encode.pictures import AV_MATRIX, AV_RANGE
 from sightline_plugins.encode.settings import TIME_BASE, EncoderSettings, Layout
 
 
 class NvencEncoder:
-    """Encodes in GPU memory: a `PictureEncoder`. Raises EncoderError when the encoder can not be made.
+    """Encodes in GPU memory: a `ImageEncoder`. Raises EncoderError when the encoder cannot be made.
 
-    Nothing waits for the pixels but the GPU: a picture is copied into the encoder's memory in the order of its stream,
+    Nothing waits for the pixels but the GPU: an image is copied into the encoder's memory in the order of its stream,
     and its own memory is not lent again before that is done. Times do not go through the encoder; there are no
-    B-frames, so packets come out in the order in which their pictures went in, and that is checked.
+    B-frames, so packets come out in the order in which their images went in, and that is checked.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class NvencEncoder:
         self._given = 0
 
     def encode(self, surface: Surface, *, ticks: int, is_key: bool) -> Sequence[Packet[VideoStream]]:
-        """What comes out when this picture goes in."""
+        """What comes out when this image goes in."""
         assert self._hardware is not None
         here = as_format(surface, self._format).to_device(self._gpu, stream=self._stream)
         planes = without_padding(here.arrays_on(self._stream), gpu=self._gpu, stream=self._stream)
@@ -67,18 +67,18 @@ class NvencEncoder:
         assert self._hardware is not None
         packets = self._packets(self._hardware.finish())
         if self._inside:
-            raise EncoderError(f"NVENC gave {self._given} of {self._given + len(self._inside)} pictures")
+            raise EncoderError(f"NVENC gave {self._given} of {self._given + len(self._inside)} images")
         return packets
 
     def close(self) -> None:
         """Let go of the encoder, which waits for what it has in hand."""
         self._hardware = None
 
-    def _packets(self, given: Sequence[EncodedPicture]) -> list[Packet[VideoStream]]:
+    def _packets(self, given: Sequence[EncodedImage]) -> list[Packet[VideoStream]]:
         packets = []
         for one in given:
             if not self._inside or one.number != self._given:
-                raise EncoderError(f"NVENC gave the picture {one.number} in the place of {self._given}")
+                raise EncoderError(f"NVENC gave the image {one.number} in the place of {self._given}")
             self._given += 1
             packet = cast("Packet[VideoStream]", Packet(self._tags.on(one.data) if one.is_key else one.data))
             packet.stream, packet.time_base = self._video, TIME_BASE

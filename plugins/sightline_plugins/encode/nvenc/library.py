@@ -1,9 +1,9 @@
 """The encoder of PyNvVideoCodec in this project's words: the only module that knows its names.
 
-What it does: it copies a picture into memory of its own, on the stream that it was given, and lets the encoder read it
-there; so a picture is the caller's again when that stream has come so far. What it does not: it takes no rows with
-padding and no odd sizes, carries no timestamps (it numbers pictures), and writes nothing of colours into the stream.
-Pictures come out three calls late. A call waits for the picture that it gives, without the GIL.
+What it does: it copies an image into memory of its own, on the stream that it was given, and lets the encoder read it
+there; so an image is the caller's again when that stream has come so far. What it does not: it takes no rows with
+padding and no odd sizes, carries no timestamps (it numbers images), and writes nothing of colours into the stream.
+Images come out three calls late. A call waits for the image that it gives, without the GIL.
 No GPU has run this yet; PyNvVideoCodec 2.2.4 has, over a driver that only pretends to encode.
 """
 
@@ -42,19 +42,19 @@ class EncoderSupport:
     max_size_wh: tuple[int, int] = (0, 0)
 
     def reason_against(self, size_wh: tuple[int, int]) -> str | None:
-        """Why it does not encode pictures of that size; None when it does."""
+        """Why it does not encode images of that size; None when it does."""
         if not self.is_supported:
             return "this GPU does not encode it"
         (width, height), low, high = size_wh, self.min_size_wh, self.max_size_wh
         if low[0] <= width <= high[0] and low[1] <= height <= high[1]:
             return None
-        return f"this GPU encodes pictures from {low[0]}x{low[1]} to {high[0]}x{high[1]}, not {width}x{height}"
+        return f"this GPU encodes images from {low[0]}x{low[1]} to {high[0]}x{high[1]}, not {width}x{height}"
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedPicture:
-    """A picture as it comes out: the number of the call that it went in with, from 0, and a byte stream, which begins
-    with the parameter sets where it is a key picture.
+class EncodedImage:
+    """An image as it comes out: the number of the call that it went in with, from 0, and a byte stream, which begins
+    with the parameter sets where it is a key frame.
     """
 
     number: int
@@ -98,7 +98,7 @@ class NvencLibrary:
             made = self._module.CreateEncoder(
                 *size_wh,
                 FORMATS[pixel_format],
-                False,  # pictures do not lie in host memory
+                False,  # images do not lie in host memory
                 gpu_id=self._gpu.index,
                 cudacontext=0,
                 cudastream=stream.handle,
@@ -135,21 +135,21 @@ class HardwareEncoder:
             self.configuration: bytes = made.GetSequenceParams()
             """The parameter sets, with start codes."""
 
-    def encode(self, planes: Sequence[DeviceArray], *, is_key: bool) -> list[EncodedPicture]:
-        """What comes out when this picture goes in: its planes, without padding, for work on the encoder's stream. They
+    def encode(self, planes: Sequence[DeviceArray], *, is_key: bool) -> list[EncodedImage]:
+        """What comes out when this image goes in: its planes, without padding, for work on the encoder's stream. They
         may be let go of when this returns.
         """
         with self._guard():
-            return _given(self._made.Encode(_Picture(planes), self._key if is_key else 0))
+            return _given(self._made.Encode(_Image(planes), self._key if is_key else 0))
 
     def set_rate(self, fps: Fraction) -> None:
-        """From the next picture on there are so many a second."""
+        """From the next image on there are so many a second."""
         with self._guard():
             params = self._made.GetEncodeReconfigureParams()
             params.frameRateNum, params.frameRateDen = fps.numerator, fps.denominator
             self._made.Reconfigure(params)
 
-    def finish(self) -> list[EncodedPicture]:
+    def finish(self) -> list[EncodedImage]:
         """What is left."""
         with self._guard():
             return _given(self._made.EndEncode())
@@ -164,8 +164,8 @@ class HardwareEncoder:
             raise EncoderError(gist(error)) from error
 
 
-class _Picture:
-    """What PyNvVideoCodec takes for a picture."""
+class _Image:
+    """What PyNvVideoCodec takes for an image."""
 
     def __init__(self, planes: Sequence[DeviceArray]) -> None:
         self._planes = planes
@@ -189,8 +189,8 @@ class _Plane:
         }
 
 
-def _given(packets: list[dict[str, Any]]) -> list[EncodedPicture]:
-    return [EncodedPicture(one["timestamp"], one["data"], one["picture_type"] == _IDR) for one in packets]
+def _given(packets: list[dict[str, Any]]) -> list[EncodedImage]:
+    return [EncodedImage(one["timestamp"], one["data"], one["picture_type"] == _IDR) for one in packets]
 
 
 def library_for(gpu: Gpu) -> NvencLibrary:
@@ -211,4 +211,4 @@ def _installed() -> Any:
     except ModuleNotFoundError as error:
         raise EncoderError("the package PyNvVideoCodec is missing: pip install 'sightline[gpu]'") from error
     except (ImportError, RuntimeError) as error:
-        raise EncoderError(f"PyNvVideoCodec can not be imported: {gist(error)}") from error
+        raise EncoderError(f"PyNvVideoCodec cannot be imported: {gist(error)}") from error

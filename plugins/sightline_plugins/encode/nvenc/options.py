@@ -6,10 +6,10 @@
 | `preset`, `ultrafast` to `slow` | `P1` to `P7`, tuned for quality |
 | `quality` | variable rate with that constant quality (`cq`) and no bound; 0 is 1, because 0 means none |
 | `bitrate` | variable rate with that average, and twice as much for a while |
-| `gop` | none: key pictures are asked for, so that they stand where they do on the CPU |
+| `gop` | none: key frames are asked for, so that they stand where they do on the CPU |
 
-There are no B-frames and no look-ahead, so that pictures come out in the order in which they go in. With `bitrate`,
-NVENC is told how many pictures a second there are, see `pace.py`.
+There are no B-frames and no look-ahead, so that images come out in the order in which they go in. With `bitrate`,
+NVENC is told how many images a second there are, see `pace.py`.
 """
 
 from __future__ import annotations

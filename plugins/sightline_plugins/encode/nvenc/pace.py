@@ -1,4 +1,4 @@
-"""How many pictures a second a film has, learnt from their times: by that, NVENC shares out the bits of a `bitrate`."""
+"""How many images a second a video has, learnt from their times: by that, NVENC shares out the bits of a `bitrate`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from fractions import Fraction
 from sightline_plugins.encode.settings import TICKS_PER_SECOND
 
 NOMINAL_FPS = 30
-"""What is taken for granted until pictures have come."""
+"""What is taken for granted until images have come."""
 _FIRST_LOOK, _LOOK_EVERY = 4, 32
 _SLOWEST, _FASTEST = 1, 240
 _TOLERANCE = Fraction(1, 10)
 
 
 class Pace:
-    """Looks at the times of a few pictures, and then of every 32."""
+    """Looks at the times of a few images, and then of every 32."""
 
     def __init__(self) -> None:
         self.fps = Fraction(NOMINAL_FPS)
@@ -23,7 +23,7 @@ class Pace:
         self._window = _FIRST_LOOK
 
     def note(self, ticks: int) -> Fraction | None:
-        """A picture at that time, later than all before it; the rate to go on with where it has become another one."""
+        """An image at that time, later than all before it; the rate to go on with where it has become another one."""
         if self._start_ticks is None:
             self._start_ticks = ticks
             return None

@@ -62,7 +62,7 @@ def reason_against_sessions(gpu: Gpu) -> str | None:
     with gpu.guard("asking for its video encoder"):
         cuda.cuCtxGetCurrent(ctypes.byref(context))
         status = session_status(library, context)
-    return _REASONS.get(status, f"NVENC can not be used: its error {status}") if status else None
+    return _REASONS.get(status, f"NVENC cannot be used: its error {status}") if status else None
 
 
 def session_status(library: Any, context: ctypes.c_void_p) -> int:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from sightline.errors import ConfigurationError, ModelError
-from sightline_plugins.infer.engines.address import ModelSource
-from sightline_plugins.infer.engines.protocol import Precision
+from sightline_plugins.engines.address import ModelSource
+from sightline_plugins.engines.protocol import Precision
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.precision.quantized_file import QuantizedFile, find_quantized
 
@@ -29,7 +29,7 @@ class Speeds(Protocol):
     """What measures candidates on the engine at hand.
 
     `place` names the engine in a sentence. `supports_half` says whether it computes in 16 bits at all. `obstacle` says
-    why it can not compute in 8 bits as exactly as a file was judged; None where it can.
+    why it cannot compute in 8 bits as exactly as a file was judged; None where it can.
     """
 
     @property
@@ -39,7 +39,7 @@ class Speeds(Protocol):
     @property
     def obstacle(self) -> str | None: ...
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
-        """The time for a picture of each. Raises ModelError when one can not be computed."""
+        """The time for an image of each. Raises ModelError when one cannot be computed."""
         ...
 
 

@@ -8,8 +8,8 @@ from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
 
-from sightline_plugins.infer.engines.opening import Installed, available_cores, choose
-from sightline_plugins.infer.engines.protocol import EngineName, open_engine
+from sightline_plugins.engines.opening import Installed, available_cores, choose
+from sightline_plugins.engines.protocol import EngineName, open_engine
 from sightline_plugins.infer.precision.choice import Candidate
 from sightline_plugins.infer.precision.quantized_file import file_digest
 from sightline_plugins.infer.precision.rate import interleaved_seconds
@@ -22,7 +22,7 @@ _EIGHT_BIT = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"
 
 
 class CpuSpeeds:
-    """A `Speeds` of the engine that computes a step on the CPU, fed with pictures in `form`."""
+    """A `Speeds` of the engine that computes a step on the CPU, fed with images in `form`."""
 
     supports_half = False
 

@@ -11,13 +11,13 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.streams import GpuStream
 from sightline.errors import ModelError
 from sightline.media.device_array import DeviceArray
-from sightline_plugins.infer.engines.device.protocol import DeviceEngine, Execution
-from sightline_plugins.infer.engines.protocol import TensorSpec
+from sightline_plugins.engines.device.protocol import DeviceEngine, Execution
+from sightline_plugins.engines.protocol import TensorSpec
 from sightline_plugins.infer.precision.choice import Candidate
 from sightline_plugins.infer.precision.quantized_file import file_digest
 from sightline_plugins.infer.precision.verdicts import measured_once
 
-_PICTURES = 8
+_IMAGES = 8
 _BATCHES = 10
 _ROUNDS = 5
 OpenCandidate = Callable[[Candidate, GpuStream], DeviceEngine]
@@ -53,7 +53,7 @@ class GpuSpeeds:
         )
 
     def _measured(self, candidates: Sequence[Candidate]) -> Sequence[float]:
-        """The median time for a picture of each, in batches of eight, over rounds in turn."""
+        """The median time for an image of each, in batches of eight, over rounds in turn."""
         stream = self._gpu.stream("measuring")
         with ExitStack() as stack:
             engines = [self._open(candidate, stream) for candidate in candidates]
@@ -69,8 +69,8 @@ class GpuSpeeds:
         return [statistics.median(noted) for noted in times]
 
     def _bound(self, engine: DeviceEngine, stream: GpuStream) -> tuple[Execution, int]:
-        """The engine on memory of its own, and for how many pictures."""
-        rows = engine.inputs[0].shape[0] or min(_PICTURES, engine.most_rows)
+        """The engine on memory of its own, and for how many images."""
+        rows = engine.inputs[0].shape[0] or min(_IMAGES, engine.most_rows)
         inputs = [self._zeros(spec, rows, stream) for spec in engine.inputs]
         outputs = [self._zeros(spec, rows, stream) for spec in engine.outputs]
         return engine.bind(inputs, outputs), rows

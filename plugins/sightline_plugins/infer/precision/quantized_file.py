@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from sightline.errors import ModelError
-from sightline_plugins.infer.engines.model_file import external_files
-from sightline_plugins.infer.model.facts import read_facts
+from sightline_plugins.engines.model_file import external_files
+from sightline_plugins.infer.facts import read_facts
 
 NOTE_KEY = "sightline.quantized"
 """The entry of the file's metadata that holds the note, as JSON."""
@@ -23,7 +23,7 @@ class QuantizedNote:
     """What `sightline quantize` wrote down in a file.
 
     `source_sha256` is the digest (`file_digest`) of the model that it was made from. `lost_points` are the points of
-    `measure` (100 is everything) that it lost against that on the pictures it was judged by, of at most
+    `measure` (100 is everything) that it lost against that on the images it was judged by, of at most
     `budget_points`.
     """
 
@@ -98,13 +98,13 @@ def read_note(path: Path) -> QuantizedNote | None:
 def file_digest(path: Path) -> str:
     """The SHA-256 of a model's file, in hexadecimal; with weights in other files, that of all their digests.
 
-    Raises ModelError when one of them can not be read.
+    Raises ModelError when one of them cannot be read.
     """
     try:
         files = (path, *_external_files(path, _stamp(path)))
         digests = [_digest(file, _stamp(file)) for file in files]
     except OSError as error:
-        raise ModelError(f"model {str(path)!r}: can not be read: {error.strerror}") from error
+        raise ModelError(f"model {str(path)!r}: cannot be read: {error.strerror}") from error
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""How long engines take for a picture, measured in turns, so that what else a machine does hits all alike."""
+"""How long engines take for an image, measured in turns, so that what else a machine does hits all alike."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sightline_plugins.infer.engines.protocol import Array, Engine, Pending
+from sightline_plugins.engines.protocol import Array, Engine, Pending
 
 _OPEN_SIZE = 320
-"""Height and width of made pictures, for models that leave them open."""
+"""Height and width of made images, for models that leave them open."""
 _ROUNDS = 5
 _LONGEST_ROUND = 64
 
 
 def interleaved_seconds(engines: Sequence[Engine], *, budget_seconds: float, rounds: int = _ROUNDS) -> list[float]:
-    """The median time for a picture of each engine, kept busy, over rounds in turn of about `budget_seconds` in all."""
+    """The median time for an image of each engine, kept busy, over rounds in turn of about `budget_seconds` in all."""
     inputs = [_made_inputs(engine) for engine in engines]
     once = [
-        _round(engine, arrays, pictures=engine.concurrency + 1) for engine, arrays in zip(engines, inputs, strict=True)
+        _round(engine, arrays, images=engine.concurrency + 1) for engine, arrays in zip(engines, inputs, strict=True)
     ]
     share = budget_seconds / (rounds * len(engines))
     counts = [
@@ -31,21 +31,21 @@ def interleaved_seconds(engines: Sequence[Engine], *, budget_seconds: float, rou
     times: list[list[float]] = [[] for _ in engines]
     for _ in range(rounds):
         for engine, arrays, count, noted in zip(engines, inputs, counts, times, strict=True):
-            noted.append(_round(engine, arrays, pictures=count))
+            noted.append(_round(engine, arrays, images=count))
     return [statistics.median(noted) for noted in times]
 
 
-def _round(engine: Engine, arrays: Sequence[Array], *, pictures: int) -> float:
-    """Seconds a picture, with always two more submitted than are computed at once."""
+def _round(engine: Engine, arrays: Sequence[Array], *, images: int) -> float:
+    """Seconds an image, with always two more submitted than are computed at once."""
     begun = time.perf_counter()
     underway: deque[Pending] = deque()
-    for _ in range(pictures):
+    for _ in range(images):
         if len(underway) >= engine.concurrency + 2:
             underway.popleft().result()
         underway.append(engine.submit(arrays))
     for work in underway:
         work.result()
-    return (time.perf_counter() - begun) / pictures
+    return (time.perf_counter() - begun) / images
 
 
 def _made_inputs(engine: Engine) -> list[Array]:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from sightline.cache import cache_folder
-from sightline_plugins.infer.engines.cache import key_digest
+from sightline_plugins.engines.cache import key_digest
 
 
 def measured_once(

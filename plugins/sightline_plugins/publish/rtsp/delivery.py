@@ -1,4 +1,4 @@
-"""One client's stream: pictures as they come, as RTP packets, and sender reports between them."""
+"""One client's stream: images as they come, as RTP packets, and sender reports between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sightline.rtsp.rtp import RtpStream
 from sightline.rtsp.sdp import PAYLOAD_TYPES
 from sightline_plugins.encode.settings import ticks_from_ns
 from sightline_plugins.publish.broadcast import Broadcast
-from sightline_plugins.publish.picture import Format, Picture
+from sightline_plugins.publish.image import Format, Image
 from sightline_plugins.publish.viewer import Viewer
 
 _REPORT_EVERY_NS = 1_000_000_000
@@ -20,17 +20,17 @@ _REMEMBERED = 32
 
 
 class Cutter:
-    """Pictures cut into payloads, each once for all clients that are about at the same place."""
+    """Images cut into payloads, each once for all clients that are about at the same place."""
 
     def __init__(self) -> None:
-        self._payloads: OrderedDict[Picture, tuple[bytes, ...]] = OrderedDict()
+        self._payloads: OrderedDict[Image, tuple[bytes, ...]] = OrderedDict()
 
-    def payloads(self, picture: Picture) -> tuple[bytes, ...]:
-        """The RTP payloads of a picture; a key picture's with the parameter sets."""
-        known = self._payloads.get(picture)
+    def payloads(self, image: Image) -> tuple[bytes, ...]:
+        """The RTP payloads of an image; a key frame's with the parameter sets."""
+        known = self._payloads.get(image)
         if known is None:
-            known = payloads(picture.all_units, codec=picture.format.codec)
-            self._payloads[picture] = known
+            known = payloads(image.all_units, codec=image.format.codec)
+            self._payloads[image] = known
             while len(self._payloads) > _REMEMBERED:
                 self._payloads.popitem(last=False)
         return known
@@ -39,7 +39,7 @@ class Cutter:
 class Delivery:
     """Sends a broadcast to one client until it ends, or until its codec is another one.
 
-    Timestamps follow the stream's own. Reports tie them to the time of day at which pictures were taken, or, where
+    Timestamps follow the stream's own. Reports tie them to the time of day at which images were taken, or, where
     that is not known, at which they are sent.
     """
 
@@ -58,17 +58,17 @@ class Delivery:
     async def run(self) -> None:
         """Send. Raises OSError when the client is gone, TooManyViewers when there is no room."""
         async with Viewer(self._broadcast) as viewer:
-            while (picture := await viewer.next()) is not None and picture.format.codec is self._codec:
-                await self._send(picture)
+            while (image := await viewer.next()) is not None and image.format.codec is self._codec:
+                await self._send(image)
         await self._channel.send_control(self._rtp.goodbye())
 
-    async def _send(self, picture: Picture) -> None:
-        timestamp = self._base + ticks_from_ns(picture.pts_ns)
-        if self._reported_ns is None or abs(picture.dts_ns - self._reported_ns) >= _REPORT_EVERY_NS:
-            self._reported_ns = picture.dts_ns
-            epoch_ns = time.time_ns() if picture.capture_ns is None else picture.capture_ns
+    async def _send(self, image: Image) -> None:
+        timestamp = self._base + ticks_from_ns(image.pts_ns)
+        if self._reported_ns is None or abs(image.dts_ns - self._reported_ns) >= _REPORT_EVERY_NS:
+            self._reported_ns = image.dts_ns
+            epoch_ns = time.time_ns() if image.capture_ns is None else image.capture_ns
             await self._channel.send_control(self._rtp.report(epoch_ns=epoch_ns, timestamp=timestamp))
-        parts = self._cutter.payloads(picture)
+        parts = self._cutter.payloads(image)
         last = len(parts) - 1
         packets = [
             self._rtp.packet(part, timestamp=timestamp, marker=number == last) for number, part in enumerate(parts)

@@ -12,7 +12,7 @@ from sightline.rtsp.messages import Answer, Request, next_request
 from sightline.rtsp.sdp import VIDEO, describe
 from sightline_plugins.publish.broadcast import Broadcast
 from sightline_plugins.publish.hub import Hub
-from sightline_plugins.publish.picture import Format
+from sightline_plugins.publish.image import Format
 from sightline_plugins.publish.rtsp.delivery import Cutter, Delivery
 from sightline_plugins.publish.viewer import TooManyViewers, format_of
 

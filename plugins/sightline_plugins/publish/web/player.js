@@ -1,7 +1,7 @@
-// Plays each stream from fragments of MP4 that come over a WebSocket, close to its newest picture.
+// Plays each stream from fragments of MP4 that come over a WebSocket, close to its newest image.
 
 const LOOK_AGAIN_MS = 2000;
-const BEHIND_SECONDS = 0.12; // how far playback stays behind the newest picture
+const BEHIND_SECONDS = 0.12; // how far playback stays behind the newest image
 const FAR_BEHIND_SECONDS = 1.0; // from here on it jumps instead of hurrying
 const KEEP_SECONDS = 10;
 
@@ -86,7 +86,7 @@ class Player {
     this.append();
   }
 
-  // Keep playback a little behind the newest picture: jump when it is far off, else hurry or linger.
+  // Keep playback a little behind the newest image: jump when it is far off, else hurry or linger.
   chase(newest) {
     const { video } = this;
     const behind = newest - video.currentTime;

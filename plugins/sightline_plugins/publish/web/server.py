@@ -23,7 +23,7 @@ from sightline.serve.messages import Response as PlainResponse
 from sightline_plugins.publish.address import bound_unsent, listening_error
 from sightline_plugins.publish.boxes import codec_string, fragment, start_of_file
 from sightline_plugins.publish.hub import Hub
-from sightline_plugins.publish.picture import Format
+from sightline_plugins.publish.image import Format
 from sightline_plugins.publish.viewer import TooManyViewers, Viewer
 
 _FILES = MappingProxyType(
@@ -42,14 +42,14 @@ _OPEN_TO_ALL = ("/player.js", "/page.css")
 _SILENT = logging.getLogger("sightline.publish.web")
 _SILENT.setLevel(logging.CRITICAL)
 _DECLARED_NS = 500_000_000
-"""The duration that every picture claims, because the next one's time is not known yet. Players that see a gap of
-twice as much wait for a key picture."""
+"""The duration that every image claims, because the next one's time is not known yet. Players that see a gap of
+twice as much wait for a key frame."""
 _CLOSE_SECONDS = 0.5
 _GOING_AWAY, _UNSUPPORTED, _TRY_LATER = 1001, 1003, 1013
 
 
 class WebServer:
-    """Serves the page and the pictures of a hub; made, begun and ended inside one event loop."""
+    """Serves the page and the images of a hub; made, begun and ended inside one event loop."""
 
     def __init__(self, address: Address, *, hub: Hub, token: str | None) -> None:
         self._address = address
@@ -125,25 +125,25 @@ class WebServer:
 async def _play(viewer: Viewer, connection: ServerConnection) -> None:
     current: Format | None = None
     number = 0
-    while (picture := await viewer.next()) is not None:
-        if picture.format is not current:
-            if picture.format.codec is not Codec.H264:
-                await connection.close(_UNSUPPORTED, f"browsers do not play {picture.format.codec}")
+    while (image := await viewer.next()) is not None:
+        if image.format is not current:
+            if image.format.codec is not Codec.H264:
+                await connection.close(_UNSUPPORTED, f"browsers do not play {image.format.codec}")
                 return
-            current = picture.format
+            current = image.format
             await connection.send(_announcement(current))
             await connection.send(start_of_file(current))
         number += 1
-        await connection.send(fragment([picture], number=number, durations_ns=[_DECLARED_NS]))
+        await connection.send(fragment([image], number=number, durations_ns=[_DECLARED_NS]))
     await connection.close(_GOING_AWAY, "the stream has ended")
 
 
-def _announcement(picture_format: Format) -> str:
+def _announcement(image_format: Format) -> str:
     """What a player has to know before the first byte of video."""
-    width, height = picture_format.size_wh
+    width, height = image_format.size_wh
     return json.dumps(
         {
-            "type": f'video/mp4; codecs="{codec_string(picture_format)}"',
+            "type": f'video/mp4; codecs="{codec_string(image_format)}"',
             "width": width,
             "height": height,
             "declared_seconds": _DECLARED_NS / 1e9,
@@ -157,7 +157,7 @@ def _plain(request: Request) -> PlainRequest:
         target = urlsplit(f"//host{request.path}")
         query = parse_qs(target.query, max_num_fields=32)
     except ValueError as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, "the request can not be read") from error
+        raise Refused(HTTPStatus.BAD_REQUEST, "the request cannot be read") from error
     return PlainRequest("GET", target.path, query, {name.lower(): value for name, value in request.headers.raw_items()})
 
 

@@ -55,7 +55,7 @@ def test_from_a_size_that_the_gpu_lacks_the_cpu_goes_on_and_no_frame_is_lost(gpu
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_pictures_that_had_not_come_out_when_the_cpu_goes_on_come_once(gpu: Gpu, tmp_path: Path, count: int) -> None:
+def test_images_that_had_not_come_out_when_the_cpu_goes_on_come_once(gpu: Gpu, tmp_path: Path, count: int) -> None:
     nvdec_double(gpu, caps={"H264": Caps(HOPPER["H264"].depths, max_size_wh=(200, 200))})
     path = write_changing(tmp_path / "changing.ts", SMALL, WIDE, count=count)
 
@@ -74,7 +74,7 @@ def test_the_same_parameter_sets_again_are_no_change(gpu: Gpu, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2, 3])
-def test_where_nvdec_fails_before_its_first_picture_the_cpu_begins_anew(gpu: Gpu, clip: Path, failing: int) -> None:
+def test_where_nvdec_fails_before_its_first_image_the_cpu_begins_anew(gpu: Gpu, clip: Path, failing: int) -> None:
     library = nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({failing})))
 
     ours, reader = frames_of(clip, gpu)
@@ -84,7 +84,7 @@ def test_where_nvdec_fails_before_its_first_picture_the_cpu_begins_anew(gpu: Gpu
     assert (reader.damaged_packets, library.open_count) == (0, 0)
 
 
-def test_after_a_fault_another_decoder_goes_on_at_the_next_key_picture(gpu: Gpu, clip: Path) -> None:
+def test_after_a_fault_another_decoder_goes_on_at_the_next_key_frame(gpu: Gpu, clip: Path) -> None:
     library = nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({15})))
 
     ours, reader = frames_of(clip, gpu)
@@ -107,7 +107,7 @@ def test_after_three_faults_in_a_row_the_cpu_goes_on(gpu: Gpu, tmp_path: Path) -
     assert reader.decoder_reason.startswith("NVDEC failed 3 times in a row: Error code : 719")
 
 
-def test_faults_with_pictures_between_them_are_no_reason_to_leave_nvdec(gpu: Gpu, tmp_path: Path) -> None:
+def test_faults_with_images_between_them_are_no_reason_to_leave_nvdec(gpu: Gpu, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", count=150, key_every=KEYS)
     library = nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({15, 35, 55, 75})))
 
@@ -129,7 +129,7 @@ def test_a_gpu_that_breaks_while_it_decodes_is_no_reason_to_go_on_with_the_cpu(
 
 
 @pytest.mark.parametrize("passed_over", [7, 158])
-def test_a_packet_that_gives_no_picture_is_damaged(gpu: Gpu, tmp_path: Path, passed_over: int) -> None:
+def test_a_packet_that_gives_no_image_is_damaged(gpu: Gpu, tmp_path: Path, passed_over: int) -> None:
     path = write_clip(tmp_path / "clip.mp4", count=160, b_frames=0, key_every=5)
     nvdec_double(gpu, faults=NvdecFaults(pass_over=frozenset({passed_over})))
 
@@ -138,7 +138,7 @@ def test_a_packet_that_gives_no_picture_is_damaged(gpu: Gpu, tmp_path: Path, pas
     assert (len(ours), reader.damaged_packets) == (159, 1)
 
 
-def test_a_packet_that_gives_no_picture_is_counted_while_the_stream_runs(gpu: Gpu, tmp_path: Path) -> None:
+def test_a_packet_that_gives_no_image_is_counted_while_the_stream_runs(gpu: Gpu, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", count=160, b_frames=0, key_every=5)
     nvdec_double(gpu, faults=NvdecFaults(pass_over=frozenset({7})))
 
@@ -155,7 +155,7 @@ def test_a_decoder_that_gives_nothing_is_at_fault(gpu: Gpu, tmp_path: Path) -> N
     ours, reader = frames_of(path, gpu)
 
     assert all_same(ours, frames_of(path)[0])
-    assert reader.decoder_reason == "NVDEC failed: no picture for 64 packets"
+    assert reader.decoder_reason == "NVDEC failed: no image for 64 packets"
 
 
 def test_a_decoder_that_gives_nothing_for_a_short_clip_is_at_fault(gpu: Gpu, clip: Path) -> None:
@@ -164,20 +164,20 @@ def test_a_decoder_that_gives_nothing_for_a_short_clip_is_at_fault(gpu: Gpu, cli
     ours, reader = frames_of(clip, gpu)
 
     assert all_same(ours, frames_of(clip)[0])
-    assert reader.decoder_reason == "NVDEC gave no picture"
+    assert reader.decoder_reason == "NVDEC gave no image"
 
 
-def test_pictures_that_do_not_lie_as_expected_are_not_taken(gpu: Gpu, tmp_path: Path) -> None:
+def test_images_that_do_not_lie_as_expected_are_not_taken(gpu: Gpu, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", count=COUNT)
     nvdec_double(gpu, faults=NvdecFaults(is_padded=True))
 
     ours, reader = frames_of(path, gpu)
 
     assert all_same(ours, frames_of(path)[0])
-    assert reader.decoder_reason == "NVDEC failed: it gives pictures as NV12 of 192x96, not as NV12 of 160x96"
+    assert reader.decoder_reason == "NVDEC failed: it gives images as NV12 of 192x96, not as NV12 of 160x96"
 
 
-def test_a_picture_is_gone_when_its_decoder_has_had_another_packet(gpu: Gpu, clip: Path) -> None:
+def test_an_image_is_gone_when_its_decoder_has_had_another_packet(gpu: Gpu, clip: Path) -> None:
     nvdec_double(gpu)
     decoder = VideoDecoder(
         str(clip),
@@ -187,11 +187,11 @@ def test_a_picture_is_gone_when_its_decoder_has_had_another_packet(gpu: Gpu, cli
         warn=lambda text: None,
         on_damage=lambda: None,
     )
-    pictures = decoder.pictures()
-    first = next(pictures)
-    next(pictures)
+    images = decoder.images()
+    first = next(images)
+    next(images)
 
-    with pytest.raises(SurfaceReleased, match="this picture is gone"):
+    with pytest.raises(SurfaceReleased, match="this image is gone"):
         first.surface()
 
     decoder.close()

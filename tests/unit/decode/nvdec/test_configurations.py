@@ -1,4 +1,4 @@
-"""What a key picture brings along."""
+"""What a key frame brings along."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import GpuFailed
 from sightline.media import Memory, Surface
 from sightline.testing.gpu import DoubleDriver
-from sightline_plugins.decode.nvdec.surfaces import PictureSurfaces
+from sightline_plugins.decode.nvdec.surfaces import ImageSurfaces
 from sightline_plugins.testing import nvdec_double
 from tests.integration.sources.clips import write_clip
 from tests.reading import SMALL, all_same, frames_of, media, reader_of
@@ -69,7 +69,7 @@ def test_without_a_copy_a_held_frame_would_not_stay_what_it_was(
     gpu: Gpu, clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvdec_double(gpu)
-    monkeypatch.setattr(PictureSurfaces, "surface", surface_of_the_decoder)
+    monkeypatch.setattr(ImageSurfaces, "surface", surface_of_the_decoder)
 
     first, later = held_while_100_others_are_decoded(gpu, clip)
 

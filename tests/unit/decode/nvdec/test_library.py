@@ -50,7 +50,7 @@ def test_a_package_that_can_not_be_imported_is_told(gpu: Gpu, present: pytest.Mo
 
     present.setattr(library, "import_module", fails)
 
-    with pytest.raises(NvdecError, match=r"can not be imported: Failed to load NVENC library: libnvidia-encode.so.1$"):
+    with pytest.raises(NvdecError, match=r"cannot be imported: Failed to load NVENC library: libnvidia-encode.so.1$"):
         library_for(gpu)
 
 

@@ -1,4 +1,4 @@
-"""Cameras on NVDEC: the same sessions, losses and times as on the CPU, and no picture late."""
+"""Cameras on NVDEC: the same sessions, losses and times as on the CPU, and no image late."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_frame_of_a_camera_comes_in_order_with_its_time(
     assert (reader.decoder, library.made) == ("nvdec", [("H264", latency)])
 
 
-def test_a_camera_without_b_frames_gives_each_picture_with_its_packet(gpu: Gpu, tmp_path: Path) -> None:
+def test_a_camera_without_b_frames_gives_each_image_with_its_packet(gpu: Gpu, tmp_path: Path) -> None:
     nvdec_double(gpu)
     options = CameraOptions(paced=False, passes=1, holds=True)
     with FakeCamera(clip_of(tmp_path, b_frames=0), options=options) as camera:
@@ -64,7 +64,7 @@ def test_a_camera_whose_b_frames_show_late_has_another_decoder_from_the_next_key
     assert [frame.luma - 16 for frame in seen][-20:] == list(range(10, COUNT))
 
 
-def test_pictures_are_marked_from_a_loss_on_the_network_to_the_next_whole_key_frame(gpu: Gpu, tmp_path: Path) -> None:
+def test_images_are_marked_from_a_loss_on_the_network_to_the_next_whole_key_frame(gpu: Gpu, tmp_path: Path) -> None:
     nvdec_double(gpu)
     with FakeCamera(clip_of(tmp_path, b_frames=0), options=ONCE) as camera:
         camera.faults.loss = 0.1

@@ -1,4 +1,4 @@
-"""Each picture is paired with its packet."""
+"""Each image is paired with its packet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from sightline.devices import Device, DeviceKind
 from sightline.devices.gpu.gpu import Gpu
 from sightline.graph import Site
-from sightline_plugins.decode.decoding import Decoding, Picture
+from sightline_plugins.decode.decoding import Decoding, Image
 from sightline_plugins.decode.nvdec.submitted import LONGEST_STAY, Submission, Submitted
 from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.video import VideoDecoder
@@ -22,7 +22,7 @@ def packet(pts: int | None, *, dts: int | None = None, number: int | None = None
     return Submission(pts, dts, is_discard=False, number=number)
 
 
-def test_pictures_come_out_in_another_order_than_packets_go_in() -> None:
+def test_images_come_out_in_another_order_than_packets_go_in() -> None:
     submitted = Submitted(reorder_depth=2)
     for number, pts in enumerate((0, 120, 40, 80)):
         submitted.put(packet(pts, number=number))
@@ -59,7 +59,7 @@ def test_negative_times_are_times() -> None:
     assert submitted.take(submitted.put(packet(-1024, number=7))) == packet(-1024, number=7)
 
 
-def test_packets_that_give_no_picture_are_overdue_at_last_and_counted_once() -> None:
+def test_packets_that_give_no_image_are_overdue_at_last_and_counted_once() -> None:
     submitted = Submitted(reorder_depth=0)
     submitted.put(packet(0))
     found = []
@@ -71,7 +71,7 @@ def test_packets_that_give_no_picture_are_overdue_at_last_and_counted_once() -> 
     assert submitted.left() == 0
 
 
-def test_packets_without_a_picture_are_left_at_the_end() -> None:
+def test_packets_without_an_image_are_left_at_the_end() -> None:
     submitted = Submitted(reorder_depth=0)
     marks = [submitted.put(packet(pts)) for pts in (0, 40, 80)]
     submitted.take(marks[0])
@@ -91,7 +91,7 @@ def test_a_time_before_that_of_an_earlier_packet_shows_that_there_are_b_frames()
 
 
 @pytest.mark.parametrize("b_frames", [0, 2])
-def test_pictures_without_a_presentation_time_have_the_decoding_time_that_the_cpu_s_have(
+def test_images_without_a_presentation_time_have_the_decoding_time_that_the_cpu_s_have(
     gpu: Gpu, tmp_path: Path, b_frames: int
 ) -> None:
     nvdec_double(gpu)
@@ -101,7 +101,7 @@ def test_pictures_without_a_presentation_time_have_the_decoding_time_that_the_cp
 
 
 def times_without_pts(path: Path, gpu: Gpu | None) -> list[tuple[int | None, int | None]]:
-    """Times of the pictures of a clip whose packets have lost their presentation times."""
+    """Times of the images of a clip whose packets have lost their presentation times."""
     decoder = VideoDecoder(
         str(path),
         stream="cam",
@@ -110,12 +110,12 @@ def times_without_pts(path: Path, gpu: Gpu | None) -> list[tuple[int | None, int
         warn=lambda text: None,
         on_damage=lambda: None,
     )
-    pictures: list[Picture] = []
+    images: list[Image] = []
     for packet in decoder.packets():
         packet.pts = None
-        pictures += decoder.decode(packet)
+        images += decoder.decode(packet)
     decoder.close()
-    return [(picture.pts, picture.dts) for picture in pictures]
+    return [(image.pts, image.dts) for image in images]
 
 
 def test_frames_know_the_numbers_of_their_packets_as_on_the_cpu(gpu: Gpu, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_importing_the_driver_imports_no_gpu_library() -> None:
 
 @without_driver
 def test_a_gpu_that_is_not_there_does_not_open() -> None:
-    with pytest.raises(DeviceUnavailable, match="cuda:0 can not be used: no NVIDIA driver on this machine"):
+    with pytest.raises(DeviceUnavailable, match="cuda:0 cannot be used: no NVIDIA driver on this machine"):
         open_gpu(0)
 
 
@@ -54,7 +54,7 @@ def test_a_package_that_can_not_be_imported_is_named_with_its_reason(monkeypatch
 
     monkeypatch.setattr(cuda_driver, "import_module", fails)
 
-    with pytest.raises(DeviceUnavailable, match=r"needs pycuda, which can not be imported: libcurand.so.10"):
+    with pytest.raises(DeviceUnavailable, match=r"needs pycuda, which cannot be imported: libcurand.so.10"):
         CudaDriver(0)
 
 
@@ -65,7 +65,7 @@ def test_a_gpu_that_gives_no_context_is_an_error_of_the_gpu(monkeypatch: pytest.
     monkeypatch.setattr(opening, "why_not", lambda index: None)
     monkeypatch.setattr(cuda_driver, "CudaDriver", refuses)
 
-    with pytest.raises(GpuError, match="cuda:1 can not be opened: cuDevicePrimaryCtxRetain failed"):
+    with pytest.raises(GpuError, match="cuda:1 cannot be opened: cuDevicePrimaryCtxRetain failed"):
         open_gpu(1)
 
 

@@ -95,7 +95,7 @@ def test_work_goes_where_all_that_it_needs_works() -> None:
 def test_video_goes_to_the_cpu_where_a_part_can_not_be_used(work: str) -> None:
     found = dict(places(all_but("NVDEC", "NVENC")))
 
-    assert found[work] == f"on the CPU (NV{work[:3].upper()} can not be used: see there)"
+    assert found[work] == f"on the CPU (NV{work[:3].upper()} cannot be used: see there)"
 
 
 @pytest.mark.usefixtures("packages")
@@ -103,7 +103,7 @@ def test_without_what_kernels_need_a_gpu_is_of_no_use() -> None:
     found = dict(places(all_but("NVRTC")))
 
     assert found["preprocess, draw"].startswith("nowhere: ")
-    assert "(NVRTC can not be used: see there)" in found["preprocess, draw"]
+    assert "(NVRTC cannot be used: see there)" in found["preprocess, draw"]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_without_what_kernels_need_a_gpu_is_of_no_use() -> None:
             "TensorRT (1.0); what it does not take, by ONNX Runtime's CUDA provider (1.20)",
         ),
         (("TensorRT",), {"onnxruntime-gpu": "1.20"}, "on the GPU, by ONNX Runtime's CUDA provider (1.20)"),
-        (("TensorRT",), {}, "on the CPU (TensorRT can not be used, and onnxruntime-gpu is not installed"),
+        (("TensorRT",), {}, "on the CPU (TensorRT cannot be used, and onnxruntime-gpu is not installed"),
     ],
 )
 def test_models_go_to_the_first_engine_that_is_there(
@@ -132,4 +132,4 @@ def test_nothing_goes_to_a_gpu_that_can_not_be_used(monkeypatch: pytest.MonkeyPa
 
     (everything,) = places(all_but())
 
-    assert everything[1] == "on the CPU, because cuda:0 can not be used: see Devices"
+    assert everything[1] == "on the CPU, because cuda:0 cannot be used: see Devices"

@@ -21,7 +21,7 @@ def test_after_an_error_of_the_device_every_call_names_the_first_cause(breaking:
     array = breaking.empty((4,), np.uint8, stream=stream)
     driver.fail_next("work", "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access")
     filled = breaking.fill(array, 1, stream=stream)
-    said = r"^cuda:0 can not be used any more: .*waiting for work .* failed: CUDA_ERROR_ILLEGAL_ADDRESS"
+    said = r"^cuda:0 cannot be used any more: .*waiting for work .* failed: CUDA_ERROR_ILLEGAL_ADDRESS"
 
     for use in (filled.to_host, stream.record, lambda: breaking.empty((4,), np.uint8, stream=stream)):
         with pytest.raises(GpuFailed, match=said):
@@ -52,11 +52,11 @@ def test_memory_of_which_nobody_knows_whether_it_is_free_is_not_held_for_ever(
     breaking: Gpu, driver: DoubleDriver
 ) -> None:
     stream = breaking.stream("work")
-    pool = breaking.pool("pictures", limit_count=1)
+    pool = breaking.pool("images", limit_count=1)
     breaking.fill(breaking.empty((256,), np.uint8, stream=stream, pool=pool), 1, stream=stream)
     driver.fail_next("is_done", "CUDA_ERROR_INVALID_HANDLE", harm=Harm.NONE)
 
-    with pytest.raises(GpuError, match="looking for memory of pictures failed"):
+    with pytest.raises(GpuError, match="looking for memory of images failed"):
         pool.lease(256, stream=stream)
 
     assert (pool.lent, pool.allocated_bytes) == (0, 0)

@@ -1,4 +1,4 @@
-"""Graphs that can not be captured or launched: whatever happens, plain work goes on."""
+"""Graphs that cannot be captured or launched: whatever happens, plain work goes on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ REFUSED: dict[str, tuple[Callable[[Bench], object], str]] = {
     "a download": (lambda bench: bench.array.to_host(), "pinned memory for cuda:0: no memory is lent"),
     "content of another stream": (
         lambda bench: bench.elsewhere.on(bench.stream),
-        "the stream 'work' is captured as a graph and can not wait for another stream's work",
+        "the stream 'work' is captured as a graph and cannot wait for another stream's work",
     ),
     "waiting for the stream": (
         lambda bench: bench.stream.synchronize(),
@@ -58,7 +58,7 @@ REFUSED: dict[str, tuple[Callable[[Bench], object], str]] = {
     ),
     "another capture": (
         lambda bench: bench.gpu.capture(bench.gpu.stream("inner"), lambda: None, name="inner"),
-        "the graph 'inner' can not be captured while the graph 'refused' is",
+        "the graph 'inner' cannot be captured while the graph 'refused' is",
     ),
 }
 
@@ -67,7 +67,7 @@ REFUSED: dict[str, tuple[Callable[[Bench], object], str]] = {
 def test_what_a_graph_can_not_hold_is_refused_and_nothing_is_queued(bench: Bench, what: str) -> None:
     act, said = REFUSED[what]
 
-    with pytest.raises(GpuError, match=rf"^the graph 'refused' can not be captured: .*{said}") as raised:
+    with pytest.raises(GpuError, match=rf"^the graph 'refused' cannot be captured: .*{said}") as raised:
         bench.capture(lambda: act(bench), name="refused")
 
     assert not isinstance(raised.value, GpuFailed)
@@ -181,5 +181,5 @@ def test_another_thread_can_not_capture_the_same_stream_meanwhile(bench: Bench) 
 
     bench.capture(beside, name="first").launch()
 
-    assert said == ["the graph 'late' can not be captured while the graph 'first' is"]
+    assert said == ["the graph 'late' cannot be captured while the graph 'first' is"]
     assert bench.content == {5}

@@ -171,13 +171,13 @@ def test_an_event_asked_for_in_a_capture_is_the_point_before_it(
 def test_memory_that_is_given_back_while_a_graph_is_captured_can_be_lent_again(
     gpu: Gpu, stream: GpuStream, array: DeviceArray
 ) -> None:
-    pool, other = gpu.pool("pictures", limit_count=1), gpu.stream("other")
-    pictures = [gpu.fill(gpu.empty((10,), np.uint8, stream=stream, pool=pool), 3, stream=stream)]
+    pool, other = gpu.pool("images", limit_count=1), gpu.stream("other")
+    images = [gpu.fill(gpu.empty((10,), np.uint8, stream=stream, pool=pool), 3, stream=stream)]
     add = adding(gpu, array, 1, stream=stream)
 
     def queue() -> None:
         add()
-        giving_back = threading.Thread(target=pictures.clear)
+        giving_back = threading.Thread(target=images.clear)
         giving_back.start()
         giving_back.join()
 

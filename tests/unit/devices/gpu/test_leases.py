@@ -14,7 +14,7 @@ from sightline.testing.gpu.double_memory import POISON
 
 
 def test_memory_goes_back_when_its_last_array_is_let_go_of(gpu: Gpu) -> None:
-    pool = gpu.pool("pictures", limit_count=1)
+    pool = gpu.pool("images", limit_count=1)
     array = gpu.empty((4, 4), np.uint8, stream=gpu.main_stream, pool=pool)
     other = array
 
@@ -26,19 +26,19 @@ def test_memory_goes_back_when_its_last_array_is_let_go_of(gpu: Gpu) -> None:
 
 
 def test_use_after_release_raises(gpu: Gpu) -> None:
-    pool = gpu.pool("pictures of gate", limit_count=1)
+    pool = gpu.pool("images of gate", limit_count=1)
     buffer = pool.lease(16, stream=gpu.main_stream)
     array = DeviceArray(buffer.address, (16,), np.dtype(np.uint8), buffer)
 
     buffer.release()
 
     for use in (lambda: array.address, array.to_host, lambda: array.on(gpu.main_stream), array.__dlpack__):
-        with pytest.raises(SurfaceReleased, match="pictures of gate: memory was used after it was given back"):
+        with pytest.raises(SurfaceReleased, match="images of gate: memory was used after it was given back"):
             use()
 
 
 def test_releasing_twice_gives_memory_back_once(gpu: Gpu) -> None:
-    pool = gpu.pool("pictures", limit_count=2)
+    pool = gpu.pool("images", limit_count=2)
     buffer = pool.lease(16, stream=gpu.main_stream)
 
     buffer.release()
@@ -48,7 +48,7 @@ def test_releasing_twice_gives_memory_back_once(gpu: Gpu) -> None:
 
 
 def test_memory_is_spoiled_when_it_is_given_back(gpu: Gpu) -> None:
-    pool = gpu.pool("pictures", limit_count=1)
+    pool = gpu.pool("images", limit_count=1)
     first = gpu.fill(gpu.empty((16,), np.uint8, stream=gpu.main_stream, pool=pool), 7, stream=gpu.main_stream)
     assert (first.to_host() == 7).all()
     address = first.address
@@ -61,7 +61,7 @@ def test_memory_is_spoiled_when_it_is_given_back(gpu: Gpu) -> None:
 
 
 def test_the_next_holder_waits_for_the_work_of_the_one_before(gpu: Gpu) -> None:
-    pool = gpu.pool("pictures", limit_count=1)
+    pool = gpu.pool("images", limit_count=1)
     reader, writer = gpu.stream("reader"), gpu.stream("writer")
     old = gpu.fill(gpu.empty((16,), np.uint8, stream=reader, pool=pool), 7, stream=reader)
     (kept,) = gpu.copy([old], [gpu.empty((16,), np.uint8, stream=reader)], stream=reader)
@@ -97,7 +97,7 @@ def test_copies_to_the_host_are_read_only(gpu: Gpu) -> None:
 
 def test_borrowed_memory_tells_when_its_users_are_done(gpu: Gpu) -> None:
     lender = gpu.fill(gpu.empty((16,), np.uint8, stream=gpu.main_stream), 5, stream=gpu.main_stream)
-    borrowed = BorrowedMemory(gpu, lender.address, size_bytes=16, what="the decoder's picture", keep=lender)
+    borrowed = BorrowedMemory(gpu, lender.address, size_bytes=16, what="the decoder's image", keep=lender)
     view = DeviceArray(lender.address, (16,), np.dtype(np.uint8), borrowed, ready=lender.ready)
     stream = gpu.stream("reader")
     (copy,) = gpu.copy([view], [gpu.empty((16,), np.uint8, stream=stream)], stream=stream)
@@ -106,7 +106,7 @@ def test_borrowed_memory_tells_when_its_users_are_done(gpu: Gpu) -> None:
 
     assert [use.stream.handle for use in uses] == [stream.handle]
     assert (copy.to_host() == 5).all()
-    with pytest.raises(SurfaceReleased, match="the decoder's picture"):
+    with pytest.raises(SurfaceReleased, match="the decoder's image"):
         view.on(stream)
 
 

@@ -51,14 +51,14 @@ def test_engines_and_sizes_are_told() -> None:
 
 
 @pytest.mark.parametrize("size_wh", [(32, 32), (48, 8), (4098, 100), (100, 8192)])
-def test_pictures_of_other_sizes_are_refused_with_what_is_allowed(size_wh: tuple[int, int]) -> None:
+def test_images_of_other_sizes_are_refused_with_what_is_allowed(size_wh: tuple[int, int]) -> None:
     reason = decoder_support(Library(), "h264").reason_against(size_wh)
 
     assert reason is not None
     assert reason.endswith(f"from 48x16 to 4096x4096 with up to 65536 macroblocks, not {size_wh[0]}x{size_wh[1]}")
 
 
-def test_pictures_of_allowed_sizes_are_not_refused() -> None:
+def test_images_of_allowed_sizes_are_not_refused() -> None:
     assert decoder_support(Library(), "h264").reason_against((1920, 1080)) is None
 
 

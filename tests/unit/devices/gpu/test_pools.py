@@ -15,10 +15,10 @@ from sightline.testing.gpu.double import DoubleDriver
 
 
 def test_a_pool_lends_no_more_than_its_limit(gpu: Gpu) -> None:
-    pool = gpu.pool("pictures of gate", limit_count=2)
+    pool = gpu.pool("images of gate", limit_count=2)
     held = [pool.lease(100, stream=gpu.main_stream) for _ in range(2)]
 
-    with pytest.raises(GpuOutOfMemory, match=r"pictures of gate: no memory .* 2 buffers are held, the limit is 2"):
+    with pytest.raises(GpuOutOfMemory, match=r"images of gate: no memory .* 2 buffers are held, the limit is 2"):
         pool.lease(100, stream=gpu.main_stream, timeout_seconds=0)
 
     assert len(held) == pool.lent == 2
@@ -32,7 +32,7 @@ def test_what_a_pool_can_never_lend_is_refused_at_once(gpu: Gpu) -> None:
 
 
 def test_who_waits_gets_what_comes_back(gpu: Gpu) -> None:
-    pool = gpu.pool("pictures", limit_count=1)
+    pool = gpu.pool("images", limit_count=1)
     held = pool.lease(100, stream=gpu.main_stream)
     address, got = held.address, threading.Event()
     addresses: list[int] = []
@@ -81,7 +81,7 @@ def test_idle_memory_of_another_size_makes_room(gpu: Gpu, driver: DoubleDriver) 
 
 
 def test_a_pool_that_nobody_holds_frees_its_memory(gpu: Gpu, driver: DoubleDriver) -> None:
-    pool = gpu.pool("pictures", limit_count=4)
+    pool = gpu.pool("images", limit_count=4)
     held = [pool.lease(512, stream=gpu.main_stream) for _ in range(4)]
     del held
     assert driver.live_bytes[0] == 4 * 512
@@ -92,7 +92,7 @@ def test_a_pool_that_nobody_holds_frees_its_memory(gpu: Gpu, driver: DoubleDrive
 
 
 def test_memory_that_comes_back_to_a_closed_pool_is_freed(gpu: Gpu, driver: DoubleDriver) -> None:
-    pool = gpu.pool("pictures", limit_count=4)
+    pool = gpu.pool("images", limit_count=4)
     array = gpu.fill(gpu.empty((512,), np.uint8, stream=gpu.main_stream, pool=pool), 1, stream=gpu.main_stream)
 
     pool.close()
@@ -113,7 +113,7 @@ def test_a_gpu_without_memory_says_what_to_do(gpu: Gpu, driver: DoubleDriver) ->
 
 
 def test_threads_share_a_pool(gpu: Gpu) -> None:
-    pool = gpu.pool("pictures", limit_count=3)
+    pool = gpu.pool("images", limit_count=3)
     wrong: list[int] = []
 
     def work(number: int) -> None:

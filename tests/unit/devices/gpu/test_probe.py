@@ -12,7 +12,7 @@ from sightline.devices.gpu.libcuda import DriverFacts, GpuFacts
 
 
 def encoder(**widths: int) -> SimpleNamespace:
-    """PyNvVideoCodec on a GPU that encodes pictures so wide; codecs that are not named raise."""
+    """PyNvVideoCodec on a GPU that encodes images so wide; codecs that are not named raise."""
 
     def caps(gpu: int, codec: str) -> dict[str, int]:
         if codec not in widths:

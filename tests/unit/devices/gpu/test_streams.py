@@ -10,22 +10,22 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.testing.gpu.double import DoubleDriver
 from sightline.testing.gpu.double_memory import POISON
 
-PICTURE = np.arange(48, dtype=np.uint8).reshape(6, 8)
+IMAGE = np.arange(48, dtype=np.uint8).reshape(6, 8)
 
 
 def test_work_of_another_stream_is_seen_after_its_event_was_waited_for(gpu: Gpu) -> None:
     first, second = gpu.stream("first"), gpu.stream("second")
-    (array,) = gpu.upload([PICTURE], stream=first)
+    (array,) = gpu.upload([IMAGE], stream=first)
     target = gpu.empty((6, 8), np.uint8, stream=second)
 
     (copy,) = gpu.copy([array], [target], stream=second)
 
-    np.testing.assert_array_equal(copy.to_host(), PICTURE)
+    np.testing.assert_array_equal(copy.to_host(), IMAGE)
 
 
 def test_without_the_event_poison_is_seen(gpu: Gpu) -> None:
     first, second = gpu.stream("first"), gpu.stream("second")
-    (array,) = gpu.upload([PICTURE], stream=first)
+    (array,) = gpu.upload([IMAGE], stream=first)
     hasty = dataclasses.replace(array, ready=None)
 
     (copy,) = gpu.copy([hasty], [gpu.empty((6, 8), np.uint8, stream=second)], stream=second)
@@ -36,7 +36,7 @@ def test_without_the_event_poison_is_seen(gpu: Gpu) -> None:
 def test_nothing_is_done_before_somebody_waits(gpu: Gpu, driver: DoubleDriver) -> None:
     stream = gpu.stream("work")
 
-    gpu.upload([PICTURE], stream=stream)
+    gpu.upload([IMAGE], stream=stream)
 
     assert driver.undone > 0
     stream.synchronize()
@@ -55,7 +55,7 @@ def test_a_stream_does_not_wait_for_its_own_events(gpu: Gpu, driver: DoubleDrive
 
 def test_an_event_is_done_when_the_work_before_it_is(gpu: Gpu) -> None:
     stream = gpu.stream("work")
-    gpu.upload([PICTURE], stream=stream)
+    gpu.upload([IMAGE], stream=stream)
     event = stream.record()
 
     before = event.is_done

@@ -87,7 +87,7 @@ def test_a_copy_into_something_else_is_refused(gpu: Gpu, shape: tuple[int, ...],
     stream = gpu.stream("copies")
     arrays, targets = gpu.upload([VALUES], stream=stream), [gpu.empty(shape, dtype, stream=stream)]
 
-    with pytest.raises(ValueError, match=r"uint8 of shape \(5, 7\) can not be copied into"):
+    with pytest.raises(ValueError, match=r"uint8 of shape \(5, 7\) cannot be copied into"):
         gpu.copy(arrays, targets, stream=stream)
 
 

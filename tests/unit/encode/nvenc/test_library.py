@@ -54,7 +54,7 @@ def test_a_driver_without_an_encoder_is_the_reason(gpu: Gpu, monkeypatch: pytest
     ("error", "reason"),
     [
         (ModuleNotFoundError("PyNvVideoCodec"), r"PyNvVideoCodec is missing: pip install 'sightline\[gpu\]'"),
-        (RuntimeError("Failed to load NVENC library"), "can not be imported: Failed to load NVENC library"),
+        (RuntimeError("Failed to load NVENC library"), "cannot be imported: Failed to load NVENC library"),
     ],
 )
 def test_a_package_that_can_not_be_imported_is_the_reason(
@@ -85,18 +85,18 @@ def test_when_it_is_the_gpu_that_failed_that_is_said(gpu: Gpu) -> None:
         encoder.encode([], is_key=False)
 
 
-def test_pictures_of_16_bits_are_not_for_nvenc(gpu: Gpu) -> None:
+def test_images_of_16_bits_are_not_for_nvenc(gpu: Gpu) -> None:
     nvenc_double(gpu)
     stream = gpu.stream("test")
     wide = gpu.new_surface(PixelFormat.NV12, size_wh=(160, 64), stream=stream, is_wide=True)
 
     reason = reason_against(wide, codec="h264", library=library_for(gpu))
 
-    assert reason == "its pictures have 16 bits a sample, and films have 8"
+    assert reason == "its images have 16 bits a sample, and videos have 8"
 
 
 @pytest.mark.parametrize("to", [PixelFormat.NV12, PixelFormat.I420])
-def test_a_picture_of_4_2_0_changes_its_format_and_not_its_samples(to: PixelFormat) -> None:
+def test_an_image_of_4_2_0_changes_its_format_and_not_its_samples(to: PixelFormat) -> None:
     other = {PixelFormat.NV12: PixelFormat.I420, PixelFormat.I420: PixelFormat.NV12}[to]
     (frame,) = make_frames(1, size_wh=(16, 8), pixel_format=other)
 
@@ -109,7 +109,7 @@ def test_a_picture_of_4_2_0_changes_its_format_and_not_its_samples(to: PixelForm
         np.testing.assert_array_equal(mine, its)
 
 
-def test_a_picture_of_the_format_stays_what_it_is() -> None:
+def test_an_image_of_the_format_stays_what_it_is() -> None:
     (frame,) = make_frames(1, size_wh=(16, 8), pixel_format=PixelFormat.NV12)
 
     assert as_format(frame.surface, PixelFormat.NV12) is frame.surface

@@ -36,7 +36,7 @@ def test_a_bit_rate_is_an_average_in_whole_bits() -> None:
     assert "cq" not in options
 
 
-def test_there_are_no_b_frames_and_no_key_pictures_that_nobody_asked_for() -> None:
+def test_there_are_no_b_frames_and_no_key_frames_that_nobody_asked_for() -> None:
     options = options_of(settings())
 
     assert (options["bf"], options["gop"]) == (0, 0xFFFFFFFF)

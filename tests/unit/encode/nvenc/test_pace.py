@@ -1,4 +1,4 @@
-"""How many pictures a second a film has, learnt from their times."""
+"""How many images a second a video has, learnt from their times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def told(pace: Pace, *, ticks_apart: int, count: int, start: int = 0) -> list[Fr
 
 
 @pytest.mark.parametrize("ticks_apart", [3000, 3003, 2900])
-def test_at_about_30_pictures_a_second_nothing_is_told(ticks_apart: int) -> None:
+def test_at_about_30_images_a_second_nothing_is_told(ticks_apart: int) -> None:
     assert told(Pace(), ticks_apart=ticks_apart, count=100) == []
 
 
@@ -24,7 +24,7 @@ def test_another_rate_is_told_once(ticks_apart: int, fps: int) -> None:
     assert told(Pace(), ticks_apart=ticks_apart, count=100) == [fps]
 
 
-def test_it_is_told_with_the_fifth_picture() -> None:
+def test_it_is_told_with_the_fifth_image() -> None:
     assert told(Pace(), ticks_apart=9000, count=4) == []
     assert told(Pace(), ticks_apart=9000, count=5) == [10]
 

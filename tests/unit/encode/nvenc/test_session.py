@@ -83,7 +83,7 @@ def test_a_driver_that_is_too_old_opens_none() -> None:
         (0, None),
         (UNSUPPORTED_DEVICE, "this GPU has no NVENC"),
         (10, "NVENC has no room for another session"),
-        (99, "NVENC can not be used: its error 99"),
+        (99, "NVENC cannot be used: its error 99"),
     ],
 )
 def test_each_status_has_its_reason(monkeypatch: pytest.MonkeyPatch, gpu: Gpu, status: int, reason: str | None) -> None:

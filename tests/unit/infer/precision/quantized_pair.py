@@ -9,8 +9,8 @@ from pathlib import Path
 import onnx
 
 from sightline_plugins.infer.precision.quantized_file import NOTE_KEY
-from tests.unit.infer.engines.graphs import small_network
-from tests.unit.infer.engines.quantized_graphs import two_branches
+from tests.unit.engines.graphs import small_network
+from tests.unit.engines.quantized_graphs import two_branches
 
 
 def write_pair(folder: Path, *, lost_points: float = 0.25, digest: str | None = None) -> Path:

@@ -31,7 +31,7 @@ class Told:
 
 
 class Broken(Told):
-    """An engine that can not compute one of them."""
+    """An engine that cannot compute one of them."""
 
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
         raise ModelError("no kernel")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline_plugins.infer.engines.protocol import Engine
+from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.infer.precision import on_cpu
 from sightline_plugins.infer.precision.choice import Candidate
 from sightline_plugins.infer.precision.on_cpu import CpuSpeeds

@@ -23,7 +23,7 @@ def gpu() -> Iterator[Gpu]:
         yield gpu
 
 
-def test_it_dims_pictures_where_they_are(gpu: Gpu) -> None:
+def test_it_dims_images_where_they_are(gpu: Gpu) -> None:
     frames = make_frames(3, size_wh=(37, 11), pixel_format=PixelFormat.NV12)
 
     batches = run_element(Dim(factor=0.25), make_batches(frames, size=2), gpu=gpu)

@@ -1,0 +1,174 @@
+"""Annotations of a recording as columns, read from MOT text, KITTI labels, JSON lines and COCO documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import ConfigurationError
+from sightline.media.boxes import Boxes
+from sightline_plugins.replay.formats import read_recording
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Annotations:
+    """N boxes with their frames.
+
+    frame       int64 (N,)     number of the frame or image, from 0
+    xyxy        float32 (N, 4) pixels of the image, half-open
+    confidence  float32 (N,)   1 for truth
+    label       str (N,)       name of the class
+    identity    int64 (N,)     number of the track, -1 for none
+    ignored     bool (N,)      truth that counts neither way (crowds, people behind glass)
+    """
+
+    frame: npt.NDArray[np.int64]
+    xyxy: Boxes
+    confidence: npt.NDArray[np.float32]
+    label: npt.NDArray[np.str_]
+    identity: npt.NDArray[np.int64]
+    ignored: npt.NDArray[np.bool_]
+
+    @classmethod
+    def from_rows(
+        cls,
+        *,
+        frame: npt.ArrayLike,
+        xyxy: npt.ArrayLike,
+        confidence: npt.ArrayLike,
+        label: npt.ArrayLike,
+        identity: npt.ArrayLike,
+        ignored: npt.ArrayLike | None = None,
+    ) -> Annotations:
+        """A table of values of any numeric types, converted."""
+        frames = np.asarray(frame, np.int64).reshape(-1)
+        return cls(
+            frames,
+            np.asarray(xyxy, np.float32).reshape(-1, 4),
+            np.asarray(confidence, np.float32).reshape(-1),
+            np.asarray(label, np.str_).reshape(-1),
+            np.asarray(identity, np.int64).reshape(-1),
+            np.zeros(len(frames), np.bool_) if ignored is None else np.asarray(ignored, np.bool_).reshape(-1),
+        )
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def select(self, rows: npt.NDArray[np.bool_]) -> Annotations:
+        """The rows of a mask."""
+        return Annotations(
+            self.frame[rows],
+            self.xyxy[rows],
+            self.confidence[rows],
+            self.label[rows],
+            self.identity[rows],
+            self.ignored[rows],
+        )
+
+
+Format: TypeAlias = Literal["mot", "kitti", "jsonl", "coco"]
+
+_DIGITS = re.compile(r"(\d+)")
+_FLAG, _VISIBLE = 6, 1
+"""In a MOT truth file the seventh value says whether the row counts (1) or is to be ignored (0)."""
+
+
+def read_annotations(
+    path: Path, *, file_format: Format | None = None, stream: str = "", truth: bool = False
+) -> Annotations:
+    """Everything in a file (or a folder of KITTI labels). The format is guessed when it is not given.
+
+    `truth` reads MOT text as truth: rows whose flag is 0 are ignored. `stream` picks one stream of JSON lines.
+    Raises ConfigurationError that names the file, and the line where there is one.
+    """
+    if file_format == "coco" or (file_format is None and _is_coco(path)):
+        return _read_coco(path)
+    recorded = read_recording(path, file_format=file_format, stream=stream)
+    table = Annotations.from_rows(
+        frame=[item.frame for item in recorded],
+        xyxy=[item.xyxy for item in recorded],
+        confidence=[item.confidence for item in recorded],
+        label=[item.label for item in recorded],
+        identity=[item.track_id for item in recorded],
+    )
+    return _with_flags(table, path) if truth and _is_mot(path, file_format) else table
+
+
+def _is_mot(path: Path, file_format: Format | None) -> bool:
+    return file_format == "mot" or (file_format is None and path.is_file() and "," in _first_line(path)[:1000])
+
+
+def _first_line(path: Path) -> str:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        line = file.readline()
+    return "" if line.lstrip().startswith(("{", "[")) else line
+
+
+def _with_flags(table: Annotations, path: Path) -> Annotations:
+    lines = [line.split(",") for line in path.read_text("utf-8").splitlines() if line.strip()]
+    ignored = [len(fields) > _FLAG and float(fields[_FLAG]) == 0 for fields in lines]
+    return Annotations.from_rows(
+        frame=table.frame,
+        xyxy=table.xyxy,
+        confidence=np.ones(len(table)),
+        label=table.label,
+        identity=table.identity,
+        ignored=ignored,
+    )
+
+
+def _is_coco(path: Path) -> bool:
+    return path.is_file() and path.suffix.lower() == ".json"
+
+
+def _read_coco(path: Path) -> Annotations:
+    try:
+        document = msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise ConfigurationError(f"{path} is no JSON document: {error}") from error
+    try:
+        if isinstance(document, list):
+            return _coco_rows(document, frames={}, names={})
+        names = {entry["id"]: str(entry["name"]) for entry in document.get("categories", ())}
+        return _coco_rows(document["annotations"], frames=frame_numbers(document["images"]), names=names)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigurationError(
+            f"{path} is no COCO document (images, annotations, categories) and no list of results: {error!r}"
+        ) from error
+
+
+def frame_numbers(images: Sequence[Mapping[str, Any]]) -> dict[Any, int]:
+    """The number of each image id's image: its place when all are put in the natural order of their names.
+
+    That is the order in which the `images` source reads a folder.
+    """
+    ordered = sorted(images, key=lambda image: _natural(str(image.get("file_name", image["id"]))))
+    return {image["id"]: number for number, image in enumerate(ordered)}
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in _DIGITS.split(name)]
+
+
+def _coco_rows(
+    annotations: Sequence[Mapping[str, Any]], *, frames: Mapping[Any, int], names: Mapping[Any, str]
+) -> Annotations:
+    boxes = np.array([entry["bbox"] for entry in annotations], np.float32).reshape(-1, 4)
+    boxes[:, 2:] += boxes[:, :2]
+    return Annotations.from_rows(
+        frame=[frames[entry["image_id"]] if frames else int(entry["image_id"]) - 1 for entry in annotations],
+        xyxy=boxes,
+        confidence=[entry.get("score", 1.0) for entry in annotations],
+        label=[names.get(entry["category_id"], str(entry["category_id"])) for entry in annotations],
+        identity=[entry.get("track_id", -1) for entry in annotations],
+        ignored=[bool(entry.get("iscrowd", 0)) for entry in annotations],
+    )

@@ -1,0 +1,110 @@
+"""`sightline eval`: scores the boxes and tracks of a run against truth."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+if TYPE_CHECKING:
+    from sightline_plugins.commands.evaluate.annotations import Annotations, Format
+
+_FORMATS = click.Choice(["mot", "kitti", "jsonl", "coco"])
+_FILE = click.Path(exists=True, path_type=Path)
+ANY_LABEL = "object"
+
+
+@click.command("eval", short_help="Score a run's boxes and tracks against truth.")
+@click.argument("results", type=_FILE)
+@click.option(
+    "--truth", type=_FILE, required=True, help="What is true: MOT text, KITTI labels, JSON lines or COCO JSON."
+)
+@click.option("--format", "result_format", type=_FORMATS, help="Format of RESULTS; guessed when not given.")
+@click.option("--truth-format", type=_FORMATS, help="Format of the truth; guessed when not given.")
+@click.option("--stream", default="", help="Which stream of a JSON lines file that holds several.")
+@click.option("--label", "labels", multiple=True, help="Only objects with this label; may be repeated.")
+@click.option("--any-label", is_flag=True, help="Labels do not matter: every object is of one kind.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    results: Path,
+    truth: Path,
+    result_format: str | None,
+    truth_format: str | None,
+    stream: str,
+    labels: tuple[str, ...],
+    any_label: bool,
+    as_json: bool,
+) -> None:
+    """Score the boxes and tracks in RESULTS, which `jsonl`, `mot`, `kitti` or `coco` wrote, against truth.
+
+    Prints COCO's average precision (pycocotools), HOTA, MOTA and IDF1 where both sides have tracks (TrackEval), and how
+    far the counts are off. Images of a COCO document count as frames in the natural order of their names, as the
+    `images` source reads them. Files without labels (MOT) are compared without regard to labels.
+    """
+    from sightline_plugins.commands.evaluate.annotations import read_annotations
+
+    found = read_annotations(results, file_format=cast("Format | None", result_format), stream=stream)
+    known = read_annotations(truth, file_format=cast("Format | None", truth_format), stream=stream, truth=True)
+    found, known = _alike(found, known, any_label=any_label, labels=labels)
+    scores = _scores(found, known)
+    click.echo(json.dumps(scores, indent=2) if as_json else _as_text(scores))
+
+
+def _alike(
+    found: Annotations, truth: Annotations, *, any_label: bool, labels: tuple[str, ...]
+) -> tuple[Annotations, Annotations]:
+    """Both sides with labels that can be compared."""
+    import dataclasses
+
+    import numpy as np
+
+    from sightline.errors import ConfigurationError
+
+    if labels:
+        known = sorted({*found.label.tolist(), *truth.label.tolist()})
+        for label in labels:
+            if label not in known:
+                raise ConfigurationError(f"nothing is labelled {label!r}; labels: {', '.join(known)}")
+        found, truth = (table.select(np.isin(table.label, labels)) for table in (found, truth))
+    if any_label or ANY_LABEL in (*found.label.tolist()[:1], *truth.label.tolist()[:1]):
+        found, truth = (
+            dataclasses.replace(table, label=np.full(len(table), ANY_LABEL, np.str_)) for table in (found, truth)
+        )
+    return found, truth
+
+
+def _scores(found: Annotations, truth: Annotations) -> dict[str, Any]:
+    from sightline_plugins.commands.evaluate.scores import score_counts, score_detections, score_tracks
+
+    scores: dict[str, Any] = {
+        "boxes": {"found": len(found), "true": int((~truth.ignored).sum())},
+        "detection": asdict(score_detections(found, truth=truth)),
+        "counting": asdict(score_counts(found, truth=truth)),
+    }
+    if (found.identity >= 0).any() and (truth.identity >= 0).any():
+        scores["tracking"] = asdict(score_tracks(found, truth=truth))
+    return scores
+
+
+def _as_text(scores: dict[str, Any]) -> str:
+    boxes, detection, counting = scores["boxes"], scores["detection"], scores["counting"]
+    lines = [
+        f"boxes      {boxes['found']} found, {boxes['true']} true",
+        f"detection  AP {detection['ap']:.3f}   AP50 {detection['ap50']:.3f}   AP75 {detection['ap75']:.3f}",
+    ]
+    if len(detection["by_label"]) > 1:
+        lines += [f"           {value:.3f} {label}" for label, value in detection["by_label"].items()]
+    if "tracking" in scores:
+        one = scores["tracking"]
+        lines.append(
+            f"tracking   HOTA {one['hota']:.3f}   MOTA {one['mota']:.3f}   IDF1 {one['idf1']:.3f}   "
+            f"{one['switches']} switches, {one['false']} false, {one['missed']} missed"
+        )
+    lines.append(
+        f"counting   {counting['tracks']} tracks, {counting['true_tracks']} true; "
+        f"off by {counting['error_per_frame']:.2f} objects a frame"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,260 @@
+"""Run a model on images in the pipeline's way and in the reference's way, and compare both stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import ModelError
+from sightline.media.boxes import clip, iou_matrix
+from sightline_plugins.commands.evaluate.annotations import Annotations
+from sightline_plugins.commands.verify.images import ImagePair
+from sightline_plugins.commands.verify.reference import ReferenceModel, ReferencePlacement, reference_nms
+from sightline_plugins.engines.protocol import open_engine
+from sightline_plugins.heads.head import Array, Candidates, ClassMap, Points, Scores, Text, Vector
+from sightline_plugins.infer.options import ModelElement
+from sightline_plugins.infer.plan import ModelPlan
+from sightline_plugins.nms import NmsOptions, suppress
+from sightline_plugins.pixels.preprocess import HostPreprocessor
+
+Values = npt.NDArray[Any]
+StageName = Literal["input", "outputs", "decoded", "suppressed", "placed", "answers"]
+
+MEANING = {
+    "input": "pre-processed input, mean difference in levels (0..255)",
+    "outputs": "raw outputs on the same input, difference relative to the largest value",
+    "decoded": "what the head reads from them: share that differs",
+    "suppressed": "boxes that stay on the same candidates: share that differs",
+    "placed": "boxes in pixels of the image: largest difference in pixels",
+    "answers": "from the image to the answer, all stages together: share that differs",
+}
+LIMITS: dict[StageName, float] = {
+    "input": 2.0,
+    "outputs": 1e-3,
+    "decoded": 0.01,
+    "suppressed": 0.0,
+    "placed": 0.05,
+    "answers": 0.02,
+}
+HALF_LIMIT = 2e-2
+"""Of raw outputs of files that compute in 16 bits."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """One stage: its departures, one an image, and the greatest that is tolerated of their worst (or mean) value."""
+
+    name: StageName
+    limit: float
+    departures: list[float] = field(default_factory=list)
+
+    @property
+    def departure(self) -> float:
+        """The worst over all images; of whole answers, the mean."""
+        if not self.departures:
+            return 0.0
+        return float(np.mean(self.departures)) if self.name == "answers" else max(self.departures)
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the departure is tolerated."""
+        return self.departure <= self.limit
+
+
+@dataclass(slots=True)
+class Stages:
+    """All stages of a run, in the order in which images go through them."""
+
+    half: bool = False
+    by_name: dict[StageName, Stage] = field(default_factory=dict)
+
+    def note(self, name: StageName, departure: float) -> None:
+        """Add one image's departure."""
+        limit = HALF_LIMIT if name == "outputs" and self.half else LIMITS[name]
+        self.by_name.setdefault(name, Stage(name, limit)).departures.append(departure)
+
+    def __iter__(self) -> Iterator[Stage]:
+        return iter([self.by_name[name] for name in LIMITS if name in self.by_name])
+
+    @property
+    def first_departure(self) -> Stage | None:
+        """The first stage that departs by more than is tolerated."""
+        return next((stage for stage in self if not stage.is_within), None)
+
+
+def difference_of_outputs(ours: Sequence[Values], plain: Sequence[Values]) -> float:
+    """The largest difference between outputs, relative to the largest value of each; 1 where shapes differ.
+
+    Models that sort what they find may put equal things in another order: values are compared sorted as well.
+    """
+    worst = 0.0
+    for own, other in zip(ours, plain, strict=True):
+        if own.shape != other.shape:
+            return 1.0
+        if own.size:
+            worst = max(worst, min(_difference(own, other), _difference(np.sort(own, None), np.sort(other, None))))
+    return worst
+
+
+def _difference(own: Values, other: Values) -> float:
+    there = np.asarray(other, np.float64)
+    return float(np.abs(np.asarray(own, np.float64) - there).max() / max(np.abs(there).max(), 1.0))
+
+
+def difference_of_findings(ours: object, plain: object) -> float:
+    """The share of what the reference finds that is not found alike."""
+    if isinstance(ours, Candidates) and isinstance(plain, Candidates):
+        return unmatched((ours.xyxy, ours.confidence, ours.class_id), (plain.xyxy, plain.confidence, plain.class_id))
+    if isinstance(ours, Scores) and isinstance(plain, Scores):
+        pairs = list(zip(ours.values, plain.values, strict=True))
+        return float(
+            np.mean([own.argmax() != other.argmax() or np.abs(own - other).max() > 0.02 for own, other in pairs])
+        )
+    if isinstance(ours, Vector) and isinstance(plain, Vector):
+        return float(cosine(ours.values, plain.values) < 0.999)
+    if isinstance(ours, Points) and isinstance(plain, Points):
+        spread = np.ptp(plain.values[:, :2], axis=0).max() + 1e-6
+        return float(np.mean(np.abs(ours.values[:, :2] - plain.values[:, :2]).max(axis=1) > 0.02 * spread))
+    if isinstance(ours, ClassMap) and isinstance(plain, ClassMap):
+        return float(np.mean(ours.scores.argmax(axis=0) != plain.scores.argmax(axis=0)))
+    if isinstance(ours, Text) and isinstance(plain, Text):
+        return float(ours.text != plain.text)
+    raise TypeError(f"findings of two kinds: {type(ours).__name__} and {type(plain).__name__}")
+
+
+def _is_other_choice(own: Values, other: Values) -> bool:
+    return bool(own.argmax() != other.argmax() or np.abs(own - other).max() > 0.02)
+
+
+Boxes = tuple[Values, Values, Values]
+"""Boxes (N, 4), confidences (N,), classes (N,)."""
+
+
+def unmatched(ours: Boxes, plain: Boxes, *, iou: float = 0.95, confidence: float = 0.02) -> float:
+    """The share of boxes, of either side, without one of the same class on the other at that IoU and confidence."""
+    count = len(ours[1]) + len(plain[1])
+    if not count:
+        return 0.0
+    alike = iou_matrix(np.asarray(ours[0], np.float32), np.asarray(plain[0], np.float32)) >= iou
+    alike &= np.abs(ours[1][:, None] - plain[1][None]) <= confidence
+    alike &= ours[2][:, None] == plain[2][None]
+    return float((~alike.any(axis=1)).sum() + (~alike.any(axis=0)).sum()) / count
+
+
+def cosine(a: Values, b: Values) -> float:
+    """The cosine of the angle between two vectors."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    return float(a @ b / max(float(np.linalg.norm(a) * np.linalg.norm(b)), 1e-12))
+
+
+@dataclass(frozen=True, slots=True)
+class BoxSettings:
+    """What of a step's options the boxes depend on."""
+
+    nms: NmsOptions
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """The stages of a run, and the boxes of both ways, by number of image."""
+
+    stages: Stages
+    ours: Annotations | None = None
+    plain: Annotations | None = None
+
+
+def compare(
+    element: ModelElement, plan: ModelPlan, images: Iterable[ImagePair], *, boxes: BoxSettings | None
+) -> Comparison:
+    """Compare both ways on images. `boxes` is for models that find boxes. Raises ModelError."""
+    if isinstance(element.model, str):
+        raise ModelError(f"model {element.model!r}: is served elsewhere; verify needs the file")
+    plain = ReferenceModel(element.model, plan)
+    engine = open_engine(element.model, engine=element.engine, image=plan.preprocessing.image_form())
+    preprocessor = HostPreprocessor(plan.preprocessing)
+    half = any(output.dtype == np.float16 for output in plan.outputs)
+    ways = _Ways(plan, Stages(half), boxes)
+    try:
+        for pair in images:
+            surface = pair.surface
+            prepared = preprocessor.prepare(surface)
+            image = prepared.image
+            extras = plan.inputs.extras
+            inputs: list[Array] = [image]
+            for place, kind in sorted(extras.items()):
+                size_wh = prepared.placement.size_wh
+                values = {"size_wh": size_wh, "size_hw": size_wh[::-1], "scale": (1, 1)}[kind]
+                inputs.insert(place, np.array([values], engine.inputs[place].dtype))
+            outputs = engine.submit(inputs).result()
+            levels, placement = plain.levels(pair.rgb)
+            ways.stages.note("input", float(np.abs(image[0] - levels).mean()))
+            expected = plain.run(image[0].astype(np.float64))
+            ways.stages.note("outputs", difference_of_outputs(outputs, expected))
+            own = ways.read(outputs, prepared.placement.size_wh)
+            other = ways.read(plain.run(levels), prepared.placement.size_wh)
+            same = ways.read(expected, prepared.placement.size_wh)
+            ways.stages.note("decoded", difference_of_findings(own, same))
+            if isinstance(own, Candidates) and isinstance(other, Candidates) and boxes is not None:
+                placed = prepared.placement.boxes_in_image
+                ways.boxes(own, other, placed(own.xyxy), placement, surface.size_wh)
+            else:
+                ways.stages.note("answers", difference_of_findings(own, other))
+    finally:
+        engine.close()
+    return ways.comparison()
+
+
+class _Ways:
+    """Notes departures, and gathers the boxes of both ways."""
+
+    def __init__(self, plan: ModelPlan, stages: Stages, boxes: BoxSettings | None) -> None:
+        self.stages = stages
+        self._plan = plan
+        self._settings = boxes
+        self._ours: list[Boxes] = []
+        self._plain: list[Boxes] = []
+
+    def read(self, outputs: tuple[Array, ...], size_wh: tuple[int, int]) -> object:
+        assert self._plan.head is not None
+        confidence = self._settings.confidence if self._settings is not None else 0.0
+        found: object = self._plan.head.decode(outputs, self._plan.reading(size_wh=size_wh, confidence=confidence))
+        return found.finite() if isinstance(found, Candidates) else found
+
+    def boxes(
+        self, own: Candidates, other: Candidates, placed: Array, placement: ReferencePlacement, size_wh: tuple[int, int]
+    ) -> None:
+        """Suppression on the same candidates, placing of the same boxes, and both ways from end to end."""
+        assert self._settings is not None
+        nms = self._settings.nms
+        kept = suppress(own.xyxy, own.confidence, own.class_id, options=nms).tolist()
+        expected = reference_nms(own.xyxy, own.confidence, own.class_id, options=nms)
+        self.stages.note("suppressed", len(set(kept) ^ set(expected)) / max(len(expected), 1))
+        ours = clip(placed, size_wh=size_wh)
+        far = np.abs(ours - placement.boxes(own.xyxy, size_wh=size_wh))
+        self.stages.note("placed", float(far.max(initial=0)))
+        stays = reference_nms(other.xyxy, other.confidence, other.class_id, options=nms)
+        plain = placement.boxes(other.xyxy, size_wh=size_wh)
+        self._ours.append((ours[kept], own.confidence[kept], own.class_id[kept]))
+        self._plain.append((plain[stays], other.confidence[stays], other.class_id[stays]))
+        self.stages.note("answers", unmatched(self._ours[-1], self._plain[-1]))
+
+    def comparison(self) -> Comparison:
+        if self._settings is None:
+            return Comparison(self.stages)
+        return Comparison(self.stages, self._table(self._ours), self._table(self._plain))
+
+    def _table(self, found: list[Boxes]) -> Annotations:
+        labels = self._plan.labels
+        classes = np.concatenate([one[2] for one in found]) if found else np.empty(0, np.int32)
+        return Annotations.from_rows(
+            frame=np.repeat(np.arange(len(found)), [len(one[1]) for one in found]),
+            xyxy=np.concatenate([one[0] for one in found]) if found else np.empty((0, 4)),
+            confidence=np.concatenate([one[1] for one in found]) if found else np.empty(0),
+            label=[labels[number] if 0 <= number < len(labels) else str(number) for number in classes.tolist()],
+            identity=np.full(len(classes), -1),
+        )

@@ -1,0 +1,95 @@
+"""Surfaces as the frames that encoders take: planes are copied as they are, nothing goes through RGB."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from av import VideoFrame
+from av.video.reformatter import ColorRange as AvRange
+from av.video.reformatter import VideoReformatter
+
+from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
+
+_AV_FORMAT = {
+    PixelFormat.I420: "yuv420p",
+    PixelFormat.I422: "yuv422p",
+    PixelFormat.I444: "yuv444p",
+    PixelFormat.NV12: "nv12",
+    PixelFormat.GRAY8: "yuv420p",
+    PixelFormat.RGB24: "rgb24",
+    PixelFormat.BGR24: "bgr24",
+}
+_NEUTRAL_CHROMA = 128
+
+AV_RANGE = {ColorRange.LIMITED: AvRange.MPEG, ColorRange.FULL: AvRange.JPEG}
+"""The range as FFmpeg numbers it (AVColorRange)."""
+
+AV_MATRIX = {ColorMatrix.BT601: 6, ColorMatrix.BT709: 1, ColorMatrix.BT2020: 9}
+"""The matrix as FFmpeg and ITU-T H.273 number it: smpte170m, bt709, bt2020nc."""
+
+SWS_MATRIX = {ColorMatrix.BT601: 5, ColorMatrix.BT709: 1, ColorMatrix.BT2020: 9}
+"""The matrix as FFmpeg's scaler numbers it."""
+
+
+def even_size(size_wh: tuple[int, int]) -> tuple[int, int]:
+    """The size rounded up to even numbers, which 4:2:0 video needs."""
+    width, height = size_wh
+    return width + width % 2, height + height % 2
+
+
+class ImageMaker:
+    """Makes frames of one pixel format for an encoder; keeps the scaler's tables between images."""
+
+    def __init__(self, av_format: str) -> None:
+        self._av_format = av_format
+        self._reformatter = VideoReformatter()
+
+    def from_surface(self, surface: Surface) -> VideoFrame:
+        """A new frame with the image of a surface, its last row and column repeated where the size is odd. 4:2:2,
+        4:4:4 and RGB are converted to 4:2:0 by the surface's matrix and range.
+        """
+        width, height = even_size(surface.size_wh)
+        frame = VideoFrame(width, height, _AV_FORMAT[surface.format])
+        _fill(frame, surface.to_host())
+        if frame.format.name != self._av_format:
+            frame = self._convert(frame, surface)
+        frame.colorspace = AV_MATRIX[surface.matrix]
+        frame.color_range = AV_RANGE[surface.range]
+        return frame
+
+    def _convert(self, frame: VideoFrame, surface: Surface) -> VideoFrame:
+        source_range = AV_RANGE[surface.range] if surface.format.is_yuv else AvRange.JPEG
+        return self._reformatter.reformat(
+            frame,
+            format=self._av_format,
+            src_colorspace=SWS_MATRIX[surface.matrix],
+            dst_colorspace=SWS_MATRIX[surface.matrix],
+            src_color_range=source_range,
+            dst_color_range=AV_RANGE[surface.range],
+        )
+
+
+def _fill(frame: VideoFrame, surface: Surface) -> None:
+    for index, plane in enumerate(surface.planes):
+        _copy_padded(_plane_view(frame, index, plane.shape), plane)
+    for index in range(len(surface.planes), len(frame.planes)):
+        chroma: Any = frame.planes[index]
+        np.frombuffer(chroma, np.uint8)[:] = _NEUTRAL_CHROMA
+
+
+def _plane_view(frame: VideoFrame, index: int, like: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """The samples of a plane of the frame, (height, width) or (height, width, samples), without the row padding."""
+    plane: Any = frame.planes[index]
+    rows = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[: plane.height]
+    samples = like[2] if len(like) == 3 else 1
+    flat = rows[:, : plane.width * samples]
+    return flat.reshape(plane.height, plane.width, samples) if samples > 1 else flat
+
+
+def _copy_padded(target: npt.NDArray[np.uint8], plane: npt.NDArray[np.uint8]) -> None:
+    height, width = plane.shape[:2]
+    target[:height, :width] = plane
+    target[:height, width:] = plane[:, -1:]
+    target[height:] = target[height - 1 : height]

@@ -1,0 +1,206 @@
+"""OpenVINO on the CPU: one thread for a request, as many streams as images are computed at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+
+from sightline.errors import ModelError
+from sightline_plugins.engines.libraries import About
+from sightline_plugins.engines.protocol import Array, Engine, Pending, TensorSpec
+from sightline_plugins.engines.requests import Arrays, Requests, numpy_type
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+    def core() -> ov.Core: ...
+else:
+    from sightline_plugins.engines.openvino_library import core, ov
+
+NOISE = (
+    "Exception from",
+    "Check '",
+    "FrontEnd API",
+    "Model wasn't fully",
+    "Summary:",
+    "To facilitate",
+    "While validating",
+)
+
+
+class OpenVino:
+    """The library, for `concurrency` images at once on the CPU.
+
+    float32 is computed as float32 (processors with bfloat16 would use that otherwise), and threads are not pinned
+    to cores: two processes would be pinned to the same one.
+    """
+
+    name = "openvino"
+
+    def __init__(self, *, concurrency: int) -> None:
+        self._concurrency = concurrency
+        self._options = {
+            "NUM_STREAMS": concurrency,
+            "INFERENCE_NUM_THREADS": concurrency,
+            "ENABLE_CPU_PINNING": False,
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """See `Library.settings`."""
+        return MappingProxyType({"version": ov.__version__, "device": "CPU", **self._options})
+
+    def compile(self, content: bytes, *, label: str) -> ov.CompiledModel:
+        """See `Library.compile`."""
+        try:
+            return core().compile_model(core().read_model(content), "CPU", self._options)
+        except RuntimeError as error:
+            raise ModelError(f"{label}: OpenVINO cannot use it: {_reason(error)}") from error
+
+    def dump(self, compiled: ov.CompiledModel, content: bytes) -> bytes:
+        """See `Library.dump`."""
+        del content
+        written = BytesIO()
+        compiled.export_model(written)
+        return written.getvalue()
+
+    def load(self, dumped: bytes, *, label: str) -> ov.CompiledModel:
+        """See `Library.load`."""
+        try:
+            return core().import_model(dumped, "CPU", self._options)
+        except RuntimeError as error:
+            raise ModelError(f"{label}: OpenVINO cannot load it: {_reason(error)}") from error
+
+    def open(self, compiled: ov.CompiledModel, *, about: About) -> Engine:
+        """See `Library.open`."""
+        return OpenVinoEngine(compiled, about=about, concurrency=self._concurrency)
+
+    def compute(self, model: onnx.ModelProto, feeds: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
+        """See `Library.compute`."""
+        request = self.compile(model.SerializeToString(), label="model").create_infer_request()
+        try:
+            return [[np.array(value) for value in request.infer(dict(one)).values()] for one in feeds]
+        except RuntimeError as error:
+            raise ModelError(f"OpenVINO failed: {_reason(error)}") from error
+
+
+class OpenVinoEngine:
+    """A compiled OpenVINO model with a fixed set of requests.
+
+    Inputs are read where they are; outputs of a fixed shape are written straight into new arrays.
+    """
+
+    name = "openvino"
+
+    def __init__(self, compiled: ov.CompiledModel, *, about: About, concurrency: int) -> None:
+        self._label = about.label
+        self.report = about.report
+        self.concurrency = concurrency
+        self.inputs = self._specs(compiled.inputs, about.inputs)
+        self.outputs = self._specs(compiled.outputs, about.outputs)
+        self._compiled = compiled
+        self._requests = Requests(self.inputs, concurrency=concurrency, label=about.label)
+        self._free = deque(compiled.create_infer_request() for _ in range(self._requests.limit))
+
+    def submit(self, inputs: Sequence[Array]) -> Pending:
+        """See `Engine.submit`."""
+        return self._requests.submit(inputs, start=self._start)
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        if self._requests.close():
+            self._free.clear()
+            del self._compiled
+
+    def _start(self, inputs: Arrays) -> Callable[[], Arrays]:
+        return _Run(self._free.popleft(), inputs, self.outputs, free=self._free, label=self._label).finish
+
+    def _specs(self, ports: Sequence[ov.ConstOutput], names: Sequence[str]) -> tuple[TensorSpec, ...]:
+        """The tensors by the names that the file gives them: OpenVINO knows some by several."""
+        return tuple(self._spec(port, name) for port, name in zip(ports, names, strict=True))
+
+    def _spec(self, port: ov.ConstOutput, name: str) -> TensorSpec:
+        shape = tuple(None if size.is_dynamic else size.get_length() for size in port.get_partial_shape())
+        kind = port.get_element_type()
+        try:
+            dtype = kind.to_dtype()
+        except (KeyError, RuntimeError):
+            dtype = kind.get_type_name()
+        return TensorSpec(name=name, shape=shape, dtype=numpy_type(dtype, tensor=name, label=self._label))
+
+
+class _Run:
+    """One use of a request: holds the caller's inputs and the outputs that OpenVINO writes to."""
+
+    __slots__ = ("_free", "_inputs", "_label", "_outputs", "_request")
+
+    def __init__(
+        self,
+        request: ov.InferRequest,
+        inputs: tuple[Array, ...],
+        outputs: tuple[TensorSpec, ...],
+        *,
+        free: deque[ov.InferRequest],
+        label: str,
+    ) -> None:
+        self._request, self._inputs, self._free, self._label = request, inputs, free, label
+        self._outputs: list[Array | None] = []
+        try:
+            for index, array in enumerate(inputs):
+                request.set_input_tensor(index, ov.Tensor(_writable_view(array), shared_memory=True))
+            for index, spec in enumerate(outputs):
+                made = _empty(spec)
+                if made is not None:
+                    request.set_output_tensor(index, ov.Tensor(made, shared_memory=True))
+                self._outputs.append(made)
+            request.start_async()
+        except RuntimeError as error:
+            free.append(request)
+            raise ModelError(f"{label}: OpenVINO cannot start: {_reason(error)}") from error
+
+    def finish(self) -> tuple[Array, ...]:
+        request = self._request
+        try:
+            request.wait()
+            given = tuple(
+                request.get_output_tensor(index).data.copy() if array is None else array
+                for index, array in enumerate(self._outputs)
+            )
+        except RuntimeError as error:
+            raise ModelError(f"{self._label}: OpenVINO failed: {_reason(error)}") from error
+        finally:
+            self._free.append(request)
+        return given
+
+
+class _Memory:
+    """Hands an array's memory on through NumPy's array interface."""
+
+    def __init__(self, array: Array) -> None:
+        address, _ = array.__array_interface__["data"]
+        self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}
+        self._owner = array
+
+
+def _writable_view(array: Array) -> Array:
+    """The same memory, not marked read-only: OpenVINO takes no other, and only reads its inputs."""
+    return array if array.flags.writeable else np.asarray(_Memory(array))
+
+
+def _empty(spec: TensorSpec) -> Array | None:
+    """An array for the output; None when its shape differs from call to call, or it holds nothing."""
+    shape = [size for size in spec.shape if size]
+    return np.empty(shape, spec.dtype) if len(shape) == len(spec.shape) else None
+
+
+def _reason(error: RuntimeError) -> str:
+    """OpenVINO's message without the lines that name its own source files."""
+    lines = [line.strip().removeprefix("-- ") for line in str(error).splitlines()]
+    return " ".join(line for line in lines if line and not line.startswith(NOISE)) or "no reason given"

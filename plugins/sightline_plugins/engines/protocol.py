@@ -1,0 +1,155 @@
+"""What an engine is: the thing that executes a model's graph on arrays.
+
+An engine is built from an ONNX file (or its bytes) by :func:`open_engine`; it takes arrays, one image at a
+time, and gives arrays back, asynchronously. It knows nothing about frames, boxes or streams.
+
+On the CPU every image is a request of its own (batch 1) that one thread computes from the first layer to the
+last, and as many requests run at once as there are cores. Batching several images gains nothing there, and this
+way the result of an image is the same to the last bit whatever else is under way, so results do not depend on
+batch size, number of streams or timing.
+
+Importing this module imports neither OpenVINO nor ONNX Runtime nor onnx.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import ModelError
+from sightline_plugins.pixels.image_form import ImageForm
+
+__all__ = [
+    "Array",
+    "Engine",
+    "EngineName",
+    "ModelError",
+    "Pending",
+    "Precision",
+    "TensorSpec",
+    "open_engine",
+    "say_nothing",
+]
+
+Array: TypeAlias = npt.NDArray[Any]
+EngineName: TypeAlias = Literal["auto", "openvino", "onnxruntime", "tensorrt", "triton"]
+Precision: TypeAlias = Literal["fp32", "fp16", "int8"]
+"""`fp32`: the types of the file. `fp16`: halves. `int8`: the types of the file, which must hold Q/DQ."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Name, shape and element type of one input or output; ``None`` in the shape means: differs from call to call."""
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        shape = ", ".join("?" if size is None else str(size) for size in self.shape)
+        return f"{self.name} {self.dtype.name} ({shape})"
+
+
+class Pending(Protocol):
+    """Work under way for one submitted image."""
+
+    def result(self) -> tuple[Array, ...]:
+        """The outputs, in the order of ``engine.outputs``.
+
+        Blocks (without the GIL) until they are there; may be called from another thread than ``submit`` was, and
+        again: it gives the same arrays. The arrays belong to the caller; the engine never writes to them again.
+        Raises :class:`ModelError` when the computation failed.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """A model, ready to compute. One thread submits; the same or one other thread collects; then somebody closes."""
+
+    @property
+    def name(self) -> str:
+        """``openvino``, ``onnxruntime`` or ``triton``."""
+        ...
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """What ``submit`` takes, after layout and normalisation have been folded in (batch 1)."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """What ``Pending.result`` gives (batch 1)."""
+        ...
+
+    @property
+    def report(self) -> Mapping[str, Any]:
+        """What the run report says of it: ``engine``, ``model`` (``compiled`` or ``cached``), and ``batch`` where the
+        model was exported for another number of images than one.
+        """
+        ...
+
+    @property
+    def concurrency(self) -> int:
+        """How many images are computed at the same time; keep one or two more submitted to keep it busy."""
+        ...
+
+    def submit(self, inputs: Sequence[Array]) -> Pending:
+        """Starts computing one image; returns at once, or as soon as one of the requests has become free.
+
+        ``inputs`` are C-contiguous arrays of exactly the shapes and types in :attr:`inputs`. They are read in
+        place: do not change them before ``result()`` has returned. Results that nobody collects block nothing.
+        Raises :class:`ModelError` for a wrong count, shape or type, and after ``close()``.
+        """
+        ...
+
+    def close(self) -> None:
+        """Waits for what is under way, then frees the model. May be called again. Collected results stay valid."""
+        ...
+
+
+def say_nothing(text: str) -> None:
+    """What is told is of no interest."""
+    del text
+
+
+def open_engine(
+    model: str | Path | bytes,
+    *,
+    engine: EngineName = "auto",
+    device: str = "cpu",
+    image: ImageForm | None = None,
+    concurrency: int | None = None,
+    optimize: bool = True,
+    warn: Callable[[str], None] = say_nothing,
+) -> Engine:
+    """Loads an ONNX model, from the cache of compiled models where it is there (`cache.py`).
+
+    ``model`` is a path, or the bytes of an ONNX file; or ``grpc://HOST:PORT/NAME`` or ``http://HOST:PORT/NAME``, a
+    model that Triton serves. ``engine="auto"`` takes Triton for these, else OpenVINO when it is installed, else ONNX
+    Runtime. ``image`` says in which form images are handed over (``None``: as the model was exported).
+    ``concurrency`` is how many images are computed at once (default: the cores this process may use).
+    ``optimize=False`` leaves the graph as it is, apart from ``image``. Dynamic batch dimensions
+    become 1; so does a fixed batch where ``image`` is given and the graph allows it, else images share calls
+    (`fixed_batch.py`). ``warn`` is told of trouble with the cache, which harms nothing else.
+
+    Raises :class:`ModelError` (missing, damaged or unsupported model), a
+    :class:`~sightline.errors.ConfigurationError` for an unknown engine or one that is not installed, and
+    :class:`~sightline.errors.DeviceUnavailable` for a device that the engine cannot use: ``cuda:N`` needs ONNX
+    Runtime with its CUDA provider.
+    """
+    from sightline_plugins.engines.opening import open_here
+
+    return open_here(
+        model,
+        engine=engine,
+        device=device,
+        image=image,
+        concurrency=concurrency,
+        optimize=optimize,
+        warn=warn,
+    )

@@ -1,0 +1,82 @@
+"""1x1 convolutions of images enlarged by repetition are computed before the enlargement, on fewer pixels.
+
+A 1x1 convolution treats every pixel alike, so it commutes with nearest-neighbour resizing. Behind a concatenation
+it splits into a sum: `W . [a, up(b)] = Wa . a + up(Wb . b)`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import NodeProto
+
+from sightline_plugins.engines.simplify.channels import pointwise_weights
+from sightline_plugins.engines.simplify.graph import Graph, attribute, node
+
+
+def convolve_before_upsampling(graph: Graph) -> int:
+    """Moves 1x1 convolutions behind a concatenation with an enlarged tensor in front of the enlargement."""
+    for conv in graph.nodes:
+        weights = pointwise_weights(graph, conv)
+        joined = graph.producer(conv.input[0]) if weights is not None else None
+        if joined is None or joined.op_type != "Concat" or attribute(joined, "axis") != 1:
+            continue
+        enlarged = [name for name in joined.input if _is_enlarged(graph, name)]
+        if len(enlarged) == 1 and len(joined.input) > 1 and _split(graph, conv, joined, enlarged[0]):
+            graph.refresh()
+            return 1
+    return 0
+
+
+def _is_enlarged(graph: Graph, name: str) -> bool:
+    resize = graph.producer(name)
+    if resize is None or resize.op_type not in {"Resize", "Upsample"} or attribute(resize, "mode") != b"nearest":
+        return False
+    if attribute(resize, "coordinate_transformation_mode") == b"tf_crop_and_resize":
+        return False
+    if attribute(resize, "axes") is not None:
+        return False
+    small, large = graph.shape(resize.input[0]), graph.shape(name)
+    if small is None or large is None or len(large) != 4 or small[:2] != large[:2]:
+        return False
+    return large[2] * large[3] >= 2 * small[2] * small[3]
+
+
+def _split(graph: Graph, conv: NodeProto, joined: NodeProto, enlarged: str) -> bool:
+    """Replaces `conv` unless it makes more channels than were enlarged, which would cost more than it saves."""
+    weights, resize = pointwise_weights(graph, conv), graph.producer(enlarged)
+    widths = [shape[1] for shape in map(graph.shape, joined.input) if shape is not None]
+    if weights is None or resize is None or len(widths) != len(joined.input):
+        return False
+    place = list(joined.input).index(enlarged)
+    if len(weights) > widths[place]:
+        return False
+    low = sum(widths[:place])
+    here = np.s_[low : low + widths[place]]
+    result = conv.output[0]
+    rest, other, before, after = (graph.new_name(result) for _ in range(4))
+    of_rest = graph.add_constant(np.delete(weights, here, axis=1), like=result)
+    of_enlarged = graph.add_constant(weights[:, here], like=result)
+    new = [
+        node("Concat", [name for name in joined.input if name != enlarged], [rest], axis=1),
+        node("Conv", [rest, of_rest, *conv.input[2:]], [other], kernel_shape=[1, 1]),
+        node("Conv", [resize.input[0], of_enlarged], [before], kernel_shape=[1, 1]),
+        _renamed(graph, resize, before, after, channels=len(weights)),
+        node("Add", [other, after], [result]),
+    ]
+    graph.replace([conv], new)
+    return True
+
+
+def _renamed(graph: Graph, resize: NodeProto, source: str, result: str, *, channels: int) -> NodeProto:
+    """The same enlargement of another tensor; an explicit size gets the other number of channels."""
+    copied = NodeProto()
+    copied.CopyFrom(resize)
+    copied.name = ""
+    copied.input[0], copied.output[0] = source, result
+    if len(copied.input) > 3 and copied.input[3]:
+        sizes = graph.constant(copied.input[3])
+        if sizes is not None:
+            changed = sizes.copy()
+            changed[1] = channels
+            copied.input[3] = graph.add_constant(changed, like=result)
+    return copied

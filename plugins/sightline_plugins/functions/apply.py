@@ -1,0 +1,82 @@
+"""`apply`: call a user-defined function with each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, ClassVar, cast
+
+from pydantic import AfterValidator
+
+from sightline.errors import ConfigurationError, OperatorError
+from sightline.graph import CheckContext, Element, Operator, Problem, Site
+from sightline.media import Batch
+from sightline_plugins.functions.loading import below_base, load_function
+
+BatchFunction = Callable[[Batch], Batch | None]
+
+
+class Apply(Element):
+    """Run a function on each batch: the shortest way to put something of one's own into a pipeline.
+
+    The function takes a `Batch` and returns another one, made with its `with_...` methods (frames must stay the same in
+    number and order), or None to leave it as it is. It runs in the pipeline's own thread, so everything waits while it
+    does; what it raises stops the pipeline with the name of this step. State that it keeps between batches is shared by
+    all streams: an element of its own is the better place for that.
+
+    The module is imported as Python would (an installed package, or `PYTHONPATH`); a file can be named too, relative to
+    the YAML file.
+
+    ```yaml
+    - apply: {function: "my_package.my_module:only_large_objects"}
+    ```
+    """
+
+    name: ClassVar[str] = "apply"
+    scalar: ClassVar[str | None] = "function"
+
+    function: Annotated[str, AfterValidator(below_base)]
+    """`package.module:function`, or `file.py:function`."""
+
+    def check(self, context: CheckContext) -> Iterator[Problem]:
+        """The module can be imported and holds the function."""
+        del context
+        try:
+            load_function(self.function)
+        except ConfigurationError as error:
+            yield Problem(str(error), ("function",))
+
+    def found_labels(self) -> frozenset[str] | None:
+        """None: the function may add objects and rename classes."""
+        return None
+
+    def serves_all_gpus(self) -> bool:
+        """True: the function may keep what it likes of all streams, and is called from one thread at a time."""
+        return True
+
+    def build(self, site: Site) -> ApplyOperator:
+        """Import the function. Raises ConfigurationError."""
+        return ApplyOperator(cast("BatchFunction", load_function(self.function)), reference=self.function, site=site)
+
+
+class ApplyOperator(Operator):
+    """Hands each batch to a function."""
+
+    def __init__(self, function: BatchFunction, *, reference: str, site: Site) -> None:
+        self._function = function
+        self._reference = reference
+        self._element_id = site.element_id
+
+    def process(self, batch: Batch) -> Batch:
+        """What the function makes of the batch."""
+        result = self._function(batch)
+        if result is None:
+            return batch
+        if not isinstance(result, Batch):
+            raise self._refused(f"returned {type(result).__name__}, not a Batch or None")
+        before, after = ([(frame.stream, frame.index) for frame in some.frames] for some in (batch, result))
+        if before != after:
+            raise self._refused("returned other frames: they must stay the same in number and order")
+        return result
+
+    def _refused(self, what: str) -> OperatorError:
+        return OperatorError(f"{self._reference} {what}", element=self._element_id)

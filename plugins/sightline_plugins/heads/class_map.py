@@ -1,0 +1,137 @@
+"""Semantic segmentation: a score for each class and pixel, or the winning class of each pixel.
+
+Scores may be (1, C, h, w) or (1, h, w, C), told apart by which two sizes have the shape of the network's input:
+DeepLab (https://arxiv.org/abs/1706.05587), FCN, SegFormer, BiSeNet, PIDNet, U-Net. One channel is a map of one class
+against the rest (U²-Net, portrait matting). Integers (1, h, w), (1, 1, h, w) or (1, h, w, 1) are classes (PaddleSeg).
+Of several outputs the first that has such a shape is read, `output` names another; the rest (auxiliary maps) is not
+looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from sightline.errors import ModelError
+from sightline_plugins.heads.head import Array, ClassMap, DecodeContext, Head, MatchScore, Shape, Signature, SizeWh
+from sightline_plugins.heads.thresholding import are_fractions, are_probabilities, are_shares
+
+
+class ClassMapOptions(BaseModel):
+    """Settings of the head `class_map`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    output: str | None = None
+    """Name of the output that is the map; the first one of a fitting shape when not given."""
+    values: Literal["auto", "logits", "probabilities", "classes"] = "auto"
+    """What the map holds. `auto`: integers are classes; numbers that a Softmax or Sigmoid makes, or that look so, are
+    probabilities; others are logits."""
+
+
+def decode(outputs: Sequence[Array], context: DecodeContext) -> ClassMap:
+    """The map over the network's input. Raises ModelError when no output has such a shape."""
+    options = context.options if isinstance(context.options, ClassMapOptions) else ClassMapOptions()
+    number = _chosen([output.shape for output in outputs], context, options)
+    channels = channels_first(outputs[number], context.size_wh)
+    is_classes = options.values == "classes" or (options.values == "auto" and channels.dtype.kind in "iu")
+    if is_classes:
+        return _of_classes(channels[0])
+    ending = context.output_ops[number] if context.output_ops else ""
+    automatic = options.values == "auto" and _is_ready(channels, ending)
+    return ClassMap(
+        channels.astype(np.float32, copy=False), probabilities=automatic or options.values == "probabilities"
+    )
+
+
+def channels_first(output: Array, size_wh: SizeWh) -> Array:
+    """A map (1, C, h, w), (1, h, w, C) or (1, h, w) as (C, h, w): a view."""
+    plain = output[0] if output.ndim == 4 else output.reshape(1, *output.shape[-2:])
+    return plain if has_shape_of(plain.shape[1:], size_wh) else plain.transpose(2, 0, 1)
+
+
+def has_shape_of(map_hw: Sequence[int | None], size_wh: SizeWh) -> bool:
+    """Whether a map has the shape of the network's input, within a row or column; so has one that is left open."""
+    rows, columns = map_hw
+    if rows is None or columns is None or 0 in size_wh:
+        return rows is None and columns is None
+    width, height = size_wh
+    return min(rows, columns) > 0 and abs(columns * height - rows * width) <= max(width, height)
+
+
+def match_score(signature: Signature) -> MatchScore:
+    """A map in the shape of the input as the first output, and no rows of boxes beside it."""
+    if not signature.outputs or any(len(shape) in (2, 3) and _is_table(shape) for shape in signature.shapes):
+        return MatchScore.NONE
+    first = signature.outputs[0]
+    if len(first.shape) == 3 and first.dtype.kind == "f":
+        return MatchScore.NONE
+    return MatchScore.CERTAIN if _fits(first.shape, signature.size_wh) else MatchScore.NONE
+
+
+def count_classes(shapes: Sequence[Shape]) -> int | None:
+    """The channels, where two equal sizes beside them say which those are; None for one channel, and for classes."""
+    if len(shapes) != 1 or len(shapes[0]) != 4:
+        return None
+    _, second, third, fourth = shapes[0]
+    if second == fourth or None in (second, third, fourth):
+        return second if third is None and fourth is None and second not in (None, 1) else None
+    count = second if third == fourth else fourth if second == third else None
+    return None if count == 1 else count
+
+
+def _is_table(shape: Shape) -> bool:
+    """Whether an output of rank 2 or 3 is rows of something: (1, h, w) with sides as unequal is no map."""
+    sizes = [size for size in shape[-2:] if size is not None]
+    return len(shape) == 2 or (len(sizes) == 2 and max(sizes) > 8 * min(sizes))
+
+
+def _fits(shape: Shape, size_wh: SizeWh) -> bool:
+    if len(shape) == 4:
+        return has_shape_of(shape[2:], size_wh) or has_shape_of(shape[1:3], size_wh)
+    return len(shape) == 3 and has_shape_of(shape[1:], size_wh)
+
+
+def _chosen(shapes: Sequence[tuple[int, ...]], context: DecodeContext, options: ClassMapOptions) -> int:
+    if options.output is not None:
+        if options.output not in context.outputs:
+            known = ", ".join(context.outputs)
+            raise ModelError(f"head class_map: there is no output {options.output!r}; outputs: {known}")
+        return context.outputs.index(options.output)
+    fitting = [number for number, shape in enumerate(shapes) if _fits(shape, context.size_wh)]
+    if not fitting:
+        width, height = context.size_wh
+        raise ModelError(
+            f"head class_map: no output is a map in the shape of the input ({width}x{height}); the outputs are "
+            f"{', '.join(map(str, shapes))}"
+        )
+    return fitting[0]
+
+
+def _is_ready(channels: Array, ending: str) -> bool:
+    if len(channels) == 1:
+        return are_probabilities(channels, op_type=ending, looks_like=are_fractions)
+    return are_probabilities(channels, op_type=ending, looks_like=lambda values: are_shares(np.moveaxis(values, 0, -1)))
+
+
+def _of_classes(classes: Array) -> ClassMap:
+    """The one-hot map of the classes that are there."""
+    present = np.unique(classes).astype(np.int32)
+    scores = (classes[None] == present[:, None, None]).astype(np.float32)
+    return ClassMap(scores, class_id=present, probabilities=True)
+
+
+HEAD = Head(
+    name="class_map",
+    decode=decode,
+    task="segment",
+    result_type=ClassMap,
+    count_classes=count_classes,
+    match_score=match_score,
+    ranks=(2, 3, 4),
+    usual={"fit": "stretch", "color": "rgb", "mean": (123.675, 116.28, 103.53), "scale": (58.395, 57.12, 57.375)},
+    options=ClassMapOptions,
+)

@@ -1,0 +1,141 @@
+"""Classifiers: a vector of scores for each output, of which one class is meant (`classify`) or any number (`tags`).
+
+The vector may be (1, C), (1, C, 1, 1) or (C,). Whether it holds probabilities is told from the operator that makes it
+(Softmax, Sigmoid), else from its values; `scores` says it where neither can: a network in INT8 whose softmax was taken
+apart, or a few raw scores that happen to lie between 0 and 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from sightline_plugins.heads.head import Array, DecodeContext, Head, MatchScore, Scores, Shape, Signature
+from sightline_plugins.heads.thresholding import (
+    Floats,
+    are_fractions,
+    are_probabilities,
+    are_shares,
+    sigmoid,
+    softmax,
+)
+
+IMAGENET_MEAN = (123.675, 116.28, 103.53)
+IMAGENET_SCALE = (58.395, 57.12, 57.375)
+
+
+class ClassifyOptions(BaseModel):
+    """Settings of the head `classify`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    scores: Literal["auto", "probabilities", "softmax"] = "auto"
+    """`softmax` makes probabilities of raw scores; `auto` does where they are none: not within 0..1 or not adding up to
+    1."""
+
+
+class TagOptions(BaseModel):
+    """Settings of the head `tags`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    scores: Literal["auto", "probabilities", "sigmoid"] = "auto"
+    """`sigmoid` makes probabilities of raw scores; `auto` does where one of them is not within 0..1."""
+
+
+def decode_classes(outputs: Sequence[Array], context: DecodeContext) -> Scores:
+    """Probabilities of each output's classes, which add up to 1."""
+    scores = context.options.scores if isinstance(context.options, ClassifyOptions) else "auto"
+    return _probabilities(outputs, context, scores=scores, looks_like=are_shares, convert=softmax)
+
+
+def decode_tags(outputs: Sequence[Array], context: DecodeContext) -> Scores:
+    """The probability of each label by itself."""
+    scores = context.options.scores if isinstance(context.options, TagOptions) else "auto"
+    return _probabilities(outputs, context, scores=scores, looks_like=are_fractions, convert=sigmoid)
+
+
+def _probabilities(
+    outputs: Sequence[Array],
+    context: DecodeContext,
+    *,
+    scores: str,
+    looks_like: Callable[[Array], bool],
+    convert: Callable[[Array], Floats],
+) -> Scores:
+    output_ops = context.output_ops or ("",) * len(outputs)
+    found = []
+    for output, op_type in zip(outputs, output_ops, strict=True):
+        row = output.reshape(-1)
+        automatic = scores == "auto" and are_probabilities(row, op_type=op_type, looks_like=looks_like)
+        ready = automatic or scores == "probabilities"
+        found.append(row.astype(np.float32, copy=False) if ready else convert(row))
+    return Scores(tuple(found))
+
+
+def count_values(shape: Shape) -> int | None:
+    """How long the vector of an output is: its one size that is not 1; None where it is no vector or left open."""
+    if None in shape[1:]:
+        return None
+    sizes = [size for size in (shape[1:] if len(shape) > 1 else shape) if size != 1]
+    return 1 if not sizes else sizes[0] if len(sizes) == 1 else None
+
+
+def count_classes(shapes: Sequence[Shape]) -> int | None:
+    """The classes of a model with one output; None with several, which have labels of their own."""
+    return count_values(shapes[0]) if len(shapes) == 1 else None
+
+
+def match_classes(signature: Signature) -> MatchScore:
+    """Vectors of several values that are not each a logistic one."""
+    counts = [count_values(shape) for shape in signature.shapes]
+    if None in counts or 1 in counts:
+        return MatchScore.NONE
+    return MatchScore.NONE if _ends_in_sigmoid(signature) else MatchScore.CERTAIN
+
+
+def match_tags(signature: Signature) -> MatchScore:
+    """Vectors of logistic values, or single values."""
+    counts = [count_values(shape) for shape in signature.shapes]
+    if None in counts:
+        return MatchScore.NONE
+    single = all(count == 1 for count in counts)
+    return MatchScore.CERTAIN if single or _ends_in_sigmoid(signature) else MatchScore.NONE
+
+
+def _ends_in_sigmoid(signature: Signature) -> bool:
+    return set(signature.output_ops) == {"Sigmoid"}
+
+
+_USUAL = {
+    "fit": "cover",
+    "crop": 0.875,
+    "resize": "antialias",
+    "color": "rgb",
+    "mean": IMAGENET_MEAN,
+    "scale": IMAGENET_SCALE,
+}
+
+CLASSIFY = Head(
+    name="classify",
+    decode=decode_classes,
+    task="classify",
+    result_type=Scores,
+    count_classes=count_classes,
+    match_score=match_classes,
+    usual=_USUAL,
+    options=ClassifyOptions,
+)
+TAGS = Head(
+    name="tags",
+    decode=decode_tags,
+    task="classify",
+    result_type=Scores,
+    count_classes=count_classes,
+    match_score=match_tags,
+    usual=_USUAL,
+    options=TagOptions,
+)

@@ -1,0 +1,95 @@
+"""Text by connectionist temporal classification (CTC), read greedily.
+
+Each step along the line is a distribution over the alphabet and one more symbol, the blank. Of each step the likeliest
+symbol is taken, repeats without a blank between are one, and blanks go (Graves et al., "Connectionist Temporal
+Classification", ICML 2006, section 3.2: best path decoding). The confidence is the mean of the probabilities of the
+symbols that stay, at the step where each begins, as PaddleOCR has it (`ppocr/postprocess/rec_postprocess.py`).
+
+Steps may come first or symbols, (1, T, C), (T, 1, C) or (1, C, T): the axis as long as the alphabet holds the symbols,
+the last such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from sightline.errors import ModelError
+from sightline_plugins.heads.head import Array, DecodeContext, Head, MatchScore, Signature, Text
+from sightline_plugins.heads.thresholding import are_probabilities, are_shares, softmax
+
+
+class CtcOptions(BaseModel):
+    """Settings of the head `ctc`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    blank: Literal["first", "last"] = "first"
+    """Where the blank stands among the symbols."""
+    space: bool = False
+    """Whether a space follows the symbols of `labels`, as PaddleOCR's models have it."""
+    scores: Literal["auto", "probabilities", "softmax"] = "auto"
+    """`softmax` makes probabilities of raw scores; `auto` does where they do not add up to 1."""
+
+
+def alphabet(labels: Sequence[str], options: CtcOptions) -> tuple[str, ...]:
+    """All symbols in the order of the network's, the blank (an empty string) among them."""
+    symbols = (*labels, " ") if options.space else tuple(labels)
+    return ("", *symbols) if options.blank == "first" else (*symbols, "")
+
+
+def decode(outputs: Sequence[Array], context: DecodeContext) -> Text:
+    """The text, and the mean confidence of its symbols (0 when there are none)."""
+    options = context.options if isinstance(context.options, CtcOptions) else CtcOptions()
+    symbols = alphabet(context.labels, options)
+    steps = _steps(outputs[0], len(symbols))
+    op_type = context.output_ops[0] if context.output_ops else ""
+    ready = options.scores == "probabilities" or (
+        options.scores == "auto" and are_probabilities(steps, op_type=op_type, looks_like=are_shares)
+    )
+    best = steps.argmax(axis=1)
+    begins = np.empty(len(best), np.bool_)
+    begins[:1] = True
+    np.not_equal(best[1:], best[:-1], out=begins[1:])
+    begins &= best != (0 if options.blank == "first" else len(symbols) - 1)
+    if not begins.any():
+        return Text("", 0.0)
+    rows = steps[begins] if ready else softmax(steps[begins])
+    text = "".join(symbols[number] for number in best[begins].tolist())
+    return Text(text, float(rows.max(axis=1).astype(np.float64).mean()))
+
+
+def _steps(output: Array, count: int) -> Array:
+    """The output as (T, C)."""
+    axis = symbols_axis(output.shape, count)
+    if axis is None:
+        raise ModelError(
+            f"head ctc: {count} symbols (the labels, the blank, and a space if head_options says so) fit none of the "
+            f"sizes of the output {output.shape}: other labels or another head are needed"
+        )
+    return np.moveaxis(output, axis, -1).reshape(-1, count)
+
+
+def symbols_axis(shape: Sequence[int | None], count: int) -> int | None:
+    """The axis that is as long as the alphabet, the last such; None when there is none."""
+    return next((axis for axis in reversed(range(len(shape))) if shape[axis] == count), None)
+
+
+def match_score(signature: Signature) -> MatchScore:
+    """A sequence of distributions."""
+    sizes = [size for size in signature.shapes[0][1:] if size != 1]
+    return MatchScore.CERTAIN if 1 <= len(sizes) <= 2 else MatchScore.NONE
+
+
+HEAD = Head(
+    name="ctc",
+    decode=decode,
+    task="read",
+    result_type=Text,
+    match_score=match_score,
+    usual={"fit": "height", "color": "bgr", "mean": (127.5,), "scale": (127.5,), "pad": (127,)},
+    options=CtcOptions,
+)

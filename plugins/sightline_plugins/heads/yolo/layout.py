@@ -1,0 +1,172 @@
+"""Layouts of YOLO outputs: which axis holds the values of a box, boxes per cell, strides of raw maps.
+
+A cell is a place of the grids of strides 8, 16, 32 (and 64): the networks give one box for each (three, those with
+anchors), or rows that they have chosen themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import ModelError
+from sightline.media.boxes import xyxy_from_cxcywh
+from sightline_plugins.heads.head import Array, Shape, SizeWh
+
+Index = npt.NDArray[np.intp]
+PYRAMIDS = ((8, 16, 32), (8, 16, 32, 64))
+ANCHORS = 3
+USUAL = {"fit": "letterbox", "align": "center", "color": "rgb", "scale": (255.0,), "pad": (114,)}
+"""What Ultralytics, YOLOv6 and YOLOv7 do to an image before the network."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxTable:
+    """An output (1, values, boxes) or (1, boxes, values); None where the shape leaves a size open.
+
+    `per_cell` is the number of boxes of each cell, 0 when their number is not that of the cells or three times that.
+    """
+
+    values: int | None
+    boxes: int | None
+    values_first: bool
+    per_cell: int | None
+
+
+def count_cells(size_wh: SizeWh, strides: Sequence[int]) -> int:
+    """How many cells the grids of these strides have together."""
+    return sum((size_wh[0] // stride) * (size_wh[1] // stride) for stride in strides)
+
+
+def box_table(shape: Shape, size_wh: SizeWh) -> BoxTable | None:
+    """The table that an output of three sizes is; None for others. There are always more boxes than values of a box."""
+    if len(shape) != 3:
+        return None
+    _, second, third = shape
+    if second is None or third is None:
+        return None if second is third else BoxTable(second or third, None, third is None, None)
+    values, boxes = min(second, third), max(second, third)
+    cells = [count_cells(size_wh, strides) for strides in PYRAMIDS]
+    per_cell = next((number for number in (1, ANCHORS) if boxes in [number * count for count in cells]), 0)
+    return BoxTable(values, boxes, second == values, per_cell)
+
+
+def boxes_and_prototypes(shapes: Sequence[Shape]) -> tuple[Shape, Shape] | None:
+    """The shapes of the table of boxes and of the prototypes (1, masks, rows, columns) of two outputs, in either order.
+
+    None when the outputs are not such ones.
+    """
+    if sorted(map(len, shapes)) != [3, 4]:
+        return None
+    boxes, prototypes = sorted(shapes, key=len)
+    return None if prototypes[1] is None else (boxes, prototypes)
+
+
+def values_first(output: Array) -> Array:
+    """The output as (values of a box, boxes), whichever way it came."""
+    plain: Array = output.reshape(output.shape[-2:])
+    return plain if plain.shape[0] <= plain.shape[1] else plain.T
+
+
+def table_and_prototypes(outputs: Sequence[Array], head: str) -> tuple[Array, Array]:
+    """The table of boxes and the prototypes (masks, rows, columns) of two outputs, in either order."""
+    if len(outputs) != 2 or min(map(np.ndim, outputs)) < 2 or max(map(np.ndim, outputs)) < 3:
+        sizes = ", ".join(str(array.shape) for array in outputs)
+        raise ModelError(f"head {head}: boxes and prototypes (1, masks, rows, columns) are needed; outputs: {sizes}")
+    table, prototypes = sorted(outputs, key=np.ndim)
+    return table, prototypes.reshape(prototypes.shape[-3:])
+
+
+def xyxy_of(values: Array) -> Array:
+    """Corners (n, 4) of boxes that are given as centre and size, values first: (4, n)."""
+    return xyxy_from_cxcywh(np.asarray(values.T, np.float32))
+
+
+def best_classes(scores: Array, confidence: float) -> tuple[Index, Array, Index]:
+    """The boxes whose best class has at least that confidence: their places (n,), that confidence, and the class.
+
+    `scores` is (classes, boxes), in either order in memory.
+    """
+    if not len(scores):
+        raise ModelError("the model's boxes have no class scores: another head or other head_options are needed")
+    if scores.strides[0] >= scores.strides[-1]:
+        places = np.flatnonzero(scores.max(axis=0) >= confidence)
+    else:
+        by_box = scores.T
+        likely = np.zeros(len(by_box), np.bool_)
+        likely[np.flatnonzero(by_box >= confidence) // len(scores)] = True
+        places = np.flatnonzero(likely)
+    found = scores[:, places]
+    return places, found.max(axis=0), found.argmax(axis=0)
+
+
+def confident_rows(output: Array, confidence: float) -> Array:
+    """Rows (n, values) of boxes that the model has chosen, (1, rows, values), whose fifth value, the confidence, is at
+    least that; rows of padding have 0 there.
+    """
+    rows = output.reshape(-1, output.shape[-1])
+    found: Array = rows[rows[:, 4] >= max(confidence, np.finfo(np.float32).tiny)].astype(np.float32)
+    return found
+
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Map:
+    """A view of an output: `values` (..., rows, columns), and how many pixels of the input a cell is large.
+
+    `place` is that of the output among all outputs.
+    """
+
+    values: Array
+    stride: int
+    place: int
+
+
+def stride_of(rows: int | None, columns: int | None, size_wh: SizeWh) -> int | None:
+    """Pixels from one cell to the next, None when the grid does not divide the input evenly."""
+    if not rows or not columns:
+        return None
+    width, height = size_wh
+    stride = width // columns
+    return stride if stride > 1 and (width, height) == (columns * stride, rows * stride) else None
+
+
+def grid_axis(shape: Shape, size_wh: SizeWh) -> tuple[int, int] | None:
+    """Which size is that of the rows (columns come next), and the stride; None for an output that is no map.
+
+    Maps are (1, channels, rows, columns), (1, rows, columns, channels), (1, anchors, rows, columns, values) or
+    (1, rows, columns, anchors, values).
+    """
+    if len(shape) not in (4, 5):
+        return None
+    found = ((axis, stride_of(shape[axis], shape[axis + 1], size_wh)) for axis in (2, 1))
+    return next(((axis, stride) for axis, stride in found if stride is not None), None)
+
+
+def maps_of(outputs: Sequence[Array], size_wh: SizeWh, head: str) -> list[Map]:
+    """Views (channels, rows, columns), or (anchors, values, rows, columns) of outputs that have these sizes, the finest
+    first; maps of one stride keep their order.
+    """
+    return sorted((_map_of(output, place, size_wh, head) for place, output in enumerate(outputs)), key=_stride)
+
+
+def _map_of(output: Array, place: int, size_wh: SizeWh, head: str) -> Map:
+    found = grid_axis(output.shape, size_wh)
+    if found is None:
+        raise ModelError(
+            f"head {head}: an output of {output.shape} is no map of an input of {size_wh[0]}x{size_wh[1]}: "
+            "(1, channels, rows, columns) whose cells divide the input evenly is needed"
+        )
+    axis, stride = found
+    plain = output[0]
+    rest = [number for number in range(plain.ndim) if number not in (axis - 1, axis)]
+    return Map(plain.transpose(*rest, axis - 1, axis), stride, place)
+
+
+def _stride(entry: Map) -> int:
+    return entry.stride

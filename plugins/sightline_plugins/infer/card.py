@@ -1,0 +1,250 @@
+"""Model cards: a YAML file beside the model (`street.yaml` for `street.onnx`), and the metadata inside the model file.
+
+These are `names`, `imgsz`, `task` and `kpt_shape`.
+
+```yaml
+task: detect
+head: yolox                      # told from the outputs when it is left out
+head_options: {}                 # settings of the head, where it has any
+labels: [car, van, person]       # or a file with one name a line, relative to the card
+attribute: color                 # what a classifier calls the attribute that it gives objects
+attributes: {color: [red, ...]}  # a classifier with several outputs: the labels of each, by attribute
+keypoints: [nose, left_eye, ...] # what the keypoints of a pose are called, in order
+skeleton: [[0, 1], [0, 2]]       # which keypoints a line joins, by number from 0
+input:
+  size: [416, 416]               # width, height: only for models that take several sizes
+  color: bgr                     # channel order: rgb | bgr | gray
+  fit: letterbox                 # letterbox | stretch | expand | cover | height | native
+  align: top_left                # center | top_left, for letterbox
+  resize: bilinear               # bilinear | area | nearest | antialias
+  convert: network               # network | image: where colours are converted
+  pad: 114                       # level of the padding, before mean and scale
+  mean: 0                        # y = (x - mean) / scale, one value or one a channel
+  scale: 1
+  frames: 16                     # models of actions: images looked at together, where the model leaves it open
+  stride: 2                      # and how many frames lie from one to the next
+confidence: 0.3
+nms: {method: hard, iou: 0.45, class_agnostic: false, max_detections: 300}   # method: hard | soft | fusion | none
+licence: Apache-2.0
+source: where the model comes from
+```
+
+Everything may be left out; what is left out comes from the ONNX file and from the habits of the head's family.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sightline.config import InvalidConfiguration, read_document
+from sightline.errors import ModelError
+from sightline.graph.fields import Fraction, is_there
+from sightline_plugins.infer.fields import (
+    AttributeName,
+    Attributes,
+    Edge,
+    FrameCount,
+    Levels,
+    Means,
+    NmsFields,
+    PixelCount,
+    Scales,
+)
+
+MAX_CHARACTERS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ExportMetadata:
+    """What the metadata says; empty or None where it says nothing. `size_wh` is the input that was exported for.
+
+    `usual` is the exporter's own pre-processing where it is another than that of the head's family, by the names of
+    `Preprocessing`'s fields. `head_options` are settings of the head, for a head that has them.
+    """
+
+    labels: tuple[str, ...] = ()
+    size_wh: tuple[int, int] | None = None
+    task: str | None = None
+    usual: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    head_options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+_ULTRALYTICS_CLASSIFY: Mapping[str, Any] = MappingProxyType(
+    {"fit": "cover", "crop": 1.0, "resize": "antialias", "color": "rgb", "mean": (0.0,), "scale": (255.0,)}
+)
+"""Shorter side to the input's, its middle, 0..1 (ultralytics/ultralytics, `data/augment.py`: classify_transforms)."""
+
+
+def read_metadata(metadata: Mapping[str, str]) -> ExportMetadata:
+    """The facts that can be read; entries in another form are passed over (they are notes, not orders)."""
+    task = metadata.get("task", "").strip()
+    is_classifier = task == "classify" and metadata.get("author") == "Ultralytics"
+    return ExportMetadata(
+        labels=_labels(_literal(metadata.get("names", ""))),
+        size_wh=_size(_literal(metadata.get("imgsz", ""))),
+        task=task or None,
+        usual=_ULTRALYTICS_CLASSIFY if is_classifier else MappingProxyType({}),
+        head_options=_keypoints(_literal(metadata.get("kpt_shape", ""))),
+    )
+
+
+def _literal(text: str) -> object:
+    """A Python literal, read without running anything; None when it is none."""
+    if not text or len(text) > MAX_CHARACTERS:
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def _labels(names: object) -> tuple[str, ...]:
+    """Names by class number: a list, or a mapping whose keys are 0, 1, 2 and so on."""
+    if isinstance(names, list | tuple):
+        return tuple(str(name) for name in names)
+    if isinstance(names, dict) and set(names) == set(range(len(names))):
+        return tuple(str(names[number]) for number in range(len(names)))
+    return ()
+
+
+def _size(imgsz: object) -> tuple[int, int] | None:
+    """Width and height; Ultralytics writes height first, or one number for a square."""
+    if isinstance(imgsz, int) and imgsz > 0:
+        return imgsz, imgsz
+    if isinstance(imgsz, list | tuple) and len(imgsz) == 2 and all(isinstance(n, int) and n > 0 for n in imgsz):
+        return imgsz[1], imgsz[0]
+    return None
+
+
+def _keypoints(shape: object) -> Mapping[str, Any]:
+    """Number of keypoints and values of each: x and y, and mostly confidence."""
+    if not isinstance(shape, list | tuple) or len(shape) != 2 or not all(isinstance(n, int) for n in shape):
+        return MappingProxyType({})
+    is_known = shape[0] > 0 and shape[1] in (2, 3)
+    return MappingProxyType({"keypoints": tuple(shape)} if is_known else {})
+
+
+MAX_BYTES = 1_000_000
+_QUANTIZED = ".int8"
+_NUMBERED = re.compile(r"(\d{1,6})[\s,:]\s*(\S.*)")
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+
+
+class CardInput(_Said):
+    """How images become the model's input; None where the card says nothing."""
+
+    size: tuple[PixelCount, PixelCount] | None = None
+    """Width and height of the network's input; needed only where the model leaves them open."""
+    layout: Literal["nchw", "nhwc"] | None = None
+    """A statement about the file; the engine finds it out by itself."""
+    dtype: Literal["float32", "float16", "uint8"] | None = None
+    """A statement about the file; the engine finds it out by itself."""
+    color: Literal["rgb", "bgr", "gray"] | None = None
+    fit: Literal["letterbox", "stretch", "expand", "cover", "height", "native"] | None = None
+    align: Literal["center", "top_left"] | None = None
+    crop: Annotated[float, Field(gt=0, le=1)] | None = None
+    multiple: Annotated[int, Field(ge=1, le=512)] | None = None
+    resize: Literal["bilinear", "area", "nearest", "antialias"] | None = None
+    convert: Literal["network", "image"] | None = None
+    pad: Levels | None = None
+    mean: Means | None = None
+    scale: Scales | None = None
+    frames: FrameCount | None = None
+    """Images that a model of actions looks at together; needed only where the model leaves the number open."""
+    stride: FrameCount | None = None
+    """Every how many frames of the stream one of them is taken; 1 when not given."""
+
+
+class CardNms(NmsFields):
+    """Non-maximum suppression; None where the card says nothing."""
+
+    iou: Fraction | None = None
+    class_agnostic: bool | None = None
+    max_detections: Annotated[int, Field(ge=1, le=10_000)] | None = None
+
+
+class ModelCard(_Said):
+    """What a model card says."""
+
+    task: Literal["detect", "classify", "segment", "pose", "embed", "read"] | None = None
+    head: str | None = None
+    head_options: Mapping[str, Any] = {}
+    labels: tuple[str, ...] | Path | None = None
+    attribute: AttributeName | None = None
+    attributes: Attributes | None = None
+    keypoints: tuple[str, ...] | None = None
+    skeleton: tuple[Edge, ...] | None = None
+    input: CardInput = CardInput()
+    confidence: Fraction | None = None
+    nms: CardNms = CardNms()
+    licence: str | None = None
+    source: str | None = None
+
+
+def card_path(model: Path) -> Path:
+    """Where the card of a model lies, if it has one.
+
+    That of `street.onnx` is also that of the quantised `street.int8.onnx`, unless this has one of its own.
+    """
+    own = model.with_suffix(".yaml")
+    if own.stem.endswith(_QUANTIZED) and not is_there(own):
+        return own.with_name(f"{own.stem.removesuffix(_QUANTIZED)}.yaml")
+    return own
+
+
+def read_card(model: Path | str) -> ModelCard:
+    """The card beside a model; an empty one when there is none, and for the address of a served model.
+
+    Raises ModelError naming file and key.
+    """
+    if isinstance(model, str):
+        return ModelCard()
+    path = card_path(model)
+    if not is_there(path):
+        return ModelCard()
+    try:
+        card = read_document(ModelCard, path)
+    except InvalidConfiguration as error:
+        raise ModelError(f"model card {'; '.join(str(problem) for problem in error.problems)}") from error
+    if isinstance(card.labels, Path):
+        card = card.model_copy(update={"labels": path.parent / card.labels})
+    return card
+
+
+def read_labels(path: Path) -> tuple[str, ...]:
+    """Class names from a file, one a line; empty lines at the end do not count. Raises ModelError.
+
+    Where each line begins with its own number (`0,tench`, `0: tench`, `0 tench`), the number is no part of the name.
+    """
+    lines = [line.strip() for line in _read_text(path).rstrip().splitlines()]
+    numbered = [_NUMBERED.match(line) for line in lines]
+    if all(found is not None and int(found[1]) == number for number, found in enumerate(numbered)):
+        return tuple(found[2] for found in numbered if found is not None)
+    return tuple(lines)
+
+
+def read_alphabet(path: Path) -> tuple[str, ...]:
+    """Symbols from a file, one a line, a space among them where a line is one. Raises ModelError."""
+    return tuple(_read_text(path).removesuffix("\n").split("\n"))
+
+
+def _read_text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ModelError(f"labels file {path} is larger than {MAX_BYTES} bytes: one class name a line is expected")
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise ModelError(f"labels file {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ModelError(f"labels file {path} is not UTF-8 text") from error

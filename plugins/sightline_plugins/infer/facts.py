@@ -1,0 +1,223 @@
+"""Inputs, outputs and metadata of a model file, read without loading an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+import onnx
+
+from sightline.errors import MissingExtra, ModelError
+from sightline_plugins.engines.address import Address, address_of
+from sightline_plugins.engines.model_file import foreign_operators, metadata_of, read_model
+from sightline_plugins.engines.protocol import TensorSpec
+from sightline_plugins.pixels.stacks import StackOrder
+
+SizeWh = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """Inputs and outputs as the file declares them, and its `metadata_props`.
+
+    Those of a file that was exported for several images at once are given for one, because that is how engines take
+    them.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    metadata: Mapping[str, str]
+    output_ops: tuple[str, ...] = ()
+    """The operator that makes each output (`Softmax`, `Gemm`), looked for behind those that only change its form."""
+
+
+LONGEST_SIDE = 8192
+"""Images that a network takes are no larger, in pixels a side."""
+Extra = Literal["size_wh", "size_hw", "scale"]
+_EXTRAS: Mapping[str, Extra] = MappingProxyType(
+    {"im_shape": "size_hw", "image_shape": "size_hw", "scale_factor": "scale"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StackInput:
+    """How a model takes a stack of images: the order of the axes behind the batch, how many (None: any number)."""
+
+    order: StackOrder
+    frames: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInputs:
+    """Where a model takes its image, how large, and what it wants to know besides.
+
+    `width` and `height` are None where the model leaves them open. `extras` are inputs (1, 2) by their place: the size
+    of the image as width and height (`orig_target_sizes`) or as height and width (`im_shape`), or its scale. `stack`
+    is set for models that take several images of one stream at once, `channels_last` for images of interleaved
+    channels.
+    """
+
+    image: int
+    width: int | None
+    height: int | None
+    channels: int
+    extras: Mapping[int, Extra]
+    stack: StackInput | None = None
+    channels_last: bool = False
+
+    def extra_values(self, size_wh: SizeWh) -> dict[int, tuple[int, int]]:
+        """What the extras are for an image that is so large in the network's input, by their places, in order."""
+        kinds = {"size_wh": size_wh, "size_hw": size_wh[::-1], "scale": (1, 1)}
+        return {place: kinds[kind] for place, kind in sorted(self.extras.items())}
+
+
+def read_facts(path: Path | str) -> ModelFacts:
+    """The facts of an ONNX file, or of a served model, whose server is asked.
+
+    Raises ModelError when it is missing, damaged or no ONNX file, and when no server answers.
+    """
+    address = address_of(path)
+    if address is not None:
+        return _served_facts(address)
+    return _file_facts(Path(path), _stamp(Path(path)))
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What changes when a file is written anew."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@lru_cache(maxsize=16)
+def _file_facts(path: Path, stamp: tuple[int, ...]) -> ModelFacts:
+    """The facts of a file, read once for all steps that use it."""
+    del stamp
+    model, label = read_model(path)
+    foreign = foreign_operators(model)
+    if foreign:
+        raise ModelError(f"{label}: needs operators that no engine has: {', '.join(foreign)}; export it without them")
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = _specs((entry for entry in model.graph.input if entry.name not in constants), label)
+    rows = next((spec.shape[0] for spec in inputs if _channels_axis(spec) is not None), None) or 1
+    return ModelFacts(
+        inputs=_one_row(inputs, rows=rows, label=label),
+        outputs=_one_row(_specs(model.graph.output, label), rows=rows, label=label),
+        metadata=metadata_of(model),
+        output_ops=_endings(model.graph),
+    )
+
+
+def _served_facts(address: Address) -> ModelFacts:
+    try:
+        from sightline_plugins.engines.triton import describe
+    except ModuleNotFoundError as error:
+        missing = MissingExtra("tritonclient", extra="triton", purpose="a served model")
+        raise ModelError(f"model {str(address)!r}: {missing}") from error
+    label = f"model {str(address)!r}"
+    inputs, outputs = describe(address)
+    rows = next((spec.shape[0] for spec in inputs if _channels_axis(spec) is not None), None) or 1
+    return ModelFacts(
+        inputs=_one_row(inputs, rows=rows, label=label),
+        outputs=_one_row(outputs, rows=rows, label=label),
+        metadata={},
+    )
+
+
+_LONGEST = 2**24
+"""More values along one axis than any image or answer has."""
+
+_FORM_ONLY = frozenset(
+    {
+        *("Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose"),
+        "Unsqueeze",
+    }
+)
+
+
+def _endings(graph: onnx.GraphProto) -> tuple[str, ...]:
+    makers = {name: node for node in graph.node for name in node.output}
+
+    def ending(name: str) -> str:
+        node = makers.get(name)
+        while node is not None and node.op_type in _FORM_ONLY and node.input[0] in makers:
+            node = makers[node.input[0]]
+        return "" if node is None else str(node.op_type)
+
+    return tuple(ending(output.name) for output in graph.output)
+
+
+def find_inputs(specs: tuple[TensorSpec, ...]) -> ModelInputs:
+    """What to feed where. Raises ModelError unless there is one image (or stack), and nothing else but its size."""
+    images = [number for number, spec in enumerate(specs) if _axes(spec) is not None]
+    extras: dict[int, Extra] = {
+        number: _EXTRAS.get(spec.name, "size_wh")
+        for number, spec in enumerate(specs)
+        if len(spec.shape) == 2 and spec.shape[1] == 2
+    }
+    if images and max(size or 0 for size in specs[images[0]].shape[1:]) > LONGEST_SIDE:
+        raise ModelError(f"takes images larger than {LONGEST_SIDE} pixels a side: {specs[images[0]]}")
+    if len(images) != 1 or len(images) + len(extras) != len(specs):
+        raise ModelError(
+            "a model is fed one image of 3 channels or 1, (1, channels, height, width) or (1, height, width, "
+            "channels), or a stack of them, (1, channels, frames, height, width) or (1, frames, channels, height, "
+            f"width), and the image's size (1, 2) where it wants it; this model takes {'; '.join(map(str, specs))}"
+        )
+    shape, axes = specs[images[0]].shape, _axes(specs[images[0]]) or ""
+    sizes = {axis: shape[1 + axes.index(axis)] for axis in axes}
+    order = next((order for order in _STACKS if order == axes), None)
+    stack = None if order is None else StackInput(order, sizes["t"])
+    return ModelInputs(images[0], sizes["w"], sizes["h"], sizes["c"] or 3, extras, stack, axes.endswith("c"))
+
+
+_STACKS: tuple[StackOrder, ...] = ("cthw", "tchw", "thwc")
+_ORDERS = {4: ("chw", "hwc"), 5: _STACKS}
+
+
+def _axes(spec: TensorSpec) -> str | None:
+    """The order of the axes behind the batch of an input for images; None for other inputs."""
+    if len(spec.shape) == 5 and spec.shape[0] not in (1, None):
+        return None
+    orders = _ORDERS.get(len(spec.shape), ())
+    return next((order for order in orders if spec.shape[1 + order.index("c")] in (1, 3)), None)
+
+
+def _one_row(specs: tuple[TensorSpec, ...], *, rows: int, label: str) -> tuple[TensorSpec, ...]:
+    """The tensors for one image of a model that takes `rows` at once."""
+    if rows == 1:
+        return specs
+    for spec in specs:
+        if spec.shape[:1] not in ((rows,), (None,)):
+            raise ModelError(
+                f"{label}: takes {rows} images at once, but {spec} does not have {rows} rows, one an image: "
+                "export it with batch 1 or dynamic"
+            )
+    return tuple(replace(spec, shape=(1, *spec.shape[1:])) for spec in specs)
+
+
+def _channels_axis(spec: TensorSpec) -> int | None:
+    return next((axis for axis in (1, 3) if len(spec.shape) == 4 and spec.shape[axis] in (1, 3)), None)
+
+
+def _specs(entries: Iterable[onnx.ValueInfoProto], label: str) -> tuple[TensorSpec, ...]:
+    return tuple(_spec(entry, label) for entry in entries)
+
+
+def _spec(entry: onnx.ValueInfoProto, label: str) -> TensorSpec:
+    kind = entry.type.tensor_type
+    try:
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    except KeyError:
+        raise ModelError(f"{label}: {entry.name!r} is no tensor of numbers") from None
+    sizes = tuple(size.dim_value if size.HasField("dim_value") else None for size in kind.shape.dim)
+    spec = TensorSpec(entry.name, sizes, dtype)
+    if any(size is not None and not 0 < size <= _LONGEST for size in sizes):
+        raise ModelError(f"{label}: {spec} has a size that cannot be: each is from 1 to {_LONGEST}")
+    return spec

@@ -1,0 +1,62 @@
+"""Field types that model cards and model elements share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from sightline.media.objects import STRUCTURES
+
+
+def _as_tuple(value: object) -> object:
+    return (value,) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _one_or_three(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(values) not in (1, 3):
+        raise ValueError(f"give one value, or three (one for each channel), not {len(values)}")
+    return values
+
+
+def _free(name: str) -> str:
+    if name in _TAKEN:
+        raise ValueError(f"{name!r} is a column of every table of objects: choose another name for the attribute")
+    return name
+
+
+_TAKEN = STRUCTURES | {"frame", "xyxy", "confidence", "class_id", "track_id", "parent", "origin", "label"}
+
+AttributeName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"), AfterValidator(_free)]
+"""Name of an attribute that a step gives objects."""
+Attributes = Annotated[Mapping[AttributeName, tuple[str, ...]], Field(min_length=1)]
+"""Labels by attribute, for a model with several outputs that are choices."""
+Edge = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+"""Two keypoints that a line joins, by number from 0."""
+Level = Annotated[int, Field(ge=0, le=255)]
+Positive = Annotated[float, Field(gt=0)]
+FrameCount = Annotated[int, Field(ge=1, le=1000)]
+PixelCount = Annotated[int, Field(ge=8, le=8192)]
+
+Means = Annotated[tuple[float, ...], BeforeValidator(_as_tuple), AfterValidator(_one_or_three)]
+"""One value, or one for each channel."""
+Scales = Annotated[tuple[Positive, ...], BeforeValidator(_as_tuple), AfterValidator(_one_or_three)]
+"""One value above 0, or one for each channel."""
+Levels = Annotated[tuple[Level, ...], BeforeValidator(_as_tuple), AfterValidator(_one_or_three)]
+"""One level from 0 to 255, or one for each channel."""
+
+
+class NmsFields(BaseModel):
+    """The method and its settings; None where nothing is said."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+
+    method: Literal["hard", "soft", "fusion", "none"] | None = None
+    """What becomes of boxes that overlap: the less confident is dropped (`hard`), loses confidence (`soft`), both
+    become one (`fusion`), or nothing (`none`). The head's family decides when not given: `hard`, or none at all."""
+    decay: Literal["gaussian", "linear"] | None = None
+    """How `soft` takes confidence away: by a Gaussian of the overlap, or above `iou` as much as overlaps; `gaussian`
+    when not given."""
+    sigma: Annotated[float, Field(gt=0, le=10)] | None = None
+    """Width of the Gaussian; the smaller, the more is lost; 0.5 when not given."""

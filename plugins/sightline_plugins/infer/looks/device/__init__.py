@@ -1,1 +1,0 @@
-"""Looks that never leave the GPU: pre-processing, model, heads and suppression; only what was found comes down."""

@@ -1,0 +1,126 @@
+"""Masks: cut out of prototypes and score maps at frame resolution, and moved along with their objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from sightline.media import Mask
+from sightline_plugins.heads.head import Candidates
+from sightline_plugins.pixels.placement import Placement
+
+Floats = npt.NDArray[np.float32]
+Window = tuple[int, int, int, int]
+"""Left, top, right, bottom in whole pixels (or samples of a map), half-open."""
+
+_AROUND = 2
+"""Samples beyond a window that are kept, so that its edge is mixed with what is really beyond it."""
+
+
+def cut_masks(found: Candidates, placement: Placement) -> npt.NDArray[Any] | None:
+    """The mask of each row of `found`, whose boxes are in pixels of the image: an object column; None without masks.
+
+    Coefficients times prototypes are worked out for the part of the prototypes below the box only, sampled at the
+    pixels of the image whose centre lies in the box, and cut at 0: the method of YOLACT
+    (https://arxiv.org/abs/1904.02689, section 3) at the image's resolution, as Ultralytics' `retina_masks` has it.
+    """
+    coefficients, prototypes = found.masks, found.prototypes
+    if coefficients is None or prototypes is None:
+        return None
+    masks = np.empty(len(found), np.object_)
+    map_hw = prototypes.shape[1], prototypes.shape[2]
+    for row, box in enumerate(found.xyxy.tolist()):
+        window = pixels_in(box)
+        part = map_part(map_hw, placement, window)
+        logits = np.tensordot(coefficients[row], prototypes[:, part[1] : part[3], part[0] : part[2]], axes=1)
+        values = sampled(logits, placement, window, part=part, map_hw=map_hw)
+        masks[row] = Mask(window[0], window[1], values > 0)
+    return masks
+
+
+def moved_mask(mask: Mask, *, scale: Floats, shift: Floats) -> Mask:
+    """A mask scaled and shifted with its object: position times `scale` (2,) plus `shift` (2,), to whole pixels."""
+    rows, columns = mask.bits.shape
+    corners = np.array([[mask.left, mask.top], [mask.left + columns, mask.top + rows]], np.float64)
+    left, top, right, bottom = pixels_in((corners * scale + shift).reshape(-1).tolist())
+    bits = mask.bits
+    if (bottom - top, right - left) != bits.shape:
+        size_wh = (right - left, bottom - top)
+        bits = cv2.resize(bits.view(np.uint8), size_wh, interpolation=cv2.INTER_NEAREST_EXACT).astype(np.bool_)
+    return Mask(left, top, bits)
+
+
+def united(masks: Sequence[Mask]) -> Mask:
+    """The mask of all pixels that any of the masks covers; a single one is given back as it is."""
+    if len(masks) == 1:
+        return masks[0]
+    left, top = min(mask.left for mask in masks), min(mask.top for mask in masks)
+    right = max(mask.left + mask.bits.shape[1] for mask in masks)
+    bottom = max(mask.top + mask.bits.shape[0] for mask in masks)
+    bits = np.zeros((bottom - top, right - left), np.bool_)
+    for mask in masks:
+        rows, columns = mask.bits.shape
+        bits[mask.top - top : mask.top - top + rows, mask.left - left : mask.left - left + columns] |= mask.bits
+    return Mask(left, top, bits)
+
+
+def pixels_in(xyxy: Sequence[float]) -> Window:
+    """The pixels whose centre lies in a box, at least one each way."""
+    left, top, right, bottom = (int(np.ceil(edge - 0.5)) for edge in xyxy)
+    return left, top, max(right, left + 1), max(bottom, top + 1)
+
+
+def map_part(map_hw: tuple[int, int], placement: Placement, window: Window) -> Window:
+    """The part of a map over the network's whole input that shows a window of the image.
+
+    Without the padding of a letterbox: what is mixed into the image's edge is the image, not the padding.
+    """
+    left, top, right, bottom = window
+    corners = np.array([[left, top, 1], [right, top, 1], [right, bottom, 1], [left, bottom, 1]], np.float64)
+    seen = corners @ _map_from_image(map_hw, placement).T
+    across, down = _samples_a_pixel(map_hw, placement)
+    x, y, wide, high = placement.inner_xywh
+    inner = (x * across, y * down, (x + wide) * across, (y + high) * down)
+    edges = []
+    for axis in (0, 1):
+        first = max(int(np.floor(inner[axis] + 1e-6)), int(np.floor(seen[:, axis].min())) - _AROUND, 0)
+        last = min(int(np.ceil(inner[axis + 2] - 1e-6)), int(np.ceil(seen[:, axis].max())) + _AROUND)
+        first = min(first, map_hw[1 - axis] - 1)
+        edges.append((first, min(max(last, first + 1), map_hw[1 - axis])))
+    return edges[0][0], edges[1][0], edges[0][1], edges[1][1]
+
+
+def sampled(values: Floats, placement: Placement, window: Window, *, part: Window, map_hw: tuple[int, int]) -> Floats:
+    """The values (rows, columns) of `part` of a map at the centres of the pixels of a window of the image.
+
+    Bilinear with half-pixel centres, as a resize of the whole map to the image would give; beyond the part its edge
+    is repeated.
+    """
+    left, top, right, bottom = window
+    size_wh = (right - left, bottom - top)
+    matrix = _map_from_image(map_hw, placement)
+    whole = np.array([[left, top, 1], [right, bottom, 1]]) @ matrix.T - part[:2]
+    plain = np.ascontiguousarray(values, np.float32)
+    if placement.turned is None and np.allclose(whole, [[0, 0], [part[2] - part[0], part[3] - part[1]]], atol=1e-3):
+        resized: Floats = cv2.resize(plain, size_wh, interpolation=cv2.INTER_LINEAR)
+        return resized
+    matrix[:, 2] += matrix[:, :2] @ [left + 0.5, top + 0.5] - 0.5 - np.array(part[:2])
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    warped: Floats = cv2.warpAffine(plain, matrix, size_wh, flags=flags, borderMode=cv2.BORDER_REPLICATE)
+    return warped
+
+
+def _map_from_image(map_hw: tuple[int, int], placement: Placement) -> npt.NDArray[np.float64]:
+    """The affine map (2, 3) from positions in the image to positions in a map over the network's input."""
+    image_from_network = np.array([*placement.image_from_network, (0.0, 0.0, 1.0)])
+    across, down = _samples_a_pixel(map_hw, placement)
+    return np.diag([across, down, 1.0])[:2] @ np.linalg.inv(image_from_network)
+
+
+def _samples_a_pixel(map_hw: tuple[int, int], placement: Placement) -> tuple[float, float]:
+    width, height = placement.size_wh
+    return map_hw[1] / width, map_hw[0] / height

@@ -1,1 +1,0 @@
-"""A model as its file, its card and the options of a step describe it."""

@@ -1,1 +1,0 @@
-"""Recorded detections in the place of a detector."""

@@ -1,1 +1,0 @@
-"""Tasks: what the findings of a model become."""

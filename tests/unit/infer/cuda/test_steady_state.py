@@ -1,0 +1,123 @@
+"""The order of calls on the GPU when everything has warmed up: the host waits for results, and for nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.gpu.streams import GpuStream
+from sightline.media import Batch
+from sightline.testing.gpu import DoubleDriver
+from sightline_plugins import Detect
+from sightline_plugins.infer.cuda_predictor import CudaPredictor
+from sightline_plugins.infer.detections import DetectionPostprocessor
+from sightline_plugins.kernels.detections import DETECTION
+from sightline_plugins.testing.tensorrt_double import TensorRtDouble
+from tests.unit.infer.cuda.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, seen_of
+
+WAITING = ("synchronize", "synchronize_event")
+GIVING = ("allocate", "allocate_pinned", "free", "free_pinned", "create_stream", "create_event")
+METADATA_BYTES = 4 * 300 * DETECTION.itemsize + 256
+"""What comes down for a batch of four: counts, and room for 300 boxes of each image."""
+
+
+@pytest.fixture
+def stream(gpu: Gpu) -> GpuStream:
+    return gpu.stream("model")
+
+
+@pytest.fixture
+def batches(gpu: Gpu) -> list[Batch]:
+    return [batch_of(CELLS[first : first + 4], gpu=gpu) for first in range(0, 32, 4)]
+
+
+@pytest.fixture
+def warm(
+    gpu: Gpu, stream: GpuStream, tensorrt: TensorRtDouble, detect: Detect, batches: list[Batch]
+) -> Iterator[tuple[CudaPredictor, DetectionPostprocessor]]:
+    """A predictor that has seen batches of four often enough."""
+    predictor, task = by_tensorrt(detect, gpu=gpu, stream=stream)
+    for batch in batches:
+        seen = seen_of(batch, detect)
+        cells_of(list(predictor.submit(seen)), task, seen, batch)
+    yield predictor, task
+    predictor.close()
+
+
+def test_a_batch_is_a_table_and_one_graph(
+    gpu: Gpu,
+    driver: DoubleDriver,
+    stream: GpuStream,
+    warm: tuple[CudaPredictor, DetectionPostprocessor],
+    batches: list[Batch],
+    detect: Detect,
+) -> None:
+    seen = seen_of(batches[0], detect)
+
+    with driver.journaling(model=stream) as journal:
+        list(warm[0].submit(seen))
+
+    calls = [call for call in journal.calls if call.verb != "is_done"]
+    assert [call.verb for call in calls] == ["wait"] * 4 + ["copy", "record", "record", "launch_graph", "record"]
+    assert {call.stream for call in calls} == {"model"}
+
+
+def test_nobody_waits_before_a_result_is_read(
+    driver: DoubleDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
+) -> None:
+    predictor, task = warm
+    seen = [seen_of(batch, detect) for batch in batches[:2]]
+
+    with driver.journaling() as journal:
+        looks = [list(predictor.submit(own)) for own in seen]
+    with driver.journaling() as reading:
+        cells_of(looks[0], task, seen[0], batches[0])
+
+    assert journal.of(*WAITING) == []
+    assert len(reading.of(*WAITING)) == 1
+
+
+def test_a_third_batch_waits_for_the_first_one_alone(
+    driver: DoubleDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
+) -> None:
+    predictor, task = warm
+    seen = [seen_of(batch, detect) for batch in batches[:3]]
+    looks = [list(predictor.submit(own)) for own in seen[:2]]
+
+    with driver.journaling() as journal:
+        looks.append(list(predictor.submit(seen[2])))
+
+    assert len(journal.of(*WAITING)) == 1
+    found = [cells_of(own, task, seen[number], batches[number]) for number, own in enumerate(looks)]
+    assert found == [expected(CELLS[first : first + 4]) for first in (0, 4, 8)]
+
+
+def test_no_memory_is_asked_for_any_more(
+    driver: DoubleDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
+) -> None:
+    predictor, task = warm
+
+    with driver.journaling() as journal:
+        for batch in batches:
+            seen = seen_of(batch, detect)
+            cells_of(list(predictor.submit(seen)), task, seen, batch)
+
+    assert journal.of(*GIVING) == []
+
+
+def test_only_metadata_crosses_to_the_host(
+    gpu: Gpu, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
+) -> None:
+    predictor, task = warm
+    before = gpu.transfers.counts
+
+    for batch in batches:
+        seen = seen_of(batch, detect)
+        cells_of(list(predictor.submit(seen)), task, seen, batch)
+
+    after = gpu.transfers.counts
+    assert after.device_to_host_copies - before.device_to_host_copies == len(batches)
+    assert after.device_to_host_bytes - before.device_to_host_bytes == len(batches) * METADATA_BYTES
+    assert after.host_to_device_copies - before.host_to_device_copies == len(batches)

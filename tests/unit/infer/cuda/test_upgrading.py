@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from sightline.devices.gpu.gpu import Gpu
+from sightline.errors import ModelError
+from sightline.testing.gpu import DoubleDriver
+from sightline_plugins import Detect
+from sightline_plugins.engines.cache import ModelCache
+from sightline_plugins.engines.device.batch_model import prepare_batches
+from sightline_plugins.engines.device.onnxruntime import OnnxRuntimeCuda
+from sightline_plugins.infer.cuda_predictor import CudaPredictor
+from sightline_plugins.infer.detections import DetectionPostprocessor
+from sightline_plugins.infer.requests import Predictor, UpgradingPredictor
+from sightline_plugins.testing.onnxruntime_double import onnxruntime_double
+from sightline_plugins.testing.tensorrt_double import TensorRtDouble
+from tests.unit.infer.cuda.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, find, planned, seen_of
+
+LIMIT_SECONDS = 60
+
+
+@dataclass(slots=True)
+class Workshop:
+    """Where the better predictor is made when the test says so, and what was told."""
+
+    make: Callable[[], Predictor]
+    may_end: threading.Event = field(default_factory=threading.Event)
+    has_ended: threading.Event = field(default_factory=threading.Event)
+    told: list[str] = field(default_factory=list)
+
+    def work(self) -> Predictor:
+        try:
+            assert self.may_end.wait(LIMIT_SECONDS)
+            return self.make()
+        finally:
+            self.has_ended.set()
+
+    def finish(self, predictor: UpgradingPredictor) -> None:
+        self.may_end.set()
+        predictor.wait_for_making(LIMIT_SECONDS)
+
+
+@pytest.fixture
+def task(detect: Detect) -> DetectionPostprocessor:
+    return planned(detect)[1]
+
+
+@pytest.fixture
+def serving(gpu: Gpu, driver: DoubleDriver, detect: Detect) -> CudaPredictor:
+    """ONNX Runtime."""
+    onnxruntime_double(gpu, driver)
+    plan, task = planned(detect)
+    stream = gpu.stream("served")
+    cache = ModelCache(None, warn=print)
+    model = prepare_batches(str(detect.model), size_wh=(32, 32), precision="fp32", input_range=(0.0, 1.0), cache=cache)
+    engine = OnnxRuntimeCuda(model, gpu=gpu, stream=stream)
+    return CudaPredictor(plan, engine=engine, task=task, gpu=gpu, stream=stream)
+
+
+@pytest.fixture
+def workshop(gpu: Gpu, tensorrt: TensorRtDouble, detect: Detect) -> Workshop:
+    return Workshop(lambda: by_tensorrt(detect, gpu=gpu, stream=gpu.stream("better"))[0])
+
+
+@pytest.fixture
+def upgrading(serving: CudaPredictor, workshop: Workshop) -> Iterator[UpgradingPredictor]:
+    predictor = UpgradingPredictor(
+        serving,
+        make=workshop.work,
+        stop=workshop.may_end.set,
+        ready=lambda: workshop.told.append("ready"),
+        warn=workshop.told.append,
+    )
+    yield predictor
+    predictor.close()
+
+
+def test_the_first_one_serves_until_the_better_one_is_made(
+    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: Gpu
+) -> None:
+    before = find(upgrading, task, detect, CELLS[:5], gpu=gpu)
+    engine_before = upgrading.report["engine"]
+
+    workshop.finish(upgrading)
+    after = find(upgrading, task, detect, CELLS[5:9], gpu=gpu)
+
+    assert (before, after) == (expected(CELLS[:5]), expected(CELLS[5:9]))
+    assert (engine_before, upgrading.report["engine"]) == ("onnxruntime, CUDA", "tensorrt")
+    assert workshop.told == ["ready"]
+
+
+def test_the_report_tells_how_many_looks_the_first_one_served(
+    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: Gpu
+) -> None:
+    find(upgrading, task, detect, CELLS[:5], gpu=gpu)
+    workshop.finish(upgrading)
+
+    find(upgrading, task, detect, CELLS[:3], gpu=gpu)
+
+    assert (upgrading.report["served_before"], upgrading.report["looks_before"]) == ("onnxruntime, CUDA", 5)
+
+
+def test_looks_that_the_first_one_began_are_read_after_the_change(
+    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: Gpu
+) -> None:
+    batch = batch_of(CELLS[:4], gpu=gpu)
+    seen = seen_of(batch, detect)
+    looks = list(upgrading.submit(seen))
+
+    workshop.finish(upgrading)
+    find(upgrading, task, detect, CELLS[4:6], gpu=gpu)
+
+    assert upgrading.report["engine"] == "tensorrt"
+    assert cells_of(looks, task, seen, batch) == expected(CELLS[:4])
+
+
+def test_where_the_better_one_can_not_be_made_the_first_one_goes_on_and_says_why(
+    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: Gpu
+) -> None:
+    def refuse() -> Predictor:
+        raise ModelError("it has an operator that nobody knows")
+
+    workshop.make = refuse
+    workshop.finish(upgrading)
+
+    found = find(upgrading, task, detect, CELLS[:2], gpu=gpu)
+
+    assert found == expected(CELLS[:2])
+    assert workshop.told == ["it goes on with onnxruntime, CUDA: it has an operator that nobody knows"]
+    assert upgrading.report["engine"] == "onnxruntime, CUDA"
+
+
+def test_closing_ends_the_making(serving: CudaPredictor, workshop: Workshop, detect: Detect) -> None:
+    predictor = UpgradingPredictor(
+        serving, make=workshop.work, stop=workshop.may_end.set, ready=lambda: None, warn=workshop.told.append
+    )
+
+    predictor.close()
+
+    assert workshop.has_ended.is_set()
+    assert workshop.told == []
