@@ -2,11 +2,11 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# `make test REQUIRE_ALL=1` makes a test fail that would skip for want of a part (shared data, a tool).
+# With `make test REQUIRE_ALL=1`, a test fails instead of skipping when a part is missing (shared data, a tool).
 REQUIRE_ALL ?= 0
 PATHS := pipeline plugins tests benchmarks tools examples
 
-.PHONY: demo test check lint types tests gpu-test gpu-bench docs examples bench fuzz install dev clean
+.PHONY: demo test check lint types tests coverage gpu-test gpu-bench docs bench fuzz lock install dev clean
 
 demo: install
 	$(BIN)/sightline run configs/demo.yaml
@@ -23,19 +23,24 @@ lint: dev
 types: dev
 	$(BIN)/mypy
 
-# Two files of tests at a time: while one waits for a camera, the other computes; those that take long come first. A test
-# that hangs or crashes ends the run. Modules are compiled first, because many tests start processes.
+# Two test files at a time: while one waits for a camera, the other computes. The slowest come first. A test that hangs or
+# crashes ends the run. Modules are compiled first, because many tests start processes.
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+SUITES := tests/integration tests/parity tests/conformance tests/unit
 tests: dev
 	$(BIN)/python -m compileall -q pipeline plugins tools
-	SIGHTLINE_REQUIRE_ALL=$(REQUIRE_ALL) $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder \
-		--max-worker-restart 0 tests/integration tests/parity tests/conformance tests/unit
+	SIGHTLINE_REQUIRE_ALL=$(REQUIRE_ALL) $(PYTEST) $(SUITES)
+
+# The same with coverage: a table of files that are not fully covered, and out/coverage.xml.
+coverage: dev
+	SIGHTLINE_REQUIRE_ALL=$(REQUIRE_ALL) $(PYTEST) --cov --cov-report=term --cov-report=xml $(SUITES)
 
 # On a machine with an NVIDIA GPU.
 gpu-test: dev
 	$(BIN)/python -m pip install --quiet --editable '.[gpu]'
 	$(BIN)/pytest -m gpu -rs tests/gpu
 
-# On one, too: `make gpu-bench CLIPS="one.mp4 other.mp4"`, best with pictures of 1920x1080.
+# There, too: `make gpu-bench CLIPS="one.mp4 other.mp4"`, best with clips of 1920x1080.
 CLIPS ?= sample_videos/gate.mp4
 gpu-bench: dev
 	$(BIN)/python -m pip install --quiet --editable '.[gpu]'
@@ -47,17 +52,26 @@ gpu-bench: dev
 docs: dev
 	$(BIN)/python -m tools.docs --check
 
-# The other contestants' parts; GStreamer's come from the system: python3-gi gir1.2-gst-plugins-base-1.0 gstreamer1.0-libav
+# Parts of the other contestants; those of GStreamer come from the system: python3-gi gir1.2-gst-plugins-base-1.0 gstreamer1.0-libav
 bench: dev
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python -m pip install --quiet --no-deps 'trackers>=2.6' 'supervision>=0.31'
 	$(BIN)/python -m benchmarks.pipelines --write
 
-# Wrong input made at random; what fails is kept below out/fuzz, and `make fuzz FUZZ=--replay` tries that again.
+# Random wrong input; failures are kept in out/fuzz, and `make fuzz FUZZ=--replay` tries them again.
 MINUTES ?= 10
 FUZZ ?=
 fuzz: dev
 	$(BIN)/python -m tools.fuzz --minutes $(MINUTES) $(FUZZ)
+
+# Pin every dependency by version and hash in requirements.lock; `make dev LOCKED=1` installs from it.
+LOCKED ?=
+lock: dev
+	$(BIN)/python -m pip install --quiet 'uv>=0.9'
+	$(BIN)/uv lock --quiet
+	echo '# Every dependency of Sightline and of its development tools. Made by `make lock`; used by `make dev LOCKED=1`.' > requirements.lock
+	$(BIN)/uv export --quiet --no-emit-project --no-emit-index-url --group dev --no-annotate --no-header >> requirements.lock
+	rm uv.lock
 
 install: .venv/.installed
 dev: .venv/.dev
@@ -66,6 +80,7 @@ dev: .venv/.dev
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo "Sightline needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(if $(LOCKED),$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock)
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 

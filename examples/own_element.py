@@ -3,7 +3,7 @@
     python examples/own_element.py
 
 An element is a description; what it builds does the work. As a class in your program it can be put among the steps at
-once. With an entry point it gets a name in YAML, a page in `sightline elements` and checks: docs/guide/elements.md.
+once. With an entry point it gets a name in YAML, a page in `sightline elements` and checks: docs/extend/element.md.
 """
 
 from __future__ import annotations
