@@ -1,4 +1,4 @@
-"""Frames in an event loop: two pipelines side by side with other work, in one process.
+"""Iterate two pipelines in one event loop.
 
 python examples/async_frames.py
 """
@@ -11,7 +11,7 @@ from sightline import Pipeline
 
 
 async def watch(name: str, *, frames: int) -> int:
-    """Count the frames of a pipeline; the event loop stays free while it waits for the next one."""
+    """Count the frames of a pipeline; the event loop stays free while it waits."""
     seen = 0
     async for frame in Pipeline(sources={name: {"pattern": "moving", "frames": frames}}):
         seen += 1
@@ -20,7 +20,7 @@ async def watch(name: str, *, frames: int) -> int:
 
 
 async def main() -> None:
-    """Run both at once."""
+    """Run both pipelines at once."""
     left, right = await asyncio.gather(watch("left", frames=40), watch("right", frames=60))
     print(f"left {left} frames, right {right} frames")
 

@@ -2,7 +2,7 @@
 
     python examples/count_people.py [VIDEO]
 
-The pipeline is described in Python, and the loop gets every frame with what was found on it.
+The pipeline is described in Python, and the loop gets every frame with its results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main(video: Path) -> None:
-    """Print each crossing of the line, and at the end how many came and went."""
+    """Print each crossing of the line, and the totals at the end."""
     door = Lines.model_validate({"door": {"from": [0.37, 0.375], "to": [0.71, 0.415], "classes": ["person"]}})
     pipeline = Pipeline(
         sources={"entrance": video},

@@ -1,8 +1,8 @@
-"""An element of your own, used beside those that ship with Sightline.
+"""Use your own element beside those that ship with Sightline.
 
     python examples/own_element.py
 
-An element is a description; what it builds does the work. As a class in your program it can be put among the steps at
+An element is a description; it builds an operator, which does the work. As a class in your program it can be a step at
 once. With an entry point it gets a name in YAML, a page in `sightline elements` and checks: docs/extend/element.md.
 """
 
@@ -18,24 +18,24 @@ from sightline.media import Origin
 
 
 class Bright(Element):
-    """Finds the bounding box of what is brighter than `level` in each image."""
+    """Find the bounding box of the pixels brighter than `level` in each frame."""
 
     name: ClassVar[str] = "bright"
     level: int = 200
 
     def build(self, site: Site) -> Operator:
-        """Make the operator."""
+        """Build the operator."""
         return BrightFinder(self.level, Origin(site.element_id, ("bright",)))
 
 
 class BrightFinder(Operator):
-    """Works on batches; the first plane of a surface holds the brightness, here at full size."""
+    """Process batches; the first plane of a surface is the luma, here at full size."""
 
     def __init__(self, level: int, origin: Origin) -> None:
         self.level, self.origin = level, origin
 
     def process(self, batch: Batch) -> Batch:
-        """Add one object for each image that has anything bright."""
+        """Add one object for each frame that has bright pixels."""
         spots = [np.argwhere(frame.surface.planes[0] > self.level) for frame in batch.frames]
         rows = [row for row, spot in enumerate(spots) if len(spot)]
         found = Objects.from_columns(
@@ -49,11 +49,11 @@ class BrightFinder(Operator):
 
 
 def main() -> None:
-    """Follow the box of a test image with known pixels."""
+    """Print the box of a test frame with known pixels."""
     source = {"pattern": "moving", "size": [320, 180], "frames": 5}
     for frame in Pipeline(sources={"test": source}, steps=[Bright(level=180)]):
-        for thing in frame.objects:
-            print(frame.index, thing.label, thing.xyxy)
+        for obj in frame.objects:
+            print(frame.index, obj.label, obj.xyxy)
 
 
 if __name__ == "__main__":

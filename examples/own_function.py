@@ -1,4 +1,4 @@
-"""A plain function in a pipeline: no class, no options.
+"""Use a plain function as a step: no class, no options.
 
     python examples/own_function.py
 
@@ -19,12 +19,12 @@ SMALLEST_PIXELS = 3000
 
 
 def only_large(batch: Batch) -> Batch:
-    """Drop the objects whose box has fewer pixels; `batch.objects` is a table, and columns are arrays."""
+    """Keep objects with large boxes; `batch.objects` is a table whose columns are arrays."""
     return batch.with_objects(batch.objects.select(area(batch.objects.xyxy) >= SMALLEST_PIXELS))
 
 
 def main() -> None:
-    """Say how many objects of each frame are large; they come from a recording, so no model is needed."""
+    """Print the number of large objects per frame; they come from a recording, so no model is needed."""
     clip = ROOT / "sample_videos" / "street.mp4"
     pipeline = Pipeline(
         sources={"street": {"uri": str(clip), "duration": "1s"}},

@@ -1,9 +1,9 @@
-"""Heads of your own: what a model's outputs mean, said by functions of a few lines.
+"""Read a model's outputs with your own functions.
 
     python examples/own_head.py [CLIP]
 
 In YAML the first step is `- infer: {model: models/street.onnx, head: own_head.py:vehicles}` (a file beside the YAML
-file) or `head: my_package.my_module:vehicles`. Sightline has heads for both of these models; they show how it is done.
+file) or `head: my_package.my_module:vehicles`. Sightline has heads for both models; they serve as examples.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ ROOT = Path(__file__).resolve().parent.parent
 COLOURS = ("white", "black", "grey", "red", "blue", "green", "yellow")
 
 
-def vehicles(outputs: Sequence[Array], reading: DecodeContext) -> Candidates:
-    """Boxes from rows of centre, size and class scores (YOLOv8's table), in pixels of the network's input."""
+def vehicles(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
+    """Return boxes from rows of centre, size and class scores (YOLOv8's table), in pixels of the network's input."""
     table = outputs[0][0].T
     scores = table[:, 4:].max(axis=1)
-    sure = scores >= reading.confidence
-    centre, half = table[sure, :2], table[sure, 2:4] / 2
+    kept = scores >= context.confidence
+    centre, half = table[kept, :2], table[kept, 2:4] / 2
     boxes = np.concatenate([centre - half, centre + half], axis=1)
-    return Candidates.from_arrays(boxes, scores[sure], table[sure, 4:].argmax(axis=1))
+    return Candidates.from_arrays(boxes, scores[kept], table[kept, 4:].argmax(axis=1))
 
 
-def colour(outputs: Sequence[Array], reading: DecodeContext) -> dict[str, str | float]:
-    """Attributes of the object that the model looked at."""
-    shares = outputs[reading.outputs.index("colour")][0]
+def colour(outputs: Sequence[Array], context: DecodeContext) -> dict[str, str | float]:
+    """Return attributes of the object that the model ran on."""
+    shares = outputs[context.outputs.index("colour")][0]
     return {"colour": COLOURS[int(shares.argmax())], "colour_confidence": float(shares.max())}
 
 
 def main(clip: Path) -> None:
-    """Find vehicles and say what colour they have, on the first frames of a clip."""
+    """Print vehicles and their colours on the first frames of a clip."""
     models = ROOT / "models"
     steps = [
         Infer(model=models / "street.onnx", head=f"{__file__}:vehicles", confidence=0.5),
@@ -49,8 +49,8 @@ def main(clip: Path) -> None:
     ]
     pipeline = Pipeline(sources={"street": {"uri": str(clip), "duration": "400ms"}}, steps=steps)
     for frame in pipeline:
-        for thing in frame.objects:
-            print(frame.index, thing.label, thing.attributes.get("colour", "-"))
+        for obj in frame.objects:
+            print(frame.index, obj.label, obj.attributes.get("colour", "-"))
 
 
 if __name__ == "__main__":
