@@ -37,7 +37,7 @@ def test_what_holds_on_the_double_holds_on_a_gpu(gpu: Gpu, check: Callable[[Gpu]
 def test_heads_find_what_they_find_on_the_host(gpu: Gpu, case: str) -> None:
     head, outputs, options = decoding.CASES[case]
     how = decoding.reading(options)
-    plan = plan_decoding(head, shapes=[output.shape[1:] for output in outputs], reading=how)
+    plan = plan_decoding(head, shapes=[output.shape[1:] for output in outputs], context=how)
     stream = gpu.stream("heads")
     on_gpu = gpu.upload(outputs, stream=stream)
     found = gpu.empty((decoding.IMAGES, plan.boxes), DETECTION, stream=stream)

@@ -13,17 +13,24 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from sightline.errors import ModelError
-from sightline_plugins.heads.head import Array, ClassMap, DecodeContext, Head, MatchScore, Shape, Signature, SizeWh
-from sightline_plugins.heads.thresholding import are_fractions, are_probabilities, are_shares
+from sightline_plugins.heads.head import (
+    Array,
+    ClassMap,
+    DecodeContext,
+    Head,
+    HeadOptions,
+    MatchScore,
+    Shape,
+    Signature,
+    SizeWh,
+)
+from sightline_plugins.heads.thresholding import are_in_unit_range, are_probabilities, sum_to_one
 
 
-class ClassMapOptions(BaseModel):
-    """Settings of the head `class_map`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+class ClassMapOptions(HeadOptions):
+    """Options of the head `class_map`."""
 
     output: str | None = None
     """Name of the output that is the map; the first one of a fitting shape when not given."""
@@ -34,13 +41,13 @@ class ClassMapOptions(BaseModel):
 
 def decode(outputs: Sequence[Array], context: DecodeContext) -> ClassMap:
     """The map over the network's input. Raises ModelError when no output has such a shape."""
-    options = context.options if isinstance(context.options, ClassMapOptions) else ClassMapOptions()
+    options = context.options_or(ClassMapOptions())
     number = _chosen([output.shape for output in outputs], context, options)
     channels = channels_first(outputs[number], context.size_wh)
     is_classes = options.values == "classes" or (options.values == "auto" and channels.dtype.kind in "iu")
     if is_classes:
         return _of_classes(channels[0])
-    ending = context.output_ops[number] if context.output_ops else ""
+    ending = context.op_type(number)
     automatic = options.values == "auto" and _is_ready(channels, ending)
     return ClassMap(
         channels.astype(np.float32, copy=False), probabilities=automatic or options.values == "probabilities"
@@ -113,8 +120,8 @@ def _chosen(shapes: Sequence[tuple[int, ...]], context: DecodeContext, options: 
 
 def _is_ready(channels: Array, ending: str) -> bool:
     if len(channels) == 1:
-        return are_probabilities(channels, op_type=ending, looks_like=are_fractions)
-    return are_probabilities(channels, op_type=ending, looks_like=lambda values: are_shares(np.moveaxis(values, 0, -1)))
+        return are_probabilities(channels, op_type=ending, looks_like=are_in_unit_range)
+    return are_probabilities(channels, op_type=ending, looks_like=lambda values: sum_to_one(np.moveaxis(values, 0, -1)))
 
 
 def _of_classes(classes: Array) -> ClassMap:
@@ -124,7 +131,7 @@ def _of_classes(classes: Array) -> ClassMap:
     return ClassMap(scores, class_id=present, probabilities=True)
 
 
-HEAD = Head(
+CLASS_MAP = Head(
     name="class_map",
     decode=decode,
     task="segment",
@@ -132,6 +139,11 @@ HEAD = Head(
     count_classes=count_classes,
     match_score=match_score,
     ranks=(2, 3, 4),
-    usual={"fit": "stretch", "color": "rgb", "mean": (123.675, 116.28, 103.53), "scale": (58.395, 57.12, 57.375)},
+    preprocessing={
+        "fit": "stretch",
+        "color": "rgb",
+        "mean": (123.675, 116.28, 103.53),
+        "scale": (58.395, 57.12, 57.375),
+    },
     options=ClassMapOptions,
 )

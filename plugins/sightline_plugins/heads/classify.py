@@ -1,8 +1,8 @@
-"""Classifiers: a vector of scores for each output, of which one class is meant (`classify`) or any number (`tags`).
+"""One vector an output: class scores (`classify`: one class; `tags`: any number of labels) and embeddings (`embed`).
 
-The vector may be (1, C), (1, C, 1, 1) or (C,). Whether it holds probabilities is told from the operator that makes it
-(Softmax, Sigmoid), else from its values; `scores` says it where neither can: a network in INT8 whose softmax was taken
-apart, or a few raw scores that happen to lie between 0 and 1.
+A vector may be (1, C), (1, C, 1, 1) or (C,). The operator that produces it (Softmax, Sigmoid) tells whether it holds
+probabilities, else its values do. Set `scores` where neither can: an INT8 network whose softmax was decomposed, or raw
+scores that happen to lie between 0 and 1. `embed` reads the first output.
 """
 
 from __future__ import annotations
@@ -11,36 +11,41 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
-from sightline_plugins.heads.head import Array, DecodeContext, Head, MatchScore, Scores, Shape, Signature
+from sightline_plugins.heads.head import (
+    Array,
+    DecodeContext,
+    Head,
+    HeadOptions,
+    MatchScore,
+    Scores,
+    Shape,
+    Signature,
+    Vector,
+)
 from sightline_plugins.heads.thresholding import (
     Floats,
-    are_fractions,
+    are_in_unit_range,
     are_probabilities,
-    are_shares,
     sigmoid,
     softmax,
+    sum_to_one,
 )
 
 IMAGENET_MEAN = (123.675, 116.28, 103.53)
 IMAGENET_SCALE = (58.395, 57.12, 57.375)
 
 
-class ClassifyOptions(BaseModel):
-    """Settings of the head `classify`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+class ClassifyOptions(HeadOptions):
+    """Options of the head `classify`."""
 
     scores: Literal["auto", "probabilities", "softmax"] = "auto"
     """`softmax` makes probabilities of raw scores; `auto` does where they are none: not within 0..1 or not adding up to
     1."""
 
 
-class TagOptions(BaseModel):
-    """Settings of the head `tags`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+class TagOptions(HeadOptions):
+    """Options of the head `tags`."""
 
     scores: Literal["auto", "probabilities", "sigmoid"] = "auto"
     """`sigmoid` makes probabilities of raw scores; `auto` does where one of them is not within 0..1."""
@@ -48,14 +53,14 @@ class TagOptions(BaseModel):
 
 def decode_classes(outputs: Sequence[Array], context: DecodeContext) -> Scores:
     """Probabilities of each output's classes, which add up to 1."""
-    scores = context.options.scores if isinstance(context.options, ClassifyOptions) else "auto"
-    return _probabilities(outputs, context, scores=scores, looks_like=are_shares, convert=softmax)
+    scores = context.options_or(ClassifyOptions()).scores
+    return _probabilities(outputs, context, scores=scores, looks_like=sum_to_one, convert=softmax)
 
 
 def decode_tags(outputs: Sequence[Array], context: DecodeContext) -> Scores:
     """The probability of each label by itself."""
-    scores = context.options.scores if isinstance(context.options, TagOptions) else "auto"
-    return _probabilities(outputs, context, scores=scores, looks_like=are_fractions, convert=sigmoid)
+    scores = context.options_or(TagOptions()).scores
+    return _probabilities(outputs, context, scores=scores, looks_like=are_in_unit_range, convert=sigmoid)
 
 
 def _probabilities(
@@ -110,7 +115,7 @@ def _ends_in_sigmoid(signature: Signature) -> bool:
     return set(signature.output_ops) == {"Sigmoid"}
 
 
-_USUAL = {
+_PREPROCESSING = {
     "fit": "cover",
     "crop": 0.875,
     "resize": "antialias",
@@ -126,7 +131,7 @@ CLASSIFY = Head(
     result_type=Scores,
     count_classes=count_classes,
     match_score=match_classes,
-    usual=_USUAL,
+    preprocessing=_PREPROCESSING,
     options=ClassifyOptions,
 )
 TAGS = Head(
@@ -136,6 +141,29 @@ TAGS = Head(
     result_type=Scores,
     count_classes=count_classes,
     match_score=match_tags,
-    usual=_USUAL,
+    preprocessing=_PREPROCESSING,
     options=TagOptions,
+)
+
+
+def decode_embedding(outputs: Sequence[Array], context: DecodeContext) -> Vector:
+    """The vector as the network gives it."""
+    del context
+    return Vector(outputs[0].reshape(-1).astype(np.float32, copy=False))
+
+
+def match_embedding(signature: Signature) -> MatchScore:
+    """One output that is a vector; the first of several perhaps."""
+    if count_values(signature.shapes[0]) in (None, 1):
+        return MatchScore.NONE
+    return MatchScore.CERTAIN if len(signature.shapes) == 1 else MatchScore.POSSIBLE
+
+
+EMBED = Head(
+    name="embed",
+    decode=decode_embedding,
+    task="embed",
+    result_type=Vector,
+    match_score=match_embedding,
+    preprocessing={"fit": "stretch", "color": "rgb", "mean": IMAGENET_MEAN, "scale": IMAGENET_SCALE},
 )

@@ -15,17 +15,14 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from sightline.errors import ModelError
-from sightline_plugins.heads.head import Array, DecodeContext, Head, MatchScore, Signature, Text
-from sightline_plugins.heads.thresholding import are_probabilities, are_shares, softmax
+from sightline_plugins.heads.head import Array, DecodeContext, Head, HeadOptions, MatchScore, Signature, Text
+from sightline_plugins.heads.thresholding import are_probabilities, softmax, sum_to_one
 
 
-class CtcOptions(BaseModel):
-    """Settings of the head `ctc`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+class CtcOptions(HeadOptions):
+    """Options of the head `ctc`."""
 
     blank: Literal["first", "last"] = "first"
     """Where the blank stands among the symbols."""
@@ -43,12 +40,12 @@ def alphabet(labels: Sequence[str], options: CtcOptions) -> tuple[str, ...]:
 
 def decode(outputs: Sequence[Array], context: DecodeContext) -> Text:
     """The text, and the mean confidence of its symbols (0 when there are none)."""
-    options = context.options if isinstance(context.options, CtcOptions) else CtcOptions()
+    options = context.options_or(CtcOptions())
     symbols = alphabet(context.labels, options)
     steps = _steps(outputs[0], len(symbols))
-    op_type = context.output_ops[0] if context.output_ops else ""
+    op_type = context.op_type(0)
     ready = options.scores == "probabilities" or (
-        options.scores == "auto" and are_probabilities(steps, op_type=op_type, looks_like=are_shares)
+        options.scores == "auto" and are_probabilities(steps, op_type=op_type, looks_like=sum_to_one)
     )
     best = steps.argmax(axis=1)
     begins = np.empty(len(best), np.bool_)
@@ -84,12 +81,12 @@ def match_score(signature: Signature) -> MatchScore:
     return MatchScore.CERTAIN if 1 <= len(sizes) <= 2 else MatchScore.NONE
 
 
-HEAD = Head(
+CTC = Head(
     name="ctc",
     decode=decode,
     task="read",
     result_type=Text,
     match_score=match_score,
-    usual={"fit": "height", "color": "bgr", "mean": (127.5,), "scale": (127.5,), "pad": (127,)},
+    preprocessing={"fit": "height", "color": "bgr", "mean": (127.5,), "scale": (127.5,), "pad": (127,)},
     options=CtcOptions,
 )

@@ -11,13 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import ModelError
-from sightline_plugins.heads import fastestdet
-from sightline_plugins.heads.head import DecodeContext, ScoreForm, options_of
-from sightline_plugins.heads.outputs import op_type_of
+from sightline_plugins.heads.head import DecodeContext, ScoreForm
 from sightline_plugins.heads.thresholding import is_probability_op, logit
-from sightline_plugins.heads.yolo import anchors, dfl, yolox
+from sightline_plugins.heads.yolo.fastest import OBJECT_POWER
 from sightline_plugins.heads.yolo.layout import maps_of, values_first
-from sightline_plugins.heads.yolo.published import PUBLISHED
+from sightline_plugins.heads.yolo.maps import (
+    DEFAULT_ANCHOR_OPTIONS,
+    PUBLISHED,
+    AnchorOptions,
+    DflOptions,
+    anchor_levels,
+    by_anchor,
+    sides_and_scores,
+)
+from sightline_plugins.heads.yolo.tables import strides_of
 from sightline_plugins.kernels.heads import ANCHORS, GRID, MOST_ANCHORS, Decoding, OutputView, Step
 
 Marks: TypeAlias = npt.NDArray[np.uint8]
@@ -25,7 +32,7 @@ _Planner: TypeAlias = Callable[["list[Marks]", DecodeContext], "list[Step]"]
 """What plans: from empty outputs (1, ...), whose strides count elements, to launches."""
 
 
-def plan_decoding(head: str, *, shapes: Sequence[tuple[int, ...]], reading: DecodeContext) -> Decoding:
+def plan_decoding(head: str, *, shapes: Sequence[tuple[int, ...]], context: DecodeContext) -> Decoding:
     """How the outputs of these shapes (of one image, without the batch) are decoded on the device.
 
     Raises ModelError for a head without a kernel (`DENSE_HEADS` have one), for outputs that are not this head's, and
@@ -34,48 +41,48 @@ def plan_decoding(head: str, *, shapes: Sequence[tuple[int, ...]], reading: Deco
     planner = _PLANNERS.get(head)
     if planner is None:
         raise ModelError(f"head {head} has no kernel; {', '.join(DENSE_HEADS)} have one")
-    steps = planner([np.empty((1, *shape), np.uint8) for shape in shapes], reading)
+    steps = planner([np.empty((1, *shape), np.uint8) for shape in shapes], context)
     return Decoding(tuple(map(tuple, shapes)), sum(step.boxes for step in steps), tuple(steps))
 
 
-def _plan_yolov5(outputs: list[Marks], reading: DecodeContext) -> list[Step]:
-    return _plan_table("yolov5", min(outputs, key=np.ndim), outputs, reading, has_objectness=True)
+def _plan_yolov5(outputs: list[Marks], context: DecodeContext) -> list[Step]:
+    return _plan_table("yolov5", min(outputs, key=np.ndim), outputs, context, has_objectness=True)
 
 
-def _plan_yolov8(outputs: list[Marks], reading: DecodeContext) -> list[Step]:
-    return _plan_table("yolov8", outputs[0], outputs, reading, has_objectness=False)
+def _plan_yolov8(outputs: list[Marks], context: DecodeContext) -> list[Step]:
+    return _plan_table("yolov8", outputs[0], outputs, context, has_objectness=False)
 
 
 def _plan_table(
-    head: str, output: Marks, outputs: list[Marks], reading: DecodeContext, *, has_objectness: bool
+    head: str, output: Marks, outputs: list[Marks], context: DecodeContext, *, has_objectness: bool
 ) -> list[Step]:
     values = values_first(output)
     classes = _classes(head, len(values) - 4 - has_objectness)
-    told = (values.shape[1], classes, has_objectness, np.float32(reading.confidence))
+    told = (values.shape[1], classes, has_objectness, np.float32(context.confidence))
     return [Step("decode_table", values.shape[1], (_view(values, outputs),), told)]
 
 
-def _plan_yolox(outputs: list[Marks], reading: DecodeContext) -> list[Step]:
+def _plan_yolox(outputs: list[Marks], context: DecodeContext) -> list[Step]:
     cells: Marks = outputs[0].reshape(outputs[0].shape[-2:])
     classes = _classes("yolox", cells.shape[1] - 5)
-    (width, height), view, first = reading.size_wh, _view(cells.T, outputs), 0
+    (width, height), view, first = context.size_wh, _view(cells.T, outputs), 0
     steps = []
-    for stride in yolox.strides_of(reading.size_wh, len(cells)):
+    for stride in strides_of(context.size_wh, len(cells)):
         count = (width // stride) * (height // stride)
         grid = _grid(width // stride, height // stride, stride, first)
-        steps.append(Step("decode_offsets", count, (view,), (grid, classes, np.float32(reading.confidence))))
+        steps.append(Step("decode_offsets", count, (view,), (grid, classes, np.float32(context.confidence))))
         first += count
     return steps
 
 
-def _plan_dfl(outputs: list[Marks], reading: DecodeContext) -> list[Step]:
-    options = options_of(reading, dfl.DflOptions())
+def _plan_dfl(outputs: list[Marks], context: DecodeContext) -> list[Step]:
+    options = context.options_or(DflOptions())
     first, steps = 0, []
-    maps = maps_of(outputs, reading.size_wh, "yolo_dfl")
+    maps = maps_of(outputs, context.size_wh, "yolo_dfl")
     for stride, group in groupby(maps, key=lambda entry: entry.stride):
-        sides, scores, place = dfl.sides_and_scores(list(group), options, len(reading.labels))
-        ready = _are_probabilities("yolo_dfl", options.scores, op_type_of(reading, place), option="scores")
-        limit = reading.confidence if ready else logit(reading.confidence)
+        sides, scores, place = sides_and_scores(list(group), options, len(context.labels))
+        ready = _are_probabilities("yolo_dfl", options.scores, context.op_type(place), option="scores")
+        limit = context.confidence if ready else logit(context.confidence)
         (_, rows, columns), views = sides.shape, (_view(sides, outputs), _view(scores, outputs))
         told = (_grid(columns, rows, stride, first), len(sides) // 4, len(scores), not ready, np.float32(limit))
         steps.append(Step("decode_distances", rows * columns, views, told))
@@ -83,27 +90,27 @@ def _plan_dfl(outputs: list[Marks], reading: DecodeContext) -> list[Step]:
     return steps
 
 
-def _plan_anchors(outputs: list[Marks], reading: DecodeContext) -> list[Step]:
-    options = options_of(reading, anchors.USUAL_OPTIONS)
+def _plan_anchors(outputs: list[Marks], context: DecodeContext) -> list[Step]:
+    options = context.options_or(DEFAULT_ANCHOR_OPTIONS)
     first, steps = 0, []
-    for entry, sizes, scale in anchors.levels_of(outputs, reading):
-        values = anchors.by_anchor(entry, len(sizes))
-        made_by = op_type_of(reading, entry.place)
+    for entry, sizes, scale in anchor_levels(outputs, context):
+        values = by_anchor(entry, len(sizes))
+        made_by = context.op_type(entry.place)
         ready = _are_probabilities("yolo_anchors", options.scores, made_by, option="scores")
         record = _anchor_record(options, sizes, scale)
         record["are_scores_logits"] = not ready
         record["are_boxes_logits"] = not _are_probabilities("yolo_anchors", options.boxes, made_by, option="boxes")
         record["step"] = values.strides[0]
         rows, columns = values.shape[2:]
-        limit = reading.confidence if ready else logit(reading.confidence)
-        limits = np.float32(limit), np.float32(reading.confidence)
+        limit = context.confidence if ready else logit(context.confidence)
+        limits = np.float32(limit), np.float32(context.confidence)
         told = (_grid(columns, rows, entry.stride, first), record[()], values.shape[1] - 5, *limits)
         steps.append(Step("decode_anchors", len(sizes) * rows * columns, (_view(values[0], outputs),), told))
         first += len(sizes) * rows * columns
     return steps
 
 
-def _anchor_record(options: anchors.AnchorOptions, sizes: npt.NDArray[np.float32], scale: float) -> Any:
+def _anchor_record(options: AnchorOptions, sizes: npt.NDArray[np.float32], scale: float) -> Any:
     if len(sizes) > MOST_ANCHORS:
         raise ModelError(f"head yolo_anchors: {len(sizes)} anchors for a stride, at most {MOST_ANCHORS} on the device")
     assert options.version is not None
@@ -114,13 +121,13 @@ def _anchor_record(options: anchors.AnchorOptions, sizes: npt.NDArray[np.float32
     return record
 
 
-def _plan_fastestdet(outputs: list[Marks], reading: DecodeContext) -> list[Step]:
+def _plan_fastestdet(outputs: list[Marks], context: DecodeContext) -> list[Step]:
     if outputs[0].ndim != 4:
         raise ModelError(f"head fastestdet: a map (1, channels, rows, columns) is needed, not {outputs[0].shape}")
     channels, rows, columns = outputs[0].shape[1:]
-    classes, confidence = _classes("fastestdet", channels - 5), reading.confidence
-    limits = np.float32(confidence ** (1 / fastestdet.OBJECT_POWER)), np.float32(confidence)
-    told = (_grid(columns, rows, 0, 0), classes, *reading.size_wh, *limits)
+    classes, confidence = _classes("fastestdet", channels - 5), context.confidence
+    limits = np.float32(confidence ** (1 / OBJECT_POWER)), np.float32(confidence)
+    told = (_grid(columns, rows, 0, 0), classes, *context.size_wh, *limits)
     return [Step("decode_fastestdet", rows * columns, (_view(outputs[0][0], outputs),), told)]
 
 

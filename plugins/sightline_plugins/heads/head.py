@@ -1,6 +1,8 @@
-"""The head contract: from the raw outputs of one image to candidates, scores, keypoints, maps, vectors or text.
+"""The head contract: read a model's raw outputs as candidates, scores, keypoints, a class map, a vector or text.
 
-What they mean is one of the kinds in `findings.py`: candidates (boxes), scores, a vector, points, a class map, text.
+    outputs of one image  ->  head.decode(outputs, context)  ->  a result, in pixels of the network's input
+
+Non-maximum suppression, filtering and the way back to frame pixels come after a head and are the same for all heads.
 """
 
 from __future__ import annotations
@@ -16,25 +18,29 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
 from sightline.media.boxes import Boxes
-from sightline_plugins.engines.protocol import TensorSpec
 from sightline_plugins.nms import NmsOptions
 
 Array: TypeAlias = npt.NDArray[Any]
+Shape: TypeAlias = tuple[int | None, ...]
+SizeWh: TypeAlias = tuple[int, int]
+TaskName: TypeAlias = Literal["detect", "classify", "segment", "pose", "embed", "read"]
+ScoreForm: TypeAlias = Literal["auto", "probabilities", "logits"]
+IMAGENET_MEAN, IMAGENET_SCALE = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Boxes before non-maximum suppression, and what some models say of each. All rows belong together.
+    """Boxes before non-maximum suppression, with optional columns. Row i of every column describes box i.
 
-    xyxy        float32 (N, 4) pixels of the network's input, half-open, not clipped; around `corners` if there are any
+    xyxy        float32 (N, 4) pixels of the network's input, half-open, not clipped; encloses `corners` if given
     confidence  float32 (N,)   0..1
     class_id    int32 (N,)
     points      float32 (N, K, 3) x, y in pixels of the network's input and confidence 0..1 of keypoints or landmarks
     corners     float32 (N, 4, 2) corners of an oriented box, clockwise on the screen, in pixels of the network's input
-    masks       float32 (N, C) coefficients of the `prototypes`, which together make each object's mask
-    prototypes  float32 (C, h, w) over the whole network's input, shared by all rows: the mask is where
-                `coefficients @ prototypes` is above 0 (a logistic value above 0.5) inside the box
-    shapes      object (N,) the `Mask` of each, in pixels of the image; no head gives it, tasks make it of `masks`
+    masks       float32 (N, C) coefficients of the `prototypes`
+    prototypes  float32 (C, h, w) over the whole network's input, shared by all rows: the mask of a row is where
+                `coefficients @ prototypes` is above 0 (a logistic value above 0.5), inside its box
+    shapes      object (N,) the `Mask` of each row in frame pixels; heads leave it empty, `segment` fills it
     """
 
     xyxy: Boxes
@@ -58,7 +64,7 @@ class Candidates:
         masks: Array | None = None,
         prototypes: Array | None = None,
     ) -> Candidates:
-        """Candidates from arrays of any numeric types, converted."""
+        """Return candidates from arrays of any numeric dtype."""
         return cls(
             np.asarray(xyxy, np.float32).reshape(-1, 4),
             np.asarray(confidence, np.float32).reshape(-1),
@@ -73,7 +79,7 @@ class Candidates:
         return len(self.confidence)
 
     def select(self, rows: npt.NDArray[Any]) -> Candidates:
-        """The rows of a mask or of an index array."""
+        """Return the rows of a boolean mask or an index array."""
         return Candidates(
             self.xyxy[rows],
             self.confidence[rows],
@@ -86,14 +92,14 @@ class Candidates:
         )
 
     def finite(self) -> Candidates:
-        """Those whose box and confidence are finite numbers; these same candidates when all are.
+        """Return the rows whose box and confidence are finite; these very candidates when all are.
 
         Keypoints that are not finite become (0, 0) with confidence 0.
         """
         known = self
         if self.points is not None and not np.isfinite(self.points).all():
-            there = np.isfinite(self.points).all(axis=2, keepdims=True)
-            known = replace(self, points=np.where(there, self.points, np.float32(0)))
+            are_finite = np.isfinite(self.points).all(axis=2, keepdims=True)
+            known = replace(self, points=np.where(are_finite, self.points, np.float32(0)))
         good = np.isfinite(known.xyxy).all(axis=1) & np.isfinite(known.confidence)
         for column in (known.corners, known.masks):
             if column is not None:
@@ -103,21 +109,21 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
-    """Probabilities of classes: one float32 (C,) vector for each of the model's outputs that is a choice."""
+    """Class probabilities: one float32 (C,) vector for each output of the model that classifies."""
 
     values: tuple[npt.NDArray[np.float32], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vector:
-    """An embedding, float32 (D,), not normalised yet."""
+    """An embedding, float32 (D,), not yet normalized."""
 
     values: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Points:
-    """Keypoints of the one thing in the image, float32 (K, 3): x, y in pixels of the network's input, confidence."""
+    """Keypoints of the one object in the image, float32 (K, 3): x, y in pixels of the network's input, confidence."""
 
     values: npt.NDArray[np.float32]
 
@@ -126,8 +132,9 @@ class Points:
 class ClassMap:
     """A score for each class and pixel over the whole network's input; the highest one wins.
 
-    `scores` float32 (C, h, w) are logits, or `probabilities`; a single row says where the one class is, above 0 as a
-    logit, above 0.5 as a probability. `class_id` int32 (C,) names the class of each row, None for 0, 1, 2 and so on.
+    `scores` float32 (C, h, w) are logits, or probabilities where `probabilities` is set. A single row is one class
+    against the rest: above 0 as a logit, above 0.5 as a probability. `class_id` int32 (C,) is the class of each row;
+    None means 0, 1, 2 and so on.
     """
 
     scores: npt.NDArray[np.float32]
@@ -137,26 +144,35 @@ class ClassMap:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What was read, and how sure the model is of it on average, 0..1."""
+    """Recognized text, and its mean confidence 0..1."""
 
     text: str
     confidence: float
 
 
-Shape = tuple[int | None, ...]
-SizeWh = tuple[int, int]
-TaskName: TypeAlias = Literal["detect", "classify", "segment", "pose", "embed", "read"]
+RESULT_TYPES = (Candidates, Scores, Vector, Points, ClassMap, Text)
+Result_co = TypeVar("Result_co", covariant=True)
 
-Finding_co = TypeVar("Finding_co", covariant=True)
+
+class HeadOptions(BaseModel):
+    """Base of a head's options (`head_options`): immutable, no other keys than the fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+Options = TypeVar("Options", bound=HeadOptions)
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeContext:
     """What a head knows about the image and the model whose outputs it reads.
 
-    `size_wh` is the size of the network's input for this image, `outputs` are the names of the outputs in order,
-    `labels` the model's labels (the alphabet, for text), `options` the head's own (an instance of `Head.options`).
-    `endings` are the operators that make the outputs, such as `Softmax`; empty where that is not known.
+    size_wh     size of the network's input for this image
+    confidence  lowest confidence of interest; a head filters by it before it decodes boxes
+    outputs     names of the outputs, in order
+    labels      the model's labels (for text: the alphabet)
+    options     the head's own options, an instance of `Head.options`; None for the defaults
+    output_ops  operators that produce the outputs, such as `Softmax`; empty when unknown
     """
 
     size_wh: SizeWh
@@ -166,35 +182,66 @@ class DecodeContext:
     options: BaseModel | None = None
     output_ops: tuple[str, ...] = ()
 
+    def options_or(self, default: Options) -> Options:
+        """Return the options if they are of the default's type, else the default."""
+        return self.options if isinstance(self.options, type(default)) else default
 
-class Decode(Protocol[Finding_co]):
-    """How a head reads outputs. Pure and stateless; it filters by confidence before it decodes anything."""
+    def op_type(self, place: int) -> str:
+        """Return the operator that produces the output at that place; empty when unknown."""
+        return self.output_ops[place] if place < len(self.output_ops) else ""
 
-    def __call__(self, outputs: Sequence[Array], context: DecodeContext, /) -> Finding_co:
-        """What the outputs (the engine's arrays of one image, in its order) mean, in pixels of the network's input.
 
-        Raises ModelError when the outputs cannot be those of the head's family.
+class Decode(Protocol[Result_co]):
+    """Read the outputs of one image. Pure and stateless: may be called by any thread, keeps no array."""
+
+    def __call__(self, outputs: Sequence[Array], context: DecodeContext, /) -> Result_co:
+        """Return what the outputs mean, in pixels of the network's input.
+
+        `outputs` are the engine's arrays for one image (batch 1), in the model's order; they must not be changed.
+        Raises ModelError when they cannot be outputs of this head's family.
         """
         ...
 
 
 class MatchScore(IntEnum):
-    """How well outputs fit a head: not at all, perhaps (others look alike), or as no other known family does."""
+    """How well outputs fit a head: not at all, possibly (other heads fit too), or as of no other known family."""
 
     NONE = 0
     POSSIBLE = 1
     CERTAIN = 2
 
 
+class OutputSpec(Protocol):
+    """What a head has to know about one output of a model."""
+
+    @property
+    def name(self) -> str:
+        """Name of the output."""
+        ...
+
+    @property
+    def shape(self) -> Shape:
+        """Shape; None for a size that is open."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What tells a model's family: its outputs, the size of its input, the number of its labels where it is known.
+    """What identifies a model's family before it runs.
 
-    `endings` are the operators that make the outputs, such as `Softmax`. `exported_task` is the task that the file's
-    metadata names, in the exporter's words (Ultralytics: `detect`, `segment`, `pose`, `obb`).
+    outputs        specs of the outputs, in order
+    size_wh        size of the network's input, (0, 0) when it is open
+    classes        number of labels, None when unknown
+    output_ops     operators that produce the outputs, such as `Softmax`; empty when unknown
+    exported_task  task named by the file's metadata in the exporter's words (Ultralytics: detect, segment, pose, obb)
     """
 
-    outputs: tuple[TensorSpec, ...]
+    outputs: tuple[OutputSpec, ...]
     size_wh: SizeWh
     classes: int | None = None
     output_ops: tuple[str, ...] = ()
@@ -202,57 +249,47 @@ class Signature:
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """The shapes of the outputs."""
+        """Shapes of the outputs."""
         return tuple(output.shape for output in self.outputs)
 
 
-def _count_none(shapes: Sequence[Shape]) -> int | None:
+def _unknown_count(shapes: Sequence[Shape]) -> int | None:
     del shapes
     return None
 
 
-def _never(signature: Signature) -> MatchScore:
+def _no_match(signature: Signature) -> MatchScore:
     del signature
     return MatchScore.NONE
 
 
 @dataclass(frozen=True, slots=True)
-class Head(Generic[Finding_co]):
-    """A family of models: how its outputs are read, and what its training code usually does before and after.
+class Head(Generic[Result_co]):
+    """How the outputs of a family of models are read, and what its training code does before and after the network.
 
-    `task` is what it is for, and `finding` the kind of finding that `decode` gives. `usual` holds the family's
-    pre-processing by the names of `Preprocessing`'s fields; a card or an option overrides it. `likeness` tells from the
-    outputs' shapes whether a model is of this family; `ranks` are the numbers of dimensions that the first output may
-    have (empty: any). `count_classes` tells the number of classes from the shapes of the outputs, None when they do
-    not say it. `options` are the head's own settings (`head_options`), a pydantic model whose defaults are the
-    family's usual values. `labels` are those of families that know one kind of thing.
+    Register one under the entry-point group `sightline.heads` by its `name`; `HeadConformance` tests the contract.
+
+    name           what `head:` names in YAML; equals the entry point's name
+    decode         reads the outputs of one image
+    task           the element the family is for; `detect` also accepts every head whose `result_type` is `Candidates`
+    result_type    what `decode` returns: one of `RESULT_TYPES`
+    match_score    how well a model's outputs fit; a head that never matches has to be named in YAML
+    ranks          allowed numbers of dimensions of the first output; empty for any
+    count_classes  number of classes, read from the outputs' shapes; None when they do not tell
+    preprocessing  the family's usual pre-processing, by the fields of `Preprocessing`; cards and options override it
+    nms            the family's usual suppression; `iou=1` for models that select their boxes themselves
+    options        the head's own options (`head_options`), whose defaults are the family's usual values
+    labels         labels of families that know one class
     """
 
     name: str
-    decode: Decode[Finding_co]
+    decode: Decode[Result_co]
     task: TaskName = "detect"
     result_type: type = Candidates
-    count_classes: Callable[[Sequence[Shape]], int | None] = _count_none
-    match_score: Callable[[Signature], MatchScore] = _never
+    count_classes: Callable[[Sequence[Shape]], int | None] = _unknown_count
+    match_score: Callable[[Signature], MatchScore] = _no_match
     ranks: tuple[int, ...] = ()
-    usual: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    preprocessing: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     nms: NmsOptions = field(default_factory=NmsOptions)
     options: type[BaseModel] | None = None
     labels: tuple[str, ...] = ()
-
-
-ScoreForm = Literal["auto", "probabilities", "logits"]
-
-
-class HeadOptions(BaseModel):
-    """Settings of a head: immutable, no other keys than its fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-Options = TypeVar("Options", bound=HeadOptions)
-
-
-def options_of(context: DecodeContext, usual: Options) -> Options:
-    """The options of a reading; `usual`, which are of the same kind, where it has none."""
-    return context.options if isinstance(context.options, type(usual)) else usual

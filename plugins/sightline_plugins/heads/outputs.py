@@ -14,10 +14,10 @@ from sightline_plugins.heads.head import Array, DecodeContext, Shape, SizeWh
 
 
 def rows_of(output: Array, width: int) -> Array:
-    """One image's output as (boxes, width).
+    """Return the output of one image as (boxes, width).
 
-    (1, boxes, width), (boxes, width) and flat ones are reshaped, (1, width, boxes) is turned; of a map
-    (1, k * width, rows, columns) each cell gives k boxes, cell by cell, row by row. Raises ModelError otherwise.
+    (1, boxes, width), (boxes, width) and flat outputs are reshaped, (1, width, boxes) is transposed; a map
+    (1, k * width, rows, columns) gives k boxes a cell, cell by cell, row by row. Raises ModelError otherwise.
     """
     if output.ndim == 4 and output.shape[1] % width == 0:
         _, channels, rows, columns = output.shape
@@ -31,30 +31,25 @@ def rows_of(output: Array, width: int) -> Array:
 
 
 def width_of(shape: Shape | Sequence[int]) -> int | None:
-    """How many values each row (or cell of a map) has: the last size, of maps (rank 4) the second."""
+    """Return the number of values of a row, or of a cell of a map (rank 4); None when the size is open."""
     return shape[1] if len(shape) == 4 else shape[-1]
 
 
 def levels_of(outputs: Iterable[Array], width: int) -> Array:
-    """Outputs of several levels as one table (boxes, width), the finest level first."""
+    """Return outputs of several levels as one table (boxes, width), the finest level first."""
     tables = sorted((rows_of(output, width) for output in outputs), key=len, reverse=True)
     return tables[0] if len(tables) == 1 else np.concatenate(tables)
 
 
 def named(outputs: Sequence[Array], context: DecodeContext, *parts: str) -> list[int]:
-    """The places of the outputs whose names hold one of these parts; small and capital letters are alike."""
+    """Return the places of the outputs whose names contain one of these parts, ignoring case."""
     if len(context.outputs) != len(outputs):
         return []
     return [place for place, name in enumerate(context.outputs) if any(part in name.lower() for part in parts)]
 
 
-def op_type_of(context: DecodeContext, place: int) -> str:
-    """The operator that makes an output, empty when it is not known."""
-    return context.output_ops[place] if place < len(context.output_ops) else ""
-
-
 def shapes_text(outputs: Sequence[Array]) -> str:
-    """The shapes of outputs, for messages."""
+    """Return the shapes of outputs for error messages."""
     return ", ".join(str(output.shape) for output in outputs)
 
 
@@ -62,7 +57,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class Cells(NamedTuple):
-    """All cells of a pyramid, the finest grid first, row by row; nobody writes to them.
+    """All cells of a feature pyramid, the finest grid first, row by row; read-only arrays.
 
     corner  float32 (N, 2) column and row
     stride  float32 (N, 1) pixels of the network's input from one cell to the next
@@ -74,9 +69,7 @@ class Cells(NamedTuple):
 
 @lru_cache(maxsize=64)
 def cells_of(size_wh: SizeWh, strides: tuple[int, ...], *, each: int = 1) -> Cells:
-    """The cells of grids with these strides; grids reach beyond an input that they do not divide. `each` repeats every
-    cell, for families with several boxes in one.
-    """
+    """Return the cells of grids with these strides, rounded up to cover the input; `each` repeats every cell."""
     corners, sizes = [], []
     for stride in strides:
         columns, rows = _grid(size_wh, stride)
@@ -90,12 +83,12 @@ def cells_of(size_wh: SizeWh, strides: tuple[int, ...], *, each: int = 1) -> Cel
 
 
 def count_cells(size_wh: SizeWh, strides: Sequence[int]) -> int:
-    """How many cells grids of these strides have together."""
+    """Return the number of cells of grids with these strides."""
     return sum(columns * rows for columns, rows in (_grid(size_wh, stride) for stride in strides))
 
 
 def check_count(head: str, size_wh: SizeWh, *, expected: int, found: int) -> None:
-    """Raises ModelError when a model has another number of boxes than the grids."""
+    """Raise ModelError when the number of boxes in the outputs is not that of the grids."""
     if expected != found:
         raise ModelError(
             f"head {head}: an input of {size_wh[0]}x{size_wh[1]} has {expected} boxes, the model's outputs have "
@@ -104,7 +97,7 @@ def check_count(head: str, size_wh: SizeWh, *, expected: int, found: int) -> Non
 
 
 def boxes_from_distances(points: Floats, distances: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """Boxes (N, 4) from points (N, 2) and how far left, top, right and bottom are from them (N, 4), in pixels."""
+    """Return boxes (N, 4) from points (N, 2) and distances to left, top, right and bottom (N, 4), all in pixels."""
     return np.concatenate([points - distances[:, :2], points + distances[:, 2:]], axis=1)
 
 

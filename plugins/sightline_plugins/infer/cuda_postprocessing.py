@@ -212,7 +212,7 @@ def plan_cuda_decoding(plan: ModelPlan, rules: DetectionRules, *, outputs: Seque
         raise ModelError(f"suppression by the method {rules.nms.method} has no kernel")
     reading = plan.reading(size_wh=plan.preprocessing.size_wh, confidence=rules.confidence)
     shapes = [shape[1:] for shape, _ in output_parts(outputs, 1)]
-    return plan_decoding(plan.head.name, shapes=shapes, reading=reading)
+    return plan_decoding(plan.head.name, shapes=shapes, context=reading)
 
 
 class CudaDetectionPostprocessor:

@@ -18,9 +18,8 @@ from sightline.errors import ModelError
 from sightline.graph.element import Problem
 from sightline.graph.registry import suggest
 from sightline_plugins.engines.protocol import TensorSpec
-from sightline_plugins.heads import Head, heads_of
-from sightline_plugins.heads.head import DecodeContext, Signature
-from sightline_plugins.heads.matching import recognise
+from sightline_plugins.heads.head import DecodeContext, Head, Signature
+from sightline_plugins.heads.registry import heads_of, match_head
 from sightline_plugins.infer.card import ExportMetadata, ModelCard, read_alphabet, read_card, read_labels, read_metadata
 from sightline_plugins.infer.facts import ModelFacts, ModelInputs, find_inputs, read_facts
 from sightline_plugins.infer.options import ModelElement
@@ -167,7 +166,7 @@ def _head(
             facts.outputs, size_wh or (0, 0), len(labels) or None, facts.output_ops, said.exported.task
         )
         try:
-            name = recognise(signature, heads.values())
+            name = match_head(signature, heads.values())
         except ModelError as error:
             problems.append(Problem(f"model {str(element.model)!r}: {error}", ("head",)))
     return None if name is None else heads[name]
@@ -226,7 +225,7 @@ def _preprocessing(
     size_wh: tuple[int, int] | None,
     problems: list[Problem],
 ) -> Preprocessing | None:
-    chosen: dict[str, Any] = dict(head.usual) if head is not None else {}
+    chosen: dict[str, Any] = dict(head.preprocessing) if head is not None else {}
     if chosen.get("fit") == "native" and size_wh is not None:
         chosen["fit"] = "letterbox"
     chosen |= said.exported.usual

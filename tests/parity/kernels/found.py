@@ -35,7 +35,7 @@ def decoded(
     head: str, outputs: Sequence[npt.NDArray[Any]], reading: DecodeContext, *, limits: Sequence[float] | None = None
 ) -> tuple[list[Candidates], npt.NDArray[np.int32]]:
     """What the kernels find in each image of the batch, in the order of the model's boxes, and the counts."""
-    plan = plan_decoding(head, shapes=[output.shape[1:] for output in outputs], reading=reading)
+    plan = plan_decoding(head, shapes=[output.shape[1:] for output in outputs], context=reading)
     images = len(outputs[0])
     finds, detections, counts = room(images, plan.boxes, limits=limits)
     plan.launch(HostKernels(heads.SOURCE), [dense(output) for output in outputs], finds=finds)

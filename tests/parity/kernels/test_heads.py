@@ -11,11 +11,10 @@ from pydantic import BaseModel
 
 from sightline.errors import ModelError
 from sightline.testing.gpu import HostKernels
-from sightline_plugins.heads import HEADS
 from sightline_plugins.heads.cuda_plans import DENSE_HEADS, plan_decoding
 from sightline_plugins.heads.head import Candidates, DecodeContext
-from sightline_plugins.heads.yolo.anchors import AnchorOptions
-from sightline_plugins.heads.yolo.dfl import DflOptions
+from sightline_plugins.heads.registry import HEADS
+from sightline_plugins.heads.yolo.maps import AnchorOptions, DflOptions
 from sightline_plugins.kernels import heads
 from tests.parity.kernels.found import decoded, room
 from tests.unit.kernels.host_arrays import dense
@@ -183,7 +182,7 @@ def test_what_is_no_finite_number_is_counted_and_left_out() -> None:
 
 def test_what_finds_no_room_is_counted_and_harms_nobody() -> None:
     head, outputs, options = CASES["classes only, values first"]
-    plan = plan_decoding(head, shapes=[outputs[0].shape[1:]], reading=reading(options))
+    plan = plan_decoding(head, shapes=[outputs[0].shape[1:]], context=reading(options))
     finds, detections, counts = room(IMAGES, 5)
 
     plan.launch(HostKernels(heads.SOURCE), [dense(outputs[0])], finds=finds)
@@ -195,7 +194,7 @@ def test_what_finds_no_room_is_counted_and_harms_nobody() -> None:
 
 def test_a_model_that_does_not_tell_whether_scores_are_logits_is_refused() -> None:
     with pytest.raises(ModelError, match=r"set head_options: \{scores: logits\}"):
-        plan_decoding("yolo_dfl", shapes=[(71, 12, 20), (71, 6, 10), (71, 3, 5)], reading=reading(None))
+        plan_decoding("yolo_dfl", shapes=[(71, 12, 20), (71, 6, 10), (71, 3, 5)], context=reading(None))
 
 
 def test_the_operator_that_makes_the_scores_tells_whether_they_are_logits() -> None:
@@ -209,11 +208,11 @@ def test_the_operator_that_makes_the_scores_tells_whether_they_are_logits() -> N
 
 def test_a_head_without_a_kernel_is_refused_by_name() -> None:
     with pytest.raises(ModelError, match="head ssd has no kernel; fastestdet, yolo_anchors"):
-        plan_decoding("ssd", shapes=[(4, 100)], reading=reading(None))
+        plan_decoding("ssd", shapes=[(4, 100)], context=reading(None))
 
 
 def test_outputs_of_other_shapes_than_planned_are_refused() -> None:
-    plan = plan_decoding("yolov8", shapes=[(11, 100)], reading=reading(None))
+    plan = plan_decoding("yolov8", shapes=[(11, 100)], context=reading(None))
     finds, _, _ = room(1, plan.boxes)
 
     with pytest.raises(ValueError, match="outputs of"):

@@ -12,7 +12,7 @@ from sightline import Pipeline
 from sightline.cli.main import COMMANDS
 from sightline.graph import MessageKind
 from sightline_plugins import Detect
-from sightline_plugins.heads import HEADS
+from sightline_plugins.heads.registry import HEADS
 from sightline_plugins.infer.options import plan_detections
 from tests.conftest import REPOSITORY
 from tests.unit.infer import tiny

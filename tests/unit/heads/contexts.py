@@ -9,9 +9,8 @@ import numpy.typing as npt
 import pytest
 
 from sightline_plugins.engines.protocol import TensorSpec
-from sightline_plugins.heads import HEADS, heads_of
 from sightline_plugins.heads.head import Candidates, DecodeContext, Signature
-from sightline_plugins.heads.matching import recognise
+from sightline_plugins.heads.registry import HEADS, heads_of, match_head
 
 Outputs = list[npt.NDArray[Any]]
 Box = tuple[float, float, float, float]
@@ -52,4 +51,4 @@ def told(*outputs: tuple[Any, ...], size_wh: tuple[int, int] = (640, 640), class
     """The head recognised for outputs: shapes, or names with shapes and perhaps element types."""
     named = [output if isinstance(output[0], str) else (f"o{number}", output) for number, output in enumerate(outputs)]
     specs = tuple(TensorSpec(name, tuple(shape), np.dtype(*kind or ("f4",))) for name, shape, *kind in named)
-    return recognise(Signature(specs, size_wh, classes), heads_of("detect").values())
+    return match_head(Signature(specs, size_wh, classes), heads_of("detect").values())

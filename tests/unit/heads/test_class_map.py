@@ -8,7 +8,7 @@ import pytest
 
 from sightline.errors import ModelError
 from sightline_plugins.engines.protocol import TensorSpec
-from sightline_plugins.heads.class_map import HEAD, ClassMapOptions
+from sightline_plugins.heads.class_map import CLASS_MAP, ClassMapOptions
 from sightline_plugins.heads.head import ClassMap, DecodeContext, MatchScore, Signature
 
 SIZE_WH = (64, 32)
@@ -24,7 +24,7 @@ def read(*outputs: Array, output_ops: tuple[str, ...] = (), **options: object) -
     context = DecodeContext(
         SIZE_WH, outputs=names, options=ClassMapOptions.model_validate(options), output_ops=output_ops
     )
-    return HEAD.decode(outputs, context)
+    return CLASS_MAP.decode(outputs, context)
 
 
 def test_classes_first_and_classes_last_are_the_same_map() -> None:
@@ -96,11 +96,11 @@ def test_outputs_without_a_map_are_an_error() -> None:
 def test_maps_are_told_from_boxes_and_vectors(shapes: list[tuple[int | None, ...]], expected: MatchScore) -> None:
     outputs = tuple(TensorSpec(str(n), shape, np.dtype(np.float32)) for n, shape in enumerate(shapes))
 
-    assert HEAD.match_score(Signature(outputs, (257, 257))) is expected
+    assert CLASS_MAP.match_score(Signature(outputs, (257, 257))) is expected
 
 
 @pytest.mark.parametrize(
     ("shape", "count"), [((1, 257, 257, 21), 21), ((1, 21, 65, 65), 21), ((1, 1, 64, 64), None), ((1, 64, 64), None)]
 )
 def test_classes_are_counted_where_the_shape_says_it(shape: tuple[int, ...], count: int | None) -> None:
-    assert HEAD.count_classes([shape]) == count
+    assert CLASS_MAP.count_classes([shape]) == count

@@ -9,10 +9,9 @@ import numpy.typing as npt
 import pytest
 
 from sightline_plugins.engines.protocol import TensorSpec
-from sightline_plugins.heads import HEADS, heads_of
 from sightline_plugins.heads.classify import ClassifyOptions, TagOptions
 from sightline_plugins.heads.head import DecodeContext, Scores, Signature
-from sightline_plugins.heads.matching import recognise
+from sightline_plugins.heads.registry import HEADS, heads_of, match_head
 
 SHARES = [0.2, 0.7, 0.1]
 LOGITS = [float(np.log(share)) + 3 for share in SHARES]
@@ -88,4 +87,4 @@ def test_tags_are_logistic_values_each_by_itself() -> None:
 def test_the_kind_of_classifier_is_told_from_its_output(shape: tuple[int | None, ...], ending: str, head: str) -> None:
     output = TensorSpec("scores", shape, np.dtype(np.float32))
 
-    assert recognise(Signature((output,), (8, 8), output_ops=(ending,)), heads_of("classify").values()) == head
+    assert match_head(Signature((output,), (8, 8), output_ops=(ending,)), heads_of("classify").values()) == head

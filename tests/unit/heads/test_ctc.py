@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pytest
 
 from sightline.errors import ModelError
-from sightline_plugins.heads import HEADS
 from sightline_plugins.heads.ctc import CtcOptions
 from sightline_plugins.heads.head import DecodeContext, Text
+from sightline_plugins.heads.registry import HEADS
 
 Floats = npt.NDArray[np.float32]
 LETTERS = ("a", "b", "c")

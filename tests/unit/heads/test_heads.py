@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pytest
 
 from sightline.errors import ModelError
-from sightline_plugins.heads import HEADS
 from sightline_plugins.heads.head import Candidates, DecodeContext
+from sightline_plugins.heads.registry import HEADS
 
 Floats = npt.NDArray[np.float32]
 DETECTION = [100.0, 60.0, 40.0, 20.0]

@@ -5,9 +5,8 @@ import pytest
 
 from sightline.errors import ModelError
 from sightline_plugins.engines.protocol import TensorSpec
-from sightline_plugins.heads import heads_of
 from sightline_plugins.heads.head import Signature
-from sightline_plugins.heads.matching import recognise
+from sightline_plugins.heads.registry import heads_of, match_head
 
 Shape = tuple[int | None, ...]
 
@@ -36,15 +35,15 @@ def specs(*shapes: Shape) -> tuple[TensorSpec, ...]:
     ],
 )
 def test_the_head_is_told_from_the_shapes(shapes: list[Shape], side: int, classes: int | None, head: str) -> None:
-    assert recognise(Signature(specs(*shapes), (side, side), classes), heads_of("detect").values()) == head
+    assert match_head(Signature(specs(*shapes), (side, side), classes), heads_of("detect").values()) == head
 
 
 def test_shapes_that_fit_two_heads_are_an_error_that_names_them() -> None:
     with pytest.raises(ModelError, match="set head to one of yolov5, yolox"):
-        recognise(Signature(specs((1, None, 85)), (640, 640)), heads_of("detect").values())
+        match_head(Signature(specs((1, None, 85)), (640, 640)), heads_of("detect").values())
 
 
 @pytest.mark.parametrize("shapes", [[(1, 1000)], [(1, 1000, 1, 1)], [(1, 512), (1, 3)], [(1, 7, 9, 3, 2)]])
 def test_shapes_that_fit_no_head_are_an_error(shapes: list[Shape]) -> None:
     with pytest.raises(ModelError, match="fit no head"):
-        recognise(Signature(specs(*shapes), (224, 224)), heads_of("detect").values())
+        match_head(Signature(specs(*shapes), (224, 224)), heads_of("detect").values())

@@ -8,9 +8,9 @@ import pytest
 
 from sightline.errors import ModelError
 from sightline_plugins.engines.protocol import TensorSpec
-from sightline_plugins.heads import HEADS
 from sightline_plugins.heads.head import DecodeContext, MatchScore, Points, Signature
-from sightline_plugins.heads.heatmap import HeatmapOptions
+from sightline_plugins.heads.keypoints import HeatmapOptions
+from sightline_plugins.heads.registry import HEADS
 
 WIDTH, HEIGHT = 192, 256
 COLUMNS, ROWS = 48, 64

@@ -117,7 +117,7 @@ def test_a_model_of_two_images_is_refused(tmp_path: Path) -> None:
 def test_outputs_that_fit_no_head_are_told_with_the_heads(tmp_path: Path) -> None:
     model = write_shapes(tmp_path / "odd.onnx", inputs={"a": [1, 3, 32, 32]}, outputs={"out": [1, 1000]})
 
-    assert "fit no head that is known here: set head to one of fastestdet" in problems(model)["head",]
+    assert "fit no head: set head to one of centernet" in problems(model)["head",]
 
 
 def test_build_refuses_what_check_would_tell(model: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 from sightline.devices.gpu.gpu import Gpu
 from sightline.media import PixelFormat, Surface
 from sightline.testing.gpu import double_gpu
-from sightline_plugins.heads import HEADS
 from sightline_plugins.heads.cuda_plans import plan_decoding
 from sightline_plugins.heads.head import DecodeContext
+from sightline_plugins.heads.registry import HEADS
 from sightline_plugins.kernels import dewarp, draw, heads, hide, nms, tile
 from sightline_plugins.kernels.detections import COUNTS, DETECTION, Finds
 from sightline_plugins.kernels.draw_list import DrawList
@@ -52,7 +52,7 @@ def test_outputs_become_the_boxes_that_stay_without_leaving_the_gpu(gpu: Gpu) ->
     output = np.concatenate([random.uniform(0, 90, (2, 4, 126)), random.random((2, 3, 126)) ** 3], axis=1)
     stream = gpu.stream("work")
     (on_gpu,) = gpu.upload([output.astype(np.float32)], stream=gpu.stream("network"))
-    plan = plan_decoding("yolov8", shapes=[(7, 126)], reading=READING)
+    plan = plan_decoding("yolov8", shapes=[(7, 126)], context=READING)
     found, ranked = (gpu.empty((2, plan.boxes), DETECTION, stream=stream) for _ in range(2))
     kept = gpu.empty((2, OPTIONS.max_detections), DETECTION, stream=stream)
     counts, told = (gpu.empty((2, columns), np.int32, stream=stream) for columns in (COUNTS, len(nms.KEPT_COUNTS)))

@@ -1,10 +1,9 @@
-"""RetinaNet: logistic scores and corrections of anchors on five levels (strides 8 to 128).
+"""RetinaNet: per-class logistic scores and offsets from anchors on five levels (strides 8 to 128).
 
-Maps of each level, (1, anchors * classes, rows, columns) and (1, anchors * 4, rows, columns), ten in all, or put
-together as (1, boxes, classes) and (1, boxes, 4), in either order. Nine anchors a cell: sizes of four strides, times 1,
+Maps of each level, (1, anchors * classes, rows, columns) and (1, anchors * 4, rows, columns), ten in all, or joined as
+(1, boxes, classes) and (1, boxes, 4), in either order. By default nine anchors a cell: sizes of four strides, times 1,
 2^(1/3) and 2^(2/3), in ratios 0.5, 1 and 2 (T. Lin et al., "Focal Loss for Dense Object Detection", 2017;
-open-mmlab/mmdetection, `anchor_generator.py` and `delta_xywh_bbox_coder.py`, whose settings are the usual ones here).
-Other trainings:
+open-mmlab/mmdetection, `anchor_generator.py` and `delta_xywh_bbox_coder.py`). Options for other training code:
 
 torchvision           `rounded: true`; its labels begin with the background
 Detectron2            `scale_first: true`
@@ -15,15 +14,16 @@ keras-retinanet       `offset: 0.5, deltas: corners, deviations: [0.2, 0.2, 0.2,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from sightline.errors import ModelError
-from sightline_plugins.heads.anchor_based.anchors import Anchors, anchor_boxes
-from sightline_plugins.heads.anchor_based.coder import boxes_from_offsets
-from sightline_plugins.heads.anchor_based.ssd import is_dense_pair
+from sightline_plugins.heads.anchor_based.ssd import boxes_from_offsets, is_dense_pair
 from sightline_plugins.heads.head import (
     Array,
     Candidates,
@@ -34,17 +34,87 @@ from sightline_plugins.heads.head import (
     ScoreForm,
     Shape,
     Signature,
-    options_of,
+    SizeWh,
 )
-from sightline_plugins.heads.outputs import check_count, levels_of, named, op_type_of, shapes_text, width_of
+from sightline_plugins.heads.outputs import (
+    check_count,
+    count_cells,
+    levels_of,
+    named,
+    shapes_text,
+    width_of,
+)
 from sightline_plugins.heads.thresholding import are_logits, select_pairs
 from sightline_plugins.nms import NmsOptions
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Anchors:
+    """What anchors are made from.
+
+    Each cell of a level has a box of `sizes` (pixels of the input, one for each of `strides`) in every one of `scales`
+    and `ratios` (height over width), ratio by ratio, or scale by scale when `scale_first`. It lies around the point at
+    `offset` in the cell (0 its upper left corner, 0.5 its middle). `rounded` cuts scaled sizes to whole pixels and
+    rounds corners, as torchvision does.
+    """
+
+    strides: tuple[int, ...]
+    sizes: tuple[float, ...]
+    scales: tuple[float, ...]
+    ratios: tuple[float, ...]
+    offset: float = 0.0
+    scale_first: bool = False
+    rounded: bool = False
+
+    @property
+    def each(self) -> int:
+        """How many boxes a cell has."""
+        return len(self.scales) * len(self.ratios)
+
+    def count(self, size_wh: SizeWh) -> int:
+        """How many boxes there are for an input of that size."""
+        return count_cells(size_wh, self.strides) * self.each
+
+
+@lru_cache(maxsize=16)
+def anchor_boxes(anchors: Anchors, size_wh: SizeWh) -> Floats:
+    """The anchors (N, 4): centre, width and height in pixels of the input, level by level, row by row. Nobody writes to
+    them.
+    """
+    levels = []
+    for stride, size in zip(anchors.strides, anchors.sizes, strict=True):
+        columns, rows = (-(-side // stride) for side in size_wh)
+        places = (np.arange(columns) + anchors.offset) * stride, (np.arange(rows) + anchors.offset) * stride
+        x, y = np.meshgrid(*places)
+        around = _around_a_point(anchors, size)
+        centres = np.repeat(np.stack([x.ravel(), y.ravel()], axis=1), len(around), axis=0)
+        shapes = np.tile(around, (columns * rows, 1))
+        levels.append(np.concatenate([centres + shapes[:, :2], shapes[:, 2:]], axis=1))
+    boxes = np.concatenate(levels).astype(np.float32)
+    boxes.flags.writeable = False
+    return boxes
+
+
+def _around_a_point(anchors: Anchors, size: float) -> npt.NDArray[np.float64]:
+    """Shift of the centre, width and height of the boxes of a cell (each, 4)."""
+    sides = [int(size * scale) if anchors.rounded else size * scale for scale in anchors.scales]
+    if anchors.scale_first:
+        pairs = [(side, ratio) for side in sides for ratio in anchors.ratios]
+    else:
+        pairs = [(side, ratio) for ratio in anchors.ratios for side in sides]
+    half = np.array([(side / ratio**0.5, side * ratio**0.5) for side, ratio in pairs]) / 2
+    if anchors.rounded:
+        half = np.round(half)
+    return np.concatenate([np.zeros_like(half), 2 * half], axis=1)
+
 
 Positive = Annotated[float, Field(gt=0)]
 
 
 class RetinaNetOptions(HeadOptions):
-    """Settings of the head `retinanet`."""
+    """Options of the head `retinanet`."""
 
     strides: tuple[Annotated[int, Field(ge=1)], ...] = (8, 16, 32, 64, 128)
     """Pixels of the input from cell to cell, for each level."""
@@ -79,28 +149,28 @@ class RetinaNetOptions(HeadOptions):
         return Anchors(self.strides, sizes, self.scales, self.ratios, self.offset, self.scale_first, self.rounded)
 
 
-_OPTIONS = RetinaNetOptions()
-_LEVELS = len(_OPTIONS.strides)
+_DEFAULTS = RetinaNetOptions()
+_LEVELS = len(_DEFAULTS.strides)
 
 
-def decode(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
-    """Candidates of one image: every anchor and class that scores at least `reading.confidence`."""
-    options = options_of(context, _OPTIONS)
+def decode_retinanet(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
+    """Return every anchor and class that scores at least `context.confidence`."""
+    options = context.options_or(_DEFAULTS)
     anchors = options.anchors()
     scores, deltas, first = _tables(outputs, context, each=anchors.each)
     boxes = anchor_boxes(anchors, context.size_wh)
     check_count("retinanet", context.size_wh, expected=len(boxes), found=len(scores))
-    logits = are_logits(scores, form=options.scores, op_type=op_type_of(context, first))
-    sure = select_pairs(scores, context.confidence, logits=logits)
-    chosen = deltas[sure.rows] * np.array(options.deviations, np.float32)
-    around = boxes[sure.rows]
+    logits = are_logits(scores, form=options.scores, op_type=context.op_type(first))
+    kept = select_pairs(scores, context.confidence, logits=logits)
+    chosen = deltas[kept.rows] * np.array(options.deviations, np.float32)
+    around = boxes[kept.rows]
     if options.deltas == "size":
         found = boxes_from_offsets(chosen, around, variances=(1.0, 1.0))
     else:
         half = around[:, 2:] / 2
         sides = np.concatenate([around[:, :2] - half, around[:, :2] + half], axis=1)
         found = sides + chosen * np.tile(around[:, 2:], 2)
-    return Candidates.from_arrays(found, sure.confidence, sure.class_id)
+    return Candidates.from_arrays(found, kept.confidence, kept.class_id)
 
 
 def _tables(outputs: Sequence[Array], context: DecodeContext, *, each: int) -> tuple[Array, Array, int]:
@@ -123,9 +193,9 @@ def _tables(outputs: Sequence[Array], context: DecodeContext, *, each: int) -> t
     return every, levels_of([outputs[place] for place in boxes], 4), scores[0]
 
 
-def match_score(signature: Signature) -> MatchScore:
+def match_retinanet(signature: Signature) -> MatchScore:
     """Five pairs of maps with nine boxes a cell, or two tables with nine rows for each cell."""
-    shapes, usual = signature.shapes, _OPTIONS.anchors()
+    shapes, usual = signature.shapes, _DEFAULTS.anchors()
     if len(shapes) == 2 * _LEVELS and all(len(shape) == 4 for shape in shapes):
         boxes = sum(shape[1] == 4 * usual.each for shape in shapes)
         return MatchScore.CERTAIN if boxes in (_LEVELS, 2 * _LEVELS) else MatchScore.NONE
@@ -134,18 +204,18 @@ def match_score(signature: Signature) -> MatchScore:
     return MatchScore.CERTAIN if shapes[0][1] == usual.count(signature.size_wh) else MatchScore.NONE
 
 
-def count_classes(shapes: Sequence[Shape]) -> int | None:
+def count_retinanet_classes(shapes: Sequence[Shape]) -> int | None:
     """The columns of the scores, where they are one table."""
     others = [shape[-1] for shape in shapes if len(shape) == 3 and shape[-1] != 4]
     return others[0] if len(shapes) == 2 and len(others) == 1 else None
 
 
-HEAD = Head(
+RETINANET = Head(
     name="retinanet",
-    decode=decode,
-    count_classes=count_classes,
-    match_score=match_score,
-    usual={
+    decode=decode_retinanet,
+    count_classes=count_retinanet_classes,
+    match_score=match_retinanet,
+    preprocessing={
         "fit": "letterbox",
         "align": "top_left",
         "color": "rgb",

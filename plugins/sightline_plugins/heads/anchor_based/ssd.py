@@ -1,30 +1,24 @@
-"""SSD before its post-processing: corrections of default boxes, and scores of the classes and of the background.
+"""SSD before its post-processing: offsets from default boxes, and scores of the classes and the background.
 
-Corrections (1, boxes, 4) and scores (1, boxes, 1 + classes), raw or soft-maxed, in either order; flat ones as Caffe
-makes them are read too. The default boxes come with the model, as an output whose name says prior, anchor or default,
-(1, boxes, 4) or Caffe's (1, 2, 4 * boxes); else they are made from a `style` and its numbers. The style is told from
-the number of boxes where it is not given; 8732 boxes are taken for `vgg` (W. Liu et al., "SSD: Single Shot MultiBox
-Detector", 2016; the styles' sources stand in `default_boxes.py`).
+Offsets (1, boxes, 4) and scores (1, boxes, 1 + classes), raw or after softmax, in either order; the flat outputs of
+Caffe are read too. Default boxes come with the model, as an output whose name contains prior, anchor or default,
+(1, boxes, 4) or Caffe's (1, 2, 4 * boxes); otherwise they are generated from a `style` and its parameters. Without a
+`style` the number of boxes decides; 8732 boxes mean `vgg` (W. Liu et al., "SSD: Single Shot MultiBox Detector", 2016).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.errors import ModelError
-from sightline_plugins.heads.anchor_based.coder import boxes_from_offsets
-from sightline_plugins.heads.anchor_based.default_boxes import (
-    LAYOUTS,
-    Layout,
-    Ratios,
-    Style,
-    count_boxes,
-    default_boxes,
-)
+from sightline.media.boxes import Boxes, xyxy_from_cxcywh
 from sightline_plugins.heads.head import (
     Array,
     Candidates,
@@ -36,17 +30,182 @@ from sightline_plugins.heads.head import (
     Shape,
     Signature,
     SizeWh,
-    options_of,
 )
-from sightline_plugins.heads.outputs import named, op_type_of, shapes_text
+from sightline_plugins.heads.outputs import named, shapes_text
 from sightline_plugins.heads.thresholding import Selection, are_logits, select_classes, select_pairs
 from sightline_plugins.nms import NmsOptions
+
+Floats = npt.NDArray[np.floating]
+
+
+def boxes_from_offsets(offsets: Floats, priors: Floats, *, variances: tuple[float, float]) -> Boxes:
+    """Boxes (N, 4) as x1, y1, x2, y2 in the units of `priors` (N, 4), which are centre, width and height.
+
+    `offsets` (N, 4) shift the centre in shares of the prior's size and hold the logarithm of the change of size, both
+    divided by a variance (W. Liu et al., "SSD: Single Shot MultiBox Detector", 2016).
+    """
+    near, far = variances
+    centre = priors[:, :2] + offsets[:, :2] * near * priors[:, 2:]
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = priors[:, 2:] * np.exp(offsets[:, 2:] * far)
+        return xyxy_from_cxcywh(np.concatenate([centre, size], axis=1).astype(np.float32))
+
+
+def points_from_offsets(offsets: Floats, priors: Floats, *, variance: float) -> Floats:
+    """Points (N, K, 2) in the units of `priors` from shifts (N, K, 2) in shares of the prior's size, divided by the
+    variance.
+    """
+    shifts: Floats = offsets * variance * priors[:, None, 2:]
+    return shifts + priors[:, None, :2]
+
+
+Style = Literal["mobilenet", "vgg", "torchvision_ssd300", "torchvision_ssdlite320", "tensorflow"]
+Order = Literal["squares_first", "ratios_first"]
+Ratios = tuple[tuple[float, ...], ...]
+_Float32 = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Parameters of default boxes.
+
+    scales        sizes of boxes as fractions of the input, for each map and one more
+    ratios        aspect ratios besides the square, for each map; each also gives its inverse
+    maps          columns and rows of the maps; None: the first is the input over `first_stride`, each next half of it
+                  (rounded up)
+    steps         pixels of the input from cell to cell; None: the cells divide the input evenly
+    order         `squares_first`: a square, a larger one (the root of this scale and the next), then each ratio and its
+                  inverse; `ratios_first`: a square, each ratio and its inverse, then the larger square, as fractions of
+                  the input's shorter side
+    reduced       the first map has only a small square and the first ratio
+    clip          cut centres and sizes to 0..1
+    """
+
+    scales: tuple[float, ...]
+    ratios: Ratios
+    maps: tuple[tuple[int, int], ...] | None = None
+    steps: tuple[float, ...] | None = None
+    first_stride: int = 16
+    order: Order = "squares_first"
+    reduced: bool = False
+    clip: bool = False
+
+    @property
+    def consistent(self) -> bool:
+        """Whether there is something of everything for each map."""
+        maps = len(self.ratios)
+        counts = (len(self.scales) - 1, *(len(given) for given in (self.maps, self.steps) if given is not None))
+        return all(count == maps for count in counts)
+
+
+_EVEN = tuple(0.2 + 0.15 * number for number in range(6))
+_TWO_AND_THREE: Ratios = ((2, 3),) * 6
+_VGG_MAPS = ((38, 38), (19, 19), (10, 10), (5, 5), (3, 3), (1, 1))
+_VGG_RATIOS: Ratios = ((2,), (2, 3), (2, 3), (2, 3), (2,), (2,))
+_VGG_STEPS = (8.0, 16.0, 32.0, 64.0, 100.0, 300.0)
+
+LAYOUTS: Mapping[Style, Layout] = MappingProxyType(
+    {
+        "mobilenet": Layout(
+            scales=tuple(size / 300 for size in (60, 105, 150, 195, 240, 285, 330)),
+            ratios=_TWO_AND_THREE,
+            maps=tuple((cells, cells) for cells in (19, 10, 5, 3, 2, 1)),
+            steps=(16, 32, 64, 100, 150, 300),
+            clip=True,
+        ),
+        "vgg": Layout(
+            scales=tuple(size / 300 for size in (30, 60, 111, 162, 213, 264, 315)),
+            ratios=_VGG_RATIOS,
+            maps=_VGG_MAPS,
+            steps=_VGG_STEPS,
+            clip=True,
+        ),
+        "torchvision_ssd300": Layout(
+            scales=(0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05),
+            ratios=_VGG_RATIOS,
+            maps=_VGG_MAPS,
+            steps=_VGG_STEPS,
+            clip=True,
+        ),
+        "torchvision_ssdlite320": Layout(scales=(*_EVEN, 1.0), ratios=_TWO_AND_THREE, clip=True),
+        "tensorflow": Layout(scales=(*_EVEN, 1.0), ratios=_TWO_AND_THREE, order="ratios_first", reduced=True),
+    }
+)
+"""`mobilenet`, `vgg`: qfgaohao/pytorch-ssd, `vision/ssd/config`; `torchvision_...`: pytorch/vision, `models/detection`
+(`ssd.py`, `ssdlite.py`, `anchor_utils.py`); `tensorflow`: tensorflow/models, `research/object_detection/
+anchor_generators/multiple_grid_anchor_generator.py`, create_ssd_anchors, with the ratios of
+`samples/configs/ssd_mobilenet_v1_coco.config`."""
+
+
+@lru_cache(maxsize=16)
+def default_boxes(layout: Layout, size_wh: SizeWh) -> _Float32:
+    """The default boxes (N, 4): centre, width and height as fractions of the input. Nobody writes to them."""
+    boxes = [_of_map(layout, number, grid, size_wh) for number, grid in enumerate(maps_of(layout, size_wh))]
+    every = np.concatenate(boxes)
+    if layout.clip:
+        every = every.clip(0, 1)
+    found = every.astype(np.float32)
+    found.flags.writeable = False
+    return found
+
+
+def count_boxes(layout: Layout, size_wh: SizeWh) -> int:
+    """How many default boxes there are."""
+    return sum(
+        columns * rows * len(_shapes(layout, number)) for number, (columns, rows) in enumerate(maps_of(layout, size_wh))
+    )
+
+
+def maps_of(layout: Layout, size_wh: SizeWh) -> Sequence[tuple[int, int]]:
+    """Columns and rows of each map."""
+    if layout.maps is not None:
+        return layout.maps
+    columns, rows = (-(-side // layout.first_stride) for side in size_wh)
+    maps = []
+    for _ in layout.ratios:
+        maps.append((columns, rows))
+        columns, rows = -(-columns // 2), -(-rows // 2)
+    return maps
+
+
+def _of_map(layout: Layout, number: int, grid: tuple[int, int], size_wh: SizeWh) -> npt.NDArray[np.float64]:
+    columns, rows = grid
+    step = None if layout.steps is None else layout.steps[number]
+    across, down = (columns, rows) if step is None else (size_wh[0] / step, size_wh[1] / step)
+    x, y = np.meshgrid((np.arange(columns) + 0.5) / across, (np.arange(rows) + 0.5) / down)
+    shapes = np.array(_shapes(layout, number))
+    if layout.order == "ratios_first":
+        shapes = shapes * (min(size_wh) / np.array(size_wh))
+    centres = np.stack([x.ravel(), y.ravel()], axis=1)
+    return np.concatenate(
+        [np.repeat(centres, len(shapes), axis=0), np.tile(shapes, (len(centres), 1))],
+        axis=1,
+    )
+
+
+def _shapes(layout: Layout, number: int) -> list[tuple[float, float]]:
+    """Widths and heights of the boxes in a cell of a map."""
+    scale, after, ratios = layout.scales[number], layout.scales[number + 1], layout.ratios[number]
+    larger = (scale * after) ** 0.5
+    turned = [shape for ratio in ratios for shape in _both(scale, ratio)]
+    if layout.order == "squares_first":
+        return [(scale, scale), (larger, larger), *turned]
+    if layout.reduced and number == 0:
+        return [(0.1, 0.1), *turned[:2]]
+    return [(scale, scale), *turned, (larger, larger)]
+
+
+def _both(scale: float, ratio: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The shape of that ratio (width over height), and the same turned."""
+    long, short = scale * ratio**0.5, scale / ratio**0.5
+    return (long, short), (short, long)
+
 
 _PRIORS = ("prior", "anchor", "default")
 
 
 class SsdOptions(HeadOptions):
-    """Settings of the head `ssd`."""
+    """Options of the head `ssd`."""
 
     style: Style | None = None
     """How default boxes are made; told from their number when not given."""
@@ -55,7 +214,7 @@ class SsdOptions(HeadOptions):
     steps: tuple[float, ...] | None = None
     """Pixels of the input from cell to cell, for each map; the style's when not given."""
     scales: tuple[float, ...] | None = None
-    """Sizes of boxes as shares of the input, for each map and one more; the style's when not given."""
+    """Sizes of boxes as fractions of the input, for each map and one more; the style's when not given."""
     aspect_ratios: Ratios | None = None
     """Shapes besides the square for each map, each also turned; the style's when not given."""
     variances: tuple[float, float] = (0.1, 0.2)
@@ -68,32 +227,32 @@ class SsdOptions(HeadOptions):
     """Whether scores are `probabilities` already, or what makes them some; `auto` takes raw ones through a softmax,
     with the style tensorflow through the logistic function."""
     priors: Literal["cxcywh", "xyxy"] = "cxcywh"
-    """What an output with default boxes holds, in shares of the input; Caffe's is always `xyxy`."""
+    """What an output with default boxes holds, in fractions of the input; Caffe's is always `xyxy`."""
 
 
-_OPTIONS = SsdOptions()
+_DEFAULTS = SsdOptions()
 
 
-def decode(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
-    """Candidates of one image: every box and class that scores at least `reading.confidence`."""
-    options = options_of(context, _OPTIONS)
+def decode_ssd(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
+    """Return every box and class that scores at least `context.confidence`."""
+    options = context.options_or(_DEFAULTS)
     offsets_at, scores_at, priors_at = _places(outputs, context)
     offsets = outputs[offsets_at].reshape(-1, 4)
     scores = outputs[scores_at].reshape(len(offsets), -1)
     style = options.style or _style_of(len(offsets), context.size_wh, options)
-    sure = _sure(scores, context, options, style, op_type=op_type_of(context, scores_at))
+    kept = _select(scores, context, options, style, op_type=context.op_type(scores_at))
     if priors_at is None:
         priors = _made_boxes(style, options, context.size_wh, len(offsets))
     else:
         priors = _given_boxes(outputs[priors_at], options)
-    chosen = offsets[sure.rows]
+    chosen = offsets[kept.rows]
     if (options.order or ("yxhw" if style == "tensorflow" else "xywh")) == "yxhw":
         chosen = chosen[:, [1, 0, 3, 2]]
-    boxes = boxes_from_offsets(chosen, priors[sure.rows], variances=options.variances)
-    return Candidates.from_arrays(boxes * np.array(context.size_wh * 2, np.float32), sure.confidence, sure.class_id)
+    boxes = boxes_from_offsets(chosen, priors[kept.rows], variances=options.variances)
+    return Candidates.from_arrays(boxes * np.array(context.size_wh * 2, np.float32), kept.confidence, kept.class_id)
 
 
-def _sure(
+def _select(
     scores: Array, context: DecodeContext, options: SsdOptions, style: Style | None, *, op_type: str
 ) -> Selection:
     background = 0 if options.background == "first" else -1
@@ -169,7 +328,7 @@ def _layout(style: Style, options: SsdOptions) -> Layout:
     )
 
 
-def match_score(signature: Signature) -> MatchScore:
+def match_ssd(signature: Signature) -> MatchScore:
     """Corrections and scores of as many boxes as a style has, or default boxes beside them."""
     shapes = signature.shapes
     if any(len(shape) not in (2, 3) for shape in shapes):
@@ -193,19 +352,19 @@ def is_dense_pair(signature: Signature) -> bool:
     return shapes[0][1] is not None and 4 in (shapes[0][2], shapes[1][2]) and None not in (shapes[0][2], shapes[1][2])
 
 
-def count_classes(shapes: Sequence[Shape]) -> int | None:
+def count_ssd_classes(shapes: Sequence[Shape]) -> int | None:
     """The columns of the scores, less the background."""
     others = [shape[-1] for shape in shapes if len(shape) == 3 and shape[-1] != 4]
     return others[0] - 1 if len(shapes) == 2 and len(others) == 1 and others[0] is not None else None
 
 
-HEAD = Head(
+SSD = Head(
     name="ssd",
-    decode=decode,
-    count_classes=count_classes,
-    match_score=match_score,
+    decode=decode_ssd,
+    count_classes=count_ssd_classes,
+    match_score=match_ssd,
     ranks=(2, 3),
-    usual={"fit": "stretch", "color": "rgb", "mean": (127.0,), "scale": (128.0,)},
+    preprocessing={"fit": "stretch", "color": "rgb", "mean": (127.0,), "scale": (128.0,)},
     nms=NmsOptions(iou=0.45),
     options=SsdOptions,
 )

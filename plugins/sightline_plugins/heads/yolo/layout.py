@@ -19,7 +19,7 @@ from sightline_plugins.heads.head import Array, Shape, SizeWh
 Index = npt.NDArray[np.intp]
 PYRAMIDS = ((8, 16, 32), (8, 16, 32, 64))
 ANCHORS = 3
-USUAL = {"fit": "letterbox", "align": "center", "color": "rgb", "scale": (255.0,), "pad": (114,)}
+PREPROCESSING = {"fit": "letterbox", "align": "center", "color": "rgb", "scale": (255.0,), "pad": (114,)}
 """What Ultralytics, YOLOv6 and YOLOv7 do to an image before the network."""
 
 

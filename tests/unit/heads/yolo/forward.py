@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from sightline_plugins.heads import HEADS
 from sightline_plugins.heads.head import Candidates, DecodeContext
+from sightline_plugins.heads.registry import HEADS
 
 Floats = npt.NDArray[np.float32]
 SIDE = 128

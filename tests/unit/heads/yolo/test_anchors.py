@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from sightline.errors import ModelError
-from sightline_plugins.heads import HEADS
+from sightline_plugins.heads.registry import HEADS
 from tests.unit.heads.yolo.forward import BOXES, Floats, anchor_maps, assert_found, decode, logit, sigmoid
 
 V3 = ((10, 13, 16, 30, 33, 23), (30, 61, 62, 45, 59, 119), (116, 90, 156, 198, 373, 326))

@@ -10,10 +10,9 @@ from sightline.devices import Device
 from sightline.errors import ModelError
 from sightline.graph import CheckContext, Outputs
 from sightline_plugins.engines.protocol import TensorSpec
-from sightline_plugins.heads import heads_of
 from sightline_plugins.heads.head import Signature
-from sightline_plugins.heads.matching import recognise
-from sightline_plugins.heads.yolo.pose import PoseOptions
+from sightline_plugins.heads.registry import heads_of, match_head
+from sightline_plugins.heads.yolo.instances import PoseOptions
 from sightline_plugins.infer.detect import Detect
 from sightline_plugins.infer.options import plan_detections
 from tests.unit.infer.tiny import write_shapes
@@ -39,7 +38,7 @@ def recognised(
     name: str = "output",
 ) -> str:
     outputs = tuple(TensorSpec(f"{name}{number}", shape, np.dtype(np.float32)) for number, shape in enumerate(shapes))
-    return recognise(Signature(outputs, (640, 640), classes, exported_task=exported_task), heads_of(task).values())
+    return match_head(Signature(outputs, (640, 640), classes, exported_task=exported_task), heads_of(task).values())
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,13 @@
-"""The DETR family before its post-processing: a set of boxes, and scores of every class for each.
+"""The DETR family before its post-processing: a fixed set of boxes, each with a score for every class.
 
-Boxes (1, queries, 4) are centre, width and height as shares of the input; scores are (1, queries, classes); in either
-order.
+Boxes (1, queries, 4) are centre, width and height as fractions of the input; scores are (1, queries, classes). The two
+outputs may come in either order.
 
-`detr`     the classes and, last, "no object" exclude each other: a softmax (facebookresearch/detr, `models/detr.py`:
-           PostProcess)
-`rt_detr`  every class by itself: the logistic function (lyuwenyu/RT-DETR, `src/zoo/rtdetr/rtdetr_postprocessor.py`);
-           also Deformable DETR, DEIM, D-FINE
-`rf_detr`  the same with the pre-processing of RF-DETR, whose outputs are called dets and labels (roboflow/rf-detr); of
-           COCO it numbers 91 classes, as COCO does
+`detr`     softmax over the classes and, last, "no object" (facebookresearch/detr, `models/detr.py`: PostProcess)
+`rt_detr`  a logistic score for each class (lyuwenyu/RT-DETR, `src/zoo/rtdetr/rtdetr_postprocessor.py`); also
+           Deformable DETR, DEIM and D-FINE
+`rf_detr`  like `rt_detr` with RF-DETR's pre-processing; its outputs are called dets and labels, and its COCO models
+           number 91 classes, as COCO does (roboflow/rf-detr)
 """
 
 from __future__ import annotations
@@ -19,9 +18,8 @@ import numpy as np
 
 from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
-from sightline_plugins.heads.anchor_based.retinanet import match_score as match_retinanet
-from sightline_plugins.heads.anchor_based.ssd import is_dense_pair
-from sightline_plugins.heads.anchor_based.ssd import match_score as match_ssd
+from sightline_plugins.heads.anchor_based.retinanet import match_retinanet
+from sightline_plugins.heads.anchor_based.ssd import is_dense_pair, match_ssd
 from sightline_plugins.heads.head import (
     Array,
     Candidates,
@@ -32,9 +30,8 @@ from sightline_plugins.heads.head import (
     ScoreForm,
     Shape,
     Signature,
-    options_of,
 )
-from sightline_plugins.heads.outputs import count_cells, named, op_type_of, shapes_text
+from sightline_plugins.heads.outputs import count_cells, named, shapes_text
 from sightline_plugins.heads.thresholding import Selection, are_logits, select_classes, select_pairs
 from sightline_plugins.heads.yolo.layout import PYRAMIDS
 from sightline_plugins.nms import NmsOptions
@@ -44,28 +41,28 @@ _FIRST_QUERIES = 100
 
 
 class SetOptions(HeadOptions):
-    """Settings of the heads `detr`, `rt_detr` and `rf_detr`."""
+    """Options of the heads `detr`, `rt_detr` and `rf_detr`."""
 
     scores: ScoreForm = "auto"
     """Whether scores are `probabilities` or `logits`."""
 
 
-_OPTIONS = SetOptions()
+_DEFAULTS = SetOptions()
 
 
 def decode_exclusive(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
-    """Candidates of one image: every query whose best class scores at least `reading.confidence`."""
+    """Return every query whose best class scores at least `context.confidence`."""
     boxes, scores, op_type = _tables(outputs, context)
-    form = options_of(context, _OPTIONS).scores
-    sure = select_classes(scores, context.confidence, background=-1, form=form, op_type=op_type)
-    best = sure.confidence == _best_of_rows(sure, len(scores))[sure.rows]
-    return _candidates(boxes, Selection(sure.rows[best], sure.class_id[best], sure.confidence[best]), context)
+    form = context.options_or(_DEFAULTS).scores
+    kept = select_classes(scores, context.confidence, background=-1, form=form, op_type=op_type)
+    best = kept.confidence == _best_of_rows(kept, len(scores))[kept.rows]
+    return _candidates(boxes, Selection(kept.rows[best], kept.class_id[best], kept.confidence[best]), context)
 
 
 def decode_independent(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
-    """Candidates of one image: every query and class that scores at least `reading.confidence`."""
+    """Return every query and class that scores at least `context.confidence`."""
     boxes, scores, op_type = _tables(outputs, context)
-    logits = are_logits(scores, form=options_of(context, _OPTIONS).scores, op_type=op_type)
+    logits = are_logits(scores, form=context.options_or(_DEFAULTS).scores, op_type=op_type)
     return _candidates(boxes, select_pairs(scores, context.confidence, logits=logits), context)
 
 
@@ -83,18 +80,18 @@ def _tables(outputs: Sequence[Array], context: DecodeContext) -> tuple[Array, Ar
     boxes, scores = outputs[fours[0]].reshape(-1, 4), outputs[other].reshape(-1, outputs[other].shape[-1])
     if len(boxes) != len(scores):
         raise ModelError(f"head detr: boxes and scores do not fit each other: {shapes_text(outputs)}")
-    return boxes, scores, op_type_of(context, other)
+    return boxes, scores, context.op_type(other)
 
 
-def _best_of_rows(sure: Selection, rows: int) -> Array:
+def _best_of_rows(kept: Selection, rows: int) -> Array:
     best = np.zeros(rows, np.float32)
-    np.maximum.at(best, sure.rows, sure.confidence)
+    np.maximum.at(best, kept.rows, kept.confidence)
     return best
 
 
-def _candidates(boxes: Array, sure: Selection, context: DecodeContext) -> Candidates:
-    found = xyxy_from_cxcywh(np.asarray(boxes[sure.rows], np.float32)) * np.array(context.size_wh * 2, np.float32)
-    return Candidates.from_arrays(found, sure.confidence, sure.class_id)
+def _candidates(boxes: Array, kept: Selection, context: DecodeContext) -> Candidates:
+    found = xyxy_from_cxcywh(np.asarray(boxes[kept.rows], np.float32)) * np.array(context.size_wh * 2, np.float32)
+    return Candidates.from_arrays(found, kept.confidence, kept.class_id)
 
 
 def _columns(signature: Signature) -> int | None:
@@ -156,7 +153,7 @@ DETR = Head(
     count_classes=lambda shapes: _count(shapes, besides=1),
     match_score=match_exclusive,
     ranks=(2, 3),
-    usual={"fit": "stretch", "color": "rgb", **_IMAGENET},
+    preprocessing={"fit": "stretch", "color": "rgb", **_IMAGENET},
     nms=NmsOptions(iou=1.0),
     options=SetOptions,
 )
@@ -166,7 +163,7 @@ RT_DETR = Head(
     count_classes=lambda shapes: _count(shapes, besides=0),
     match_score=match_independent,
     ranks=(2, 3),
-    usual={"fit": "stretch", "color": "rgb", "scale": (255.0,)},
+    preprocessing={"fit": "stretch", "color": "rgb", "scale": (255.0,)},
     nms=NmsOptions(iou=1.0),
     options=SetOptions,
 )
@@ -176,7 +173,7 @@ RF_DETR = Head(
     count_classes=lambda shapes: _count(shapes, besides=0),
     match_score=match_rf_detr,
     ranks=(2, 3),
-    usual={"fit": "stretch", "color": "rgb", **_IMAGENET},
+    preprocessing={"fit": "stretch", "color": "rgb", **_IMAGENET},
     nms=NmsOptions(iou=1.0),
     options=SetOptions,
 )

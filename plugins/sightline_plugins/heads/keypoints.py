@@ -1,10 +1,14 @@
-"""Keypoints from heatmaps (1, K, h, w): one map for each keypoint, highest where it is.
+"""Keypoints of the one object in an image.
 
-Simple Baselines (https://arxiv.org/abs/1804.06208) and HRNet (https://arxiv.org/abs/1902.09212): the highest cell,
-moved by a quarter of a cell towards the higher neighbour each way (microsoft/human-pose-estimation.pytorch,
-`lib/core/inference.py`, which leaves cells 0, 1 and the last where they are). `refine: dark` finds the top of the hill
-by a Taylor expansion of its logarithm instead (https://arxiv.org/abs/1910.06278). Cell n of a map stands at n times the
-stride, as in the published code.
+`heatmap`  a map for each keypoint, (1, K, rows, columns), highest at the keypoint: Simple Baselines
+           (https://arxiv.org/abs/1804.06208) and HRNet (https://arxiv.org/abs/1902.09212). The highest cell moves by a
+           quarter of a cell towards the higher neighbour each way (microsoft/human-pose-estimation.pytorch,
+           `lib/core/inference.py`, which leaves cells 0, 1 and the last where they are). `refine: dark` finds the peak
+           by a Taylor expansion of the logarithm instead (https://arxiv.org/abs/1910.06278). Cell n of a map is at n
+           times the stride, as in the published code
+`simcc`    two rows of scores for each keypoint, one across and one down: (1, K, width * n) and (1, K, height * n)
+           (https://arxiv.org/abs/2107.03332), as in RTMPose (https://arxiv.org/abs/2303.07399; open-mmlab/mmpose,
+           `codecs/utils/post_processing.py`): the highest place of each row, and the lower of both scores
 """
 
 from __future__ import annotations
@@ -15,19 +19,17 @@ from typing import Literal
 import cv2
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sightline.errors import ModelError
 from sightline_plugins.heads.class_map import has_shape_of
-from sightline_plugins.heads.head import Array, DecodeContext, Head, MatchScore, Points, Signature
+from sightline_plugins.heads.head import Array, DecodeContext, Head, HeadOptions, MatchScore, Points, Shape, Signature
 
 Floats = npt.NDArray[np.float32]
 
 
-class HeatmapOptions(BaseModel):
-    """Settings of the head `heatmap`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+class HeatmapOptions(HeadOptions):
+    """Options of the head `heatmap`."""
 
     refine: Literal["quarter", "dark", "none"] = "quarter"
     """How positions between cells are found: a `quarter` of a cell towards the higher neighbour, by the shape of the
@@ -36,11 +38,11 @@ class HeatmapOptions(BaseModel):
     """Side of the blur that `dark` begins with, in cells, an odd number: 11 for maps trained with sigma 2, 17 for 3."""
 
 
-def decode(outputs: Sequence[Array], context: DecodeContext) -> Points:
+def decode_heatmaps(outputs: Sequence[Array], context: DecodeContext) -> Points:
     """The keypoints; those whose map is nowhere above 0 have confidence 0."""
     if outputs[0].ndim != 4:
         raise ModelError(f"head heatmap: the output must be (1, keypoints, rows, columns), not {outputs[0].shape}")
-    options = context.options if isinstance(context.options, HeatmapOptions) else HeatmapOptions()
+    options = context.options_or(HeatmapOptions())
     maps = outputs[0][0].astype(np.float32, copy=False)
     count, rows, columns = maps.shape
     flat = maps.reshape(count, -1)
@@ -56,7 +58,7 @@ def decode(outputs: Sequence[Array], context: DecodeContext) -> Points:
     return Points(np.concatenate([places * strides, np.clip(highest, 0, 1)[:, None]], axis=1))
 
 
-def match_score(signature: Signature) -> MatchScore:
+def match_heatmaps(signature: Signature) -> MatchScore:
     """Maps a whole number of times smaller than the input, one for each keypoint."""
     if len(signature.outputs) != 1 or len(signature.shapes[0]) != 4 or signature.outputs[0].dtype.kind != "f":
         return MatchScore.NONE
@@ -100,13 +102,64 @@ def _tops(maps: Floats, cells: npt.NDArray[np.intp], *, kernel: int) -> Floats:
     return steps
 
 
-HEAD = Head(
+HEATMAP = Head(
     name="heatmap",
-    decode=decode,
+    decode=decode_heatmaps,
     task="pose",
     result_type=Points,
-    match_score=match_score,
+    match_score=match_heatmaps,
     ranks=(4,),
-    usual={"fit": "expand", "color": "rgb", "mean": (123.675, 116.28, 103.53), "scale": (58.395, 57.12, 57.375)},
+    preprocessing={
+        "fit": "expand",
+        "color": "rgb",
+        "mean": (123.675, 116.28, 103.53),
+        "scale": (58.395, 57.12, 57.375),
+    },
     options=HeatmapOptions,
+)
+
+
+def decode_simcc(outputs: Sequence[Array], context: DecodeContext) -> Points:
+    """The keypoints. Raises ModelError unless there are two rows of scores for each keypoint."""
+    if not _is_pair([output.shape for output in outputs]):
+        shapes = ", ".join(str(output.shape) for output in outputs)
+        raise ModelError(f"head simcc: two outputs (1, keypoints, places) are needed; the outputs are {shapes}")
+    across, down = (output[0].astype(np.float32, copy=False) for output in outputs)
+    width, height = context.size_wh
+    if across.shape[1] * height != down.shape[1] * width and across.shape[1] * width == down.shape[1] * height:
+        across, down = down, across
+    x = across.argmax(axis=1) * np.float32(width / across.shape[1])
+    y = down.argmax(axis=1) * np.float32(height / down.shape[1])
+    score = np.clip(np.minimum(across.max(axis=1), down.max(axis=1)), 0, 1)
+    return Points(np.stack([x, y, score], axis=1).astype(np.float32))
+
+
+def match_simcc(signature: Signature) -> MatchScore:
+    """Two outputs with as many rows, whose lengths are to each other as the sides of the input."""
+    if not _is_pair(signature.shapes):
+        return MatchScore.NONE
+    (_, _, across), (_, _, down) = signature.shapes
+    if across is None or down is None or 0 in signature.size_wh:
+        return MatchScore.POSSIBLE
+    width, height = signature.size_wh
+    return MatchScore.CERTAIN if across * height == down * width or across * width == down * height else MatchScore.NONE
+
+
+def _is_pair(shapes: Sequence[Shape]) -> bool:
+    return len(shapes) == 2 and all(len(shape) == 3 for shape in shapes) and shapes[0][1] == shapes[1][1]
+
+
+SIMCC = Head(
+    name="simcc",
+    decode=decode_simcc,
+    task="pose",
+    result_type=Points,
+    match_score=match_simcc,
+    ranks=(3,),
+    preprocessing={
+        "fit": "expand",
+        "color": "rgb",
+        "mean": (123.675, 116.28, 103.53),
+        "scale": (58.395, 57.12, 57.375),
+    },
 )

@@ -1,0 +1,395 @@
+"""Models that select their boxes themselves, each in the layout and units of its exporter.
+
+`end_to_end`             rows of x1, y1, x2, y2, score, class, (n, 6) or (1, n, 6), as YOLOv10 exports; rows of image,
+                         x1, y1, x2, y2, class, score, (n, 7), as YOLOv7's export; or boxes, scores and labels as
+                         separate outputs (models that gather the result of NonMaxSuppression; TensorRT's EfficientNMS
+                         with its count). Labels are the output of integer type, else the one named so, else the last;
+                         without labels all boxes are of one class
+`end_to_end_normalized`  the same with boxes as fractions of the network's input
+`detr_deployed`          outputs named labels, boxes and scores, as deployed RT-DETR, D-FINE and DEIM give them; the
+                         image is stretched (lyuwenyu/RT-DETR, `rtdetr_pytorch/tools/export_onnx.py`)
+`object_detection_api`   the TensorFlow Object Detection API: detection_boxes, detection_classes, detection_scores and
+                         num_detections. Boxes (1, n, 4) are top, left, bottom, right as fractions of the input; classes
+                         are floats that count from 1 (tensorflow/models, `research/object_detection/core/
+                         standard_fields.py`: DetectionResultFields, `exporter.py`). Other outputs are ignored.
+                         TensorFlow Lite gives boxes, classes, scores and count in this order under other names and
+                         counts classes from 0: `first_class: 0`
+`selected_indices`       models that end in ONNX's NonMaxSuppression: selected_indices (n, 3) or (1, n, 3) holds image,
+                         class and box of each selected box; boxes (1, boxes, 4) and scores (1, classes, boxes) are what
+                         it selected from. Boxes are top, left, bottom, right (any two opposite corners), as the
+                         operator defines them, unless `boxes` says otherwise (onnx/onnx, `docs/Operators.md`; YOLOv3 of
+                         the ONNX model zoo)
+`paddle`                 PaddleDetection with its post-processing: rows of class, score, x1, y1, x2, y2, (n, 6), and
+                         their count, (1,). Boxes are in pixels of the network's input; padding has class -1
+                         (PaddlePaddle/PaddleDetection, `ppdet/modeling/post_process.py`)
+`detection_output`       Caffe's and OpenVINO's DetectionOutput: rows of image, class, score, x1, y1, x2, y2 in
+                         (1, 1, n, 7). Boxes are fractions of the input; a row of image -1 ends the list; class 0 is the
+                         background (weiliu89/caffe, branch ssd, `detection_output_layer.cpp`)
+
+Padding rows (score 0, or beyond the count) fall below every confidence limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sightline.errors import ModelError
+from sightline.media.boxes import xyxy_from_cxcywh
+from sightline_plugins.heads.head import (
+    Array,
+    Candidates,
+    DecodeContext,
+    Head,
+    HeadOptions,
+    MatchScore,
+    Shape,
+    Signature,
+)
+from sightline_plugins.heads.outputs import named, shapes_text
+from sightline_plugins.heads.yolo.layout import PYRAMIDS, count_cells
+from sightline_plugins.heads.yolo.tables import NAS_FLAT_NAME
+from sightline_plugins.nms import NmsOptions
+
+_DETECTION_API_NAMES = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
+
+
+class ObjectDetectionApiOptions(HeadOptions):
+    """Options of the head `object_detection_api`."""
+
+    first_class: Annotated[int, Field(ge=0)] = 1
+    """The number of the first class, which is the first label."""
+
+
+_DETECTION_API = ObjectDetectionApiOptions()
+
+
+def decode_detection_api(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
+    """Return the boxes with at least that confidence."""
+    options = context.options_or(_DETECTION_API)
+    boxes, classes, scores, count = _detection_api_columns(outputs, context)
+    kept = np.flatnonzero(scores[:count] >= max(context.confidence, np.finfo(np.float32).tiny))
+    xyxy = boxes[kept][:, [1, 0, 3, 2]] * np.array(context.size_wh * 2, np.float32)
+    return Candidates.from_arrays(xyxy, scores[kept], np.rint(classes[kept]) - options.first_class)
+
+
+def _detection_api_columns(outputs: Sequence[Array], context: DecodeContext) -> tuple[Array, Array, Array, int]:
+    places = [_exactly(outputs, context, name) for name in _DETECTION_API_NAMES]
+    if None in places[:3] and len(outputs) == 4:
+        places = [0, 1, 2, 3]
+    chosen = [None if place is None else outputs[place] for place in places]
+    boxes, classes, scores, count = chosen
+    if boxes is None or classes is None or scores is None or boxes.shape[-1] != 4 or scores.size != classes.size:
+        raise ModelError(
+            f"head object_detection_api: outputs called {', '.join(_DETECTION_API_NAMES[:3])} are needed, or "
+            f"boxes, classes, scores and their count in this order; the outputs are {shapes_text(outputs)}"
+        )
+    known = scores.size if count is None else min(max(int(count.reshape(-1)[0]), 0), scores.size)
+    return boxes.reshape(-1, 4), classes.reshape(-1), scores.reshape(-1), known
+
+
+def _exactly(outputs: Sequence[Array], context: DecodeContext, name: str) -> int | None:
+    """The output of that name, with or without `:0` after it."""
+    found = [place for place in named(outputs, context, name) if context.outputs[place].split(":")[0] == name]
+    return found[0] if found else None
+
+
+def _is_detection_api(signature: Signature) -> bool:
+    """Whether outputs have the names, and classes in floating point: those of EfficientNMS are integers."""
+    by_name = {output.name.split(":")[0]: output for output in signature.outputs}
+    return set(_DETECTION_API_NAMES[:3]) <= set(by_name) and by_name["detection_classes"].dtype.kind == "f"
+
+
+def match_detection_api(signature: Signature) -> MatchScore:
+    """Outputs of these names."""
+    return MatchScore.CERTAIN if _is_detection_api(signature) else MatchScore.NONE
+
+
+OBJECT_DETECTION_API = Head(
+    name="object_detection_api",
+    decode=decode_detection_api,
+    match_score=match_detection_api,
+    preprocessing={"fit": "stretch", "color": "rgb", "scale": (1.0,)},
+    nms=NmsOptions(iou=1.0),
+    options=ObjectDetectionApiOptions,
+)
+
+
+def decode_pixels(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
+    """Return the boxes with at least that confidence; boxes are in pixels already."""
+    boxes, scores, labels = _rows(outputs[0]) if len(outputs) == 1 else _columns(outputs, context)
+    kept = np.flatnonzero(scores >= max(context.confidence, np.finfo(np.float32).tiny))
+    return Candidates.from_arrays(boxes[kept], scores[kept], labels[kept])
+
+
+def decode_shares(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
+    """As `decode_pixels`, of boxes that are fractions of the network's input."""
+    found = decode_pixels(outputs, context)
+    return Candidates(found.xyxy * np.array(context.size_wh * 2, np.float32), found.confidence, found.class_id)
+
+
+def _rows(output: Array) -> tuple[Array, Array, Array]:
+    rows = output.reshape(-1, output.shape[-1])
+    if rows.shape[1] == 7:
+        return rows[:, 1:5], rows[:, 6], rows[:, 5]
+    if rows.shape[1] != 6:
+        raise ModelError(f"head end_to_end: rows of 6 or 7 values are needed; the output is {output.shape}")
+    return rows[:, :4], rows[:, 4], rows[:, 5]
+
+
+def _columns(outputs: Sequence[Array], context: DecodeContext) -> tuple[Array, Array, Array]:
+    """Boxes, scores and labels from outputs of their own."""
+    fours = [place for place, array in enumerate(outputs) if array.ndim >= 2 and array.shape[-1] == 4]
+    if not fours:
+        raise ModelError("head end_to_end: no output holds boxes (its last size must be 4)")
+    boxes_at = max(fours, key=lambda place: outputs[place].ndim)
+    boxes = outputs[boxes_at].reshape(-1, 4)
+    others = [place for place in range(len(outputs)) if place != boxes_at]
+    count = len(boxes)
+    if len(others) == 3:
+        count_at = _count_place(outputs, context, others)
+        others.remove(count_at)
+        count = int(outputs[count_at].reshape(-1)[0])
+    columns = [outputs[place].reshape(-1) for place in others]
+    if len(columns) not in (1, 2) or any(len(column) != len(boxes) for column in columns):
+        raise ModelError(
+            "head end_to_end: boxes, scores and labels of equal count are needed; the outputs are "
+            f"{shapes_text(outputs)}"
+        )
+    if len(columns) == 1:
+        return boxes[:count], columns[0][:count], np.zeros(count, np.int32)
+    called = named(outputs, context, "class", "label", "cls")
+    first_is_labels = columns[0].dtype.kind in "iu" or (columns[1].dtype.kind == "f" and others[0] in called)
+    labels, scores = columns if first_is_labels else columns[::-1]
+    return boxes[:count], scores[:count], labels[:count]
+
+
+def _count_place(outputs: Sequence[Array], context: DecodeContext, others: Sequence[int]) -> int:
+    """Which output is the count: by its name, else the first that holds one number."""
+    called = [place for place in named(outputs, context, "num", "count") if place in others]
+    single = [place for place in (*called, *others) if outputs[place].size == 1]
+    return single[0] if single else others[0]
+
+
+def match_rows(signature: Signature) -> MatchScore:
+    """Rows of 6 or 7 values that are no boxes of cells, or boxes with columns of their own beside them."""
+    shapes = signature.shapes
+    if len(shapes) in (2, 3, 4):
+        return _match_separate_columns(signature)
+    if len(shapes) != 1:
+        return MatchScore.NONE
+    shape = shapes[0]
+    if NAS_FLAT_NAME in signature.outputs[0].name:
+        return MatchScore.NONE
+    if len(shape) == 2:
+        return MatchScore.CERTAIN if shape[1] in (6, 7) else MatchScore.NONE
+    if len(shape) != 3 or shape[2] not in (6, 7):
+        return MatchScore.NONE
+    if shape[1] is None or shape[2] == 7:
+        return MatchScore.CERTAIN if shape[2] == 6 and signature.classes != 1 else MatchScore.POSSIBLE
+    cells = [count_cells(signature.size_wh, strides) for strides in PYRAMIDS]
+    return MatchScore.NONE if shape[1] in cells or shape[1] in [3 * count for count in cells] else MatchScore.CERTAIN
+
+
+def _match_separate_columns(signature: Signature) -> MatchScore:
+    """Boxes, and beside them nothing but columns: (1, n), (n,) or (1, n, 1)."""
+    boxes = [shape for shape in signature.shapes if len(shape) in (2, 3) and shape[-1] == 4]
+    columns = [shape for shape in signature.shapes if len(shape) in (1, 2) or (len(shape) == 3 and shape[2] == 1)]
+    others = [shape for shape in columns if shape not in boxes]
+    if len(boxes) != 1 or len(others) != len(signature.shapes) - 1 or any(shape[-1] in (3, 6) for shape in others):
+        return MatchScore.NONE
+    known = _is_detection_api(signature) or match_deployed(signature) is MatchScore.CERTAIN
+    return MatchScore.NONE if known else MatchScore.CERTAIN
+
+
+def match_deployed(signature: Signature) -> MatchScore:
+    """Labels as integers, boxes and scores, by these names in this order."""
+    outputs = signature.outputs
+    if [output.name for output in outputs] != ["labels", "boxes", "scores"] or outputs[0].dtype.kind not in "iu":
+        return MatchScore.NONE
+    return MatchScore.CERTAIN if len(outputs[1].shape) == 3 and outputs[1].shape[2] == 4 else MatchScore.NONE
+
+
+_PREPROCESSING = {"fit": "letterbox", "align": "center", "color": "rgb", "scale": (255.0,), "pad": (114,)}
+
+END_TO_END = Head(
+    name="end_to_end",
+    decode=decode_pixels,
+    match_score=match_rows,
+    preprocessing=_PREPROCESSING,
+    nms=NmsOptions(iou=1.0),
+)
+NORMALIZED = Head(
+    name="end_to_end_normalized",
+    decode=decode_shares,
+    preprocessing=_PREPROCESSING,
+    nms=NmsOptions(iou=1.0),
+)
+DETR_DEPLOYED = Head(
+    name="detr_deployed",
+    decode=decode_pixels,
+    match_score=match_deployed,
+    preprocessing={"fit": "stretch", "color": "rgb", "scale": (255.0,)},
+    nms=NmsOptions(iou=1.0),
+)
+
+
+class SelectedIndicesOptions(HeadOptions):
+    """Options of the head `selected_indices`."""
+
+    boxes: Literal["yxyx", "xyxy", "cxcywh"] = "yxyx"
+    """The order of a box: two corners, or (`center_point_box: 1`) centre, width and height."""
+    units: Literal["pixels", "shares"] = "pixels"
+    """What boxes are measured in: pixels of the input, or shares of its size."""
+
+
+_SELECTED_INDICES = SelectedIndicesOptions()
+
+
+def decode_selected_indices(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
+    """Return what was chosen, with at least that confidence."""
+    options = context.options_or(_SELECTED_INDICES)
+    indices, boxes, scores = _tables(outputs)
+    indices = indices[(indices >= 0).all(axis=1) & (indices[:, 0] == 0)]
+    classes, rows = indices[:, 1], indices[:, 2]
+    if len(indices) and (classes.max() >= scores.shape[0] or rows.max() >= len(boxes)):
+        raise ModelError(f"head selected_indices: indices point outside boxes and scores: {shapes_text(outputs)}")
+    confidence = scores[classes, rows]
+    kept = confidence >= context.confidence
+    found = boxes[rows[kept]].astype(np.float32)
+    if options.boxes == "cxcywh":
+        found = xyxy_from_cxcywh(found)
+    else:
+        corners = found.reshape(-1, 2, 2)[..., :: -1 if options.boxes == "yxyx" else 1]
+        found = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
+    if options.units == "shares":
+        found = found * np.array(context.size_wh * 2, np.float32)
+    return Candidates.from_arrays(found, confidence[kept], classes[kept])
+
+
+def _tables(outputs: Sequence[Array]) -> tuple[Array, Array, Array]:
+    """Indices (n, 3), boxes (boxes, 4) and scores (classes, boxes)."""
+    indices = [output for output in outputs if output.dtype.kind in "iu" and output.shape[-1] == 3]
+    boxes = [output for output in outputs if output.dtype.kind == "f" and output.ndim > 1 and output.shape[-1] == 4]
+    if len(boxes) == 2:  # four boxes, so that the scores have four columns, too
+        boxes = [output for output in boxes if output.shape[-2] == 4][:1]
+    others = [output for output in outputs if all(output is not taken for taken in (*indices, *boxes))]
+    if len(outputs) != 3 or not len(indices) == len(boxes) == len(others) == 1:
+        raise ModelError(
+            "head selected_indices: indices (n, 3) as integers, boxes (boxes, 4) and scores (classes, boxes) are "
+            f"needed; the outputs are {shapes_text(outputs)}"
+        )
+    table = boxes[0].reshape(-1, 4)
+    if others[0].size % max(len(table), 1):
+        raise ModelError(f"head selected_indices: boxes and scores do not fit each other: {shapes_text(outputs)}")
+    return indices[0].reshape(-1, 3), table, others[0].reshape(-1, len(table))
+
+
+def match_selected_indices(signature: Signature) -> MatchScore:
+    """Three outputs, one with rows of three integers, one with boxes."""
+    if len(signature.outputs) != 3:
+        return MatchScore.NONE
+    indices = [output for output in signature.outputs if _is_indices(output.shape) and output.dtype.kind in "iu"]
+    boxes = [shape for shape in signature.shapes if len(shape) == 3 and shape[2] == 4]
+    return MatchScore.CERTAIN if len(indices) == 1 and boxes else MatchScore.NONE
+
+
+def _is_indices(shape: Shape) -> bool:
+    """Whether a shape can be that of selected indices."""
+    return len(shape) in (2, 3) and shape[-1] == 3
+
+
+def count_selected_classes(shapes: Sequence[Shape]) -> int | None:
+    """The rows of the scores."""
+    others = [shape for shape in shapes if not _is_indices(shape) and len(shape) == 3 and shape[2] != 4]
+    return others[0][1] if len(others) == 1 else None
+
+
+SELECTED_INDICES = Head(
+    name="selected_indices",
+    decode=decode_selected_indices,
+    count_classes=count_selected_classes,
+    match_score=match_selected_indices,
+    preprocessing={"fit": "letterbox", "align": "center", "color": "rgb", "scale": (255.0,), "pad": (114,)},
+    nms=NmsOptions(iou=1.0),
+    options=SelectedIndicesOptions,
+)
+
+
+def decode_paddle(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
+    """Return the boxes with at least that confidence."""
+    tables = [output for output in outputs if output.ndim >= 2 and output.shape[-1] == 6]
+    counts = [output for output in outputs if output.ndim <= 1]
+    if len(tables) != 1:
+        raise ModelError(f"head paddle: rows of 6 values are needed; the outputs are {shapes_text(outputs)}")
+    rows = tables[0].reshape(-1, 6)
+    if counts:
+        rows = rows[: int(counts[0].reshape(-1)[0])]
+    there = (rows[:, 1] >= max(context.confidence, np.finfo(np.float32).tiny)) & (rows[:, 0] >= 0)
+    found = rows[there]
+    return Candidates.from_arrays(found[:, 2:], found[:, 1], found[:, 0])
+
+
+def match_paddle(signature: Signature) -> MatchScore:
+    """Rows of 6 values, and a list of counts as integers."""
+    if len(signature.outputs) != 2:
+        return MatchScore.NONE
+    tables = [shape for shape in signature.shapes if len(shape) == 2 and shape[1] == 6]
+    counts = [output for output in signature.outputs if len(output.shape) <= 1 and output.dtype.kind in "iu"]
+    return MatchScore.CERTAIN if len(tables) == len(counts) == 1 else MatchScore.NONE
+
+
+PADDLE = Head(
+    name="paddle",
+    decode=decode_paddle,
+    match_score=match_paddle,
+    preprocessing={
+        "fit": "stretch",
+        "color": "rgb",
+        "mean": (123.675, 116.28, 103.53),
+        "scale": (58.395, 57.12, 57.375),
+    },
+    nms=NmsOptions(iou=1.0),
+)
+
+
+class DetectionOutputOptions(HeadOptions):
+    """Options of the head `detection_output`."""
+
+    first_class: Annotated[int, Field(ge=0)] = 1
+    """The number of the first class, which is the first label; 1 where 0 is the background."""
+
+
+_DETECTION_OUTPUT = DetectionOutputOptions()
+
+
+def decode_detection_output(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
+    """Return the boxes with at least that confidence."""
+    if len(outputs) != 1 or outputs[0].shape[-1] != 7:
+        raise ModelError(f"head detection_output: rows of 7 values are needed; the outputs are {shapes_text(outputs)}")
+    rows = outputs[0].reshape(-1, 7)
+    ends = np.flatnonzero(rows[:, 0] < 0)
+    rows = rows[: ends[0]] if len(ends) else rows
+    found = rows[rows[:, 2] >= max(context.confidence, np.finfo(np.float32).tiny)]
+    boxes = found[:, 3:] * np.array(context.size_wh * 2, np.float32)
+    return Candidates.from_arrays(boxes, found[:, 2], found[:, 1] - context.options_or(_DETECTION_OUTPUT).first_class)
+
+
+def match_detection_output(signature: Signature) -> MatchScore:
+    """One output (1, 1, n, 7)."""
+    shapes = signature.shapes
+    fits = len(shapes) == 1 and len(shapes[0]) == 4 and shapes[0][1] == 1 and shapes[0][3] == 7
+    return MatchScore.CERTAIN if fits else MatchScore.NONE
+
+
+DETECTION_OUTPUT = Head(
+    name="detection_output",
+    decode=decode_detection_output,
+    match_score=match_detection_output,
+    preprocessing={"fit": "stretch", "color": "bgr", "scale": (1.0,)},
+    nms=NmsOptions(iou=1.0),
+    options=DetectionOutputOptions,
+)

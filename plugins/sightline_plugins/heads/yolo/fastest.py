@@ -1,0 +1,195 @@
+"""FastestDet and Yolo-FastestV2 (dog-qiuqiu).
+
+`fastestdet`      one map (1, 5 + classes, rows, columns): objectness, tanh offsets of the centre, logistic width and
+                  height as fractions of the image, class probabilities. The score is objectness^0.6 * class^0.4
+                  (`utils/tool.py`: handle_preds). The network reacts to single levels of its input, so its
+                  pre-processing follows the published one exactly: convert the whole image, then resize by area
+`yolo_fastestv2`  three anchors a cell, which share one choice of class, at strides 16 and 32. The published export
+                  gives two decoded maps (1, rows, columns, 12 + 3 + classes); the network itself gives six maps of
+                  logits: boxes (1, 12, rows, columns), objectness (1, 3, rows, columns) and classes (1, classes, rows,
+                  columns) of each stride. Centre = (2 * x - 0.5 + cell) * stride, size = (2 * w)^2 * anchor, score =
+                  objectness * class (`utils/utils.py`: handel_preds, `model/detector.py`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sightline.errors import ModelError
+from sightline.media.boxes import xyxy_from_cxcywh
+from sightline_plugins.heads.head import (
+    Array,
+    Candidates,
+    DecodeContext,
+    Head,
+    HeadOptions,
+    MatchScore,
+    ScoreForm,
+    Shape,
+    Signature,
+)
+from sightline_plugins.heads.thresholding import are_in_unit_range, are_probabilities, logit, sigmoid, softmax
+from sightline_plugins.heads.yolo.layout import ANCHORS, Floats, Map, grid_axis, maps_of
+from sightline_plugins.heads.yolo.maps import Anchors
+from sightline_plugins.nms import NmsOptions
+
+OBJECT_POWER = 0.6
+_CLASS_POWER = 0.4
+_SMALLEST_MAP = 16
+
+
+def decode_fastestdet(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
+    """Return every cell whose best class scores at least `context.confidence`."""
+    confidence = context.confidence
+    _, channels, rows, columns = outputs[0].shape
+    cells = outputs[0].reshape(channels, rows * columns)
+    likely = np.flatnonzero(cells[0] >= confidence ** (1 / OBJECT_POWER))
+    found = cells[:, likely].astype(np.float64)
+    class_id = found[5:].argmax(axis=0)
+    score = (found[0] ** OBJECT_POWER * found[5:].max(axis=0, initial=0) ** _CLASS_POWER).astype(np.float32)
+    kept = score >= confidence
+    found, place = found[:, kept], likely[kept]
+    grid = np.array([[columns], [rows]], np.float32)
+    corner = np.stack([place % columns, place // columns])
+    centre = (corner + np.tanh(found[1:3])) / grid
+    with np.errstate(over="ignore"):
+        size = 1 / (1 + np.exp(-found[3:5]))
+    cxcywh = np.concatenate([centre, size]).T * np.array(context.size_wh * 2, np.float32)
+    return Candidates.from_arrays(xyxy_from_cxcywh(cxcywh.astype(np.float32)), score[kept], class_id[kept])
+
+
+def count_fastestdet_classes(shapes: Sequence[Shape]) -> int | None:
+    """The number of classes that the shape of the output tells."""
+    return None if shapes[0][1] is None else shapes[0][1] - 5
+
+
+def match_fastestdet(signature: Signature) -> MatchScore:
+    """One map of 6 channels or more whose cells divide the input evenly."""
+    if len(signature.outputs) != 1 or len(signature.shapes[0]) != 4:
+        return MatchScore.NONE
+    _, channels, rows, columns = signature.shapes[0]
+    if channels is None or channels <= 5 or not rows or not columns or rows * columns < _SMALLEST_MAP:
+        return MatchScore.NONE
+    fits = signature.size_wh[0] % columns == 0 and signature.size_wh[1] % rows == 0
+    return MatchScore.CERTAIN if fits else MatchScore.NONE
+
+
+FASTESTDET = Head(
+    name="fastestdet",
+    decode=decode_fastestdet,
+    count_classes=count_fastestdet_classes,
+    match_score=match_fastestdet,
+    ranks=(4,),
+    preprocessing={"fit": "stretch", "resize": "area", "convert": "image", "color": "bgr", "scale": (255.0,)},
+    nms=NmsOptions(iou=0.45, class_agnostic=True),
+)
+
+
+_BOX_CHANNELS = 5 * ANCHORS
+
+
+class FastestV2Options(HeadOptions):
+    """Options of `yolo_fastestv2`."""
+
+    anchors: Anchors = ((12.64, 19.39, 37.88, 51.48, 55.71, 138.31), (126.91, 78.23, 131.57, 214.55, 279.92, 258.87))
+    """Widths and heights by turns in pixels of the network's input, three for each stride, the finest first."""
+    scores: ScoreForm = "auto"
+    """Whether all values are logits, or went through the logistic function and the choice of class already."""
+
+
+def decode_fastestv2(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
+    """Return every box whose class times objectness is at least `context.confidence`."""
+    options = context.options_or(FastestV2Options())
+    maps = maps_of(outputs, context.size_wh, "yolo_fastestv2")
+    count = len(options.anchors)
+    if len(maps) not in (count, 3 * count) or any(len(sizes) != 2 * ANCHORS for sizes in options.anchors):
+        raise ModelError(
+            f"head yolo_fastestv2: one map or three (boxes, objectness, classes) for each of {count} lists of three "
+            f"anchors are needed; the model gives {len(maps)}"
+        )
+    each = len(maps) // count
+    levels = [
+        _decode_stride(
+            maps[number * each : (number + 1) * each], np.array(sizes, np.float32).reshape(-1, 2), options, context
+        )
+        for number, sizes in enumerate(options.anchors)
+    ]
+    boxes, scores, classes = (np.concatenate(column) for column in zip(*levels, strict=True))
+    return Candidates.from_arrays(boxes, scores, classes)
+
+
+def _decode_stride(
+    maps: Sequence[Map], anchors: Floats, options: FastestV2Options, context: DecodeContext
+) -> tuple[Floats, Floats, Array]:
+    """Boxes, scores and classes of the maps of one stride."""
+    sides, objectness, choices = _parts(maps)
+    ready = options.scores == "probabilities"
+    if options.scores == "auto":
+        ready = are_probabilities(objectness, op_type=context.op_type(maps[0].place), looks_like=are_in_unit_range)
+    limit = context.confidence if ready else logit(context.confidence)
+    anchor, row, column = np.nonzero(objectness >= limit)
+    chance = objectness[anchor, row, column].astype(np.float32)
+    choice = choices[:, row, column].T.astype(np.float32)
+    if not ready and len(row):
+        chance, choice = sigmoid(chance), softmax(choice)
+    score = chance * choice.max(axis=1, initial=0)
+    kept = score >= context.confidence
+    anchor, cell = anchor[kept], np.stack([column[kept], row[kept]], axis=1)
+    offsets = sides[anchor, :, row[kept], column[kept]].astype(np.float32)
+    if not ready and len(offsets):
+        offsets = sigmoid(offsets)
+    centre = (2 * offsets[:, :2] - 0.5 + cell) * maps[0].stride
+    cxcywh = np.concatenate([centre, np.square(2 * offsets[:, 2:]) * anchors[anchor]], axis=1)
+    return xyxy_from_cxcywh(cxcywh.astype(np.float32)), score[kept], choice[kept].argmax(axis=1)
+
+
+def _parts(maps: Sequence[Map]) -> tuple[Array, Array, Array]:
+    """Boxes (3, 4, rows, columns), objectness (3, rows, columns) and classes (classes, rows, columns)."""
+    parts = [entry.values for entry in maps]
+    if len(parts) == 1:
+        sizes = (4 * ANCHORS, _BOX_CHANNELS)
+        parts = [parts[0][: sizes[0]], parts[0][sizes[0] : sizes[1]], parts[0][sizes[1] :]]
+    if any(part.ndim != 3 for part in parts) or [len(part) for part in parts[:2]] != [4 * ANCHORS, ANCHORS]:
+        raise ModelError(
+            "head yolo_fastestv2: 12 channels of boxes, 3 of objectness and the classes are needed at stride "
+            f"{maps[0].stride}, the maps have {', '.join(str(entry.values.shape) for entry in maps)}"
+        )
+    return parts[0].reshape(ANCHORS, 4, *parts[0].shape[1:]), parts[1], parts[2]
+
+
+def match_fastestv2(signature: Signature) -> MatchScore:
+    """Two strides, each with one map of boxes, objectness and classes, or with a map of each."""
+    channels: dict[int, list[int | None]] = {}
+    for shape in signature.shapes:
+        found = grid_axis(shape, signature.size_wh) if len(shape) == 4 else None
+        if found is None:
+            return MatchScore.NONE
+        channels.setdefault(found[1], []).append(shape[1 if found[0] == 2 else 3])
+    if len(channels) != 2 or len({tuple(sizes) for sizes in channels.values()}) != 1:
+        return MatchScore.NONE
+    sizes = next(iter(channels.values()))
+    if len(sizes) == 3 and sizes[:2] == [4 * ANCHORS, ANCHORS]:
+        return MatchScore.CERTAIN if signature.classes in (None, sizes[2]) else MatchScore.NONE
+    classes = (sizes[0] or 0) - _BOX_CHANNELS
+    if len(sizes) != 1 or classes < 1 or signature.classes not in (None, classes):
+        return MatchScore.NONE
+    return MatchScore.POSSIBLE if signature.classes is None else MatchScore.CERTAIN
+
+
+def count_fastestv2_classes(shapes: Sequence[Shape]) -> int | None:
+    """The number of classes, where the classes are maps of their own: the channels of the third."""
+    return shapes[2][1] if len(shapes) == 6 and len(shapes[2]) == 4 else None
+
+
+YOLO_FASTESTV2 = Head(
+    name="yolo_fastestv2",
+    decode=decode_fastestv2,
+    count_classes=count_fastestv2_classes,
+    match_score=match_fastestv2,
+    ranks=(4,),
+    preprocessing={"fit": "stretch", "color": "bgr", "scale": (255.0,)},
+    nms=NmsOptions(iou=0.4),
+    options=FastestV2Options,
+)
