@@ -1,11 +1,11 @@
-"""What is installed: elements and sources by name, found through entry points on first use."""
+"""What is installed: elements, sources and other extensions by name, found through entry points on first use."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from sightline.errors import ConfigurationError, UnknownElement
 from sightline.graph.element import Element
@@ -16,6 +16,7 @@ ELEMENTS = "sightline.elements"
 SOURCES = "sightline.sources"
 
 _Described = TypeVar("_Described", Element, SourceElement)
+_Extension = TypeVar("_Extension", covariant=True)
 _BROKEN_MODULE = (
     ImportError,
     AttributeError,
@@ -66,13 +67,13 @@ class Registry:
         """The element of that name. Raises UnknownElement, or ConfigurationError when it cannot be loaded."""
         if name not in self._elements:
             raise UnknownElement(f"there is no element {name!r}{suggest(name, self._elements)}")
-        return _load(self._elements[name], Element)
+        return _load_class(self._elements[name], Element)
 
     def source(self, name: str) -> type[SourceElement]:
         """The kind of source of that name. Raises as `element` does."""
         if name not in self._sources:
             raise UnknownElement(f"there is no kind of source {name!r}{suggest(name, self._sources)}")
-        return _load(self._sources[name], SourceElement)
+        return _load_class(self._sources[name], SourceElement)
 
     def source_for(self, uri: str) -> type[SourceElement]:
         """The kind of source that reads that URI. Raises ConfigurationError when none does.
@@ -105,6 +106,45 @@ class Registry:
         return reasons
 
 
+class Extensions(Mapping[str, _Extension]):
+    """What all installed packages register under an entry-point group, by name, in alphabetical order.
+
+    Listing names imports nothing; looking one up imports its module, once. `accepts` tells whether a loaded object is
+    of the right kind; its `name` must be the entry point's. Looking up raises ConfigurationError for an entry point
+    that cannot be loaded or holds another kind of object.
+
+    ```python
+    TRACKERS: Mapping[str, type[TrackerOptions]] = Extensions("sightline.trackers", accepts=is_tracker, kind="tracker")
+    ```
+    """
+
+    def __init__(self, group: str, *, accepts: Callable[[Any], bool], kind: str) -> None:
+        self._group = group
+        self._accepts = accepts
+        self._kind = kind
+        self._known: dict[str, list[EntryPoint]] | None = None
+        self._loaded: dict[str, _Extension] = {}
+
+    def __getitem__(self, name: str) -> _Extension:
+        if name not in self._loaded:
+            self._loaded[name] = cast("_Extension", _load(self._entries()[name], self._accepts, kind=self._kind))
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries())
+
+    def __len__(self) -> int:
+        return len(self._entries())
+
+    def _entries(self) -> dict[str, list[EntryPoint]]:
+        if self._known is None:
+            self._known = dict(sorted(_installed(self._group).items()))
+        return self._known
+
+
 def _installed(group: str) -> dict[str, list[EntryPoint]]:
     """Entry points by name; found twice through the same package (on the path twice), it is one."""
     found: dict[str, list[EntryPoint]] = {}
@@ -123,7 +163,12 @@ def _package(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist is not None else "unknown"
 
 
-def _load(entries: list[EntryPoint], base: type[_Described]) -> type[_Described]:
+def _load_class(entries: list[EntryPoint], base: type[_Described]) -> type[_Described]:
+    loaded = _load(entries, lambda found: isinstance(found, type) and issubclass(found, base), kind=base.__name__)
+    return cast("type[_Described]", loaded)
+
+
+def _load(entries: list[EntryPoint], accepts: Callable[[Any], bool], *, kind: str) -> Any:
     entry = entries[0]
     package = _package(entry)
     if len(entries) > 1:
@@ -133,8 +178,8 @@ def _load(entries: list[EntryPoint], base: type[_Described]) -> type[_Described]
         loaded = entry.load()
     except _BROKEN_MODULE as error:
         raise ConfigurationError(f"{entry.name!r} of package {package} cannot be loaded: {error}") from error
-    if not (isinstance(loaded, type) and issubclass(loaded, base)):
-        raise ConfigurationError(f"{entry.name!r} of package {package} is no {base.__name__}: {entry.value}")
+    if not accepts(loaded):
+        raise ConfigurationError(f"{entry.name!r} of package {package} is no {kind}: {entry.value}")
     if loaded.name != entry.name:
         raise ConfigurationError(
             f"{entry.value} of package {package} calls itself {loaded.name!r}, its entry point says {entry.name!r}"

@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sightline.errors import ConfigurationError, ModelError
+from sightline.errors import ModelError
+from sightline.graph.registry import Extensions
 from sightline_plugins.heads.head import Candidates, Head, MatchScore, Signature
 
 GROUP = "sightline.heads"
 """Entry points that name `Head` objects. First-party heads are found in the same way as anybody's."""
 
 
-class InstalledHeads(Mapping[str, Head[Any]]):
-    """Heads by name, in alphabetical order. Listing names imports none; looking one up imports its module."""
-
-    def __getitem__(self, name: str) -> Head[Any]:
-        entry = _entries()[name]
-        try:
-            head = entry.load()
-        except (ImportError, AttributeError) as error:
-            raise ConfigurationError(f"head {name!r} ({entry.value}) cannot be loaded: {error}") from error
-        if not isinstance(head, Head) or head.name != name:
-            raise ConfigurationError(f"head {name!r}: {entry.value} is not a Head with that name")
-        return head
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_entries())
-
-    def __len__(self) -> int:
-        return len(_entries())
-
-
-HEADS: Mapping[str, Head[Any]] = InstalledHeads()
-
-
-@cache
-def _entries() -> Mapping[str, EntryPoint]:
-    return {entry.name: entry for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)}
+HEADS: Mapping[str, Head[Any]] = Extensions(GROUP, accepts=lambda found: isinstance(found, Head), kind="head")
+"""Heads by name, in alphabetical order. Listing names imports none; looking one up imports its module."""
 
 
 def heads_of(task: str) -> Mapping[str, Head[Any]]:
