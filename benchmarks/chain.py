@@ -49,14 +49,14 @@ TITLE = """# A chain of three models
 
 {date}, {machine}; `python -m benchmarks.chain --write`. `configs/plates.yaml` (vehicle, plate, text) on four
 streams: `gate.mp4` from its start and from 5 s on, `street.mp4` and `dusk.mp4`, where no plate is large enough to be
-read. Once as it is, and once with `refresh: 0s`, where the second and the third model look at every object of every
+read. It runs as it is, and with `refresh: 0s`, where the second and the third model run on every object of every
 frame. A track's answer is the text that its plate has on the last frame on which it has one.
 
 {looks}
 
-Answers: {answers}. CPU a frame, all threads: {plain_ms:.1f} ms without memory, {cached_ms:.1f} ms with it.
+Answers: {answers}. CPU per frame, all threads: {plain_ms:.1f} ms without reuse, {cached_ms:.1f} ms with reuse.
 
-Milliseconds of CPU that pre-processing costs a crop (placing it, gathering from the planes, resizing, colours): boxes
+CPU milliseconds of pre-processing per crop (placement, gathering from the planes, resizing, colours): boxes
 of {boxes} vehicles, one thread, medians of {rounds} rounds.
 
 {costs}
@@ -84,7 +84,7 @@ class Seen:
 
 
 def run(*, refresh: str | None = None) -> tuple[Report, Seen]:
-    """Run the chain on the four streams; `refresh` in the place of what the file says."""
+    """Run the chain on the four streams; `refresh` instead of the value in the file."""
     pipeline = Pipeline(
         sources={
             "gate": str(CLIPS / "gate.mp4"),
@@ -137,7 +137,7 @@ def cost(image: Surface, definition: Preprocessing, boxes: Sequence[Region], rou
 
 
 def looks(cached: Report, plain: Report) -> list[list[str]]:
-    """Rows of a step: its runs without and with memory, what was saved, and crops a frame."""
+    """Rows of a step: its runs without and with memory, what was saved, and crops per frame."""
     counts = [(step, plain.totals[step]["runs"], cached.totals[step]["runs"]) for step in SECONDARY]
     counts.append(("both", sum(every for _, every, _ in counts), sum(few for _, _, few in counts)))
     return [
@@ -157,7 +157,7 @@ def compared(cached: Seen, plain: Seen) -> str:
     """How the texts of tracks with and without memory differ."""
     keys = sorted(cached.texts.keys() | plain.texts.keys())
     unlike = [key for key in keys if cached.texts.get(key) != plain.texts.get(key)]
-    said = f"{len(keys) - len(unlike)} of {len(keys)} tracks with a text have the same one with and without memory"
+    said = f"{len(keys) - len(unlike)} of {len(keys)} tracks with a text have the same one with and without reuse"
     shown = "; ".join(f"{key}: {plain.texts.get(key)} -> {cached.texts.get(key)}" for key in unlike)
     return f"{said} ({shown})" if shown else said
 
@@ -174,7 +174,7 @@ def page(rounds: int) -> str:
     plain, all_seen = run(refresh="0s")
     boxes = seen.boxes[:: max(len(seen.boxes) // 500, 1)]
     sizes = [f"{width}x{height} {one.value}" for width, height in SIZES for one in FORMATS]
-    steps_header = ["step", "runs with `refresh: 0s`", "runs", "saved", "crops a frame with `0s`", "crops a frame"]
+    steps_header = ["step", "runs with `refresh: 0s`", "runs", "saved", "crops per frame with `0s`", "crops per frame"]
     return TITLE.format(
         date=f"{datetime.now(UTC):%Y-%m-%d}",
         machine=machine(),

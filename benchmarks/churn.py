@@ -80,7 +80,7 @@ def main() -> None:
     )
 
 
-class Found(Element):
+class Detected(Element):
     """One box a frame that goes down the image and back again."""
 
     name: ClassVar[str] = "found"
@@ -117,7 +117,7 @@ def make_pipeline(folder: Path) -> Pipeline:
     return Pipeline(
         sources=PERMANENT,
         steps=[
-            Found(),
+            Detected(),
             "track",
             {"lines": {"across": BOTH_WAYS_LINE}},
             {"jsonl": {"path": str(folder / "{stream}.jsonl")}},

@@ -9,7 +9,7 @@ Python's share is the processor time of our thread for a frame, less
 that of PyNvVideoCodec's for one. Before that, every frame of the clip is compared with the CPU's, bit by bit.
 
 `--churn` opens and closes so many decoders, and changes the size under them a tenth as often, and prints the memory of
-GPU and process before and after. No GPU has run this yet.
+GPU and process before and after.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Rate:
 
 
 Work = Callable[[threading.Event], int]
-"""Decodes until it is told to stop; returns the number of frames."""
+"""Decodes until it is asked to stop; returns the number of frames."""
 
 
 def measured(work: Work, *, streams: int, seconds: float) -> Rate:

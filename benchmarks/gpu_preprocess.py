@@ -7,7 +7,7 @@ sectors of 32 bytes that bilinear samples lie in (averages read all of a region)
 fast the GPU copies is measured first. Launches are timed by the GPU's own clock, one behind the other, with more
 images than its cache holds. Python's share is what making and queuing the launch of a batch takes of a thread.
 
-Before that, the input is compared with the CPU's. No GPU has run this yet.
+Before that, the input is compared with the CPU's.
 """
 
 from __future__ import annotations

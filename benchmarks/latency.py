@@ -54,30 +54,31 @@ STEPS: tuple[Mapping[str, object] | str, ...] = (
 TITLE = """# Latency of cameras
 
 {date}, {machine}; `python -m benchmarks.latency --seconds {seconds:.0f} --write`. {count} fake cameras (RTSP over TCP,
-640x360, {fps} fps, H.264 without B-frames) in a process of their own, and a pipeline of `detect`
-(`models/street.onnx`), `track` and `jsonl`, on {cores} cores together. From the moment an image leaves the camera (by
-its sender reports) to the moment its record is written. FFmpeg hands an image on when the first packet of the next one
-has come, so one interval of the camera, {interval:.0f} ms, is in every figure.
+640x360, {fps} fps, H.264 without B-frames) in their own process, and a pipeline of `detect`
+(`models/street.onnx`), `track` and `jsonl`, on {cores} cores together. Latency is from the moment a frame leaves the
+camera (by its sender reports) to the moment its record is written. FFmpeg delivers a frame when the first packet of the
+next one has arrived, so every figure includes one interval of the camera, {interval:.0f} ms.
 
 {steady}
 
-By the slope of the 95th percentile by minute, it changes by {slope:+.2f} ms a minute.
+The slope of the 95th percentile is {slope:+.2f} ms per minute.
 {frames}
 
-The same for {slow_seconds:.0f} s with one more step, which is {too_slow} times too slow: it takes {pause:.0f} ms a
-frame, and {rate} frames a second come.
+The same for {slow_seconds:.0f} s with one more step that is {too_slow} times too slow: it takes {pause:.0f} ms per
+frame, and {rate} frames per second arrive.
 
 {slow}
 
-From `sightline run` to the first record of one camera, {starts} starts: {median:.2f} s in the middle, {worst:.2f} s at
+From `sightline run` to the first record of one camera, {starts} starts: {median:.2f} s median, {worst:.2f} s
 worst.
 """
 
 
 @dataclass(slots=True)
 class Ages:
-    """Ages of images in ms, each with when it was seen (seconds, monotonic); a probe. Those whose camera has not told
-    its time yet are left out, and counted.
+    """Collect the ages of frames in ms, each with its time of arrival (seconds, monotonic); a probe.
+
+    Frames of cameras without a known time are left out and counted.
     """
 
     seen: list[tuple[float, float]] = field(default_factory=list)

@@ -42,20 +42,20 @@ Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Found:
+class Detected:
     """Boxes (N, 4), confidences (N,) and classes (N,)."""
 
     xyxy: Floats
     confidence: Floats
     class_id: npt.NDArray[np.int32]
 
-    def moved(self, left: int, top: int) -> Found:
+    def moved(self, left: int, top: int) -> Detected:
         """The same in an image in which this one's first pixel is at (left, top)."""
-        return Found(self.xyxy + np.array([left, top] * 2, np.float32), self.confidence, self.class_id)
+        return Detected(self.xyxy + np.array([left, top] * 2, np.float32), self.confidence, self.class_id)
 
-    def select(self, rows: Any) -> Found:
+    def select(self, rows: Any) -> Detected:
         """Some of the rows."""
-        return Found(self.xyxy[rows], self.confidence[rows], self.class_id[rows])
+        return Detected(self.xyxy[rows], self.confidence[rows], self.class_id[rows])
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Mosaic:
     frames: tuple[Image, ...]
     places: tuple[tuple[int, int], ...]
     image: Image
-    truth: Found
+    truth: Detected
     unclear: Floats
 
 
@@ -91,30 +91,30 @@ def mosaic(clip: str) -> Mosaic:
         classes.append(here[:, 7])
         clear.append((here[:, 8] >= SEEN) & (here[:, 4:6].min(axis=1) >= LEAST_SIDE))
     xyxy, seen = np.concatenate(boxes).astype(np.float32), np.concatenate(clear)
-    truth = Found(xyxy, np.ones(len(xyxy), np.float32), np.concatenate(classes).astype(np.int32))
+    truth = Detected(xyxy, np.ones(len(xyxy), np.float32), np.concatenate(classes).astype(np.int32))
     return Mosaic(frames, places, image, truth.select(seen), xyxy[~seen])
 
 
-def look(images: Sequence[Image], **options: Any) -> tuple[list[Found], float]:
+def look(images: Sequence[Image], **options: Any) -> tuple[list[Detected], float]:
     """What `detect` finds on each image, and the seconds that all took."""
     element = Detect(model=ROOT / "models" / "street.onnx", **options)
     frames = [Frame(Stream("cam"), n, n * 40_000_000, surface_from_rgb(one)) for n, one in enumerate(images)]
     begin = time.perf_counter()
     batches = run_element(element, [Batch((frame,)) for frame in frames])
     seconds = time.perf_counter() - begin
-    return [Found(one.objects.xyxy, one.objects.confidence, one.objects.class_id) for one in batches], seconds
+    return [Detected(one.objects.xyxy, one.objects.confidence, one.objects.class_id) for one in batches], seconds
 
 
-def joined(parts: Sequence[Found]) -> Found:
+def joined(parts: Sequence[Detected]) -> Detected:
     """All rows."""
-    return Found(
+    return Detected(
         np.concatenate([part.xyxy for part in parts]),
         np.concatenate([part.confidence for part in parts]),
         np.concatenate([part.class_id for part in parts]),
     )
 
 
-def tiles_apart(image: Image) -> Found:
+def tiles_apart(image: Image) -> Detected:
     """The finds of each tile and of the whole image, not merged."""
     height, width = image.shape[:2]
     regions = tile_regions((width, height), tile_wh=TILE_WH, overlap=0.2, whole=True)
@@ -123,7 +123,7 @@ def tiles_apart(image: Image) -> Found:
     return joined([part.moved(left, top) for part, (left, top, _, _) in zip(found, corners, strict=True)])
 
 
-def greedy_merge(found: Found) -> Found:
+def greedy_merge(found: Detected) -> Detected:
     """SAHI's greedy merging: from the most confident box on, what overlaps it by half of the smaller one joins it."""
     order = np.argsort(-found.confidence, kind="stable").tolist()
     rows: list[int] = []
@@ -141,16 +141,16 @@ def greedy_merge(found: Found) -> Found:
             boxes[best, :2] = np.minimum(boxes[best, :2], found.xyxy[member, :2])
             boxes[best, 2:] = np.maximum(boxes[best, 2:], found.xyxy[member, 2:])
         order = rest[~joins].tolist()
-    return Found(boxes[rows], found.confidence[rows], found.class_id[rows])
+    return Detected(boxes[rows], found.confidence[rows], found.class_id[rows])
 
 
-def plain_suppression(found: Found) -> Found:
+def plain_suppression(found: Detected) -> Detected:
     """Suppression of all finds together, as in one image."""
     options = NmsOptions(iou=0.45, class_agnostic=True, max_detections=10_000)
     return found.select(suppress(found.xyxy, found.confidence, found.class_id, options=options))
 
 
-def report(name: str, found: Sequence[Found], mosaics: Sequence[Mosaic], seconds: float | None = None) -> None:
+def report(name: str, found: Sequence[Detected], mosaics: Sequence[Mosaic], seconds: float | None = None) -> None:
     """Print one row."""
     hits = doubles = wrong = known = 0
     for one, mosaic_ in zip(found, mosaics, strict=True):
@@ -197,7 +197,7 @@ def main() -> None:
 
 def _looked(
     images: Sequence[Image], mosaics: Sequence[Mosaic], **options: Any
-) -> tuple[list[Found], Sequence[Mosaic], float]:
+) -> tuple[list[Detected], Sequence[Mosaic], float]:
     found, seconds = look(images, **options)
     return found, mosaics, seconds
 

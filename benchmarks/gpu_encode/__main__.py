@@ -11,7 +11,7 @@ and both are measured in turn, `--rounds` times, after they have warmed up. Pyth
 thread for an image, less that of PyNvVideoCodec's for one. What is copied between host and GPU is counted: nothing.
 
 `--churn` makes so many videos, one after the other, and prints what GPU and process hold meanwhile; it may grow by
-64 MiB. The exit code is 1 when a goal is missed; a GPU without NVENC is told in one line. No GPU has run this yet.
+64 MiB. The exit code is 1 when a goal is missed; a GPU without NVENC is reported in one line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 
 from benchmarks.arguments import numbers, size_wh
 from benchmarks.gpu_encode import rates
-from benchmarks.gpu_encode.videos import Ours, Subject
+from benchmarks.gpu_encode.videos import EncodingJob, Ours
 from benchmarks.gpu_models.clips import enlarged
 from benchmarks.gpu_models.figures import Goals
 from benchmarks.gpu_models.soak import Sample, judge, print_samples, sample
@@ -45,28 +45,28 @@ _QUALITY = 23
 _SAMPLES = 20
 
 
-def churn(subject: Subject, *, videos: int, goals: Goals) -> None:
+def churn(case: EncodingJob, *, videos: int, goals: Goals) -> None:
     """Make so many videos, one after the other, and print what is held."""
     every, samples = max(1, videos // _SAMPLES), list[Sample]()
     with tempfile.TemporaryDirectory() as folder:
         for number in range(1, videos + 1):
-            video = Ours(_anew(subject), Path(folder), videos=1)
+            video = Ours(_anew(case), Path(folder), videos=1)
             for _ in range(_IMAGES_OF_CHURN):
                 video.next()
             video.close()
             if number % every == 0:
-                samples.append(sample(subject.gpu, number))
+                samples.append(sample(case.gpu, number))
     print_samples(samples, of="videos made")
     judge(samples, count=videos, goals=goals)
 
 
-def _anew(subject: Subject) -> Subject:
+def _anew(case: EncodingJob) -> EncodingJob:
     """The first images in memory of their own, as in a pipeline: what is held for long holds on to each stream that
     read it, too.
     """
-    first, stream = subject.images[:_IMAGES_OF_CHURN], subject.gpu.main_stream
+    first, stream = case.images[:_IMAGES_OF_CHURN], case.gpu.main_stream
     copies = [dataclasses.replace(one, surface=one.surface.shared().writable(stream=stream)) for one in first]
-    return dataclasses.replace(subject, images=copies)
+    return dataclasses.replace(case, images=copies)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -83,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def subject_of(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Subject:
+def subject_of(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> EncodingJob:
     """What the command line asks for. Raises EncoderError where the GPU does not encode it."""
     library = library_for(gpu)
     clip = given.clip if given.size is None else enlarged(given.clip, folder, size_wh=given.size)
@@ -94,7 +94,7 @@ def subject_of(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Subject:
     if reason is not None:
         raise EncoderError(reason)
     video = Video(path="{stream}.mp4", codec=given.codec, quality=_QUALITY, encoder="nvenc")
-    return Subject(gpu, images, video)
+    return EncodingJob(gpu, images, video)
 
 
 def measure(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Goals:
@@ -102,13 +102,13 @@ def measure(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Goals:
     goals = Goals()
     print(describe(gpu))
     try:
-        subject = subject_of(gpu, given, folder=folder)
+        case = subject_of(gpu, given, folder=folder)
     except EncoderError as error:
         print(f"nothing to measure: {error}")
         return goals
-    rates.measure(subject, videos=given.videos, rounds=given.rounds, seconds=given.seconds, goals=goals)
+    rates.measure(case, videos=given.videos, rounds=given.rounds, seconds=given.seconds, goals=goals)
     if given.churn:
-        churn(subject, videos=given.churn, goals=goals)
+        churn(case, videos=given.churn, goals=goals)
     return goals
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import perf_counter, thread_time
 
 from benchmarks.gpu_decode import MOST_MICROSECONDS, Rate
-from benchmarks.gpu_encode.videos import Alone, Ours, Subject, Work
+from benchmarks.gpu_encode.videos import Alone, EncodingJob, Ours, Work
 from benchmarks.gpu_models.figures import Figure, Goals, in_turn, print_table
 
 GOAL = 0.95
@@ -68,8 +68,8 @@ def measured(makers: Sequence[Callable[[], Work]], *, seconds: float) -> Rate:
 class Rounds:
     """Both ways to encode so many videos, the processor time of each, and what ours copied between host and GPU."""
 
-    def __init__(self, subject: Subject, *, videos: int, seconds: float) -> None:
-        self._subject, self._videos, self._seconds = subject, videos, seconds
+    def __init__(self, case: EncodingJob, *, videos: int, seconds: float) -> None:
+        self._subject, self._videos, self._seconds = case, videos, seconds
         self.microseconds: dict[str, list[float]] = {"alone": [], "ours": []}
         self.copies = 0
 
@@ -95,15 +95,15 @@ class Rounds:
         return rate.fps
 
 
-def measure(subject: Subject, *, videos: Sequence[int], rounds: int, seconds: float, goals: Goals) -> None:
-    """Print the table, one row for each number of videos; what cannot be encoded at once is told."""
+def measure(case: EncodingJob, *, videos: Sequence[int], rounds: int, seconds: float, goals: Goals) -> None:
+    """Print the table, one row for each number of videos; what cannot be encoded at once is reported."""
     rows = []
     for count in videos:
-        reason = subject.reason_against(videos=count)
+        reason = case.reason_against(videos=count)
         if reason is not None:
             print(f"{count} videos at once are not measured: {reason}", flush=True)
             continue
-        both = Rounds(subject, videos=count, seconds=seconds)
+        both = Rounds(case, videos=count, seconds=seconds)
         found = in_turn({"alone": both.alone, "ours": both.ours}, rounds=rounds)
         rows.append((count, *(found[name].text() for name in found), *_judged(found, both, videos=count, goals=goals)))
     head = ("videos", "alone, fps", "ours, fps", "ratio", "goal", "Python, µs an image", "goal", "copies", "goal")

@@ -23,7 +23,7 @@ STEP_NS = 40_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class EncodingJob:
     """What is encoded: images in the GPU's memory, again and again, as this step would."""
 
     gpu: Gpu
@@ -73,15 +73,15 @@ class Work(Protocol):
 class Alone:
     """One video by PyNvVideoCodec, without anything of ours but its stream; packets are for nobody."""
 
-    def __init__(self, subject: Subject) -> None:
-        gpu = subject.gpu
+    def __init__(self, case: EncodingJob) -> None:
+        gpu = case.gpu
         stream = gpu.stream("alone")
         self._planes = [
-            without_padding(frame.surface.arrays_on(stream), gpu=gpu, stream=stream) for frame in subject.images
+            without_padding(frame.surface.arrays_on(stream), gpu=gpu, stream=stream) for frame in case.images
         ]
         stream.synchronize()
-        self._encoder = subject.encoder("alone")
-        self._images_a_group = subject.images_a_group
+        self._encoder = case.encoder("alone")
+        self._images_a_group = case.images_a_group
         self._count = 0
 
     def next(self) -> int:
@@ -99,9 +99,9 @@ class Alone:
 class Ours:
     """One `video` step with so many videos in that folder."""
 
-    def __init__(self, subject: Subject, folder: Path, *, videos: int) -> None:
-        self._writer = subject.video.build(site_for("video-1", folder, gpu=subject.gpu))
-        self._images = subject.images
+    def __init__(self, case: EncodingJob, folder: Path, *, videos: int) -> None:
+        self._writer = case.video.build(site_for("video-1", folder, gpu=case.gpu))
+        self._images = case.images
         self._streams = [Stream(f"video{number}") for number in range(videos)]
         self._count = 0
 

@@ -22,7 +22,7 @@ batches of 32, and COCO's AP of what the step finds on the sample clips, whose t
 hold meanwhile; it may grow by 64 MiB. A day of one camera with 25 frames a second is 2,160,000 frames.
 
 All are measured in turn, `--rounds` times; tables hold the median, the least and the most. The exit code is 1 when a
-goal is missed. `--size` makes the clip that large first. No GPU has run this yet.
+goal is missed. `--size` makes the clip that large first.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from pathlib import Path
 from benchmarks.arguments import numbers, size_wh
 from benchmarks.gpu_decode import lengthened
 from benchmarks.gpu_models import latency, precisions, rates, soak
+from benchmarks.gpu_models.case import ENGINES, BenchmarkCase, subject_of
 from benchmarks.gpu_models.clips import enlarged
 from benchmarks.gpu_models.figures import Goals
-from benchmarks.gpu_models.subject import ENGINES, Subject, subject_of
 from benchmarks.gpus import describe, measured_gpu
 
 from sightline.devices.gpu.gpu import Gpu
@@ -80,24 +80,24 @@ def measure(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Goals:
     """Measure what is asked for, with files in that folder."""
     goals = Goals()
     print(describe(gpu))
-    subject = subject_of(gpu, given.model, settings=tuple(given.settings), engine=given.engine)
+    case = subject_of(gpu, given.model, settings=tuple(given.settings), engine=given.engine)
     clip = given.clip if given.size is None else enlarged(given.clip, folder, size_wh=given.size)
     long = lengthened(clip, folder, frames=given.file_frames)
-    _measure_parts(subject, clip, long, given=given, goals=goals)
+    _measure_parts(case, clip, long, given=given, goals=goals)
     if given.frames:
-        soak.measure(subject, long, streams=given.streams[0], frames=given.frames, goals=goals)
+        soak.measure(case, long, streams=given.streams[0], frames=given.frames, goals=goals)
     return goals
 
 
-def _measure_parts(subject: Subject, clip: Path, long: Path, *, given: argparse.Namespace, goals: Goals) -> None:
+def _measure_parts(case: BenchmarkCase, clip: Path, long: Path, *, given: argparse.Namespace, goals: Goals) -> None:
     rounds, seconds = given.rounds, given.seconds
     if "rates" in given.parts:
         for streams in given.streams:
-            rates.measure(subject, clip, long, streams=streams, rounds=rounds, seconds=seconds, goals=goals)
+            rates.measure(case, clip, long, streams=streams, rounds=rounds, seconds=seconds, goals=goals)
     if "latency" in given.parts:
-        latency.measure(subject, clip, rounds=rounds, looks=given.looks, goals=goals)
+        latency.measure(case, clip, rounds=rounds, looks=given.looks, goals=goals)
     if "precisions" in given.parts:
-        precisions.measure(subject, _SAMPLES, rounds=rounds, seconds=seconds, judged=given.judged, goals=goals)
+        precisions.measure(case, _SAMPLES, rounds=rounds, seconds=seconds, judged=given.judged, goals=goals)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+from benchmarks.gpu_models.case import BenchmarkCase, EngineAlone
 from benchmarks.gpu_models.figures import Figure, Goals, print_table
-from benchmarks.gpu_models.subject import EngineAlone, Subject
 from tests.reading import media, reader_of
 
 from sightline.devices.gpu.gpu import Gpu
@@ -72,14 +72,14 @@ def delays(works: Sequence[Callable[[], float]], *, rounds: int, looks: int) -> 
     return [Delay(Figure(tuple(one)), Figure(tuple(other))) for one, other in zip(medians, late, strict=True)]
 
 
-def measure(subject: Subject, clip: Path, *, rounds: int, looks: int, goals: Goals) -> None:
+def measure(case: BenchmarkCase, clip: Path, *, rounds: int, looks: int, goals: Goals) -> None:
     """Print the table of one stream."""
-    gpu = subject.gpu
+    gpu = case.gpu
     stream = gpu.stream("engine alone")
-    engine = subject.open(stream=stream)
-    rows = subject.rows_for(engine, images=1)
-    plain, graph = (EngineAlone(subject, engine, rows=rows, stream=stream, as_graph=own) for own in (False, True))
-    operator = subject.element.build(site_for("detect-1", None, gpu=gpu))
+    engine = case.open(stream=stream)
+    rows = case.rows_for(engine, images=1)
+    plain, graph = (EngineAlone(case, engine, rows=rows, stream=stream, as_graph=own) for own in (False, True))
+    operator = case.element.build(site_for("detect-1", None, gpu=gpu))
     looking = one_by_one(operator, images_of(clip, gpu=gpu, count=_IMAGES))
     try:
         whole, queued, launched = delays(

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+from benchmarks.gpu_models.case import REFUSALS, BenchmarkCase, EngineAlone
 from benchmarks.gpu_models.figures import Goals, in_turn, print_table
-from benchmarks.gpu_models.subject import REFUSALS, EngineAlone, Subject
 from tests.reading import media, reader_of
 from tools.train.precision import LEAST_SIDE_PX, LEAST_VISIBLE
 
@@ -46,12 +46,14 @@ class Form:
     stream: GpuStream
 
 
-def measure(subject: Subject, samples: Path, *, rounds: int, seconds: float, judged: int | None, goals: Goals) -> None:
+def measure(
+    case: BenchmarkCase, samples: Path, *, rounds: int, seconds: float, judged: int | None, goals: Goals
+) -> None:
     """Print the table. `samples` is the folder of this project's clips, of which `judged` frames are judged by each."""
-    forms = list(_opened(subject))
-    rows = [subject.rows_for(form.engine, images=_ROWS) for form in forms]
+    forms = list(_opened(case))
+    rows = [case.rows_for(form.engine, images=_ROWS) for form in forms]
     alone = {
-        form.precision: EngineAlone(subject, form.engine, rows=count, stream=form.stream)
+        form.precision: EngineAlone(case, form.engine, rows=count, stream=form.stream)
         for form, count in zip(forms, rows, strict=True)
     }
     works: dict[str, Callable[[], float]] = {
@@ -60,7 +62,7 @@ def measure(subject: Subject, samples: Path, *, rounds: int, seconds: float, jud
     rates = in_turn(works, rounds=rounds)
     clips = [samples / f"{name}.mp4" for name in SAMPLES]
     truth = _joined([truth_of(clip, number=number, frames=judged) for number, clip in enumerate(clips)])
-    scores = {form.precision: _scored(subject, form, clips, truth=truth, frames=judged) for form in forms}
+    scores = {form.precision: _scored(case, form, clips, truth=truth, frames=judged) for form in forms}
     table = []
     for form, count in zip(forms, rows, strict=True):
         name = form.precision
@@ -72,13 +74,13 @@ def measure(subject: Subject, samples: Path, *, rounds: int, seconds: float, jud
     print_table(head, table)
 
 
-def _opened(subject: Subject) -> Iterator[Form]:
-    """The model in every precision that can be had; the others are told."""
+def _opened(case: BenchmarkCase) -> Iterator[Form]:
+    """The model in every precision that is available; the others are reported."""
     names: Sequence[Precision] = get_args(Precision)
     for precision in names:
-        stream = subject.gpu.stream(precision)
+        stream = case.gpu.stream(precision)
         try:
-            yield Form(precision, subject.open(stream=stream, precision=precision), stream)
+            yield Form(precision, case.open(stream=stream, precision=precision), stream)
         except REFUSALS as error:
             if precision == "fp32":
                 raise
@@ -102,33 +104,33 @@ def truth_of(clip: Path, *, number: int, frames: int | None) -> Annotations:
 
 
 def _scored(
-    subject: Subject, form: Form, clips: Sequence[Path], *, truth: Annotations, frames: int | None
+    case: BenchmarkCase, form: Form, clips: Sequence[Path], *, truth: Annotations, frames: int | None
 ) -> DetectionScores:
     """What the step finds with this engine, which is closed then."""
-    runner = _runner(subject, form)
+    runner = _runner(case, form)
     try:
-        found = [_found(runner, subject, clip, number=number, frames=frames) for number, clip in enumerate(clips)]
+        found = [_found(runner, case, clip, number=number, frames=frames) for number, clip in enumerate(clips)]
     finally:
         runner.close()
     return score_detections(_joined(found), truth=truth)
 
 
-def _runner(subject: Subject, form: Form) -> ModelOperator:
+def _runner(case: BenchmarkCase, form: Form) -> ModelOperator:
     """The step with an engine that is open, telling of everything that it believes in at all."""
     told = {"confidence": _ANY_CONFIDENCE, "class_confidence": {}}
-    element: DetectionElement = subject.element.model_copy(update=told)
+    element: DetectionElement = case.element.model_copy(update=told)
     plan, rules, _ = plan_detections(element)
     assert plan is not None
     assert rules is not None
     task = DetectionPostprocessor(plan, rules, element_id="detect-1", warn=print)
-    predictor = CudaPredictor(plan, engine=form.engine, task=task, gpu=subject.gpu, stream=form.stream)
+    predictor = CudaPredictor(plan, engine=form.engine, task=task, gpu=case.gpu, stream=form.stream)
     subjects = target_selector(element, plan)
     return ModelOperator(predictor, subjects=subjects, task=task, is_stacked=False, element_id="detect-1", warn=print)
 
 
-def _found(runner: ModelOperator, subject: Subject, clip: Path, *, number: int, frames: int | None) -> Annotations:
+def _found(runner: ModelOperator, case: BenchmarkCase, clip: Path, *, number: int, frames: int | None) -> Annotations:
     tables = []
-    with reader_of(media(clip), subject.gpu) as reader:
+    with reader_of(media(clip), case.gpu) as reader:
         images = islice(reader.frames(), frames)
         while some := tuple(islice(images, _IMAGES)):
             done = runner.process(Batch(some))

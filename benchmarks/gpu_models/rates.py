@@ -10,8 +10,8 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.gpu_decode import alone, measured
+from benchmarks.gpu_models.case import BenchmarkCase, EngineAlone
 from benchmarks.gpu_models.figures import Goals, in_turn, print_table
-from benchmarks.gpu_models.subject import EngineAlone, Subject
 
 from sightline import Pipeline
 from sightline.graph import Message, MessageKind
@@ -70,7 +70,7 @@ class Whole:
     `report` is that of its last run, `clip` is read from its beginning when it ends.
     """
 
-    subject: Subject
+    case: BenchmarkCase
     clip: Path
     streams: int
     seconds: float
@@ -86,9 +86,9 @@ class Whole:
         meter = Meter(warm_frames=_WARM_BATCHES * self.images, streams=self.streams)
         pipeline = Pipeline(
             sources={f"s{number}": {"uri": str(self.clip), "loop": True} for number in range(self.streams)},
-            steps=[self.subject.element],
+            steps=[self.case.element],
             batch={"size": self.images},
-            gpu=self.subject.gpu,
+            gpu=self.case.gpu,
         )
         pipeline.probe("detect-1", meter)
         pipeline.on_message(meter.hear)
@@ -97,29 +97,29 @@ class Whole:
             threading.Event().wait(self.seconds)
         pipeline.stop()
         self.report = pipeline.wait()
-        check_place(self.report, self.subject)
+        check_place(self.report, self.case)
         return meter.fps
 
 
-def check_place(report: Report, subject: Subject) -> None:
+def check_place(report: Report, case: BenchmarkCase) -> None:
     """End the program where a stream was not decoded, or the model not computed, on the GPU."""
     for stream in report.streams:
         if stream.decoder != "nvdec":
             raise SystemExit(f"{stream.stream.name}: decoded by the CPU: {stream.decoder_reason}")
     place = report.totals["detect-1"]["engine_runs_on"]
-    if place != str(subject.gpu):
+    if place != str(case.gpu):
         raise SystemExit(f"the model is not computed on the GPU: {place}")
 
 
 def measure(
-    subject: Subject, clip: Path, long: Path, *, streams: int, rounds: int, seconds: float, goals: Goals
+    case: BenchmarkCase, clip: Path, long: Path, *, streams: int, rounds: int, seconds: float, goals: Goals
 ) -> None:
     """Print the table for so many streams; `long` is the clip again and again in one file."""
-    gpu = subject.gpu
+    gpu = case.gpu
     stream = gpu.stream("engine alone")
-    engine = subject.open(stream=stream)
-    whole = Whole(subject, long, streams, seconds)
-    bare = EngineAlone(subject, engine, rows=subject.rows_for(engine, images=whole.images), stream=stream)
+    engine = case.open(stream=stream)
+    whole = Whole(case, long, streams, seconds)
+    bare = EngineAlone(case, engine, rows=case.rows_for(engine, images=whole.images), stream=stream)
     works: dict[str, Callable[[], float]] = {
         "decoding": lambda: measured(alone(gpu, clip), streams=streams, seconds=seconds).fps,
         "engine": lambda: bare.images_per_second(seconds),
@@ -135,15 +135,15 @@ def measure(
         [(streams, *(found[name].text() for name in works), ratio.text(3), met)],
     )
     assert whole.report is not None
-    _print_copies(whole.report, subject, streams=streams, goals=goals)
+    _print_copies(whole.report, case, streams=streams, goals=goals)
 
 
-def _print_copies(report: Report, subject: Subject, *, streams: int, goals: Goals) -> None:
+def _print_copies(report: Report, case: BenchmarkCase, *, streams: int, goals: Goals) -> None:
     """What crossed between host and GPU for each frame of the last run, and how it was computed."""
     copied, frames = report.transfers, max(report.frames, 1)
     assert copied is not None
     up, down = copied.host_to_device_bytes / frames, copied.device_to_host_bytes / frames
-    room = most_bytes_down(subject)
+    room = most_bytes_down(case)
     print_table(
         ("streams", "bytes down for a frame", "goal", "copies down", "bytes up for a frame", "goal", "copies up"),
         [
@@ -163,6 +163,6 @@ def _print_copies(report: Report, subject: Subject, *, streams: int, goals: Goal
     print("; ".join(f"{name}: {told[name]}" for name in names if name in told), flush=True)
 
 
-def most_bytes_down(subject: Subject) -> int:
+def most_bytes_down(case: BenchmarkCase) -> int:
     """What may come down for a frame: room for the boxes that stay, twice, because batches are not always full."""
-    return 2 * (subject.max_detections * DETECTION.itemsize + _ALIGNED_BYTES)
+    return 2 * (case.max_detections * DETECTION.itemsize + _ALIGNED_BYTES)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.gpu_models.case import BenchmarkCase
 from benchmarks.gpu_models.figures import Goals, print_table
 from benchmarks.gpu_models.rates import check_place
-from benchmarks.gpu_models.subject import Subject
 
 from sightline import Pipeline
 from sightline.devices.gpu.gpu import Gpu
@@ -59,19 +59,19 @@ def sample(gpu: Gpu, done: int) -> Sample:
     return Sample(done, (total - free) / _MIB, resident / _MIB, held.threads, files)
 
 
-def measure(subject: Subject, clip: Path, *, streams: int, frames: int, goals: Goals) -> None:
+def measure(case: BenchmarkCase, clip: Path, *, streams: int, frames: int, goals: Goals) -> None:
     """Print what is held over that many frames of all streams together, and by how much it grew."""
     each = -(-frames // streams)
-    watch = Watch(subject.gpu, max(1, each * streams // _SAMPLES), [])
+    watch = Watch(case.gpu, max(1, each * streams // _SAMPLES), [])
     pipeline = Pipeline(
         sources={f"s{number}": {"uri": str(clip), "loop": True} for number in range(streams)},
-        steps=[subject.element, "track"],
+        steps=[case.element, "track"],
         batch={"size": min(streams, _MOST_IMAGES)},
-        gpu=subject.gpu,
+        gpu=case.gpu,
     )
     pipeline.probe("detect-1", watch)
     report = pipeline.run(frames=each)
-    check_place(report, subject)
+    check_place(report, case)
     print_samples(watch.samples, of="frames")
     print(f"{report.frames} frames of {streams} streams, {report.fps:.0f} a second")
     judge(watch.samples, count=report.frames, goals=goals)

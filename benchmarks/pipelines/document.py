@@ -25,19 +25,21 @@ PACKAGES = (
     "trackers",
 )
 INTRODUCTION = """\
-# Whole pipelines beside other ways
+# Pipelines compared
 
-Measured by `make bench`, which writes this page. Every contestant does the same job: decode every frame of the clip,
-find objects with FastestDet in each, track them, write JSON lines to a file. They run in turn in one invocation, each
-in a fresh process, for several rounds; figures are medians, and "ours is faster" is the median of the ratios within a
-round, the only figure that holds on a machine that does other things too. Loading models and compiling code is not
-counted, for anybody; opening files is. All compute in float32 (OpenVINO would take bfloat16 on some processors), and
-all are checked to write every frame and to find the same number of objects within 5 %.
+`make bench` measures this and writes this page. Every contestant does the same job: decode every frame of the clip,
+find objects with FastestDet in each, track them, write JSON lines to a file.
+
+- Contestants run in turn in one invocation, each in a fresh process, for several rounds. Figures are medians. "Ratio of
+  fps" is the median of the ratios within a round, the only figure that is reliable on a shared machine.
+- Loading models and compiling code does not count, for any contestant; opening files does.
+- All compute in float32 (OpenVINO would use bfloat16 on some processors). All are checked to write every frame and to
+  find the same number of objects within 5 %.
 
 The expert's loop is one process without a framework: PyAV, planes resized before colours are converted, a graph
 simplified by onnxsim that takes 8-bit NHWC, OpenVINO with as many streams as cores, head, suppression and tracker
-compiled by Numba, msgspec. The ordinary loop is OpenCV's capture, ONNX Runtime as it comes, the model's demo code, a
-library's tracker, `json`, one stream after another. The ready-made ways use the same parts, but vectorised
+compiled by Numba, msgspec. The ordinary loop is OpenCV's capture, ONNX Runtime with defaults, the model's demo code, a
+library's tracker, `json`, one stream after another. The ready-made contestants use the same parts, but vectorised
 post-processing and cheaper resizing. BMF is left out: its package needs the libraries of FFmpeg 4.
 """
 

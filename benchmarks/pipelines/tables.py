@@ -27,7 +27,7 @@ def cpu_ratio(table: Table, other: Contestant) -> float:
 def markdown(table: Table) -> Iterable[str]:
     """The table of one number of streams, in Markdown."""
     yield f"### {_streams(table)}\n"
-    yield "| who | what | fps | from - to | CPU ms a frame | ours is faster | and takes less CPU | objects |"
+    yield "| contestant | implementation | fps | from - to | CPU ms per frame | ratio of fps | ratio of CPU | objects |"
     yield "|---|---|---|---|---|---|---|---|"
     for contestant, runs in table.runs.items():
         rates = [run.fps for run in runs]
@@ -52,14 +52,14 @@ def verdicts(table: Table) -> Iterable[str]:
         if OURS in table.runs and rivals:
             best = min(rivals, key=lambda rival: ratio(table, rival))
             found = ratio(table, best)
-            what = f"{found:.2f} x {best.name}, the fastest of {group.value}; wanted {target:.1f}"
+            what = f"{found:.2f} x {best.name}, the fastest of {group.value}; target {target:.1f}"
             yield _verdict(table, what, good=found >= target)
     for contestant, runs in table.runs.items():
         if contestant.group is Group.OURS:
             share, microseconds = _detail(runs, "framework_share"), _detail(runs, "framework_us_per_frame")
-            what = f"framework's own share of {contestant.name}: {share:.1%} and {microseconds:.0f} us a frame"
+            what = f"framework's own share of {contestant.name}: {share:.1%} and {microseconds:.0f} us per frame"
             good = share < FRAMEWORK_SHARE and microseconds < FRAMEWORK_US_PER_FRAME
-            yield _verdict(table, f"{what}; wanted below 5 % and 150", good=good)
+            yield _verdict(table, f"{what}; target below 5 % and 150", good=good)
 
 
 def breakdown(table: Table) -> Iterable[str]:
@@ -68,7 +68,7 @@ def breakdown(table: Table) -> Iterable[str]:
         if contestant.group is Group.OURS:
             names = [name for name in runs[0].outcome.details if name.endswith("_ms_per_frame")]
             parts = (f"{name.removesuffix('_ms_per_frame')} {_detail(runs, name):.3f}" for name in names)
-            yield f"- {_streams(table)}, {contestant.name}, CPU ms a frame: {', '.join(parts)}"
+            yield f"- {_streams(table)}, {contestant.name}, CPU ms per frame: {', '.join(parts)}"
 
 
 def _verdict(table: Table, what: str, *, good: bool) -> str:

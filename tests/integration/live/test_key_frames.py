@@ -44,7 +44,7 @@ def test_that_no_key_frame_comes_is_said_with_what_to_do(
 
     (told,) = [one for one in watched.of_kind(MessageKind.WARNING) if "key frame" in one.message.text]
     late_seconds = told.at_seconds - begun - LIMIT_SECONDS
-    figure(f"the cause is said, later than its limit of {LIMIT_SECONDS:g} s by", late_seconds, limit=2.0, unit="s")
+    figure(f"the cause is reported, later than its limit of {LIMIT_SECONDS:g} s by", late_seconds, limit=2.0, unit="s")
     assert late_seconds <= 2.0 * PROMPT
     assert not any(seen.damaged for seen in watched.frames["cam"])
 

@@ -36,7 +36,7 @@ _MOST_AHEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class BenchmarkCase:
     """A step that finds boxes, `max_detections` in an image at most; `element.engine` is the engine of the GPU."""
 
     gpu: Gpu
@@ -50,7 +50,7 @@ class Subject:
         return "tensorrt" if self.element.engine == "tensorrt" else "onnxruntime"
 
     def open(self, *, stream: GpuStream, precision: Precision | None = None) -> DeviceEngine:
-        """The engine of the model, in the step's precision where none is told. Raises one of `REFUSALS`."""
+        """The engine of the model, in the step's precision if it is not given. Raises one of `REFUSALS`."""
         model, precision = Path(self.element.model), precision or self._precision
         if precision == "int8":
             model = find_quantized(model).path
@@ -78,7 +78,7 @@ class Subject:
         return fixed or min(1 << (images - 1).bit_length(), engine.most_rows)
 
 
-def subject_of(gpu: Gpu, model: Path, *, settings: tuple[str, ...], engine: str) -> Subject:
+def subject_of(gpu: Gpu, model: Path, *, settings: tuple[str, ...], engine: str) -> BenchmarkCase:
     """The step for a model, on the engine that is asked for; `auto` is the first that takes it.
 
     Ends the program, with the reasons, where there is none.
@@ -93,15 +93,15 @@ def subject_of(gpu: Gpu, model: Path, *, settings: tuple[str, ...], engine: str)
     for name in ENGINES:
         if engine not in ("auto", name):
             continue
-        subject = Subject(gpu, element.model_copy(update={"engine": name}), plan, boxes.nms.max_detections)
+        case = BenchmarkCase(gpu, element.model_copy(update={"engine": name}), plan, boxes.nms.max_detections)
         try:
-            subject.open(stream=gpu.stream("trying")).close()
+            case.open(stream=gpu.stream("trying")).close()
         except REFUSALS as error:
             reasons.append(str(error))
             continue
         for reason in reasons:
             print(f"not used: {reason}")
-        return subject
+        return case
     raise SystemExit(f"no engine of the GPU takes {model}: {'; '.join(reasons)}")
 
 
@@ -112,14 +112,14 @@ class EngineAlone:
     """
 
     def __init__(
-        self, subject: Subject, engine: DeviceEngine, *, rows: int, stream: GpuStream, as_graph: bool = True
+        self, case: BenchmarkCase, engine: DeviceEngine, *, rows: int, stream: GpuStream, as_graph: bool = True
     ) -> None:
         self.rows = rows
         self._stream = stream
-        gpu, random = subject.gpu, np.random.default_rng(0)
-        extras = subject.plan.inputs.extra_values(subject.plan.preprocessing.size_wh or (0, 0))
+        gpu, random = case.gpu, np.random.default_rng(0)
+        extras = case.plan.inputs.extra_values(case.plan.preprocessing.size_wh or (0, 0))
         content = [
-            _rows_of(spec, extras.get(place), rows=rows, levels=subject.plan.preprocessing.value_range, random=random)
+            _rows_of(spec, extras.get(place), rows=rows, levels=case.plan.preprocessing.value_range, random=random)
             for place, spec in enumerate(engine.inputs)
         ]
         rooms = [gpu.empty(array.shape, array.dtype, stream=stream) for array in content]
