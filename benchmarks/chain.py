@@ -3,9 +3,9 @@
     python -m benchmarks.chain [--rounds 7] [--write]
 
 `configs/plates.yaml` runs on four streams: `gate.mp4` from its start and from 5 s on, `street.mp4` and `dusk.mp4`, in
-which no plate can be read. It runs as it is, and with `refresh: 0s`, so that the second and third model look at every
-object of every frame. The answer of a track is the text that its plate has on the last frame on which it has one. What
-pre-processing costs a crop is measured on the boxes of the vehicles of that run, on one thread.
+which no plate can be read. It runs as it is, and with `reinfer_interval: 0s`, so that the second and third model look
+at every object of every frame. The answer of a track is the text that its plate has on the last frame on which it has
+one. What pre-processing costs a crop is measured on the boxes of the vehicles of that run, on one thread.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ TITLE = """# A chain of three models
 
 {date}, {machine}; `python -m benchmarks.chain --write`. `configs/plates.yaml` (vehicle, plate, text) on four
 streams: `gate.mp4` from its start and from 5 s on, `street.mp4` and `dusk.mp4`, where no plate is large enough to be
-read. It runs as it is, and with `refresh: 0s`, where the second and the third model run on every object of every
-frame. A track's answer is the text that its plate has on the last frame on which it has one.
+read. It runs as it is, and with `reinfer_interval: 0s`, where the second and the third model run on every object of
+every frame. A track's answer is the text that its plate has on the last frame on which it has one.
 
 {looks}
 
@@ -83,8 +83,8 @@ class Seen:
                     self.boxes.append(thing.xyxy)
 
 
-def run(*, refresh: str | None = None) -> tuple[Report, Seen]:
-    """Run the chain on the four streams; `refresh` instead of the value in the file."""
+def run(*, reinfer_interval: str | None = None) -> tuple[Report, Seen]:
+    """Run the chain on the four streams; `reinfer_interval` instead of the value in the file."""
     pipeline = Pipeline(
         sources={
             "gate": str(CLIPS / "gate.mp4"),
@@ -92,20 +92,20 @@ def run(*, refresh: str | None = None) -> tuple[Report, Seen]:
             "street": str(CLIPS / "street.mp4"),
             "dusk": str(CLIPS / "dusk.mp4"),
         },
-        steps=steps(refresh),
+        steps=steps(reinfer_interval),
     )
     seen = Seen()
     pipeline.probe("read-1", seen.look)
     return pipeline.run(), seen
 
 
-def steps(refresh: str | None) -> list[Any]:
+def steps(reinfer_interval: str | None) -> list[Any]:
     """The steps of the configuration, without those that draw and write."""
     found = []
     for step in YAML(typ="safe").load(CONFIG)["pipeline"]:
         name, options = (step, {}) if isinstance(step, str) else next(iter(step.items()))
         if name in ("detect", "track", "read"):
-            changes = {"refresh": refresh} if refresh is not None and "on" in options else {}
+            changes = {"reinfer_interval": reinfer_interval} if reinfer_interval is not None and "on" in options else {}
             paths = {"model": str((CONFIG.parent / options["model"]).resolve())} if "model" in options else {}
             found.append({name: {**options, **paths, **changes}})
     return found
@@ -171,10 +171,17 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def page(rounds: int) -> str:
     """Measure everything; the page."""
     cached, seen = run()
-    plain, all_seen = run(refresh="0s")
+    plain, all_seen = run(reinfer_interval="0s")
     boxes = seen.boxes[:: max(len(seen.boxes) // 500, 1)]
     sizes = [f"{width}x{height} {one.value}" for width, height in SIZES for one in FORMATS]
-    steps_header = ["step", "runs with `refresh: 0s`", "runs", "saved", "crops per frame with `0s`", "crops per frame"]
+    steps_header = [
+        "step",
+        "runs with `reinfer_interval: 0s`",
+        "runs",
+        "saved",
+        "crops per frame with `0s`",
+        "crops per frame",
+    ]
     return TITLE.format(
         date=f"{datetime.now(UTC):%Y-%m-%d}",
         machine=machine(),

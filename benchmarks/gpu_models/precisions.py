@@ -24,9 +24,9 @@ from sightline_plugins.commands.evaluate.scores import DetectionScores, score_de
 from sightline_plugins.engines.device.protocol import DeviceEngine
 from sightline_plugins.engines.protocol import Precision
 from sightline_plugins.infer.cuda_predictor import CudaPredictor
-from sightline_plugins.infer.detections import DetectionPostprocessor
+from sightline_plugins.infer.detections import DetectionPostprocessor, detection_rules
 from sightline_plugins.infer.operator import ModelOperator, target_selector
-from sightline_plugins.infer.options import DetectionElement, plan_detections
+from sightline_plugins.infer.options import DetectionElement
 
 SAMPLES = ("street", "dusk", "entrance", "gate")
 MOST_LOST_POINTS = 1.0
@@ -119,13 +119,19 @@ def _runner(case: BenchmarkCase, form: Form) -> ModelOperator:
     """The step with an engine that is open, telling of everything that it believes in at all."""
     told = {"confidence": _ANY_CONFIDENCE, "class_confidence": {}}
     element: DetectionElement = case.element.model_copy(update=told)
-    plan, rules, _ = plan_detections(element)
+    plan, _ = element.plan()
     assert plan is not None
-    assert rules is not None
-    task = DetectionPostprocessor(plan, rules, element_id="detect-1", warn=print)
-    predictor = CudaPredictor(plan, engine=form.engine, task=task, gpu=case.gpu, stream=form.stream)
-    subjects = target_selector(element, plan)
-    return ModelOperator(predictor, subjects=subjects, task=task, is_stacked=False, element_id="detect-1", warn=print)
+    rules = detection_rules(element, plan)
+    postprocessor = DetectionPostprocessor(plan, rules, element_id="detect-1", warn=print)
+    predictor = CudaPredictor(plan, engine=form.engine, postprocessor=postprocessor, gpu=case.gpu, stream=form.stream)
+    return ModelOperator(
+        predictor,
+        selector=target_selector(element, plan),
+        postprocessor=postprocessor,
+        is_stacked=False,
+        element_id="detect-1",
+        warn=print,
+    )
 
 
 def _found(runner: ModelOperator, case: BenchmarkCase, clip: Path, *, number: int, frames: int | None) -> Annotations:

@@ -244,7 +244,7 @@ def test_a_camera_is_served_while_tensorrt_compiles_and_then_by_that(
     assert_accounted(report, stopped=True)
     assert not order.wrong
     assert said["served_before"] == "onnxruntime, CUDA"
-    assert said["looks_before"] > 0
+    assert said["runs_before"] > 0
 
 
 def test_models_that_come_and_go_leave_the_memory_of_the_gpu_as_it_was(

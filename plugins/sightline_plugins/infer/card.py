@@ -48,8 +48,8 @@ from sightline.config import InvalidConfiguration, read_document
 from sightline.errors import ModelError
 from sightline.graph.fields import Fraction, is_there
 from sightline_plugins.infer.fields import (
+    AttributeLabels,
     AttributeName,
-    Attributes,
     Edge,
     FrameCount,
     Levels,
@@ -182,7 +182,7 @@ class ModelCard(_Said):
     head_options: Mapping[str, Any] = {}
     labels: tuple[str, ...] | Path | None = None
     attribute: AttributeName | None = None
-    attributes: Attributes | None = None
+    attributes: AttributeLabels | None = None
     keypoints: tuple[str, ...] | None = None
     skeleton: tuple[Edge, ...] | None = None
     input: CardInput = CardInput()

@@ -1,4 +1,4 @@
-"""Semantic segmentation results: one object with a mask for each class that is present."""
+"""Class maps (semantic segmentation): at frame resolution, one object with a mask for each class that is present."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ import numpy.typing as npt
 
 from sightline.media import Batch, Mask, Origin
 from sightline_plugins.heads.head import Array, Candidates, ClassMap
-from sightline_plugins.infer.detections import NOTHING, Detections, ObjectPostprocessor, all_finite, joined
+from sightline_plugins.infer.detections import NOTHING, Detections, ObjectPostprocessor, joined
 from sightline_plugins.infer.masks import Floats, Window, map_part, pixels_in, sampled, united
 from sightline_plugins.infer.plan import ModelPlan
-from sightline_plugins.infer.targets import InferenceTarget, region_of
+from sightline_plugins.infer.postprocessing import all_finite, target_box, target_region
+from sightline_plugins.infer.targets import InferenceTarget
 from sightline_plugins.pixels.placement import Region
 
 _REST = -1
-"""The class of what a map of one class does not cover."""
+"""The class of the pixels that a map of a single class does not cover."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassMapRules:
-    """Which classes become objects: those in `wanted` (None: all) but the `background`, where the model is sure enough
-    (`confidence`, 0..1) and they cover at least `min_area` of the image (0..1).
+    """Which classes become objects: those in `wanted` (None: all) but the `background`, with at least `confidence`.
+
+    They have to cover at least `min_area` of the frame (0..1).
     """
 
     background: int | None = 0
@@ -32,13 +34,17 @@ class ClassMapRules:
     confidence: float = 0.0
     min_area: float = 0.0
 
+    def include(self, class_id: int, *, background: int | None) -> bool:
+        """Return whether a class becomes an object."""
+        return class_id != background and (self.wanted is None or class_id in self.wanted)
+
 
 class ClassMapPostprocessor(ObjectPostprocessor):
-    """Finds areas. Only classes that win somewhere on the network's map are brought to the image's size; there the
-    highest score wins, as if all had been: it differs where a third class lies between two that win.
+    """Makes an object of each class. Only classes that win somewhere on the network's map are resized to the frame.
 
-    The box of an object is the bounds of its pixels, its confidence the mean over the map of the softmax of its scores
-    where it wins (1 for maps that hold classes only). What several regions of an image show of a class is one object.
+    There the highest score wins, as if all had been resized; the result differs where a third class lies between two
+    that win. The box of an object is the bounds of its pixels, its confidence the mean over the map of the softmax of
+    its scores where it wins (1 for maps that hold classes only). Regions of a frame are merged per class.
     """
 
     def __init__(self, plan: ModelPlan, rules: ClassMapRules, *, element_id: str) -> None:
@@ -47,20 +53,17 @@ class ClassMapPostprocessor(ObjectPostprocessor):
         self._rules = rules
 
     def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> Detections | None:
-        """See `Task.read`."""
-        plan = self._plan
-        assert plan.head is not None
-        found: ClassMap = plan.head.decode(outputs, plan.reading(size_wh=target.placement.size_wh))
+        """See `Postprocessor.read`."""
+        found: ClassMap = self._plan.decode(outputs, size_wh=target.placement.size_wh)
         if not all_finite([found.scores]):
             return None
-        size_wh = batch.frames[target.row].size_wh
-        on = batch.objects.xyxy[target.object] if target.object >= 0 else None
-        return Detections(self._areas(found, target, size_wh), on)
+        areas = self._areas(found, target, batch.frames[target.row].size_wh)
+        return Detections(areas, target_box(target, batch))
 
     def merged(
         self, tables: Sequence[Candidates], *, regions: Sequence[Region], size_wh: tuple[int, int]
     ) -> Candidates:
-        """One object for each class; confidences are weighted by area."""
+        """Return one object for each class; confidences are weighted by area."""
         del regions, size_wh
         table = joined(tables)
         if table.shapes is None:
@@ -76,32 +79,32 @@ class ClassMapPostprocessor(ObjectPostprocessor):
     def _areas(self, found: ClassMap, target: InferenceTarget, size_wh: tuple[int, int]) -> Candidates:
         placement, rules = target.placement, self._rules
         map_hw = found.scores.shape[1], found.scores.shape[2]
-        window = pixels_in(region_of(target, size_wh).tolist())
+        window = pixels_in(target_region(target, size_wh).tolist())
         part = map_part(map_hw, placement, window)
         scores, class_id, background = self._competing(found, part)
         winners, highest = _highest(scores)
         counts = np.bincount(winners.ravel(), minlength=len(scores))
         present = np.flatnonzero(counts).tolist()
-        told = [row for row in present if self._is_told(int(class_id[row]), background=background)]
-        if not told:
+        chosen = [row for row in present if rules.include(int(class_id[row]), background=background)]
+        if not chosen:
             return NOTHING
-        sure = highest if found.probabilities else _shares(scores, highest)
-        sums = np.bincount(winners.ravel(), weights=sure.ravel(), minlength=len(scores))
+        certainty = highest if found.probabilities else _softmax_of_highest(scores, highest)
+        sums = np.bincount(winners.ravel(), weights=certainty.ravel(), minlength=len(scores))
         confidence = np.clip(sums / np.maximum(counts, 1), 0, 1)
         maps = (sampled(scores[row], placement, window, part=part, map_hw=map_hw) for row in present)
         places, _ = _highest(maps)
         areas = [
             (_mask_of(places == present.index(row), window), float(confidence[row]), int(class_id[row]))
-            for row in told
+            for row in chosen
             if confidence[row] >= rules.confidence
         ]
-        least = max(rules.min_area * size_wh[0] * size_wh[1], 1)
-        return _as_candidates([area for area in areas if area[0].area >= least])
+        min_pixels = max(rules.min_area * size_wh[0] * size_wh[1], 1)
+        return _as_candidates([area for area in areas if area[0].area >= min_pixels])
 
     def _competing(self, found: ClassMap, part: Window) -> tuple[Floats, npt.NDArray[np.int32], int | None]:
-        """The scores of a part of the map, the class of each row, and the class that is no object.
+        """Return the scores of a part of the map, the class of each row, and the class that is no object.
 
-        A map of one class is made one of two; its class is the second where there are two labels, else the only one.
+        A map of a single class becomes one of two; its class is the second where there are two labels, else the first.
         """
         scores = np.ascontiguousarray(found.scores[:, part[1] : part[3], part[0] : part[2]])
         if found.class_id is not None:
@@ -112,23 +115,19 @@ class ClassMapPostprocessor(ObjectPostprocessor):
         class_id = 1 if len(self._plan.labels) == 2 else 0
         return np.concatenate([rest, scores]), np.array([_REST, class_id], np.int32), _REST
 
-    def _is_told(self, class_id: int, *, background: int | None) -> bool:
-        wanted = self._rules.wanted
-        return class_id != background and (wanted is None or class_id in wanted)
 
-
-def _shares(scores: Floats, highest: Floats) -> Floats:
-    """The softmax of the highest of the scores (C, h, w) at each place; a map at a time, which stays in the cache."""
-    total, one = np.zeros_like(highest), np.empty_like(highest)
+def _softmax_of_highest(scores: Floats, highest: Floats) -> Floats:
+    """Return the softmax (h, w) of the highest of the scores (C, h, w), one map at a time to stay in the cache."""
+    total, difference = np.zeros_like(highest), np.empty_like(highest)
     for values in scores:
-        np.subtract(values, highest, out=one)
-        total += np.exp(one, out=one)
-    shares: Floats = np.reciprocal(total, out=total)
-    return shares
+        np.subtract(values, highest, out=difference)
+        total += np.exp(difference, out=difference)
+    softmax: Floats = np.reciprocal(total, out=total)
+    return softmax
 
 
 def _highest(maps: Iterable[Floats]) -> tuple[npt.NDArray[np.uint16], Floats]:
-    """For each place, which of the maps is highest (of equal ones the first), and how high."""
+    """Return for each place the number of the highest map (of equal ones the first), and its value."""
     maps = iter(maps)
     best = next(maps).copy()
     number = np.zeros(best.shape, np.uint16)

@@ -1,44 +1,63 @@
-"""`classify`: tells what an image, or an object in it, is."""
+"""`classify`: assign classes to objects or frames."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field, TypeAdapter, ValidationError
 
 from sightline.errors import ModelError
-from sightline.graph.element import CheckContext, Problem
+from sightline.graph.element import Problem
 from sightline.graph.fields import Fraction
-from sightline.graph.operator import Operator
 from sightline.graph.site import Site
-from sightline_plugins.infer.fields import AttributeName, Attributes
-from sightline_plugins.infer.options import AttributeElement
+from sightline.media import Batch, Objects, Origin
+from sightline_plugins.infer.fields import AttributeLabels, AttributeName
+from sightline_plugins.infer.options import AttributeElement, Planned
+from sightline_plugins.infer.postprocessing import (
+    Attributes,
+    Postprocessor,
+    TargetResult,
+    all_finite,
+    region_objects,
+    split_targets,
+    with_attributes,
+)
 
 if TYPE_CHECKING:
-    from sightline_plugins.infer.labels import AttributeLabels, LabelRules
+    from sightline_plugins.heads.head import Array, Scores
     from sightline_plugins.infer.plan import ModelPlan
+    from sightline_plugins.infer.targets import InferenceTarget
+    from sightline_plugins.infer.track_memory import TrackEntry
+
+Means = Sequence[npt.NDArray[np.float64]]
+"""The mean probability of each class (C,), for each output."""
 
 _TAGS = "tags"
 _TAG_CONFIDENCE = 0.5
+_MIN_WEIGHT = 0.1
+"""Confidences below this weigh the same, so that a vote always has some weight."""
 
 
 class Classify(AttributeElement):
-    """Tells what objects (or images) are: one class of several, or with the head `tags` any number of labels.
+    """Classify objects or frames: one class out of several, or with the head `tags` any number of labels.
 
-    With `on`, an object gets the attributes `<attribute>` (the label) and `<attribute>_confidence`; with `tags` the
-    attribute is a list of labels. Without `on`, the image, or each of its `regions`, becomes an object with that
-    label, whose box is the part of the image that the model saw. A model with several outputs gives an attribute for
-    each; the object that stands for an image is named by the first.
+    With `on`, each object gets the attributes `<attribute>` (the label) and `<attribute>_confidence`; with `tags` the
+    attribute is a list of labels. Without `on`, the frame, or each of its `regions`, becomes an object with that label,
+    whose box is the part of the frame that the model saw. A model with several outputs gives one attribute for each;
+    the object that stands for a frame gets its label from the first.
 
-    The knobs and what they trade:
+    Trade-offs:
 
-    - `refresh`: a tracked object is looked at once every so long, and when it is seen larger or better: far fewer runs
-      than objects. Short finds out sooner that a first look was wrong.
-    - `vote`: the looks at a track count together, by the mean of their probabilities, so that its label does not
-      flicker. What changes its class over time (a traffic light, a door) needs `vote: false`.
-    - `confidence`: an unsure answer is left out rather than told.
-    - `on: {min_size: [32, 32]}` asks nothing about what is too small to tell; `margin` shows the model what is around.
+    - `reinfer_interval`: the model runs on a tracked object once per interval, and when the object is seen larger or
+      with more confidence: far fewer runs than objects. A short interval corrects a wrong first result sooner.
+    - `vote`: results for a track are combined by the mean of their probabilities, so that its label does not flicker.
+      For classes that change over time (a traffic light, a door), set `vote: false`.
+    - `confidence`: results below it are left out.
+    - `on: {min_size: [32, 32]}` skips objects that are too small to recognise; `margin` shows more of what is around.
 
     ```yaml
     classify:
@@ -52,87 +71,72 @@ class Classify(AttributeElement):
     task: ClassVar[str] = "classify"
 
     attribute: AttributeName | None = None
-    """Name of the attribute; the card's when not given, else this step's id."""
-    attributes: Attributes | None = None
-    """For a model with several outputs: the labels of each by the name of its attribute, such as {color: [red, blue],
-    kind: [car, van]}, in the order of the outputs (or under the outputs' own names); the card's when not given."""
+    """Name of the attribute. Default: the model card's value, else this step's id."""
+    attributes: AttributeLabels | None = None
+    """For a model with several outputs: the labels of each output by attribute name, such as {color: [red, blue],
+    kind: [car, van]}, in the order of the outputs (or under the outputs' own names). Default: the model card's
+    value."""
     confidence: Fraction | None = None
-    """Least probability of what is told; the card's when not given, else 0, and 0.5 for each label of the head
-    `tags`."""
+    """Minimum probability. Default: the model card's value, else 0, and 0.5 for each label of the head `tags`."""
     top: Annotated[int, Field(ge=1, le=100)] = 1
-    """How many of the likeliest classes are told: more than 1 adds a list of them as `<attribute>_top`."""
+    """How many of the most likely classes are reported: more than 1 adds a list of them as `<attribute>_top`."""
 
-    def check(self, context: CheckContext) -> Iterable[Problem]:
-        """Model, card, labels, attributes, head, engine and regions."""
-        return [*plan_labels(self)[2], *super().check(context)]
+    def plan(self) -> Planned:
+        """Plan the model, and the attribute of each of its outputs."""
+        plan, problems = super().plan()
+        if plan is not None:
+            self._outputs(plan, problems, element_id=self.id or self.name)
+        return (None if problems else plan), problems
 
-    def image_labels(self) -> frozenset[str] | None:
-        """The labels of the first output, where they are known."""
-        _, rules, _ = plan_labels(self)
-        return None if rules is None or not rules.choices[0].labels else frozenset(rules.choices[0].labels)
+    def frame_labels(self) -> frozenset[str] | None:
+        """Return the labels of the first output, where they are known."""
+        plan, _ = self.plan()
+        labels = () if plan is None else self.rules(plan, element_id=self.id or self.name).outputs[0].labels
+        return frozenset(labels) or None
 
-    def build(self, site: Site) -> Operator:
-        """Load the model. Raises ModelError or ConfigurationError."""
-        from sightline_plugins.infer.labels import LabelPostprocessor
-        from sightline_plugins.infer.operator import build_operator
-
-        element_id = site.element_id or self.name
-        plan, rules, problems = plan_labels(self, element_id=element_id)
-        if plan is None or rules is None:
+    def rules(self, plan: ModelPlan, *, element_id: str) -> LabelRules:
+        """Return what becomes of probabilities. Raises ModelError where attributes do not fit the outputs."""
+        problems: list[Problem] = []
+        outputs = self._outputs(plan, problems, element_id=element_id)
+        if problems:
             raise ModelError("; ".join(problem.message for problem in problems))
-        return build_operator(self, plan, task=LabelPostprocessor(plan, rules, element_id=element_id), site=site)
+        multiple = plan.head is not None and plan.head.name == _TAGS
+        set_by = (self.confidence, plan.card.confidence, _TAG_CONFIDENCE if multiple else 0.0)
+        confidence = next(value for value in set_by if value is not None)
+        return LabelRules(outputs, confidence, multiple, self.top, self.vote)
 
+    def postprocessor(self, plan: ModelPlan, site: Site) -> Postprocessor[Any]:
+        """Make attributes of probabilities."""
+        element_id = site.element_id or self.name
+        return LabelPostprocessor(plan, self.rules(plan, element_id=element_id), element_id=element_id)
 
-def plan_labels(
-    element: Classify, *, element_id: str | None = None
-) -> tuple[ModelPlan | None, LabelRules | None, list[Problem]]:
-    """The plan of the model and what becomes of its probabilities, or None and at least one problem."""
-    from sightline_plugins.infer.labels import LabelRules
-    from sightline_plugins.infer.plan import plan_model
-
-    plan, problems = plan_model(element)
-    if plan is None or plan.head is None:
-        return None, None, problems
-    choices = _choices(element, plan, problems, element_id=element_id or element.id or element.name)
-    if problems:
-        return None, None, problems
-    several = plan.head.name == _TAGS
-    said = element.confidence if element.confidence is not None else plan.card.confidence
-    usual = _TAG_CONFIDENCE if several else 0.0
-    rules = LabelRules(choices, usual if said is None else said, several, element.top, element.vote)
-    return plan, rules, problems
-
-
-def _choices(
-    element: Classify, plan: ModelPlan, problems: list[Problem], *, element_id: str
-) -> tuple[AttributeLabels, ...]:
-    from sightline_plugins.infer.labels import AttributeLabels
-
-    named = element.attributes or plan.card.attributes
-    if named is not None:
-        if element.attribute is not None:
-            message = "attribute names one output, attributes name all: give one of the two"
-            problems.append(Problem(message, ("attribute",)))
-        return tuple(AttributeLabels(name, labels) for name, labels in _in_order(named, plan, problems))
-    if len(plan.outputs) > 1:
-        outputs = "; ".join(map(str, plan.outputs))
-        message = f"the model has several outputs ({outputs}): name the attribute and the labels of each"
-        problems.append(Problem(f"{message}, such as attributes: {{color: [red, blue], kind: [car]}}", ("attributes",)))
-        return ()
-    name = element.attribute or plan.card.attribute
-    if name is None:
-        name = element_id
-        try:
-            TypeAdapter(AttributeName).validate_python(name)
-        except ValidationError:
-            problems.append(Problem(f"{name!r} cannot be the name of an attribute: give attribute", ("attribute",)))
-    return (AttributeLabels(name, plan.labels),)
+    def _outputs(self, plan: ModelPlan, problems: list[Problem], *, element_id: str) -> tuple[OutputLabels, ...]:
+        named = self.attributes or plan.card.attributes
+        if named is not None:
+            if self.attribute is not None:
+                message = "attribute names one output, attributes name all: give one of the two"
+                problems.append(Problem(message, ("attribute",)))
+            return tuple(OutputLabels(name, labels) for name, labels in _in_order(named, plan, problems))
+        if len(plan.outputs) > 1:
+            outputs = "; ".join(map(str, plan.outputs))
+            message = f"the model has several outputs ({outputs}): name the attribute and the labels of each, such as"
+            problems.append(Problem(f"{message} attributes: {{color: [red, blue], kind: [car]}}", ("attributes",)))
+            return ()
+        name = self.attribute or plan.card.attribute
+        if name is None:
+            name = element_id
+            try:
+                TypeAdapter(AttributeName).validate_python(name)
+            except ValidationError:
+                message = f"{name!r} cannot be the name of an attribute: give attribute"
+                problems.append(Problem(message, ("attribute",)))
+        return (OutputLabels(name, plan.labels),)
 
 
 def _in_order(
     named: Mapping[str, tuple[str, ...]], plan: ModelPlan, problems: list[Problem]
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Attributes and their labels in the order of the outputs."""
+    """Return attributes and their labels in the order of the outputs."""
     from sightline_plugins.heads.classify import count_values
 
     if len(named) != len(plan.outputs):
@@ -148,3 +152,135 @@ def _in_order(
             message = f"output {output} knows {count} classes, {len(labels)} labels are given"
             problems.append(Problem(message, ("attributes", name)))
     return ordered
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLabels:
+    """The attribute that one output becomes, and the labels of its classes (numbers where there are none)."""
+
+    attribute: str
+    labels: tuple[str, ...]
+
+    def label(self, class_id: int) -> str:
+        """Return the name of a class."""
+        return self.labels[class_id] if class_id < len(self.labels) else str(class_id)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRules:
+    """What becomes of probabilities.
+
+    Labels below `confidence` are left out. With `multiple` the labels do not exclude each other, and all that are
+    likely enough are reported; otherwise at most `top` classes, the most likely first.
+    """
+
+    outputs: tuple[OutputLabels, ...]
+    confidence: float
+    multiple: bool = False
+    top: int = 1
+    vote: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelVotes:
+    """The probabilities of each output's classes, summed over all results for an object, each times its weight."""
+
+    sums: tuple[npt.NDArray[np.float64], ...]
+    weight: float
+
+    def means(self) -> Means:
+        """Return the mean probability of each class."""
+        return tuple(values / self.weight for values in self.sums)
+
+
+class LabelPostprocessor(Postprocessor[LabelVotes]):
+    """Labels objects and frames. Over a track's life the probabilities are averaged, so that no label flickers.
+
+    The mean is taken of the probabilities, not of their logarithms: results for the same object are not independent,
+    and in a product one blurred crop with a confident wrong class outvotes all others (the sum rule; Kittler et al.,
+    "On combining classifiers", IEEE TPAMI 20 (3), 1998). Each result is weighted by the square of the object's
+    confidence, because truncated and occluded objects are detected with little confidence and classified badly.
+    """
+
+    def __init__(self, plan: ModelPlan, rules: LabelRules, *, element_id: str) -> None:
+        self._plan = plan
+        self._rules = rules
+        self._origin = Origin(element_id, rules.outputs[0].labels)
+
+    def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> LabelVotes | None:
+        """See `Postprocessor.read`."""
+        if not all_finite(outputs):
+            return None
+        scores: Scores = self._plan.decode(outputs, size_wh=target.placement.size_wh)
+        weight = _weight(batch.objects, target.object)
+        return LabelVotes(tuple(values.astype(np.float64) * weight for values in scores.values), weight)
+
+    def remember(
+        self, entry: TrackEntry[LabelVotes], result: LabelVotes, target: InferenceTarget, batch: Batch
+    ) -> LabelVotes:
+        """Return the votes of all results for the track."""
+        known = entry.result
+        if known is not None and self._rules.vote:
+            sums = tuple(before + now for before, now in zip(known.sums, result.sums, strict=True))
+            result = LabelVotes(sums, known.weight + result.weight)
+        return super().remember(entry, result, target, batch)
+
+    def attach(self, batch: Batch, results: Sequence[TargetResult[LabelVotes]]) -> Batch:
+        """Return the batch with attributes on the objects, or with one more object per part of a frame."""
+        known = [(target, votes.means()) for target, votes in results if votes is not None]
+        of_objects, of_frames = split_targets(known)
+        objects = with_attributes(batch.objects, [(row, self._attributes(means)) for row, means in of_objects])
+        labelled = [(target, means) for target, means in of_frames if self._is_reported(means[0])]
+        if labelled:
+            objects = Objects.concat([objects, self._frame_objects(labelled, batch)])
+        return batch if objects is batch.objects else batch.with_objects(objects)
+
+    def _is_reported(self, mean: npt.NDArray[np.float64]) -> bool:
+        return bool(mean.max() >= self._rules.confidence)
+
+    def _frame_objects(self, labelled: Sequence[tuple[InferenceTarget, Means]], batch: Batch) -> Objects:
+        objects = region_objects(
+            [target for target, _ in labelled],
+            batch,
+            origin=self._origin,
+            confidence=[float(means[0].max()) for _, means in labelled],
+            class_id=[int(means[0].argmax()) for _, means in labelled],
+        )
+        return with_attributes(
+            objects, [(row, self._other_attributes(means)) for row, (_, means) in enumerate(labelled)]
+        )
+
+    def _other_attributes(self, means: Means) -> Attributes:
+        """Return the attributes of an object that has its label from the first output, without that label."""
+        attributes = self._attributes(means)
+        if not self._rules.multiple:
+            label = self._rules.outputs[0].attribute
+            attributes = {
+                name: value for name, value in attributes.items() if name not in (label, f"{label}_confidence")
+            }
+        return attributes
+
+    def _attributes(self, means: Means) -> Attributes:
+        attributes: Attributes = {}
+        for output, mean in zip(self._rules.outputs, means, strict=True):
+            if self._is_reported(mean):
+                attributes |= self._tags(output, mean) if self._rules.multiple else self._class(output, mean)
+        return attributes
+
+    def _class(self, output: OutputLabels, mean: npt.NDArray[np.float64]) -> Attributes:
+        order = np.argsort(-mean, kind="stable")[: self._rules.top].tolist()
+        attributes: Attributes = {
+            output.attribute: output.label(order[0]),
+            f"{output.attribute}_confidence": float(mean[order[0]]),
+        }
+        if self._rules.top > 1:
+            attributes[f"{output.attribute}_top"] = tuple(output.label(class_id) for class_id in order)
+        return attributes
+
+    def _tags(self, output: OutputLabels, mean: npt.NDArray[np.float64]) -> Attributes:
+        likely = np.flatnonzero(mean >= self._rules.confidence)
+        return {output.attribute: tuple(output.label(class_id) for class_id in likely.tolist())}
+
+
+def _weight(objects: Objects, row: int) -> float:
+    return 1.0 if row < 0 else max(float(objects.confidence[row]), _MIN_WEIGHT) ** 2

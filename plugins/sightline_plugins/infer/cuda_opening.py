@@ -34,7 +34,7 @@ _LOG = logging.getLogger("sightline.tensorrt")
 
 
 def open_cuda_predictor(
-    element: ModelElement, plan: ModelPlan, *, task: Postprocessor[Any], site: Site, gpu: Gpu
+    element: ModelElement, plan: ModelPlan, *, postprocessor: Postprocessor[Any], site: Site, gpu: Gpu
 ) -> Predictor:
     """The predictor of a step in a run on a GPU: TensorRT where it is there and takes the model, else ONNX Runtime on
     the GPU, else an engine of the CPU.
@@ -43,7 +43,7 @@ def open_cuda_predictor(
     run begins when it is compiled, so that results do not depend on how long that takes.
     Raises ConfigurationError or ModelError for an engine that was asked for by name, and cannot be had.
     """
-    return _Opening(element, plan, task, site, gpu).open()
+    return _Opening(element, plan, postprocessor, site, gpu).open()
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class _Opening:
 
     element: ModelElement
     plan: ModelPlan
-    task: Postprocessor[Any]
+    postprocessor: Postprocessor[Any]
     site: Site
     gpu: Gpu
     reasons: list[str] = field(default_factory=list)
@@ -160,7 +160,9 @@ class _Opening:
         return OnnxRuntimeCuda(prepared, gpu=self.gpu, stream=stream)
 
     def _predictor(self, engine: DeviceEngine, stream: GpuStream, *, told: Mapping[str, str]) -> Predictor:
-        return CudaPredictor(self.plan, engine=engine, task=self.task, gpu=self.gpu, stream=stream, told=told)
+        return CudaPredictor(
+            self.plan, engine=engine, postprocessor=self.postprocessor, gpu=self.gpu, stream=stream, told=told
+        )
 
     def _stream(self) -> GpuStream:
         return self.gpu.stream(f"model of {self.site.element_id}")

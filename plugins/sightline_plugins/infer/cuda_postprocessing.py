@@ -78,7 +78,7 @@ def _room(part: Part) -> int:
 class HostResult(Protocol):
     """What came back of one image, in memory of its own."""
 
-    def read(self, task: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
+    def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
         """See `Look.read`."""
         ...
 
@@ -199,9 +199,9 @@ class RawResult:
 
     outputs: tuple[Array, ...]
 
-    def read(self, task: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
+    def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
         """See `Look.read`."""
-        return read_outputs(task, self.outputs, target, batch)
+        return read_outputs(postprocessor, self.outputs, target, batch)
 
 
 def plan_cuda_decoding(plan: ModelPlan, rules: DetectionRules, *, outputs: Sequence[TensorSpec]) -> Decoding:
@@ -210,7 +210,7 @@ def plan_cuda_decoding(plan: ModelPlan, rules: DetectionRules, *, outputs: Seque
     assert plan.preprocessing.size_wh is not None
     if rules.nms.method not in ("hard", "none"):
         raise ModelError(f"suppression by the method {rules.nms.method} has no kernel")
-    reading = plan.reading(size_wh=plan.preprocessing.size_wh, confidence=rules.confidence)
+    reading = plan.decode_context(size_wh=plan.preprocessing.size_wh, confidence=rules.confidence)
     shapes = [shape[1:] for shape, _ in output_parts(outputs, 1)]
     return plan_decoding(plan.head.name, shapes=shapes, context=reading)
 
@@ -302,10 +302,10 @@ class DetectionResult:
 
     boxes: SuppressedBoxes
 
-    def read(self, task: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
+    def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
         """See `Look.read`. Boxes that are no finite numbers are all that tells of such outputs."""
-        answer, is_finite = task.read_boxes(self.boxes, target, batch), not self.boxes.invalid
-        return InferenceResult(None if not is_finite and task.is_empty(answer) else answer, is_finite)
+        answer, is_finite = postprocessor.read_boxes(self.boxes, target, batch), not self.boxes.invalid
+        return InferenceResult(None if not is_finite and postprocessor.is_empty(answer) else answer, is_finite)
 
 
 def _outcome(rows: npt.NDArray[Any], stay: int, found: int, invalid: int) -> DetectionResult:

@@ -32,7 +32,7 @@ from sightline_plugins.infer.cuda_postprocessing import (
 )
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor
-from sightline_plugins.infer.requests import InferenceRequest, InferenceResult, Seen
+from sightline_plugins.infer.requests import InferenceRequest, InferenceResult, RequestInput
 from sightline_plugins.infer.targets import InferenceTarget
 from sightline_plugins.kernels.preprocess import SOURCE, Jobs, pack, preprocess
 from sightline_plugins.kernels.surfaces import SurfaceView
@@ -257,7 +257,7 @@ class CudaPredictor:
         plan: ModelPlan,
         *,
         engine: DeviceEngine,
-        task: Postprocessor[Any],
+        postprocessor: Postprocessor[Any],
         gpu: Gpu,
         stream: GpuStream,
         told: Mapping[str, str] = _NOTHING,
@@ -267,14 +267,14 @@ class CudaPredictor:
         self._is_fixed = engine.inputs[plan.inputs.image].shape[0] is not None
         self._most_rows = engine.most_rows if self._is_fixed else _rows_that_fit(engine)
         self.max_pending = 2 * _SLOTS * self._most_rows
-        postprocessor, self._heads = _postprocessor(
-            plan, engine=engine, task=task, most_rows=self._most_rows, gpu=gpu, stream=stream
+        cuda_postprocessor, self._heads = _postprocessor(
+            plan, engine=engine, postprocessor=postprocessor, most_rows=self._most_rows, gpu=gpu, stream=stream
         )
         self._slots = [
             BufferSet(
                 engine,
                 inputs=InputBuffers(plan, inputs=engine.inputs, most_rows=self._most_rows, gpu=gpu, stream=stream),
-                postprocessor=postprocessor,
+                postprocessor=cuda_postprocessor,
                 gpu=gpu,
                 stream=stream,
             )
@@ -302,9 +302,9 @@ class CudaPredictor:
             told["no_graphs"] = "; ".join(reasons)
         return told
 
-    def submit(self, seen: Sequence[Seen]) -> Iterator[InferenceRequest | None]:
+    def submit(self, inputs: Sequence[RequestInput]) -> Iterator[InferenceRequest | None]:
         """See `Predictor.submit`."""
-        parts = [(surface, target.placement) for surface, target in seen]
+        parts = [(surface, target.placement) for surface, target in inputs]
         most = self._most_rows
         for first in range(0, len(parts), most):
             portion = parts[first : first + most]
@@ -337,9 +337,9 @@ class CudaRequest:
         """See `Look.wait`."""
         self._work.result()
 
-    def read(self, task: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
+    def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
         """See `Look.read`."""
-        return self._work.result()[self._row].read(task, target, batch)
+        return self._work.result()[self._row].read(postprocessor, target, batch)
 
 
 def _rows_that_fit(engine: DeviceEngine) -> int:
@@ -350,18 +350,24 @@ def _rows_that_fit(engine: DeviceEngine) -> int:
 
 
 def _postprocessor(
-    plan: ModelPlan, *, engine: DeviceEngine, task: Postprocessor[Any], most_rows: int, gpu: Gpu, stream: GpuStream
+    plan: ModelPlan,
+    *,
+    engine: DeviceEngine,
+    postprocessor: Postprocessor[Any],
+    most_rows: int,
+    gpu: Gpu,
+    stream: GpuStream,
 ) -> tuple[CudaPostprocessor, str]:
     """What follows the model, and where its heads run, for the report."""
     outputs = engine.outputs
     reason = "the step reads the model's outputs"
-    if task.box_rules is not None:
+    if postprocessor.detection_rules is not None:
         try:
-            decoding = plan_cuda_decoding(plan, task.box_rules, outputs=outputs)
+            decoding = plan_cuda_decoding(plan, postprocessor.detection_rules, outputs=outputs)
         except ModelError as error:
             reason = str(error)
         else:
-            rules = task.box_rules
+            rules = postprocessor.detection_rules
             boxes = CudaDetectionPostprocessor(
                 gpu, stream=stream, decoding=decoding, rules=rules, outputs=outputs, most_rows=most_rows
             )

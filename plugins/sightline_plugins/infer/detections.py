@@ -1,4 +1,4 @@
-"""Detections: suppressed, filtered, converted to frame pixels and added to the batch as objects."""
+"""Detections: boxes that are suppressed, filtered, converted to frame pixels and added to the batch as objects."""
 
 from __future__ import annotations
 
@@ -13,107 +13,142 @@ from sightline.media import Batch, Objects, Origin, Skeleton
 from sightline.media.boxes import Boxes, clip
 from sightline.media.objects import Column
 from sightline.media.shapes import usual_skeleton
-from sightline_plugins.heads.head import Array, Candidates, DecodeContext
+from sightline_plugins.heads.head import Array, Candidates
 from sightline_plugins.infer.masks import cut_masks, moved_mask, united
+from sightline_plugins.infer.options import CONFIDENCE, DetectionElement
 from sightline_plugins.infer.plan import ModelPlan
-from sightline_plugins.infer.postprocessing import DetectionRules, Postprocessor, SuppressedBoxes, TargetResult
+from sightline_plugins.infer.postprocessing import (
+    DetectionRules,
+    Postprocessor,
+    SuppressedBoxes,
+    TargetResult,
+    all_finite,
+    movement,
+    target_box,
+)
 from sightline_plugins.infer.targets import InferenceTarget
-from sightline_plugins.infer.track_memory import NOBODY, Numbers, Siblings, TrackEntry, sibling_columns
+from sightline_plugins.infer.track_memory import NO_CHILDREN, ChildNumbers, Children, TrackEntry, child_columns
 from sightline_plugins.nms import NmsOptions, merge_parts, thin_out
 from sightline_plugins.pixels.placement import Region
 
+NOTHING = Candidates.from_arrays(np.empty((0, 4)), np.empty(0), np.empty(0))
 SkeletonOf = Callable[[int], Skeleton]
-"""What so many keypoints are called and how they are joined."""
+"""Returns the names and edges of a number of keypoints."""
+
+
+def detection_rules(element: DetectionElement, plan: ModelPlan) -> DetectionRules:
+    """Return which boxes become objects, by the element's options, then the model card, then the head's defaults."""
+    card, labels = plan.card, plan.labels
+    confidence = next(value for value in (element.confidence, card.confidence, CONFIDENCE) if value is not None)
+    limits = np.full(len(labels) + 1, confidence, np.float32)
+    for name, value in element.class_confidence.items():
+        limits[labels.index(name)] = value
+    chosen = element.classes
+    wanted = None if chosen is None else np.array([label in chosen for label in labels] + [False])
+    lowest = min(confidence, *element.class_confidence.values(), confidence)
+    return DetectionRules(_nms_options(element, plan), lowest, limits, wanted)
+
+
+def _nms_options(element: DetectionElement, plan: ModelPlan) -> NmsOptions:
+    layers: list[Mapping[str, Any]] = [
+        plan.card.nms.model_dump(),
+        element.nms.model_dump(),
+        {"iou": element.iou, "class_agnostic": element.class_agnostic, "max_detections": element.max_detections},
+    ]
+    given = {name: value for layer in layers for name, value in layer.items() if value is not None}
+    usual = plan.head.nms if plan.head is not None else NmsOptions()
+    if usual.iou >= 1 and "method" in given:
+        given.setdefault("iou", NmsOptions().iou)
+    return replace(usual, **given)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Detections:
-    """The answer of one subject: candidates in pixels of the image, and the box of the object they were found on.
+    """The result of one target: candidates in frame pixels, and the box (4,) of the object that was the target.
 
-    Of a tracked object also the number of each candidate (N,), what is remembered to number the next ones by, and
-    whether the candidates were found on an earlier frame. `read_nothing` says that the outputs held no
-    candidate at all.
+    On a tracked object, `numbers` identifies each candidate (N,), `children` is what the next ones are numbered by, and
+    `is_remembered` tells that the candidates were found on an earlier frame. `had_no_candidates` tells that the outputs
+    held none at all, not even some that were suppressed or filtered.
     """
 
     candidates: Candidates
-    on: Boxes | None = None
-    numbers: Numbers | None = None
-    siblings: Siblings = NOBODY
+    box: Boxes | None = None
+    numbers: ChildNumbers | None = None
+    children: Children = NO_CHILDREN
     is_remembered: bool = False
-    read_nothing: bool = False
+    had_no_candidates: bool = False
 
 
 class ObjectPostprocessor(Postprocessor[Detections]):
-    """Puts what was found into the batch: as objects of the image, or as children of the objects it was found on.
+    """Adds detections to the batch: as objects of the frame, or as children of the objects they were found on.
 
-    Subclasses read the outputs, and say how finds of several regions of one image become one table.
+    Subclasses read the outputs, and merge what several regions of one frame show.
     """
 
     def __init__(self, origin: Origin, *, skeleton_of: SkeletonOf = usual_skeleton) -> None:
         self._origin = origin
         self._skeleton_of = skeleton_of
 
-    def is_empty(self, answer: Detections) -> bool:
-        """Whether the head read nothing at all, not even boxes to be left out."""
-        return answer.read_nothing
-
-    def learn(
-        self, slot: TrackEntry[Detections], answer: Detections, target: InferenceTarget, batch: Batch
-    ) -> Detections:
-        """The newest finds, with the numbers that they have over the object's life."""
-        on = batch.objects.xyxy[target.object]
-        before = NOBODY if slot.known is None else slot.known.siblings
-        found = answer.candidates
-        numbers, siblings = before.numbered(found.xyxy, found.class_id, on=on)
-        return super().learn(slot, replace(answer, numbers=numbers, siblings=siblings), target, batch)
-
-    def recall(self, slot: TrackEntry[Detections], target: InferenceTarget, batch: Batch) -> Detections | None:
-        """What was found on the object, moved along with its box; what has left the image goes."""
-        known = slot.known
-        if known is None or known.on is None or not len(known.candidates):
-            return known
-        found = moved(known.candidates, known.on, batch.objects.xyxy[target.object])
-        found = replace(found, xyxy=clip(found.xyxy, size_wh=batch.frames[target.row].size_wh))
-        there: npt.NDArray[np.bool_] = np.all(found.xyxy[:, 2:] > found.xyxy[:, :2], axis=1)
-        numbers = known.numbers
-        if not there.all():
-            found, numbers = found.select(there), None if numbers is None else numbers[there]
-        return Detections(found, known.on, numbers=numbers, is_remembered=True)
-
-    def attach(self, batch: Batch, answered: Sequence[TargetResult[Detections]]) -> Batch:
-        """The batch with more objects."""
-        rows, parents, tables = [], [], []
-        for looks in _looks(answered):
-            target = looks[0][0]
-            found = [NOTHING if answer is None else answer.candidates for _, answer in looks]
-            regions = [look.placement.region_xyxy for look, _ in looks]
-            size_wh = batch.frames[target.row].size_wh
-            tables.append(found[0] if len(looks) == 1 else self.merged(found, regions=regions, size_wh=size_wh))
-            rows.append(target.row)
-            parents.append(target.object)
-        batch = _marked(batch, answered)
-        counts = [len(table) for table in tables]
-        if not sum(counts):
-            return batch
-        every = joined(tables)
-        objects = Objects.from_columns(
-            frame=np.repeat(rows, counts),
-            xyxy=every.xyxy,
-            confidence=every.confidence,
-            class_id=every.class_id,
-            source=self._origin,
-            extra=self._structures(every),
-        )
-        if max(parents) < 0:
-            return batch.with_objects(Objects.concat([batch.objects, objects]))
-        objects = objects.with_columns(**_ties(answered))
-        return batch.with_objects(batch.objects.with_children(objects, parents=np.repeat(parents, counts)))
-
     def merged(
         self, tables: Sequence[Candidates], *, regions: Sequence[Region], size_wh: tuple[int, int]
     ) -> Candidates:
-        """What was found on several regions (in pixels) of one image, as one table."""
+        """Return what was found in several regions (in pixels) of one frame as one table."""
         raise NotImplementedError
+
+    def is_empty(self, result: Detections) -> bool:
+        """Return whether the outputs held no candidates."""
+        return result.had_no_candidates
+
+    def remember(
+        self, entry: TrackEntry[Detections], result: Detections, target: InferenceTarget, batch: Batch
+    ) -> Detections:
+        """Store the newest detections, numbered so that each keeps its number over the object's life."""
+        found, box = result.candidates, batch.objects.xyxy[target.object]
+        before = NO_CHILDREN if entry.result is None else entry.result.children
+        numbers, children = before.numbered(found.xyxy, found.class_id, parent=box)
+        return super().remember(entry, replace(result, numbers=numbers, children=children), target, batch)
+
+    def recall(self, entry: TrackEntry[Detections], target: InferenceTarget, batch: Batch) -> Detections | None:
+        """Return what was found on the object, moved along with its box, without what has left the frame."""
+        known = entry.result
+        if known is None or known.box is None or not len(known.candidates):
+            return known
+        found = moved(known.candidates, known.box, batch.objects.xyxy[target.object])
+        found = replace(found, xyxy=clip(found.xyxy, size_wh=batch.frames[target.row].size_wh))
+        visible = _visible(found)
+        numbers = known.numbers
+        if not visible.all():
+            found, numbers = found.select(visible), None if numbers is None else numbers[visible]
+        return Detections(found, known.box, numbers=numbers, is_remembered=True)
+
+    def attach(self, batch: Batch, results: Sequence[TargetResult[Detections]]) -> Batch:
+        """Return the batch with more objects."""
+        rows, parents, tables = [], [], []
+        for group in _by_frame(results):
+            target = group[0][0]
+            found = [NOTHING if result is None else result.candidates for _, result in group]
+            regions = [member.placement.region_xyxy for member, _ in group]
+            size_wh = batch.frames[target.row].size_wh
+            tables.append(found[0] if len(group) == 1 else self.merged(found, regions=regions, size_wh=size_wh))
+            rows.append(target.row)
+            parents.append(target.object)
+        batch = _with_detected(batch, results)
+        counts = [len(table) for table in tables]
+        if not sum(counts):
+            return batch
+        table = joined(tables)
+        objects = Objects.from_columns(
+            frame=np.repeat(rows, counts),
+            xyxy=table.xyxy,
+            confidence=table.confidence,
+            class_id=table.class_id,
+            source=self._origin,
+            extra=self._structures(table),
+        )
+        if max(parents) < 0:
+            return batch.with_objects(Objects.concat([batch.objects, objects]))
+        objects = objects.with_columns(**_child_columns(results))
+        return batch.with_objects(batch.objects.with_children(objects, parents=np.repeat(parents, counts)))
 
     def _structures(self, found: Candidates) -> dict[str, npt.NDArray[Any]]:
         extra: dict[str, npt.NDArray[Any]] = {}
@@ -127,40 +162,124 @@ class ObjectPostprocessor(Postprocessor[Detections]):
         return extra
 
 
-def _ties(answered: Sequence[TargetResult[Detections]]) -> dict[str, Column]:
-    """The columns of things found on objects that tell the steps behind which thing is which."""
-    finds = [answer for _, answer in answered if answer is not None and len(answer.candidates)]
-    numbers = [np.full(len(one.candidates), -1, np.int32) if one.numbers is None else one.numbers for one in finds]
-    counts = [len(one.candidates) for one in finds]
-    remembered = np.repeat([one.is_remembered for one in finds], counts)
-    return sibling_columns(np.concatenate(numbers), remembered=remembered)
+class DetectionPostprocessor(ObjectPostprocessor):
+    """Makes objects of boxes. Detections that several regions of a frame share are merged.
+
+    With `masks`, objects get the masks that the model gives for them; only those of objects that stay are made.
+    `invalid_boxes` counts boxes that were left out because they were not finite.
+    """
+
+    def __init__(
+        self,
+        plan: ModelPlan,
+        rules: DetectionRules,
+        *,
+        element_id: str,
+        warn: Callable[[str], None],
+        skeleton_of: SkeletonOf = usual_skeleton,
+        masks: bool = False,
+    ) -> None:
+        super().__init__(Origin(element_id, plan.labels), skeleton_of=skeleton_of)
+        self.invalid_boxes = 0
+        self._plan = plan
+        self._rules = rules
+        self._masks = masks
+        self._warn = warn
+        self._has_class_limits = bool((rules.limits > np.float32(rules.confidence)).any())
+
+    @property
+    def detection_rules(self) -> DetectionRules | None:
+        """See `Postprocessor.detection_rules`."""
+        return None if self._masks else self._rules
+
+    def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> Detections | None:
+        """See `Postprocessor.read`."""
+        rules = self._rules
+        raw: Candidates = self._plan.decode(outputs, size_wh=target.placement.size_wh, confidence=rules.confidence)
+        if not len(raw):
+            return Detections(raw, target_box(target, batch), had_no_candidates=True)
+        if self._masks and raw.prototypes is not None and not all_finite([raw.prototypes]):
+            return None
+        finite = raw.finite()
+        self._count_invalid(len(raw) - len(finite))
+        kept = suppressed(self._above_limits(finite), rules.nms, min_confidence=rules.confidence)
+        if rules.nms.method == "soft":
+            kept = self._above_limits(kept)
+        return self._detections(kept, target, batch)
+
+    def read_boxes(self, boxes: SuppressedBoxes, target: InferenceTarget, batch: Batch) -> Detections:
+        """See `Postprocessor.read_boxes`."""
+        self._count_invalid(boxes.invalid)
+        if not boxes.found and not boxes.invalid:
+            return Detections(boxes.candidates, target_box(target, batch), had_no_candidates=True)
+        return self._detections(boxes.candidates, target, batch)
+
+    def merged(
+        self, tables: Sequence[Candidates], *, regions: Sequence[Region], size_wh: tuple[int, int]
+    ) -> Candidates:
+        """Return one row for each object, however many regions show it, without seams where regions end."""
+        found = joined(tables)
+        parts = merge_parts(
+            found.xyxy,
+            found.confidence,
+            found.class_id,
+            part=np.repeat(np.arange(len(tables)), [len(table) for table in tables]),
+            regions=np.array(regions, np.float64),
+            size_wh=size_wh,
+            options=self._rules.nms,
+            corners=found.corners,
+        )
+        whole = found.select(parts.rows)
+        for row, pieces in enumerate(parts.things):
+            if len(pieces) > 1:
+                _merge_pieces(whole, row, found.select(np.array(pieces, np.intp)))
+        return replace(whole, xyxy=parts.xyxy, corners=parts.corners)
+
+    def totals(self) -> Mapping[str, int]:
+        """Return how many boxes were left out because they were not finite, if any."""
+        return {"invalid_boxes": self.invalid_boxes} if self.invalid_boxes else {}
+
+    def _detections(self, kept: Candidates, target: InferenceTarget, batch: Batch) -> Detections:
+        """Convert to frame pixels what suppression left, and drop what is not wanted or outside of the frame."""
+        wanted = self._rules.wanted
+        found = in_frame(kept, target, size_wh=batch.frames[target.row].size_wh)
+        stays = _visible(found)
+        if wanted is not None:
+            stays &= wanted[np.clip(found.class_id, -1, len(self._plan.labels))]
+        found = found if stays.all() else found.select(stays)
+        if self._masks:
+            found = replace(found, shapes=cut_masks(found, target.placement))
+        if found.masks is not None:
+            found = replace(found, masks=None, prototypes=None)
+        return Detections(found, target_box(target, batch))
+
+    def _above_limits(self, found: Candidates) -> Candidates:
+        if not self._has_class_limits:
+            return found
+        limits = self._rules.limits
+        return found.select(found.confidence >= limits[np.clip(found.class_id, -1, len(limits) - 1)])
+
+    def _count_invalid(self, count: int) -> None:
+        if count and not self.invalid_boxes:
+            self._warn("the model gave boxes that are not finite numbers; they are left out")
+        self.invalid_boxes += count
 
 
-def _looks(answered: Sequence[TargetResult[Detections]]) -> Iterator[list[TargetResult[Detections]]]:
-    """The answers, those about one image together, those about an object each alone."""
-    looks: list[TargetResult[Detections]] = []
-    for look in answered:
-        target = look[0]
-        if looks and (target.object >= 0 or target.row != looks[0][0].row or looks[0][0].object >= 0):
-            yield looks
-            looks = []
-        looks.append(look)
-    if looks:
-        yield looks
+def suppressed(found: Candidates, options: NmsOptions, *, min_confidence: float = 0.0) -> Candidates:
+    """Return the candidates that stay after NMS by the method of `options`; a fused one is its best row, moved."""
+    kept = thin_out(
+        found.xyxy, found.confidence, found.class_id, options=options, corners=found.corners, least=min_confidence
+    )
+    chosen = found.select(kept.rows)
+    if kept.confidence is not None:
+        return replace(chosen, confidence=kept.confidence)
+    if kept.xyxy is not None:
+        return replace(chosen, xyxy=kept.xyxy, corners=kept.corners)
+    return chosen
 
 
-def _marked(batch: Batch, answered: Sequence[TargetResult[Detections]]) -> Batch:
-    """The batch with the frames marked that a detector of images ran on, and gave numbers for."""
-    looked = {target.row for target, _ in answered if target.object < 0}
-    looked -= {target.row for target, answer in answered if answer is None}
-    if any(target.object >= 0 for target, _ in answered):
-        return batch
-    before = batch.detected or (False,) * len(batch)
-    return replace(batch, detected=tuple(old or row in looked for row, old in enumerate(before)))
-
-
-def in_image(found: Candidates, target: InferenceTarget, *, size_wh: tuple[int, int]) -> Candidates:
-    """Candidates in pixels of the network's input -> in pixels of the image, their boxes cut to it."""
+def in_frame(found: Candidates, target: InferenceTarget, *, size_wh: tuple[int, int]) -> Candidates:
+    """Convert candidates from pixels of the network's input to frame pixels, with boxes clipped to the frame."""
     placement = target.placement
     points, corners = found.points, found.corners
     if points is not None:
@@ -173,14 +292,8 @@ def in_image(found: Candidates, target: InferenceTarget, *, size_wh: tuple[int, 
     )
 
 
-def movement(before: Boxes, now: Boxes) -> tuple[Boxes, Boxes]:
-    """Scale (2,) and shift (2,) that take a box (4,) from `before` to `now`: x * scale + shift."""
-    scale = (now[2:] - now[:2]) / np.maximum(before[2:] - before[:2], np.float32(1e-6))
-    return scale, now[:2] - before[:2] * scale
-
-
 def moved(found: Candidates, before: Boxes, now: Boxes) -> Candidates:
-    """What was found on an object when its box (4,) was `before`, where its box is now."""
+    """Return what was found on an object whose box (4,) was `before`, at its position now."""
     scale, shift = movement(before, now)
     points, corners, shapes = found.points, found.corners, found.shapes
     if points is not None:
@@ -197,7 +310,7 @@ def moved(found: Candidates, before: Boxes, now: Boxes) -> Candidates:
 
 
 def joined(tables: Sequence[Candidates]) -> Candidates:
-    """The rows of all tables, one after the other; all come from the same model."""
+    """Return the rows of all tables, one after the other; all come from the same model."""
     if len(tables) == 1:
         return tables[0]
     filled = [table for table in tables if len(table)]
@@ -218,155 +331,48 @@ def joined(tables: Sequence[Candidates]) -> Candidates:
     )
 
 
-def all_finite(outputs: Sequence[npt.NDArray[Any]]) -> bool:
-    """Whether every number of the outputs is finite."""
-    return all(output.dtype.kind != "f" or bool(np.isfinite(output).all()) for output in outputs)
+def _visible(found: Candidates) -> npt.NDArray[np.bool_]:
+    """Return which boxes (N,) have an area."""
+    visible: npt.NDArray[np.bool_] = np.all(found.xyxy[:, 2:] > found.xyxy[:, :2], axis=1)
+    return visible
 
 
-NOTHING = Candidates.from_arrays(np.empty((0, 4)), np.empty(0), np.empty(0))
-
-
-_SIZES = 256
-"""Sizes of the input, for models that take any, of which the reading is kept."""
-
-
-class DetectionPostprocessor(ObjectPostprocessor):
-    """Finds objects. On the image, what several regions found twice is merged; on objects, they become children.
-
-    `masks` says that objects get the masks which the model gives for them; only those of objects that stay are made.
-    `invalid_boxes` counts boxes that were not finite numbers and were left out.
-    """
-
-    def __init__(
-        self,
-        plan: ModelPlan,
-        rules: DetectionRules,
-        *,
-        element_id: str,
-        warn: Callable[[str], None],
-        skeleton_of: SkeletonOf = usual_skeleton,
-        masks: bool = False,
-    ) -> None:
-        super().__init__(Origin(element_id, plan.labels), skeleton_of=skeleton_of)
-        self.invalid_boxes = 0
-        self._plan = plan
-        self._rules = rules
-        self._masks = masks
-        self._warn = warn
-        self._readings: dict[tuple[int, int], DecodeContext] = {}
-        self._limited = bool((rules.limits > np.float32(rules.confidence)).any())
-
-    def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> Detections | None:
-        """See `Task.read`."""
-        plan, rules = self._plan, self._rules
-        assert plan.head is not None
-        raw: Candidates = plan.head.decode(outputs, self._reading(target.placement.size_wh))
-        if not len(raw):
-            return Detections(raw, _box_of(target, batch), read_nothing=True)
-        if self._masks and raw.prototypes is not None and not all_finite([raw.prototypes]):
-            return None
-        kept = thinned(self._above_limits(self._finite(raw)), rules.nms, least=rules.confidence)
-        if rules.nms.method == "soft":
-            kept = self._above_limits(kept)
-        return self._found(kept, target, batch)
-
-    @property
-    def box_rules(self) -> DetectionRules | None:
-        """See `Task.box_rules`."""
-        return None if self._masks else self._rules
-
-    def read_boxes(self, boxes: SuppressedBoxes, target: InferenceTarget, batch: Batch) -> Detections:
-        """See `Task.read_boxes`."""
-        self._count_invalid(boxes.invalid)
-        if not boxes.found and not boxes.invalid:
-            return Detections(boxes.candidates, _box_of(target, batch), read_nothing=True)
-        return self._found(boxes.candidates, target, batch)
-
-    def merged(
-        self, tables: Sequence[Candidates], *, regions: Sequence[Region], size_wh: tuple[int, int]
-    ) -> Candidates:
-        """What several regions found of one thing is one object, without seams where regions end."""
-        found = joined(tables)
-        merged = merge_parts(
-            found.xyxy,
-            found.confidence,
-            found.class_id,
-            part=np.repeat(np.arange(len(tables)), [len(table) for table in tables]),
-            regions=np.array(regions, np.float64),
-            size_wh=size_wh,
-            options=self._rules.nms,
-            corners=found.corners,
-        )
-        whole = found.select(merged.rows)
-        for row, thing in enumerate(merged.things):
-            if len(thing) > 1:
-                _complete(whole, row, found.select(np.array(thing, np.intp)))
-        return replace(whole, xyxy=merged.xyxy, corners=merged.corners)
-
-    def totals(self) -> Mapping[str, int]:
-        """Boxes left out because they were not finite numbers, when there were any."""
-        return {"invalid_boxes": self.invalid_boxes} if self.invalid_boxes else {}
-
-    def _reading(self, size_wh: tuple[int, int]) -> DecodeContext:
-        reading = self._readings.get(size_wh)
-        if reading is None:
-            if len(self._readings) >= _SIZES:
-                self._readings.clear()
-            reading = self._plan.reading(size_wh=size_wh, confidence=self._rules.confidence)
-            self._readings[size_wh] = reading
-        return reading
-
-    def _found(self, kept: Candidates, target: InferenceTarget, batch: Batch) -> Detections:
-        """What is left after suppression, in pixels of the image, without what is not wanted there."""
-        rules = self._rules
-        found = in_image(kept, target, size_wh=batch.frames[target.row].size_wh)
-        there: npt.NDArray[np.bool_] = np.all(found.xyxy[:, 2:] > found.xyxy[:, :2], axis=1)
-        if rules.wanted is not None:
-            there &= rules.wanted[np.clip(found.class_id, -1, len(self._plan.labels))]
-        found = found if there.all() else found.select(there)
-        if self._masks:
-            found = replace(found, shapes=cut_masks(found, target.placement))
-        if found.masks is not None:
-            found = replace(found, masks=None, prototypes=None)
-        return Detections(found, _box_of(target, batch))
-
-    def _finite(self, raw: Candidates) -> Candidates:
-        found = raw.finite()
-        self._count_invalid(len(raw) - len(found))
-        return found
-
-    def _count_invalid(self, count: int) -> None:
-        if count and not self.invalid_boxes:
-            self._warn("the model gave boxes that are not finite numbers; they are left out")
-        self.invalid_boxes += count
-
-    def _above_limits(self, found: Candidates) -> Candidates:
-        if not self._limited:
-            return found
-        limits = self._rules.limits
-        return found.select(found.confidence >= limits[np.clip(found.class_id, -1, len(limits) - 1)])
-
-
-def _box_of(target: InferenceTarget, batch: Batch) -> Boxes | None:
-    """The box (4,) of the object that the subject shows."""
-    return batch.objects.xyxy[target.object] if target.object >= 0 else None
-
-
-def thinned(found: Candidates, options: NmsOptions, *, least: float = 0.0) -> Candidates:
-    """Candidates without those that overlap others, by the method of `options`; a fused one is its best row, moved."""
-    kept = thin_out(found.xyxy, found.confidence, found.class_id, options=options, corners=found.corners, least=least)
-    chosen = found.select(kept.rows)
-    if kept.confidence is not None:
-        return replace(chosen, confidence=kept.confidence)
-    if kept.xyxy is not None:
-        return replace(chosen, xyxy=kept.xyxy, corners=kept.corners)
-    return chosen
-
-
-def _complete(whole: Candidates, row: int, pieces: Candidates) -> None:
-    """Give a row of a table that is the caller's own the best of each keypoint and the masks of all its pieces."""
+def _merge_pieces(whole: Candidates, row: int, pieces: Candidates) -> None:
+    """Write the best of each keypoint and the masks of all pieces to a row of a table that the caller owns."""
     if whole.points is not None and pieces.points is not None:
         best = pieces.points[..., 2].argmax(axis=0)
         whole.points[row] = pieces.points[best, np.arange(len(best))]
     if whole.shapes is not None and pieces.shapes is not None:
         whole.shapes[row] = united(pieces.shapes.tolist())
+
+
+def _child_columns(results: Sequence[TargetResult[Detections]]) -> dict[str, Column]:
+    """Return the columns by which later steps identify what was found on an object."""
+    found = [result for _, result in results if result is not None and len(result.candidates)]
+    numbers = [
+        np.full(len(result.candidates), -1, np.int32) if result.numbers is None else result.numbers for result in found
+    ]
+    counts = [len(result.candidates) for result in found]
+    remembered = np.repeat([result.is_remembered for result in found], counts)
+    return child_columns(np.concatenate(numbers), remembered=remembered)
+
+
+def _by_frame(results: Sequence[TargetResult[Detections]]) -> Iterator[list[TargetResult[Detections]]]:
+    """Group results: those of one frame together, each of an object by itself."""
+    group: list[TargetResult[Detections]] = []
+    for target, result in results:
+        if group and (target.object >= 0 or target.row != group[0][0].row or group[0][0].object >= 0):
+            yield group
+            group = []
+        group.append((target, result))
+    if group:
+        yield group
+
+
+def _with_detected(batch: Batch, results: Sequence[TargetResult[Detections]]) -> Batch:
+    """Mark the frames that a detector ran on as a whole, and got finite numbers for."""
+    if any(target.object >= 0 for target, _ in results):
+        return batch
+    rows = {target.row for target, _ in results} - {target.row for target, result in results if result is None}
+    before = batch.detected or (False,) * len(batch)
+    return replace(batch, detected=tuple(old or row in rows for row, old in enumerate(before)))

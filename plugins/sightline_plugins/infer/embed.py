@@ -1,28 +1,40 @@
-"""`embed`: turns what is seen into a vector that says how it looks."""
+"""`embed`: compute a feature vector of what an object or frame looks like."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from sightline.errors import ModelError
-from sightline.graph.element import CheckContext, Problem
-from sightline.graph.operator import Operator
+import numpy as np
+import numpy.typing as npt
+
 from sightline.graph.site import Site
+from sightline.media import Batch, Objects, Origin
 from sightline_plugins.infer.options import AttributeElement
+from sightline_plugins.infer.postprocessing import Postprocessor, TargetResult, region_objects, split_targets
+
+if TYPE_CHECKING:
+    from sightline_plugins.heads.head import Array, Vector
+    from sightline_plugins.infer.plan import ModelPlan
+    from sightline_plugins.infer.targets import InferenceTarget
+    from sightline_plugins.infer.track_memory import TrackEntry
+
+LABEL = "image"
 
 
 class Embed(AttributeElement):
-    """Gives objects (or images) a vector of length 1: what looks alike has vectors that point the same way.
+    """Compute an embedding of length 1 for objects or frames: similar appearance gives similar vectors.
 
-    The vector stands in the column `embedding`; the cosine of two is their product. Without `on`, the image, or each
-    of its `regions`, becomes an object labelled `image` with a vector.
+    The vector is stored in the column `embedding`; the dot product of two vectors is their cosine similarity. Without
+    `on`, the frame, or each of its `regions`, becomes an object labelled `image` with a vector.
 
-    The knobs and what they trade:
+    Trade-offs:
 
-    - `refresh`: a tracked object is looked at once every so long, and when it is seen larger or better.
-    - `vote`: the mean of all looks at a track is steadier than one look; `false` keeps up with a changing appearance.
-    - `on: {align: face}` turns faces upright by their landmarks, as models that recognise faces expect.
+    - `reinfer_interval`: the model runs on a tracked object once per interval, and when the object is seen larger or
+      with more confidence.
+    - `vote`: the mean of all results for a track is steadier than one result; `false` follows a changing appearance.
+    - `on: {align: face}` aligns faces by their landmarks, as face recognition models expect.
 
     ```yaml
     embed:
@@ -34,24 +46,61 @@ class Embed(AttributeElement):
     name: ClassVar[str] = "embed"
     task: ClassVar[str] = "embed"
 
-    def check(self, context: CheckContext) -> Iterable[Problem]:
-        """Model, card, head, engine and regions."""
-        from sightline_plugins.infer.plan import plan_model
+    def frame_labels(self) -> frozenset[str] | None:
+        """Return the label of every frame."""
+        return frozenset({LABEL})
 
-        return [*plan_model(self)[1], *super().check(context)]
+    def postprocessor(self, plan: ModelPlan, site: Site) -> Postprocessor[Any]:
+        """Make unit vectors."""
+        return EmbeddingPostprocessor(plan, element_id=site.element_id or self.name, vote=self.vote)
 
-    def image_labels(self) -> frozenset[str] | None:
-        """Every image is a `image`."""
-        return frozenset({"image"})
 
-    def build(self, site: Site) -> Operator:
-        """Load the model. Raises ModelError or ConfigurationError."""
-        from sightline_plugins.infer.operator import build_operator
-        from sightline_plugins.infer.plan import plan_model
-        from sightline_plugins.infer.vectors import EmbeddingPostprocessor
+@dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingSum:
+    """A sum of unit vectors, float64 (D,), one for each result."""
 
-        plan, problems = plan_model(self)
-        if plan is None:
-            raise ModelError("; ".join(problem.message for problem in problems))
-        task = EmbeddingPostprocessor(plan, element_id=site.element_id or self.name, vote=self.vote)
-        return build_operator(self, plan, task=task, site=site)
+    total: npt.NDArray[np.float64]
+
+    def unit(self) -> npt.NDArray[np.float32]:
+        """Return its direction (D,) as a vector of length 1; zeros where results cancel each other out."""
+        length = float(np.linalg.norm(self.total))
+        return (self.total / length if length else self.total).astype(np.float32)
+
+
+class EmbeddingPostprocessor(Postprocessor[EmbeddingSum]):
+    """Embeds objects and frames. A track has the normalised mean of all its unit vectors."""
+
+    def __init__(self, plan: ModelPlan, *, element_id: str, vote: bool) -> None:
+        self._plan = plan
+        self._vote = vote
+        self._origin = Origin(element_id, (LABEL,))
+
+    def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> EmbeddingSum | None:
+        """See `Postprocessor.read`. A vector of zeros has no direction and is no result."""
+        del batch
+        found: Vector = self._plan.decode(outputs, size_wh=target.placement.size_wh)
+        values = found.values.astype(np.float64)
+        length = float(np.linalg.norm(values))
+        return EmbeddingSum(values / length) if np.isfinite(length) and length > 0 else None
+
+    def remember(
+        self, entry: TrackEntry[EmbeddingSum], result: EmbeddingSum, target: InferenceTarget, batch: Batch
+    ) -> EmbeddingSum:
+        """Return the sum of all results for the track."""
+        if entry.result is not None and self._vote:
+            result = EmbeddingSum(entry.result.total + result.total)
+        return super().remember(entry, result, target, batch)
+
+    def attach(self, batch: Batch, results: Sequence[TargetResult[EmbeddingSum]]) -> Batch:
+        """Return the batch with a column `embedding`, or with one more object per part of a frame."""
+        known = [(target, result.unit()) for target, result in results if result is not None]
+        of_objects, of_frames = split_targets(known)
+        objects = batch.objects
+        if of_objects:
+            vectors = np.stack([vector for _, vector in of_objects])
+            objects = objects.with_values("embedding", rows=[row for row, _ in of_objects], values=vectors)
+        if of_frames:
+            found = region_objects([target for target, _ in of_frames], batch, origin=self._origin)
+            found = found.with_columns(embedding=np.stack([vector for _, vector in of_frames]))
+            objects = Objects.concat([objects, found])
+        return batch if objects is batch.objects else batch.with_objects(objects)

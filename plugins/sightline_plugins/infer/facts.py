@@ -111,7 +111,7 @@ def _file_facts(path: Path, stamp: tuple[int, ...]) -> ModelFacts:
         inputs=_one_row(inputs, rows=rows, label=label),
         outputs=_one_row(_specs(model.graph.output, label), rows=rows, label=label),
         metadata=metadata_of(model),
-        output_ops=_endings(model.graph),
+        output_ops=_output_ops(model.graph),
     )
 
 
@@ -142,7 +142,7 @@ _FORM_ONLY = frozenset(
 )
 
 
-def _endings(graph: onnx.GraphProto) -> tuple[str, ...]:
+def _output_ops(graph: onnx.GraphProto) -> tuple[str, ...]:
     makers = {name: node for node in graph.node for name in node.output}
 
     def ending(name: str) -> str:

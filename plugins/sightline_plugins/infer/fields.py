@@ -30,7 +30,7 @@ _TAKEN = STRUCTURES | {"frame", "xyxy", "confidence", "class_id", "track_id", "p
 
 AttributeName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"), AfterValidator(_free)]
 """Name of an attribute that a step gives objects."""
-Attributes = Annotated[Mapping[AttributeName, tuple[str, ...]], Field(min_length=1)]
+AttributeLabels = Annotated[Mapping[AttributeName, tuple[str, ...]], Field(min_length=1)]
 """Labels by attribute, for a model with several outputs that are choices."""
 Edge = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 """Two keypoints that a line joins, by number from 0."""

@@ -67,10 +67,12 @@ def preprocessor_for(definition: Preprocessing, *, site: Site) -> Preprocessor:
     return CudaPreprocessor(definition, gpu=site.gpu)
 
 
-def open_predictor(element: ModelElement, plan: ModelPlan, *, task: Postprocessor[Any], site: Site) -> Predictor:
+def open_predictor(
+    element: ModelElement, plan: ModelPlan, *, postprocessor: Postprocessor[Any], site: Site
+) -> Predictor:
     """The predictor of a step. Raises ModelError or ConfigurationError when the model cannot be loaded."""
     if site.gpu is None:
         return open_engine_predictor(element, plan, site=site)
     from sightline_plugins.infer.cuda_opening import open_cuda_predictor
 
-    return open_cuda_predictor(element, plan, task=task, site=site, gpu=site.gpu)
+    return open_cuda_predictor(element, plan, postprocessor=postprocessor, site=site, gpu=site.gpu)

@@ -1,4 +1,4 @@
-"""The operator of every model element: select targets, submit requests, attach results."""
+"""The operator of every model element: select targets, submit requests, read results, attach them to the batch."""
 
 from __future__ import annotations
 
@@ -27,36 +27,66 @@ from sightline_plugins.infer.targets import (
 )
 
 
+def build_operator(
+    element: ModelElement, plan: ModelPlan, *, postprocessor: Postprocessor[Any], site: Site
+) -> Operator:
+    """Make the operator of an element. Raises ModelError or ConfigurationError when the model cannot be loaded."""
+    return ModelOperator(
+        open_predictor(element, plan, postprocessor=postprocessor, site=site),
+        selector=target_selector(element, plan),
+        postprocessor=postprocessor,
+        is_stacked=plan.stack is not None,
+        element_id=site.element_id or element.name,
+        warn=site.warn,
+    )
+
+
+def target_selector(element: ModelElement, plan: ModelPlan) -> TargetSelector:
+    """Return what selects the targets of an element."""
+    if plan.stack is None:
+        return _selector(element, plan, every=element.every, reinfer_interval_ns=element.reinfer_interval)
+    return StackSelector(_selector(element, plan, every=1, reinfer_interval_ns=0), plan.stack, every=element.every)
+
+
+def _selector(element: ModelElement, plan: ModelPlan, *, every: int, reinfer_interval_ns: int) -> TargetSelector:
+    selection, preprocessing = element.selection(plan), plan.preprocessing
+    if selection is not None:
+        return ObjectSelector(selection, preprocessing, reinfer_interval_ns=reinfer_interval_ns, every=every)
+    if isinstance(element, DetectionElement) and element.tiles is not None:
+        return RegionSelector(tile_placements(element.tiles, preprocessing), every=every)
+    return RegionSelector(region_placements(preprocessing, regions_of=element.regions_of), every=every)
+
+
 @dataclass(slots=True, eq=False)
 class _Job:
-    """A subject under way: the look at it, until it is read; then the answer, and whether the outputs were finite
-    numbers. `looks` is false for what is known already.
+    """A target under way: its request, until that is read; then the result, and whether the outputs were finite.
+
+    `runs` is false where the model does not run, because the track's result is known.
     """
 
     target: InferenceTarget
-    look: InferenceRequest | None = None
-    looks: bool = True
-    answer: Any = None
+    request: InferenceRequest | None = None
+    runs: bool = True
+    result: Any = None
     is_finite: bool = True
 
 
 class ModelOperator(Operator):
-    """Runs a model on subjects. `process` begins the looks; the `Pending` reads them, perhaps in another thread.
+    """Runs a model on targets. `process` submits requests; the `Pending` reads them, perhaps in another thread.
 
-    Where a batch has very many subjects (tiles of large images), `process` reads the first looks itself, so that
+    Where a batch has very many targets (tiles of large frames), `process` reads the first requests itself, so that
     images and outputs of not all of them are held at once.
 
-    `runs` counts what the model looked at, `saved` the looks that what was known of a track made needless (not counted
-    of a model of stacks, `is_stacked`), and `invalid_outputs` looks whose outputs were no finite numbers and became
-    nothing.
+    `runs` counts requests, `saved` the targets whose track had a result that was reused (not counted for a model of
+    stacks, `is_stacked`), and `invalid_outputs` the requests that gave no result because their outputs were not finite.
     """
 
     def __init__(
         self,
         predictor: Predictor,
         *,
-        subjects: TargetSelector,
-        task: Postprocessor[Any],
+        selector: TargetSelector,
+        postprocessor: Postprocessor[Any],
         is_stacked: bool,
         element_id: str,
         warn: Callable[[str], None],
@@ -65,132 +95,107 @@ class ModelOperator(Operator):
         self.saved = 0
         self.invalid_outputs = 0
         self._predictor = predictor
-        self._subjects = subjects
-        self._task = task
+        self._selector = selector
+        self._postprocessor = postprocessor
         self._is_stacked = is_stacked
         self._element_id = element_id
         self._warn = warn
         self._reading = threading.Lock()
 
     def process(self, batch: Batch) -> Batch | Pending:
-        """Begin the looks at what the model has to look at."""
+        """Submit requests for the targets of a batch."""
         jobs: list[_Job] = []
-        unread: deque[_Job] = deque()
-        subjects = self._subjects.of(batch)
-        looks = self._predictor.submit(
-            [(batch.frames[target.row].surface, target) for target in subjects if target.is_seen]
+        pending: deque[_Job] = deque()
+        targets = self._selector.select(batch)
+        requests = self._predictor.submit(
+            [(batch.frames[target.row].surface, target) for target in targets if target.needs_image]
         )
-        for target in subjects:
-            job = self._started(target, next(looks) if target.is_seen else None)
+        for target in targets:
+            job = self._job(target, next(requests) if target.needs_image else None)
             if job is None:
                 continue
             jobs.append(job)
-            if job.looks:
-                unread.append(job)
-            if len(unread) > self._predictor.max_pending:
-                self._read(unread.popleft(), batch)
-        return _Looking(self, batch, jobs)
+            if job.runs:
+                pending.append(job)
+            if len(pending) > self._predictor.max_pending:
+                self._read(pending.popleft(), batch)
+        return _PendingBatch(self, batch, jobs)
 
     def totals(self) -> Mapping[str, Any]:
-        """What computes, looks, those that were saved, and outputs that became nothing; what the task counted."""
+        """Return what computes, the counts of requests, and what the postprocessor counted."""
         counted: dict[str, Any] = {**self._predictor.report, "runs": self.runs}
         if self.saved:
             counted["saved"] = self.saved
         if self.invalid_outputs:
             counted["invalid_outputs"] = self.invalid_outputs
-        return {**counted, **self._task.totals()}
+        return {**counted, **self._postprocessor.totals()}
 
     def runs_on(self) -> RunsOn:
-        """Where images are prepared."""
+        """Return where images are prepared."""
         return RunsOn(self._predictor.device)
 
     def end_stream(self, stream: Stream) -> None:
         """Forget the stream's state."""
-        self._subjects.end_stream(stream)
+        self._selector.end_stream(stream)
 
     def close(self) -> None:
         """Free the model."""
         self._predictor.close()
 
     def collect(self, jobs: Sequence[_Job], batch: Batch) -> Batch:
-        """Wait for the looks at a batch, and attach what they found."""
-        doubtful: set[int] = set()
-        answered = [(job.target, self._answer(job, batch, doubtful)) for job in jobs]
-        searched = {job.target.row for job in jobs if job.target.object < 0} - doubtful
-        return self._task.attach(batch, answered).with_search(self._element_id, searched)
+        """Wait for the requests of a batch, and attach their results."""
+        results: list[tuple[InferenceTarget, Any]] = []
+        unusable: set[int] = set()
+        for job in jobs:
+            results.append((job.target, self._result(job, batch)))
+            if job.target.object < 0 and not job.is_finite:
+                unusable.add(job.target.row)
+        searched = {job.target.row for job in jobs if job.target.object < 0} - unusable
+        return self._postprocessor.attach(batch, results).with_search(self._element_id, searched)
 
-    def _started(self, target: InferenceTarget, look: InferenceRequest | None) -> _Job | None:
-        """The job of a subject; None where there is no look, and nothing is known."""
-        if look is not None:
+    def _job(self, target: InferenceTarget, request: InferenceRequest | None) -> _Job | None:
+        """Return the job of a target; None where there is no request, and nothing is known."""
+        if request is not None:
             self.runs += 1
-            return _Job(target, look)
+            return _Job(target, request)
         self.saved += not self._is_stacked
-        return None if target.slot is None else _Job(target, looks=False)
+        return None if target.entry is None else _Job(target, runs=False)
 
     def _read(self, job: _Job, batch: Batch) -> None:
-        """Wait for a look and read it, unless that was done."""
-        if job.look is None:
+        """Wait for a request and read it, unless that was done."""
+        if job.request is None:
             return
-        look, job.look = job.look, None
-        look.wait()
+        request, job.request = job.request, None
+        request.wait()
         with self._reading:
-            read = look.read(self._task, job.target, batch)
-        job.answer, job.is_finite = read.answer, read.is_finite
+            read = request.read(self._postprocessor, job.target, batch)
+        job.result, job.is_finite = read.result, read.is_finite
 
-    def _answer(self, job: _Job, batch: Batch, doubtful: set[int]) -> Any:
-        """What the model says of a subject; a frame whose outputs are not all finite numbers becomes `doubtful`."""
-        slot = job.target.slot
-        if not job.looks:
-            return None if slot is None else self._task.recall(slot, job.target, batch)
+    def _result(self, job: _Job, batch: Batch) -> Any:
+        """Return the result of a target, of its request or from memory."""
+        target, entry = job.target, job.target.entry
         self._read(job, batch)
-        if job.target.object < 0 and not job.is_finite:
-            doubtful.add(job.target.row)
-        answer = job.answer
-        if answer is None:
+        if job.runs and job.result is None:
             if not self.invalid_outputs:
                 self._warn("the model gave outputs that are not finite numbers; they become nothing")
             self.invalid_outputs += 1
-            return None if slot is None else self._task.recall(slot, job.target, batch)
-        return answer if slot is None else self._task.learn(slot, answer, job.target, batch)
+        if entry is None:
+            return job.result
+        if job.result is None:
+            return self._postprocessor.recall(entry, target, batch)
+        return self._postprocessor.remember(entry, job.result, target, batch)
 
 
-class _Looking:
-    """A batch whose subjects are with the engine."""
+class _PendingBatch:
+    """A batch whose requests are under way."""
 
-    __slots__ = ("_batch", "_jobs", "_runner")
+    __slots__ = ("_batch", "_jobs", "_operator")
 
-    def __init__(self, runner: ModelOperator, batch: Batch, jobs: Sequence[_Job]) -> None:
-        self._runner = runner
+    def __init__(self, operator: ModelOperator, batch: Batch, jobs: Sequence[_Job]) -> None:
+        self._operator = operator
         self._batch = batch
         self._jobs = jobs
 
     def result(self) -> Batch:
         """See `Pending.result`."""
-        return self._runner.collect(self._jobs, self._batch)
-
-
-def build_operator(element: ModelElement, plan: ModelPlan, *, task: Postprocessor[Any], site: Site) -> Operator:
-    """The operator of a step. Raises ModelError or ConfigurationError when the model cannot be loaded."""
-    return ModelOperator(
-        open_predictor(element, plan, task=task, site=site),
-        subjects=target_selector(element, plan),
-        task=task,
-        is_stacked=plan.stack is not None,
-        element_id=site.element_id or element.name,
-        warn=site.warn,
-    )
-
-
-def target_selector(element: ModelElement, plan: ModelPlan) -> TargetSelector:
-    """What the step runs its model on."""
-    if plan.stack is None:
-        return _chosen(element, plan, every=element.every, reinfer_interval_ns=element.refresh)
-    return StackSelector(_chosen(element, plan, every=1, reinfer_interval_ns=0), plan.stack, every=element.every)
-
-
-def _chosen(element: ModelElement, plan: ModelPlan, *, every: int, reinfer_interval_ns: int) -> TargetSelector:
-    if element.on is not None:
-        return ObjectSelector(element.on, plan.preprocessing, reinfer_interval_ns=reinfer_interval_ns, every=every)
-    if isinstance(element, DetectionElement) and element.tiles is not None:
-        return RegionSelector(tile_placements(element.tiles, plan.preprocessing), every=every)
-    return RegionSelector(region_placements(plan.preprocessing, regions_of=element.regions_of), every=every)
+        return self._operator.collect(self._jobs, self._batch)

@@ -1,9 +1,12 @@
-"""Options of the elements that run a model: shared ones, those of detectors, and those of elements that describe."""
+"""Options of the elements that run a model.
+
+`ModelElement` holds the options that all of them share, `DetectionElement` adds those of models that find boxes, and
+`AttributeElement` those of models that describe what they see.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -21,8 +24,10 @@ from sightline_plugins.infer.fields import FrameCount, Levels, Means, NmsFields,
 
 if TYPE_CHECKING:
     from sightline_plugins.infer.plan import ModelPlan
-    from sightline_plugins.infer.postprocessing import DetectionRules
-    from sightline_plugins.nms import NmsOptions
+    from sightline_plugins.infer.postprocessing import Postprocessor
+
+Planned = tuple["ModelPlan | None", list[Problem]]
+"""The plan of a model, None where it cannot be used, and every problem that was found."""
 
 
 def _ordered(region: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
@@ -40,132 +45,182 @@ def _as_selection(value: object) -> object:
     return {"label": value} if isinstance(value, str | list | tuple) else value
 
 
+def _as_nms(value: object) -> object:
+    return {"method": value} if isinstance(value, str) else value
+
+
+def _as_tiles(value: object) -> object:
+    return {"size": value} if isinstance(value, list | tuple) else value
+
+
 Region = Annotated[tuple[Fraction, Fraction, Fraction, Fraction], AfterValidator(_ordered)]
-"""Left, top, right, bottom as fractions of the image."""
+"""Left, top, right, bottom as fractions of the frame."""
 Regions = Annotated[tuple[Region, ...], Field(min_length=1, max_length=64)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+TileSide = Annotated[int, Field(ge=32, le=16_384)]
 _WHOLE: tuple[Region, ...] = ((0.0, 0.0, 1.0, 1.0),)
 
 
 class TargetSelection(BaseModel):
-    """Which objects of the steps before a model is run on, and what of the image it sees of each."""
+    """Select the objects of earlier steps that a model runs on, and how much around each of them it sees."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True, populate_by_name=True
     )
 
     label: Annotated[tuple[str, ...], BeforeValidator(_as_labels)] | None = None
-    """Labels of the objects; all when not given."""
+    """Labels of the objects. Default: all."""
     origin: Annotated[str | None, Field(alias="from")] = None
-    """The step that found them (its `id`, such as detect-1); any when not given."""
+    """The `id` of the step that found them, such as `detect-1`. Default: any step."""
     min_size: tuple[Size, Size] | None = None
-    """Width and height in pixels that the box must have at least: what is too small to tell is not asked about."""
+    """Minimum width and height of the box in pixels. Skip objects that are too small to recognise."""
     min_confidence: Fraction = 0.0
-    """Confidence that the object must have at least."""
+    """Minimum confidence of the object."""
     tracked: bool = False
-    """Only objects that a tracker follows, and what was found on those: what it does not believe (yet) costs no looks.
-    Objects that nobody follows are looked at on each frame."""
+    """Run only on tracked objects and on what was found on them, which saves runs on objects that the tracker has not
+    confirmed. Objects without a track are otherwise run on in every frame."""
     margin: Annotated[float, Field(ge=0, le=4)] = 0.0
-    """How far beyond the box the model sees, on each side, as a share of the box's width and height."""
+    """How much the crop extends beyond the box on each side, as a fraction of the box's width and height."""
     square: bool = False
-    """Whether the box is made a square around its middle, so that nothing is distorted."""
+    """Extend the box to a square around its centre, so that the crop is not distorted."""
     align: Literal["face"] | None = None
-    """`face` turns and scales by the five landmarks of a face, as models that recognise faces want it."""
+    """`face` rotates and scales the crop by the five landmarks of a face, as face recognition models expect."""
 
 
 class ModelElement(Element):
-    """A step that runs a model. Its subclasses say what the model's outputs become."""
+    """A step that runs a model. Subclasses define what becomes of the model's outputs."""
 
     threading: ClassVar[Threading] = Threading.PENDING
     scalar: ClassVar[str | None] = "model"
     task: ClassVar[str]
-    """What its model cards say as `task`, and the heads that fit."""
+    """The `task` of its model cards, and of the heads that fit."""
 
     model: ModelSource
-    """The ONNX file, or a model that Triton serves: grpc://HOST:PORT/NAME or http://HOST:PORT/NAME."""
+    """The ONNX file, or a model that Triton serves: `grpc://HOST:PORT/NAME` or `http://HOST:PORT/NAME`."""
     head: str | None = None
-    """How the outputs are read (the guide to models lists the heads); told from the outputs when not given."""
+    """The head that decodes the outputs; the guide to models lists them. Default: recognised from the outputs."""
     head_options: Mapping[str, Any] = {}
-    """Settings of the head, such as anchors; its family's usual ones when not given."""
+    """Settings of the head, such as anchors. Default: those of the model's family."""
     labels: tuple[str, ...] | InputPath | None = None
-    """Class names in order: a list, or a file with one a line."""
+    """Class names in order: a list, or a file with one name a line."""
     size: tuple[PixelCount, PixelCount] | None = None
     """Width and height of the network's input, for models that leave them open."""
     fit: Literal["letterbox", "stretch", "expand", "cover", "height", "native"] | None = None
-    """How an image of another shape fills the input: `letterbox` with padding, `stretch` distorted, `expand` with what
-    the image shows around it (beyond the image its edge is repeated), `cover` its middle (see `crop`), `height`
-    full height and the width that it needs (text), `native` unscaled, the input as large as the image."""
+    """How the frame (or crop) is fitted into the network's input: `letterbox` pads, `stretch` distorts, `expand` fills
+    the rest with what surrounds the crop (the edge of the frame is repeated), `cover` takes the centre (see `crop`),
+    `height` scales to full height and keeps the aspect ratio (for text), `native` does not scale: the input is as large
+    as the frame."""
     align: Literal["center", "top_left"] | None = None
-    """Where a letterboxed image lies."""
+    """Where a letterboxed frame lies in the input."""
     crop: Annotated[float, Field(gt=0, le=1)] | None = None
-    """The share of the shorter side that `fit: cover` keeps; 0.875 is 224 of 256."""
+    """The fraction of the shorter side that `fit: cover` keeps; 0.875 is 224 of 256."""
     multiple: Annotated[int, Field(ge=1, le=512)] | None = None
-    """With `fit: native`, sides of the input are rounded up to a multiple of this."""
+    """With `fit: native`: round the sides of the input up to a multiple of this."""
     resize: Literal["bilinear", "area", "nearest", "antialias"] | None = None
-    """How the image is made small."""
+    """Interpolation of the resize."""
     convert: Literal["network", "image"] | None = None
-    """Where colours are converted: at the network's size, or at the image's before it is resized."""
+    """Where colours are converted: at the network's size, or at the frame's size before the resize."""
     color: Literal["rgb", "bgr", "gray"] | None = None
-    """Order of the channels that the network wants."""
+    """Channel order of the network's input."""
     mean: Means | None = None
-    """Taken off each level before `scale`: one value, or one a channel."""
+    """Subtracted from each level before `scale`: one value, or one per channel."""
     scale: Scales | None = None
-    """Each level is divided by this (255 gives 0..1): one value, or one a channel."""
+    """Divides each level (255 gives 0..1): one value, or one per channel."""
     pad: Levels | None = None
-    """Level of the padding, 0 to 255: one value, or one a channel."""
+    """Level of the padding, 0 to 255: one value, or one per channel."""
     engine: Literal["auto", "openvino", "onnxruntime", "tensorrt", "triton"] = "auto"
-    """What computes; `auto` is Triton for models that it serves. On a GPU it is TensorRT where that is installed and
-    takes the model, else ONNX Runtime where it was built for GPUs; else, and on the CPU, OpenVINO where it is
-    installed, else ONNX Runtime."""
+    """The inference engine. `auto` uses Triton for served models. On a GPU it prefers TensorRT, then ONNX Runtime with
+    CUDA; otherwise, and on the CPU, OpenVINO, then ONNX Runtime."""
     precision: Literal["auto", "fp32", "fp16", "int8"] = "fp32"
-    """How exactly it is computed. `fp32` takes the file as it is, on every machine alike: results should change because
-    somebody wanted it, not because another processor did the work. `int8` takes the quantised file beside the model
-    (`street.int8.onnx`, which `sightline quantize` writes). `fp16` halves it on GPUs; CPUs compute it as fp32. `auto`
-    measures what there is once, and keeps the fastest that lost no more than its budget; the report says why."""
+    """Numeric precision. `fp32` runs the file as it is, so results do not depend on the machine. `fp16` halves the
+    precision on GPUs; CPUs compute it as fp32. `int8` runs the quantised file beside the model (`street.int8.onnx`,
+    written by `sightline quantize`). `auto` measures the available precisions once and keeps the fastest that stays
+    within its accuracy budget; the report gives the reason."""
     every: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """Run on every n-th frame of each stream, from its first."""
+    """Run on every n-th frame of each stream, starting with its first."""
     frames: FrameCount | None = None
-    """Images that a model of actions looks at together, the newest of each stream (with `on`, of each track); told
-    from the file where it says how many."""
+    """For action recognition models: how many frames make one input, the newest of each stream (with `on`, of each
+    track). Default: read from the model file where it is fixed."""
     stride: FrameCount | None = None
-    """Every how many frames one of these images is taken; the card's when not given, else 1."""
+    """For action recognition models: take every n-th frame. Default: the model card's value, else 1."""
     regions: Regions | Mapping[str, Regions] | None = None
-    """Where to look: a list of [left, top, right, bottom] in fractions of the image, or a mapping from streams (names
-    or globs) to such lists; the whole image when not given, and for streams that the mapping does not name."""
+    """Regions of interest: a list of [left, top, right, bottom] in fractions of the frame, or a mapping from streams
+    (names or globs) to such lists. Default, and for streams that the mapping does not name: the whole frame."""
     on: Annotated[TargetSelection, BeforeValidator(_as_selection)] | None = None
-    """Run on objects of steps before instead of on the image: a label, a list of labels, or a mapping such as
+    """Run on objects of earlier steps instead of on the frame: a label, a list of labels, or a mapping such as
     {label: car, min_size: [32, 32]}."""
-    refresh: Duration = 2_000_000_000
-    """What was found out about a tracked object is used again until it is so old; sooner when its box has grown by half
-    or it is seen better, and 0.2, 0.5 and 1 s after it appeared. `0s` asks again on each frame. Objects whose place is
-    only remembered (plates that a step before did not look for on this frame) are not looked at."""
+    reinfer_interval: Duration = 2_000_000_000
+    """How long the result for a tracked object is reused before the model runs on it again. It runs earlier when the
+    box has grown by half, when the object is seen with more confidence, and 0.2, 0.5 and 1 s after the track appeared.
+    `0s` runs on every frame. Objects whose position is only carried over from an earlier frame are skipped."""
 
     def required(self) -> frozenset[Capability]:
-        """Objects, for a step that works on them; tracks, for one that looks at several images of each."""
+        """Return objects for `on`, and tracks as well for several frames of each object."""
         if self.on is None:
             return self.needs
         return self.needs | ({Capability.OBJECTS} if self.frames is None else {Capability.OBJECTS, Capability.TRACKS})
 
     def wanted_labels(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
-        """The labels that `on` names."""
+        """Return the labels that `on` names."""
         if self.on is None or self.on.label is None:
             return ()
         return [(("on", "label", number), label) for number, label in enumerate(self.on.label)]
 
     def named_steps(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
-        """The step that `on` names."""
+        """Return the step that `on` names."""
         return () if self.on is None or self.on.origin is None else [(("on", "from"), self.on.origin)]
 
     def searches(self) -> bool:
-        """Whether it looks for objects, and in images instead of on objects."""
+        """Return whether it looks for objects in frames rather than on objects."""
         return Capability.OBJECTS in self.gives and self.on is None
 
+    def plan(self) -> Planned:
+        """Plan how the model is used, or return None and at least one problem. Loads no engine."""
+        from sightline_plugins.infer.plan import plan_model
+
+        return plan_model(self)
+
+    def plan_problems(self, plan: ModelPlan) -> list[Problem]:
+        """Return the options that do not fit a model which can be used."""
+        del plan
+        return []
+
+    def postprocessor(self, plan: ModelPlan, site: Site) -> Postprocessor[Any]:
+        """Make what turns the model's outputs into results."""
+        raise NotImplementedError
+
+    def selection(self, plan: ModelPlan) -> TargetSelection | None:
+        """Return the objects that the model runs on; None for frames."""
+        del plan
+        return self.on
+
     def check(self, context: CheckContext) -> Iterable[Problem]:
-        """Engine, precision, regions, and options that contradict each other; subclasses add the model."""
+        """Check model, card, labels, head, engine, precision, regions, and options that exclude each other."""
+        plan, problems = self.plan()
+        return [*problems, *(self.plan_problems(plan) if plan else ()), *self._option_problems(context)]
+
+    def build(self, site: Site) -> Operator:
+        """Load the model. Raises ModelError or ConfigurationError."""
+        from sightline_plugins.infer.operator import build_operator
+
+        plan, problems = self.plan()
+        if plan is None:
+            raise ModelError("; ".join(problem.message for problem in problems))
+        return build_operator(self, plan, postprocessor=self.postprocessor(plan, site), site=site)
+
+    def regions_of(self, stream: str) -> Sequence[tuple[float, float, float, float]]:
+        """Return the regions of a stream, by its name, in fractions of the frame."""
+        if self.regions is None:
+            return _WHOLE
+        if not isinstance(self.regions, Mapping):
+            return self.regions
+        return next((regions for glob, regions in self.regions.items() if fnmatchcase(stream, glob)), _WHOLE)
+
+    def _option_problems(self, context: CheckContext) -> list[Problem]:
         from sightline_plugins.infer.precision.choice import precision_problem
 
         found = {"precision": precision_problem(self), "engine": self._engine_problem(context)}
-        problems = [Problem(wrong, (key,)) for key, wrong in found.items() if wrong is not None]
+        problems = [Problem(message, (key,)) for key, message in found.items() if message is not None]
         if self.on is not None and self.regions is not None:
             problems.append(Problem("regions are parts of the image: with `on` the objects say where", ("regions",)))
         if isinstance(self.regions, Mapping) and not context.streams_may_come:
@@ -183,45 +238,25 @@ class ModelElement(Element):
             return "tensorrt is an engine of GPUs, and this runs on the CPU: write auto"
         try:
             check_engine(self.engine, self.model)
-        except MissingExtra as error:  # of a served model, whoever reads its facts tells it
+        except MissingExtra as error:  # for a served model, reading its facts reports it
             return str(error) if self.engine == "tensorrt" else None
         except ConfigurationError as error:
             return str(error)
         return None
 
-    def regions_of(self, stream: str) -> Sequence[tuple[float, float, float, float]]:
-        """The regions of a stream by its name, in fractions of the image."""
-        if self.regions is None:
-            return _WHOLE
-        if not isinstance(self.regions, Mapping):
-            return self.regions
-        found = (regions for glob, regions in self.regions.items() if fnmatchcase(stream, glob))
-        return next(found, _WHOLE)
-
-
-CONFIDENCE = 0.25
-TileSide = Annotated[int, Field(ge=32, le=16_384)]
-
-
-def _as_suppression(value: object) -> object:
-    return {"method": value} if isinstance(value, str) else value
-
-
-def _as_tiles(value: object) -> object:
-    return {"size": value} if isinstance(value, list | tuple) else value
-
 
 class Tiles(BaseModel):
-    """How an image is cut into overlapping tiles."""
+    """Cut frames into overlapping tiles."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
     size: tuple[TileSide, TileSide] | None = None
-    """Width and height of a tile in pixels of the image; those of the network's input when not given."""
+    """Width and height of a tile in pixels of the frame. Default: the size of the network's input."""
     overlap: Annotated[float, Field(ge=0, le=0.9)] = 0.2
-    """The share of a tile that its neighbours show, too, at least. What is smaller than that is never cut."""
+    """Minimum overlap of neighbouring tiles, as a fraction of a tile. Objects smaller than the overlap are never
+    cut."""
     whole: bool = True
-    """Whether the model is also run on the whole image, for what is larger than a tile."""
+    """Also run on the whole frame, for objects larger than a tile."""
 
 
 class DetectionElement(ModelElement):
@@ -230,136 +265,96 @@ class DetectionElement(ModelElement):
     gives: ClassVar[frozenset[Capability]] = frozenset({Capability.OBJECTS})
 
     confidence: Fraction | None = None
-    """Least confidence of an object; the card's when not given, else 0.25."""
+    """Minimum confidence of an object. Default: the model card's value, else 0.25."""
     class_confidence: Mapping[str, Fraction] = {}
-    """Least confidence for some classes, by label."""
+    """Minimum confidence of some classes, by label."""
     classes: tuple[str, ...] | None = None
-    """Labels of the classes that become objects; all when not given."""
+    """Labels of the classes that become objects. Default: all."""
     iou: Fraction | None = None
-    """Of two boxes that overlap by more than this (intersection over union) the less confident is dropped; the head's
-    family decides when not given (0.45; end-to-end models: 1, none is dropped)."""
+    """Boxes that overlap a more confident box by more than this (intersection over union) are suppressed. Default: the
+    value of the head's family (0.45; end-to-end models 1, which suppresses nothing)."""
     class_agnostic: bool | None = None
-    """Whether boxes of different classes drop one another too."""
-    nms: Annotated[NmsFields, BeforeValidator(_as_suppression)] = NmsFields()
-    """What becomes of boxes that overlap by more than `iou`: `hard` drops the less confident, `soft` takes confidence
-    from it, `fusion` makes one box of them, `none` leaves them. A mapping says more: {method: soft, sigma: 0.3}."""
+    """Whether boxes of different classes suppress each other."""
+    nms: Annotated[NmsFields, BeforeValidator(_as_nms)] = NmsFields()
+    """What happens to boxes that overlap by more than `iou`: `hard` drops the less confident, `soft` lowers its
+    confidence, `fusion` merges them into one box, `none` keeps them all. A mapping sets more:
+    {method: soft, sigma: 0.3}."""
     max_detections: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Objects of an image (and of a region or tile) at most: 300 when not given."""
+    """Maximum number of objects per frame (and per region or tile). Default: 300."""
     tiles: Annotated[Tiles | None, BeforeValidator(_as_tiles)] = None
-    """Run on overlapping tiles of the image, for things that are small in a large image: a mapping such as
-    {size: [640, 640], overlap: 0.2, whole: true} (pixels of the image), or only the size."""
+    """Run on overlapping tiles, to find small objects in large frames: a mapping such as
+    {size: [640, 640], overlap: 0.2, whole: true} (pixels of the frame), or only the size."""
 
-    def check(self, context: CheckContext) -> Iterable[Problem]:
-        """Model, card, labels, head, classes, engine, regions and tiles."""
-        return [*plan_detections(self)[2], *super().check(context)]
+    def plan(self) -> Planned:
+        """Plan the model; the classes that options name have to be among its labels."""
+        return self._plan_boxes(needs_head=True)
+
+    def plan_problems(self, plan: ModelPlan) -> list[Problem]:
+        """Return what does not fit `tiles`."""
+        if self.tiles is None:
+            return []
+        problems = [
+            Problem(f"tiles cover the whole image: leave out {name}, or tiles", ("tiles",))
+            for name in ("on", "regions")
+            if getattr(self, name) is not None
+        ]
+        if self.tiles.size is None and plan.preprocessing.size_wh is None:
+            message = "the model takes images of any size: say how large tiles are, such as [640, 640]"
+            problems.append(Problem(message, ("tiles",)))
+        return problems
 
     def found_labels(self) -> frozenset[str] | None:
-        """The labels of the model, those of `classes` only when they are given; None for a model without labels."""
-        plan, _, _ = plan_detections(self)
+        """Return the labels of the model, or those of `classes`; None for a model without labels."""
+        plan, _ = self.plan()
         if plan is None or not plan.labels:
             return None
         return frozenset(plan.labels if self.classes is None else self.classes)
 
-    def build(self, site: Site) -> Operator:
-        """Load the model. Raises ModelError or ConfigurationError."""
-        from sightline_plugins.infer.detections import DetectionPostprocessor
-        from sightline_plugins.infer.operator import build_operator
+    def postprocessor(self, plan: ModelPlan, site: Site) -> Postprocessor[Any]:
+        """Make objects of boxes."""
+        from sightline_plugins.infer.detections import DetectionPostprocessor, detection_rules
 
-        plan, rules, problems = plan_detections(self)
-        if plan is None or rules is None:
-            raise ModelError("; ".join(problem.message for problem in problems))
-        task = DetectionPostprocessor(plan, rules, element_id=site.element_id or self.name, warn=site.warn)
-        return build_operator(self, plan, task=task, site=site)
+        rules = detection_rules(self, plan)
+        return DetectionPostprocessor(plan, rules, element_id=site.element_id or self.name, warn=site.warn)
 
+    def _plan_boxes(self, *, needs_head: bool) -> Planned:
+        from sightline_plugins.infer.plan import NamedClass, plan_model
 
-def plan_detections(
-    element: DetectionElement, *, needs_head: bool = True
-) -> tuple[ModelPlan | None, DetectionRules | None, list[Problem]]:
-    """The plan of the model and the rules for its boxes, or None and at least one problem. Loads no engine."""
-    from sightline_plugins.infer.plan import plan_model
-
-    named: list[tuple[tuple[str | int, ...], str]] = [
-        (("classes", number), name) for number, name in enumerate(element.classes or ())
-    ]
-    named += [(("class_confidence", name), name) for name in element.class_confidence]
-    plan, problems = plan_model(element, named=named, needs_head=needs_head)
-    if plan is None:
-        return None, None, problems
-    return plan, _rules(element, plan), [*problems, *_tile_problems(element, plan)]
+        named: list[NamedClass] = [(("classes", number), name) for number, name in enumerate(self.classes or ())]
+        named += [(("class_confidence", name), name) for name in self.class_confidence]
+        return plan_model(self, named=named, needs_head=needs_head)
 
 
-def _tile_problems(element: DetectionElement, plan: ModelPlan) -> Iterable[Problem]:
-    if element.tiles is None:
-        return
-    for name in ("on", "regions"):
-        if getattr(element, name) is not None:
-            yield Problem(f"tiles cover the whole image: leave out {name}, or tiles", ("tiles",))
-    if element.tiles.size is None and plan.preprocessing.size_wh is None:
-        yield Problem("the model takes images of any size: say how large tiles are, such as [640, 640]", ("tiles",))
-
-
-BOX_RULES = ("class_confidence", "iou", "class_agnostic", "nms", "max_detections")
+CONFIDENCE = 0.25
+"""Minimum confidence of an object where neither option nor card sets one."""
+NMS_OPTIONS = ("class_confidence", "iou", "class_agnostic", "nms", "max_detections")
 """Options that only boxes need."""
 
 
-def useless_options(element: ModelElement, names: Iterable[str], *, plan: ModelPlan) -> list[Problem]:
-    """A problem for each of these options that was set although what the model's head gives has no use for it."""
+def unused_options(element: ModelElement, names: Iterable[str], *, plan: ModelPlan) -> list[Problem]:
+    """Return a problem for each of these options that was set, although the model's head has no use for it."""
     if plan.head is None:
         return []
-    told = f"has no meaning for a model with head {plan.head.name!r}: leave it out"
-    return [Problem(f"{name} {told}", (name,)) for name in names if name in element.model_fields_set]
-
-
-def _rules(element: DetectionElement, plan: ModelPlan) -> DetectionRules:
-    import numpy as np
-
-    from sightline_plugins.infer.postprocessing import DetectionRules
-
-    card, labels = plan.card, plan.labels
-    general = next(value for value in (element.confidence, card.confidence, CONFIDENCE) if value is not None)
-    limits = np.full(len(labels) + 1, general, np.float32)
-    for name, value in element.class_confidence.items():
-        limits[labels.index(name)] = value
-    chosen = element.classes
-    wanted = None if chosen is None else np.array([label in chosen for label in labels] + [False])
-    return DetectionRules(
-        _nms(element, plan), min(general, *element.class_confidence.values(), general), limits, wanted
-    )
-
-
-def _nms(element: DetectionElement, plan: ModelPlan) -> NmsOptions:
-    from sightline_plugins.nms import NmsOptions
-
-    card, own = plan.card.nms, element.nms
-    layers: list[Mapping[str, Any]] = [
-        card.model_dump(),
-        own.model_dump(),
-        {"iou": element.iou, "class_agnostic": element.class_agnostic, "max_detections": element.max_detections},
-    ]
-    said = {name: value for layer in layers for name, value in layer.items() if value is not None}
-    usual = plan.head.nms if plan.head is not None else NmsOptions()
-    if usual.iou >= 1 and "method" in said:
-        said.setdefault("iou", NmsOptions().iou)
-    return replace(usual, **said)
+    reason = f"has no meaning for a model with head {plan.head.name!r}: leave it out"
+    return [Problem(f"{name} {reason}", (name,)) for name in names if name in element.model_fields_set]
 
 
 class AttributeElement(ModelElement):
-    """A step whose model describes: objects, where `on` says so, or else the image, which becomes an object."""
+    """A step whose model describes objects (with `on`), or the frame, which then becomes an object itself."""
 
     gives: ClassVar[frozenset[Capability]] = frozenset({Capability.OBJECTS})
 
     vote: bool = True
-    """With `on` and tracked objects: whether all looks at a track count together. `false` tells what the latest look
-    says."""
+    """With `on` and tracked objects: combine all results for a track. `false` reports the newest result."""
 
     def provided(self) -> frozenset[Capability]:
-        """Objects, when it describes images."""
+        """Return objects when it describes frames."""
         return frozenset() if self.on is not None else self.gives
 
     def found_labels(self) -> frozenset[str] | None:
-        """The labels of the objects that stand for images; none when it describes objects."""
-        return frozenset() if self.on is not None else self.image_labels()
+        """Return the labels of the objects that stand for frames; none when it describes objects."""
+        return frozenset() if self.on is not None else self.frame_labels()
 
-    def image_labels(self) -> frozenset[str] | None:
-        """The labels that an object which stands for an image can have."""
+    def frame_labels(self) -> frozenset[str] | None:
+        """Return the labels that an object which stands for a frame can have."""
         raise NotImplementedError

@@ -1,27 +1,42 @@
-"""Postprocessors: read a model's raw outputs, and attach the results to the batch."""
+"""Postprocessors: turn a model's raw outputs into results, and attach these to the batch.
+
+Each task has its own: detections, class maps, labels, keypoints, text, embeddings, raw tensors, user functions. This
+module imports nothing heavy, so that elements can define theirs beside their options.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.media import Batch
-from sightline_plugins.heads.head import Array, Candidates
-from sightline_plugins.infer.targets import InferenceTarget
-from sightline_plugins.infer.track_memory import TrackEntry
-from sightline_plugins.nms import NmsOptions
+from sightline.media import Batch, Objects, Origin
+from sightline.media.boxes import Boxes
+
+if TYPE_CHECKING:
+    from sightline_plugins.heads.head import Array, Candidates
+    from sightline_plugins.infer.targets import InferenceTarget
+    from sightline_plugins.infer.track_memory import TrackEntry
+    from sightline_plugins.nms import NmsOptions
+
+Result = TypeVar("Result")
+Attached = TypeVar("Attached")
+TargetResult: TypeAlias = "tuple[InferenceTarget, Result | None]"
+"""A target and its result; None when nothing is known."""
+Attribute: TypeAlias = str | float | tuple[str, ...]
+Attributes: TypeAlias = dict[str, Attribute]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DetectionRules:
     """Which candidates become objects.
 
-    `limits` (classes + 1,) holds the least confidence for each class, the last one for classes beyond; `confidence` is
-    the least of them. `wanted` (classes + 1,) says which classes become objects, None for all.
+    `limits` float32 (classes + 1,) holds the minimum confidence of each class, the last one for classes beyond;
+    `confidence` is the lowest of them. `wanted` bool (classes + 1,) marks the classes that become objects, None for
+    all.
     """
 
     nms: NmsOptions
@@ -32,10 +47,10 @@ class DetectionRules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuppressedBoxes:
-    """What is left of one image's boxes where a GPU has decoded and suppressed them.
+    """The boxes of one target that a GPU has decoded and suppressed.
 
-    `candidates` are above their limits, in pixels of the network's input; `found` is how many there were before
-    suppression, `invalid` how many others were no finite numbers.
+    `candidates` are above their limits, in pixels of the network's input. `found` counts the boxes before suppression,
+    `invalid` those that were left out because they were not finite.
     """
 
     candidates: Candidates
@@ -43,54 +58,119 @@ class SuppressedBoxes:
     invalid: int
 
 
-Result = TypeVar("Result")
-TargetResult: TypeAlias = tuple[InferenceTarget, Result | None]
-
-
 class Postprocessor(Generic[Result]):
-    """Reads outputs and attaches answers. One operator owns it; `learn` to `attach` are called in the order of frames.
+    """Turns outputs into results and attaches these to the batch. Owned by one operator.
 
-    `read` may be called before its turn and in another thread, but never twice at once: an answer depends on the
-    outputs of its subject alone.
-
-    An answer is in pixels of the source image, whatever the network's input was.
+    `read` may run ahead and in another thread, but never twice at once: a result depends on the outputs of its target
+    alone. `remember`, `recall` and `attach` are called in the order of frames. Results are in pixels of the source
+    frame, whatever the network's input was.
     """
 
-    def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> Result | None:
-        """The answer in the model's outputs for a subject; None when the outputs are no numbers to be used."""
-        raise NotImplementedError
-
     @property
-    def box_rules(self) -> DetectionRules | None:
-        """The rules for a task that boxes alone are enough for, after suppression; None for one that reads outputs."""
+    def detection_rules(self) -> DetectionRules | None:
+        """The rules by which a GPU may decode and suppress boxes; None for a postprocessor that needs the outputs."""
         return None
 
-    def read_boxes(self, boxes: SuppressedBoxes, target: InferenceTarget, batch: Batch) -> Result:
-        """The answer in boxes that were decoded and suppressed by `box_rules` on a GPU; as `read`."""
+    def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> Result | None:
+        """Return the result in the outputs of a target; None when the outputs are not usable numbers."""
         raise NotImplementedError
 
-    def is_empty(self, answer: Result) -> bool:
-        """Whether an answer holds nothing, so that outputs which are not all numbers may be the reason."""
-        del answer
+    def read_boxes(self, boxes: SuppressedBoxes, target: InferenceTarget, batch: Batch) -> Result:
+        """Return the result in boxes that a GPU has suppressed by `detection_rules`; otherwise as `read`."""
+        raise NotImplementedError
+
+    def is_empty(self, result: Result) -> bool:
+        """Return whether a result holds nothing, so that non-finite outputs may be the reason."""
+        del result
         return False
 
-    def learn(self, slot: TrackEntry[Result], answer: Result, target: InferenceTarget, batch: Batch) -> Result:
-        """Keep an answer for the subject's track; what is known of the track now. The newest answer, unless overridden
-        by a task that lets answers vote.
-        """
+    def remember(self, entry: TrackEntry[Result], result: Result, target: InferenceTarget, batch: Batch) -> Result:
+        """Store a result for the target's track, and return what is known of the track: here the newest result."""
         del target, batch
-        slot.known = answer
-        return answer
+        entry.result = result
+        return result
 
-    def recall(self, slot: TrackEntry[Result], target: InferenceTarget, batch: Batch) -> Result | None:
-        """What is known of the subject's track, where it stands now."""
+    def recall(self, entry: TrackEntry[Result], target: InferenceTarget, batch: Batch) -> Result | None:
+        """Return what is known of the target's track, at its current position."""
         del target, batch
-        return slot.known
+        return entry.result
 
-    def attach(self, batch: Batch, answered: Sequence[TargetResult[Result]]) -> Batch:
-        """The batch with the answers. Subjects stand in the order of their frames; None says that nothing is known."""
+    def attach(self, batch: Batch, results: Sequence[TargetResult[Result]]) -> Batch:
+        """Return the batch with the results, whose targets are in the order of frames."""
         raise NotImplementedError
 
     def totals(self) -> Mapping[str, Any]:
-        """What was counted, for the report."""
+        """Return what was counted, for the report."""
         return {}
+
+
+def all_finite(outputs: Sequence[npt.NDArray[Any]]) -> bool:
+    """Return whether every number of the outputs is finite."""
+    return all(output.dtype.kind != "f" or bool(np.isfinite(output).all()) for output in outputs)
+
+
+def movement(before: Boxes, now: Boxes) -> tuple[Boxes, Boxes]:
+    """Return the scale (2,) and shift (2,) that move a box (4,) from `before` to `now`: x * scale + shift."""
+    scale = (now[2:] - now[:2]) / np.maximum(before[2:] - before[:2], np.float32(1e-6))
+    return scale, now[:2] - before[:2] * scale
+
+
+def target_box(target: InferenceTarget, batch: Batch) -> Boxes | None:
+    """Return the box (4,) of the object that is the target; None for a part of the frame."""
+    return batch.objects.xyxy[target.object] if target.object >= 0 else None
+
+
+def target_region(target: InferenceTarget, size_wh: tuple[int, int]) -> Boxes:
+    """Return the upright box (4,) of the part of a frame that a target shows, in pixels, clipped to the frame."""
+    width, height = size_wh
+    region = np.array(target.placement.region_xyxy, np.float32)
+    return np.clip(region, 0, [width, height, width, height]).astype(np.float32)
+
+
+def split_targets(
+    results: Sequence[tuple[InferenceTarget, Attached]],
+) -> tuple[list[tuple[int, Attached]], list[tuple[InferenceTarget, Attached]]]:
+    """Split results into those of objects, with the rows of these, and those of parts of frames."""
+    of_objects = [(target.object, result) for target, result in results if target.object >= 0]
+    return of_objects, [(target, result) for target, result in results if target.object < 0]
+
+
+def region_objects(
+    targets: Sequence[InferenceTarget],
+    batch: Batch,
+    *,
+    origin: Origin,
+    confidence: Sequence[float] | None = None,
+    class_id: Sequence[int] | None = None,
+) -> Objects:
+    """Return an object for each part of a frame: by default of class 0, with confidence 1."""
+    return Objects.from_columns(
+        frame=[target.row for target in targets],
+        xyxy=[target_region(target, batch.frames[target.row].size_wh) for target in targets],
+        confidence=np.ones(len(targets)) if confidence is None else confidence,
+        class_id=np.zeros(len(targets)) if class_id is None else class_id,
+        source=origin,
+    )
+
+
+def with_attributes(objects: Objects, rows: Sequence[tuple[int, Attributes]]) -> Objects:
+    """Return a table with attributes at some rows; the other rows keep theirs."""
+    columns: dict[str, tuple[list[int], list[Attribute]]] = {}
+    for row, attributes in rows:
+        for name, value in attributes.items():
+            places, values = columns.setdefault(name, ([], []))
+            places.append(row)
+            values.append(value)
+    for name, (places, values) in columns.items():
+        objects = objects.with_values(name, rows=places, values=_column(values))
+    return objects
+
+
+def _column(values: Sequence[Attribute]) -> npt.NDArray[np.generic]:
+    if isinstance(values[0], float):
+        return np.array(values, np.float32)
+    if isinstance(values[0], str):
+        return np.array(values)
+    column = np.empty(len(values), np.object_)
+    column[:] = values
+    return column

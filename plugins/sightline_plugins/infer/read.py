@@ -1,23 +1,39 @@
-"""`read`: reads a line of text, such as a number plate."""
+"""`read`: recognise a line of text, such as a number plate."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from sightline.errors import ModelError
-from sightline.graph.element import CheckContext, Problem
+from sightline.graph.element import Problem
 from sightline.graph.fields import Fraction
-from sightline.graph.operator import Operator
 from sightline.graph.site import Site
+from sightline.media import Batch, Objects, Origin
 from sightline_plugins.infer.fields import AttributeName
-from sightline_plugins.infer.options import AttributeElement
+from sightline_plugins.infer.options import AttributeElement, Planned
+from sightline_plugins.infer.postprocessing import (
+    Attributes,
+    Postprocessor,
+    TargetResult,
+    all_finite,
+    region_objects,
+    split_targets,
+    with_attributes,
+)
 
 if TYPE_CHECKING:
+    from sightline_plugins.heads.head import Array, Text
     from sightline_plugins.infer.plan import ModelPlan
+    from sightline_plugins.infer.targets import InferenceTarget
+    from sightline_plugins.infer.track_memory import TrackEntry
+
+LABEL = "text"
+_MAX_TEXTS = 16
+"""Different texts of a track that are remembered."""
 
 
 def _compiles(pattern: str) -> str:
@@ -29,18 +45,18 @@ def _compiles(pattern: str) -> str:
 
 
 class Read(AttributeElement):
-    """Reads one line of text on each object (or image) by a model that gives a symbol for each step along it (CTC).
+    """Read one line of text on each object or frame, with a model that outputs symbols along the line (CTC).
 
-    With `on`, an object gets the attributes `text` and `text_confidence`. Without, the image, or each of its parts,
-    becomes an object labelled `text` with these attributes, where something was read. `labels` are the symbols in the
-    network's order, without the blank: a list, or a file with one a line.
+    With `on`, each object gets the attributes `text` and `text_confidence`. Without `on`, the frame, or each of its
+    `regions`, becomes an object labelled `text` with these attributes, if text was found. `labels` are the symbols in
+    the network's order, without the blank: a list, or a file with one symbol a line.
 
-    The knobs and what they trade:
+    Trade-offs:
 
-    - `pattern` and `confidence`: what does not look like the text that is expected, or is unsure, is not told at all.
-    - `vote`: each look at a track votes for the text that it read with its confidence, so one misread frame changes
-      nothing. `refresh` says how often a look is worth its cost; plates that pass quickly want a short one.
-    - `on: {margin: 0.05}`: boxes that cut off the first symbol cost more than a little background.
+    - `pattern` and `confidence`: text that does not match, or is below the confidence, is left out.
+    - `vote`: each result for a track votes for its text, weighted by confidence, so one misread frame changes nothing.
+      `reinfer_interval` sets how often the model runs; plates that pass quickly need a short one.
+    - `on: {margin: 0.05}`: a box that cuts off the first symbol does more harm than a little background.
 
     ```yaml
     read:
@@ -57,61 +73,142 @@ class Read(AttributeElement):
     task: ClassVar[str] = "read"
 
     attribute: AttributeName | None = None
-    """Name of the attribute; the card's when not given, else `text`."""
+    """Name of the attribute. Default: the model card's value, else `text`."""
     confidence: Fraction | None = None
-    """Least mean confidence of a text's symbols; the card's when not given, else 0."""
+    """Minimum mean confidence of the symbols. Default: the model card's value, else 0."""
     pattern: Annotated[str, AfterValidator(_compiles), Field(max_length=1000)] | None = None
-    """Regular expression that the whole text must match; any text when not given."""
+    """Regular expression that the whole text must match. Default: any text."""
 
-    def check(self, context: CheckContext) -> Iterable[Problem]:
-        """Model, card, symbols, head, engine and regions."""
-        return [*plan_text(self)[1], *super().check(context)]
-
-    def image_labels(self) -> frozenset[str] | None:
-        """Every line of text is a `text`."""
-        return frozenset({"text"})
-
-    def build(self, site: Site) -> Operator:
-        """Load the model. Raises ModelError or ConfigurationError."""
-        from sightline_plugins.infer.operator import build_operator
-        from sightline_plugins.infer.text import TextPostprocessor, TextRules
-
-        plan, problems = plan_text(self)
+    def plan(self) -> Planned:
+        """Plan the model; its symbols have to be known, and as many as the network outputs."""
+        plan, problems = super().plan()
         if plan is None:
-            raise ModelError("; ".join(problem.message for problem in problems))
+            return None, problems
+        if not plan.labels:
+            message = "the symbols that the model knows are not known: give labels, a list or a file with one a line"
+            return None, [Problem(message, ("labels",))]
+        problem = _symbol_problem(plan)
+        return (plan, problems) if problem is None else (None, [*problems, problem])
+
+    def frame_labels(self) -> frozenset[str] | None:
+        """Return the label of every line of text."""
+        return frozenset({LABEL})
+
+    def postprocessor(self, plan: ModelPlan, site: Site) -> Postprocessor[Any]:
+        """Make attributes of texts."""
         rules = TextRules(
             self.attribute or plan.card.attribute or "text",
             next((value for value in (self.confidence, plan.card.confidence) if value is not None), 0.0),
             None if self.pattern is None else re.compile(self.pattern),
             self.vote,
         )
-        task = TextPostprocessor(plan, rules, element_id=site.element_id or self.name)
-        return build_operator(self, plan, task=task, site=site)
+        return TextPostprocessor(plan, rules, element_id=site.element_id or self.name)
 
 
-def plan_text(element: Read) -> tuple[ModelPlan | None, list[Problem]]:
-    """The plan of the model, or None and at least one problem. Loads no engine."""
+def _symbol_problem(plan: ModelPlan) -> Problem | None:
     from sightline_plugins.heads.ctc import CtcOptions, alphabet, symbols_axis
-    from sightline_plugins.infer.plan import plan_model
 
-    plan, problems = plan_model(element)
-    if plan is None:
-        return None, problems
-    if not plan.labels:
-        message = "the symbols that the model knows are not known: give labels, a list or a file with one a line"
-        return None, [Problem(message, ("labels",))]
-    if isinstance(plan.head_options, CtcOptions):
-        shape = plan.outputs[0].shape
-        count = len(alphabet(plan.labels, plan.head_options))
-        if shape[-1] is not None and symbols_axis(shape, count) is None:
-            problems.append(_wrong_count(plan, count))
-    return (None if problems else plan), problems
-
-
-def _wrong_count(plan: ModelPlan, count: int) -> Problem:
+    if not isinstance(plan.head_options, CtcOptions):
+        return None
+    shape, count = plan.outputs[0].shape, len(alphabet(plan.labels, plan.head_options))
+    if shape[-1] is None or symbols_axis(shape, count) is not None:
+        return None
     message = (
         f"{len(plan.labels)} labels make {count} symbols with the blank, and none of the sizes of the model's output "
         f"{plan.outputs[0]} is that: give as many labels as it knows, or head_options: {{space: true}} where a space "
         "follows them"
     )
     return Problem(message, ("labels",))
+
+
+@dataclass(frozen=True, slots=True)
+class TextRules:
+    """Which texts count: those with at least `confidence` that match `pattern` from end to end."""
+
+    attribute: str = "text"
+    confidence: float = 0.0
+    pattern: re.Pattern[str] | None = None
+    vote: bool = True
+
+    def accepts(self, found: Text) -> bool:
+        """Return whether a text counts; an empty one never does."""
+        matches = self.pattern is None or self.pattern.fullmatch(found.text) is not None
+        return bool(found.text) and found.confidence >= self.confidence and matches
+
+
+@dataclass(frozen=True, slots=True)
+class TextVote:
+    """One text: the sum of the confidences of the results that read it, and their number."""
+
+    text: str
+    weight: float
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TextVotes:
+    """The texts read on one object, in the order of their first results; empty when no text counted."""
+
+    votes: tuple[TextVote, ...] = ()
+
+    def best(self) -> tuple[str, float] | None:
+        """Return the text with the most weight (of equals the first), and its mean confidence."""
+        if not self.votes:
+            return None
+        best = max(self.votes, key=lambda vote: vote.weight)
+        return best.text, best.weight / best.count
+
+    def merged(self, other: TextVotes) -> TextVotes:
+        """Return these votes and at most one more; of too many texts the one with the least weight is forgotten."""
+        kept = {vote.text: vote for vote in self.votes}
+        for vote in other.votes:
+            before = kept.get(vote.text, TextVote(vote.text, 0.0, 0))
+            kept[vote.text] = TextVote(vote.text, before.weight + vote.weight, before.count + vote.count)
+        if len(kept) > _MAX_TEXTS:
+            del kept[min(self.votes, key=lambda vote: vote.weight).text]
+        return TextVotes(tuple(kept.values()))
+
+
+class TextPostprocessor(Postprocessor[TextVotes]):
+    """Reads text. Over a track's life each result votes for its text, weighted by confidence."""
+
+    def __init__(self, plan: ModelPlan, rules: TextRules, *, element_id: str) -> None:
+        self._plan = plan
+        self._rules = rules
+        self._origin = Origin(element_id, (LABEL,))
+
+    def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> TextVotes | None:
+        """See `Postprocessor.read`."""
+        del batch
+        if not all_finite(outputs[:1]):
+            return None
+        found: Text = self._plan.decode(outputs, size_wh=target.placement.size_wh)
+        return TextVotes((TextVote(found.text, found.confidence),)) if self._rules.accepts(found) else TextVotes()
+
+    def remember(
+        self, entry: TrackEntry[TextVotes], result: TextVotes, target: InferenceTarget, batch: Batch
+    ) -> TextVotes:
+        """Return the votes of all results for the track; a result without text that counts changes nothing."""
+        known = entry.result or TextVotes()
+        if self._rules.vote:
+            result = known.merged(result)
+        elif not result.votes:
+            result = known
+        return super().remember(entry, result, target, batch)
+
+    def attach(self, batch: Batch, results: Sequence[TargetResult[TextVotes]]) -> Batch:
+        """Return the batch with text on the objects, or with one more object per part of a frame that shows text."""
+        best = [(target, votes.best()) for target, votes in results if votes is not None]
+        of_objects, of_frames = split_targets([(target, text) for target, text in best if text is not None])
+        objects = with_attributes(batch.objects, [(row, self._attributes(*text)) for row, text in of_objects])
+        if of_frames:
+            confidence = [confidence for _, (_, confidence) in of_frames]
+            found = region_objects(
+                [target for target, _ in of_frames], batch, origin=self._origin, confidence=confidence
+            )
+            rows = [(row, self._attributes(*text)) for row, (_, text) in enumerate(of_frames)]
+            objects = Objects.concat([objects, with_attributes(found, rows)])
+        return batch if objects is batch.objects else batch.with_objects(objects)
+
+    def _attributes(self, text: str, confidence: float) -> Attributes:
+        return {self._rules.attribute: text, f"{self._rules.attribute}_confidence": confidence}

@@ -1,9 +1,9 @@
-"""Per-track memory: when a tracked object is due for inference again, and what is known of it.
+"""Per-track memory: when the model runs on a tracked object again, and what is known of it until then.
 
-Whether a track is due again is decided when its frame is submitted, from times, sizes and confidences of the boxes
-alone; what was found out is written when results are collected, which happens in the same order. So answers do
-not depend on batch size or timing. It also means that nobody can wait for an answer that turns out empty or unsure
-before asking again: new tracks are therefore looked at several times soon after one another, whatever was found.
+Whether a track is due is decided when its frame is submitted, from times, sizes and confidences of the boxes alone; its
+result is written when results are collected, which happens in the same order. So results do not depend on batch size
+or timing. It also means that an empty or uncertain result cannot cause another run at once; therefore the model runs
+on new tracks several times in quick succession, whatever it finds.
 """
 
 from __future__ import annotations
@@ -19,149 +19,147 @@ from sightline.media import Objects, Stream
 from sightline.media.boxes import Boxes
 from sightline.media.objects import Column
 
-Known = TypeVar("Known")
+Result = TypeVar("Result")
+ChildNumbers = npt.NDArray[np.int32]
 
 _YOUNG_NS = (200_000_000, 300_000_000, 500_000_000)
-"""How long after the first, the second and the third look a track is due again: 0.2, 0.5 and 1 s after it appeared."""
-_GROWN = 1.5
-_BETTER = 0.1
-_FORGOTTEN_NS = 30_000_000_000
+"""Intervals after the first, second and third run: a track is due 0.2, 0.5 and 1 s after it appeared."""
+_GROWTH = 1.5
+_CONFIDENCE_GAIN = 0.1
+_FORGET_NS = 30_000_000_000
 _SWEEP = 256
+_CHILD_NUMBER = "_sibling"
+_REMEMBERED = "_remembered"
+_MAX_CHILDREN = 64
 
 
 @dataclass(slots=True, eq=False)
-class TrackEntry(Generic[Known]):
-    """What is known of one track. The submitting thread keeps everything but `known`, the other thread `known`.
+class TrackEntry(Generic[Result]):
+    """What is known of one track. The submitting thread owns all fields but `result`, the collecting thread `result`.
 
-    `looks` counts how often the model was asked and `asked_ns` says when it was last; `area`, in pixels, and `quality`,
-    the confidence of the object, are the largest with which it was.
+    `runs` counts the runs of the model and `run_ns` is the time of the newest one; `area` (pixels) and `confidence` of
+    the object are the largest with which it ran.
     """
 
-    looks: int = 0
-    asked_ns: int = 0
+    runs: int = 0
+    run_ns: int = 0
     area: float = 0.0
-    quality: float = 0.0
+    confidence: float = 0.0
     seen_ns: int = 0
-    known: Known | None = None
+    result: Result | None = None
 
 
-class TrackMemory(Generic[Known]):
-    """Slots by stream and track. `reinfer_interval_ns` 0 asks on every frame."""
+class TrackMemory(Generic[Result]):
+    """Entries by stream and track. With `reinfer_interval_ns` 0 every track is due on every frame."""
 
     def __init__(self, reinfer_interval_ns: int) -> None:
         self.reinfer_interval_ns = reinfer_interval_ns
-        self._slots: dict[Stream, dict[Hashable, TrackEntry[Known]]] = {}
+        self._entries: dict[Stream, dict[Hashable, TrackEntry[Result]]] = {}
 
-    def slot(self, stream: Stream, key: Hashable, *, pts_ns: int) -> TrackEntry[Known]:
-        """The slot of a track, made when it is new. Tracks not seen for long are forgotten now and then."""
-        slots = self._slots.setdefault(stream, {})
-        slot = slots.get(key)
-        if slot is None:
-            if len(slots) % _SWEEP == _SWEEP - 1:
-                fresh = {name: one for name, one in slots.items() if pts_ns - one.seen_ns < _FORGOTTEN_NS}
-                slots = self._slots[stream] = fresh
-            slot = slots[key] = TrackEntry()
-        slot.seen_ns = pts_ns
-        return slot
+    def entry(self, stream: Stream, key: Hashable, *, pts_ns: int) -> TrackEntry[Result]:
+        """Return the entry of a track, new for a new one. Now and then forgets tracks that were not seen for long."""
+        entries = self._entries.setdefault(stream, {})
+        entry = entries.get(key)
+        if entry is None:
+            if len(entries) % _SWEEP == _SWEEP - 1:
+                recent = {name: known for name, known in entries.items() if pts_ns - known.seen_ns < _FORGET_NS}
+                entries = self._entries[stream] = recent
+            entry = entries[key] = TrackEntry()
+        entry.seen_ns = pts_ns
+        return entry
 
-    def asked(self, stream: Stream, key: Hashable, *, pts_ns: int) -> TrackEntry[Known] | None:
-        """The slot of a track that the model has looked at before; None for others, which get none."""
-        slot = self._slots.get(stream, {}).get(key)
-        if slot is None or not slot.looks:
+    def known(self, stream: Stream, key: Hashable, *, pts_ns: int) -> TrackEntry[Result] | None:
+        """Return the entry of a track that the model has run on; None for others."""
+        entry = self._entries.get(stream, {}).get(key)
+        if entry is None or not entry.runs:
             return None
-        slot.seen_ns = pts_ns
-        return slot
+        entry.seen_ns = pts_ns
+        return entry
 
-    def asks(self, slot: TrackEntry[Known], *, pts_ns: int, area: float, quality: float) -> bool:
-        """Whether the model has to look (again): never looked, too long ago, the box grew by half, or seen better.
+    def take_due(self, entry: TrackEntry[Result], *, pts_ns: int, area: float, confidence: float) -> bool:
+        """Return whether the model has to run on a track, and note that it does.
 
-        Notes that it does.
+        It has to the first time, when its interval has passed, when its box has grown by half, or when it is seen with
+        more confidence.
         """
         due = (
-            not slot.looks
-            or pts_ns - slot.asked_ns >= self._patience_ns(slot.looks)
-            or pts_ns < slot.asked_ns
-            or area >= slot.area * _GROWN
-            or quality >= slot.quality + _BETTER
+            not entry.runs
+            or pts_ns - entry.run_ns >= self._interval_ns(entry.runs)
+            or pts_ns < entry.run_ns
+            or area >= entry.area * _GROWTH
+            or confidence >= entry.confidence + _CONFIDENCE_GAIN
         )
         if due:
-            slot.looks, slot.asked_ns = slot.looks + 1, pts_ns
-            slot.area, slot.quality = max(area, slot.area), max(quality, slot.quality)
+            entry.runs, entry.run_ns = entry.runs + 1, pts_ns
+            entry.area, entry.confidence = max(area, entry.area), max(confidence, entry.confidence)
         return due
 
     def end_stream(self, stream: Stream) -> None:
-        """Forget the stream's tracks; results under way keep their slots."""
-        self._slots.pop(stream, None)
+        """Forget the stream's tracks; results under way keep their entries."""
+        self._entries.pop(stream, None)
 
-    def _patience_ns(self, looks: int) -> int:
-        """How long the answers of so many looks are used."""
-        return (
-            min(_YOUNG_NS[looks - 1], self.reinfer_interval_ns) if looks <= len(_YOUNG_NS) else self.reinfer_interval_ns
-        )
-
-
-Numbers = npt.NDArray[np.int32]
-_NUMBER = "_sibling"
-_REMEMBERED = "_remembered"
-_MOST = 64
+    def _interval_ns(self, runs: int) -> int:
+        """Return how long the result of the n-th run is used."""
+        usual = self.reinfer_interval_ns
+        return min(_YOUNG_NS[runs - 1], usual) if runs <= len(_YOUNG_NS) else usual
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Siblings:
-    """Where the things found on one object were last seen, the n-th row that of number n.
+class Children:
+    """Where the objects found on one object were last seen: the n-th row is that of number n.
 
-    `middles` float32 (K, 2) are shares of the object's width and height, `class_id` int32 (K,) their classes.
+    `centers` float32 (K, 2) are fractions of the parent's width and height, `class_id` int32 (K,) their classes.
     """
 
-    middles: npt.NDArray[np.float32]
+    centers: npt.NDArray[np.float32]
     class_id: npt.NDArray[np.int32]
 
-    def numbered(self, xyxy: Boxes, class_id: npt.NDArray[np.int32], *, on: Boxes) -> tuple[Numbers, Siblings]:
-        """The number of each thing (N,) found on the object whose box (4,) is `on`, and where all are now.
+    def numbered(self, xyxy: Boxes, class_id: npt.NDArray[np.int32], *, parent: Boxes) -> tuple[ChildNumbers, Children]:
+        """Return the number (N,) of each box (N, 4) found on a parent box (4,), and where all children are now.
 
-        The pairs of a thing and the place of one of its class that lie nearest each other go together; what is left
-        gets new numbers, in order. Up to 64 are kept apart, all further ones share the last number.
+        Boxes are matched greedily to the nearest known child of their class; the others get new numbers, in order. Up
+        to 64 are told apart, all further ones share the last number.
         """
-        sides = np.maximum(on[2:] - on[:2], np.float32(1e-6))
-        middles = ((xyxy[:, :2] + xyxy[:, 2:]) / 2 - on[:2]) / sides
+        sides = np.maximum(parent[2:] - parent[:2], np.float32(1e-6))
+        centers = ((xyxy[:, :2] + xyxy[:, 2:]) / 2 - parent[:2]) / sides
         numbers = np.full(len(xyxy), -1, np.int32)
-        far = np.linalg.norm(middles[:, None] - self.middles[None], axis=2)
-        far[class_id[:, None] != self.class_id[None]] = np.inf
-        for _ in range(min(far.shape)):
-            thing, number = np.unravel_index(int(far.argmin()), far.shape)
-            if far[thing, number] == np.inf:
+        distance = np.linalg.norm(centers[:, None] - self.centers[None], axis=2)
+        distance[class_id[:, None] != self.class_id[None]] = np.inf
+        for _ in range(min(distance.shape)):
+            row, number = np.unravel_index(int(distance.argmin()), distance.shape)
+            if distance[row, number] == np.inf:
                 break
-            numbers[thing] = number
-            far[thing], far[:, number] = np.inf, np.inf
+            numbers[row] = number
+            distance[row], distance[:, number] = np.inf, np.inf
         new = numbers < 0
-        numbers[new] = np.minimum(len(self.middles) + np.arange(np.count_nonzero(new)), _MOST - 1)
-        count = max(len(self.middles), int(numbers.max(initial=-1)) + 1)
-        after = Siblings(np.zeros((count, 2), np.float32), np.full(count, -1, np.int32))
-        after.middles[: len(self.middles)], after.class_id[: len(self.middles)] = self.middles, self.class_id
-        after.middles[numbers], after.class_id[numbers] = middles, class_id
+        numbers[new] = np.minimum(len(self.centers) + np.arange(np.count_nonzero(new)), _MAX_CHILDREN - 1)
+        count = max(len(self.centers), int(numbers.max(initial=-1)) + 1)
+        after = Children(np.zeros((count, 2), np.float32), np.full(count, -1, np.int32))
+        after.centers[: len(self.centers)], after.class_id[: len(self.centers)] = self.centers, self.class_id
+        after.centers[numbers], after.class_id[numbers] = centers, class_id
         return numbers, after
 
 
-NOBODY = Siblings(np.empty((0, 2), np.float32), np.empty(0, np.int32))
+NO_CHILDREN = Children(np.empty((0, 2), np.float32), np.empty(0, np.int32))
 
 
-def sibling_columns(numbers: npt.ArrayLike, *, remembered: npt.ArrayLike) -> dict[str, Column]:
-    """Columns for objects found on others: their numbers (N,), and whether their place is only remembered (N,)."""
-    return {_NUMBER: np.asarray(numbers, np.int32), _REMEMBERED: np.asarray(remembered, np.bool_)}
+def child_columns(numbers: npt.ArrayLike, *, remembered: npt.ArrayLike) -> dict[str, Column]:
+    """Return the columns of objects found on others: their numbers (N,), and whether they are carried over (N,)."""
+    return {_CHILD_NUMBER: np.asarray(numbers, np.int32), _REMEMBERED: np.asarray(remembered, np.bool_)}
 
 
 def is_remembered(objects: Objects, row: int) -> bool:
-    """Whether an object was found on an earlier frame, and put where it must be now."""
+    """Return whether an object was found on an earlier frame, and its position carried over."""
     column = objects.extra.get(_REMEMBERED)
     return column is not None and bool(column[row])
 
 
-def sibling_numbers(objects: Objects) -> Numbers:
-    """The number (N,) of each object among those found on the same one by the same step.
+def child_numbers(objects: Objects) -> ChildNumbers:
+    """Return the number (N,) of each object among those that one step found on the same parent.
 
-    Objects that nobody numbered are counted in order.
+    Objects without a number are counted in order.
     """
-    column = objects.extra.get(_NUMBER)
+    column = objects.extra.get(_CHILD_NUMBER)
     numbers = np.full(len(objects), -1, np.int32) if column is None else column.astype(np.int32)
     counts: dict[tuple[int, int], int] = {}
     for row in np.flatnonzero((numbers < 0) & (objects.parent >= 0)).tolist():

@@ -14,7 +14,7 @@ from sightline_plugins.commands.evaluate.scores import DetectionScores, score_de
 from sightline_plugins.commands.verify.comparison import BoxSettings, cosine
 from sightline_plugins.engines.protocol import Array, Engine
 from sightline_plugins.heads.head import Candidates, ClassMap, Points, Scores, Text, Vector
-from sightline_plugins.infer.detections import thinned
+from sightline_plugins.infer.detections import suppressed
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.quantize.images import Sample, frame_number
 from sightline_plugins.quantize.truth import alike
@@ -62,7 +62,7 @@ def find_all(engine: Engine, plan: ModelPlan, samples: Sequence[Sample], *, sett
         underway = [engine.submit(_inputs(engine, plan, sample)) for sample in portion]
         for sample, work in zip(portion, underway, strict=True):
             confidence = 0.0 if settings is None else settings.confidence
-            reading = plan.reading(size_wh=sample.placement.size_wh, confidence=confidence)
+            reading = plan.decode_context(size_wh=sample.placement.size_wh, confidence=confidence)
             found: object = plan.head.decode(work.result(), reading)
             answers.append(found.finite() if isinstance(found, Candidates) else found)
     if settings is None or not all(isinstance(found, Candidates) for found in answers):
@@ -133,7 +133,7 @@ def _table(
     frames, boxes, confidences, labels = [], [np.empty((0, 4), np.float32)], [np.empty(0, np.float32)], list[str]()
     for sample, found in zip(samples, answers, strict=True):
         assert isinstance(found, Candidates)
-        kept = thinned(found, settings.nms, least=settings.confidence)
+        kept = suppressed(found, settings.nms, min_confidence=settings.confidence)
         frames += [frame_number(sample)] * len(kept)
         boxes.append(clip(sample.placement.boxes_in_image(kept.xyxy), size_wh=sample.size_wh))
         confidences.append(kept.confidence)

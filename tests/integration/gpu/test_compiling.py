@@ -94,7 +94,7 @@ def test_a_camera_is_served_by_onnx_runtime_until_tensorrt_has_compiled_the_mode
     assert not order.wrong
     said = report.totals["detect-1"]
     assert (said["engine"], said["served_before"]) == ("tensorrt", "onnxruntime, CUDA")
-    assert said["looks_before"] > 0
+    assert said["runs_before"] > 0
     assert any("compiles it" in text for text in texts(told, MessageKind.MODEL))
     assert any("TensorRT computes it from now on" in text for text in texts(told, MessageKind.MODEL))
 

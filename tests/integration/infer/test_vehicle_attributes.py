@@ -36,7 +36,7 @@ def outcome() -> Outcome:
     said = steps[-1].model_dump(by_alias=True, exclude_unset=True)
     attributes = read_card(said["model"]).attributes or {}
     always = {f"{name}_always": labels for name, labels in attributes.items()}
-    steps.append(Classify.model_validate({**said, "id": "always", "refresh": "0s", "attributes": always}))
+    steps.append(Classify.model_validate({**said, "id": "always", "reinfer_interval": "0s", "attributes": always}))
     sources = {clip: str(REPOSITORY / "sample_videos" / f"{clip}.mp4") for clip in CLIPS}
     pipeline = Pipeline(sources=sources, steps=steps)
     finals: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)

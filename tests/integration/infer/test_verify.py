@@ -18,7 +18,7 @@ from sightline_plugins.commands.verify import comparison
 from sightline_plugins.commands.verify.comparison import BoxSettings, Stages, unmatched
 from sightline_plugins.commands.verify.images import images_of
 from sightline_plugins.engines.protocol import Engine, open_engine
-from sightline_plugins.infer.options import plan_detections
+from sightline_plugins.infer.detections import detection_rules
 from sightline_plugins.pixels.placement import Placement
 from sightline_plugins.pixels.preprocess import HostPreprocessor, Preprocessing
 
@@ -33,9 +33,9 @@ def verify(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 def stages_of(repository: Path) -> Stages:
     """The stages of the street detector on five images, with whatever the test has put out of order."""
     element = Detect(model=repository / "models" / "street.onnx")
-    plan, rules, _ = plan_detections(element)
+    plan, _ = element.plan()
     assert plan is not None
-    assert rules is not None
+    rules = detection_rules(element, plan)
     images = images_of(str(repository / "sample_videos" / "street.mp4"), count=5)
     return comparison.compare(element, plan, images, boxes=BoxSettings(rules.nms, rules.confidence)).stages
 

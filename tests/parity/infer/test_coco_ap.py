@@ -19,7 +19,7 @@ from sightline_plugins.commands.evaluate.scores import score_detections
 from sightline_plugins.commands.verify.comparison import BoxSettings, compare
 from sightline_plugins.commands.verify.images import images_of
 from sightline_plugins.decode.images_reader import find_images
-from sightline_plugins.infer.options import plan_detections
+from sightline_plugins.infer.detections import detection_rules
 
 LIMIT = 0.003
 DETECTORS: dict[str, dict[str, Any]] = {
@@ -60,9 +60,9 @@ def truth(shared_data: Path) -> Annotations:
 def plain(request: pytest.FixtureRequest, shared_data: Path, truth: Annotations) -> tuple[str, float]:
     """A detector, and the AP of its plain recipe."""
     detect = element(shared_data, request.param)
-    plan, rules, problems = plan_detections(detect)
+    plan, problems = detect.plan()
     assert plan is not None, problems
-    assert rules is not None
+    rules = detection_rules(detect, plan)
     images = images_of(str(shared_data / "truth" / "coco" / "val"), count=32)
     compared = compare(detect, plan, images, boxes=BoxSettings(rules.nms, rules.confidence))
     assert compared.plain is not None

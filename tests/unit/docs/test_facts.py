@@ -13,7 +13,7 @@ from sightline.cli.main import COMMANDS
 from sightline.graph import MessageKind
 from sightline_plugins import Detect
 from sightline_plugins.heads.registry import HEADS
-from sightline_plugins.infer.options import plan_detections
+from sightline_plugins.infer.detections import detection_rules
 from tests.conftest import REPOSITORY
 from tests.unit.infer import tiny
 
@@ -84,8 +84,8 @@ def test_knobs_that_are_commented_out_show_their_defaults(tmp_path: Path) -> Non
 
 
 def facts(element: Detect) -> tuple[object, ...]:
-    plan, rules, problems = plan_detections(element)
+    plan, problems = element.plan()
     assert plan is not None, problems
     assert plan.head is not None
-    assert rules is not None
+    rules = detection_rules(element, plan)
     return plan.head.name, plan.labels, plan.preprocessing, rules.nms, rules.confidence, rules.wanted

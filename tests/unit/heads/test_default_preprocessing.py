@@ -14,7 +14,6 @@ from sightline.media import Frame, PixelFormat, Stream
 from sightline.media.convert import surface_from_rgb
 from sightline.testing import make_batches, run_element
 from sightline_plugins import Detect
-from sightline_plugins.infer.options import plan_detections
 from sightline_plugins.infer.plan import ModelPlan
 from tests.unit.infer import tiny
 
@@ -35,7 +34,7 @@ def yunet_file(path: Path, side: int | str) -> Path:
 
 
 def planned(**options: Any) -> ModelPlan:
-    plan, _, problems = plan_detections(Detect(**options))
+    plan, problems = Detect(**options).plan()
     assert problems == []
     assert plan is not None
     return plan

@@ -10,7 +10,7 @@ import pytest
 from sightline.devices import Device
 from sightline.graph import Capability, CheckContext, Element, Outputs
 from sightline_plugins.infer.card import read_alphabet, read_labels
-from sightline_plugins.infer.classify import Classify, plan_labels
+from sightline_plugins.infer.classify import Classify
 from sightline_plugins.infer.embed import Embed
 from sightline_plugins.infer.read import Read
 from tests.conftest import REPOSITORY
@@ -50,11 +50,13 @@ def test_good_descriptions_have_no_problems(model: Path, tmp_path: Path) -> None
 
 
 def test_the_vehicle_classifier_has_its_attributes_from_its_card() -> None:
-    _, rules, found = plan_labels(Classify(model=REPOSITORY / "models" / "vehicle.onnx"))
+    element = Classify(model=REPOSITORY / "models" / "vehicle.onnx")
+    plan, found = element.plan()
 
     assert found == []
-    assert rules is not None
-    assert [(choice.attribute, choice.labels[0]) for choice in rules.choices] == [("colour", "white"), ("kind", "car")]
+    assert plan is not None
+    rules = element.rules(plan, element_id="classify-1")
+    assert [(output.attribute, output.labels[0]) for output in rules.outputs] == [("colour", "white"), ("kind", "car")]
 
 
 def test_too_few_labels_are_told(model: Path) -> None:
@@ -123,7 +125,7 @@ def test_a_step_that_looks_at_objects_needs_them_and_adds_none(model: Path) -> N
 
 def test_an_ultralytics_classifier_brings_its_pre_processing(tmp_path: Path) -> None:
     notes = {"author": "Ultralytics", "task": "classify", "names": "{0: 'a', 1: 'b', 2: 'c'}"}
-    plan, _, _ = plan_labels(Classify(model=write_mean_color(tmp_path / "cls.onnx", metadata=notes)))
+    plan, _ = Classify(model=write_mean_color(tmp_path / "cls.onnx", metadata=notes)).plan()
 
     assert plan is not None
     said = plan.preprocessing

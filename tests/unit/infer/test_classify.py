@@ -135,7 +135,7 @@ def test_tags_are_all_labels_that_are_likely_enough(tmp_path: Path) -> None:
 
 
 def test_a_track_keeps_the_label_that_most_looks_agree_on(model: Path) -> None:
-    step = classify(model, on="car", attribute="color", refresh="100ms")
+    step = classify(model, on="car", attribute="color", reinfer_interval="100ms")
 
     batches = run_element(step, cars(RED, RED, RED, BLUE, RED))
 
@@ -144,19 +144,19 @@ def test_a_track_keeps_the_label_that_most_looks_agree_on(model: Path) -> None:
 
 
 def test_without_votes_the_latest_look_counts(model: Path) -> None:
-    step = classify(model, on="car", attribute="color", refresh="100ms", vote=False)
+    step = classify(model, on="car", attribute="color", reinfer_interval="100ms", vote=False)
 
     assert attributes(run_element(step, cars(RED, RED, BLUE)), "color") == ["red", "red", "blue"]
 
 
 def test_looks_on_every_frame_count_together_too(model: Path) -> None:
-    step = classify(model, on="car", attribute="color", refresh="0s")
+    step = classify(model, on="car", attribute="color", reinfer_interval="0s")
 
     assert attributes(run_element(step, cars(RED, RED, BLUE)), "color") == ["red"] * 3
 
 
 def test_what_is_known_of_a_track_is_told_between_two_looks(model: Path) -> None:
-    step = classify(model, on="car", attribute="color", refresh="1s")
+    step = classify(model, on="car", attribute="color", reinfer_interval="1s")
 
     assert attributes(run_element(step, cars(RED, BLUE, GREEN)), "color") == ["red"] * 3
 

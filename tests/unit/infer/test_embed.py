@@ -57,13 +57,13 @@ def test_an_object_gets_a_vector_and_no_attribute(model: Path) -> None:
 
 
 def test_a_track_has_the_mean_of_its_looks(model: Path) -> None:
-    batches = run_element(embed(model, on="car", refresh="100ms"), cars(RED, BLUE))
+    batches = run_element(embed(model, on="car", reinfer_interval="100ms"), cars(RED, BLUE))
 
     assert vectors(batches) == [[1, 0, 0], [HALF, 0, HALF]]
 
 
 def test_without_votes_the_latest_look_counts(model: Path) -> None:
-    batches = run_element(embed(model, on="car", refresh="100ms", vote=False), cars(RED, BLUE))
+    batches = run_element(embed(model, on="car", reinfer_interval="100ms", vote=False), cars(RED, BLUE))
 
     assert vectors(batches) == [[1, 0, 0], [0, 0, 1]]
 

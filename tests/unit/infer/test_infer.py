@@ -99,7 +99,7 @@ def test_what_is_known_of_a_track_is_used_again(tmp_path: Path) -> None:
     first, second = images(2)
     seen = [tracked(first, (16, 8, 24, 16), tracks=[7]), tracked(second, (56, 56, 64, 64), tracks=[7])]
 
-    batches = run_element(infer(tmp_path, "means", on="car", refresh="10s"), seen)
+    batches = run_element(infer(tmp_path, "means", on="car", reinfer_interval="10s"), seen)
 
     assert [batch.objects[0].attributes["brightest"] for batch in batches] == ["red", "red"]
 

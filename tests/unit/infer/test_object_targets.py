@@ -1,4 +1,4 @@
-"""Objects as subjects: which are looked at, and which keep what is known of them."""
+"""Objects as targets: which the model runs on, and which keep their known result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sightline.media import Batch, Objects, Origin
 from sightline.testing import make_batches
 from sightline_plugins.infer.options import TargetSelection
 from sightline_plugins.infer.targets import InferenceTarget, ObjectSelector, track_keys
-from sightline_plugins.infer.track_memory import sibling_columns
+from sightline_plugins.infer.track_memory import child_columns
 from sightline_plugins.pixels.preprocess import Preprocessing
 from tests.unit.infer.mean_color import GREY, frames, plain_surface, tracked
 
@@ -29,12 +29,12 @@ def batches(count: int) -> list[Batch]:
 def choose(
     selection: TargetSelection, seen: Sequence[Batch], *, reinfer_interval_ns: int = 2 * SECOND
 ) -> list[list[InferenceTarget]]:
-    subjects = ObjectSelector(selection, SMALL_INPUT, reinfer_interval_ns=reinfer_interval_ns)
-    return [subjects.of(batch) for batch in seen]
+    selector = ObjectSelector(selection, SMALL_INPUT, reinfer_interval_ns=reinfer_interval_ns)
+    return [selector.select(batch) for batch in seen]
 
 
 def dues(chosen: list[list[InferenceTarget]]) -> list[bool | None]:
-    return [None if not subjects else subjects[0].due for subjects in chosen]
+    return [None if not targets else targets[0].due for targets in chosen]
 
 
 def with_plates(batch: Batch, *boxes: Sequence[float], numbers: Sequence[int], remembered: bool = False) -> Batch:
@@ -45,12 +45,12 @@ def with_plates(batch: Batch, *boxes: Sequence[float], numbers: Sequence[int], r
         confidence=[0.8] * len(boxes),
         class_id=[0] * len(boxes),
         source=PLATES,
-        extra=sibling_columns(numbers, remembered=[remembered] * len(boxes)),
+        extra=child_columns(numbers, remembered=[remembered] * len(boxes)),
     )
     return batch.with_objects(batch.objects.with_children(plates, parents=[0] * len(boxes)))
 
 
-def test_an_object_without_a_track_is_looked_at_on_each_frame() -> None:
+def test_an_object_without_a_track_is_due_on_each_frame() -> None:
     assert dues(choose(TargetSelection(), [tracked(batch, BOX) for batch in batches(3)])) == [True] * 3
 
 
@@ -62,7 +62,7 @@ def test_an_object_without_a_track_is_left_out_where_only_tracked_ones_are_wante
     assert dues(choose(selection, [tracked(batch, BOX, tracks=[1])])) == [True]
 
 
-def test_a_tracked_object_is_remembered_between_looks() -> None:
+def test_a_tracked_object_is_remembered_between_runs() -> None:
     assert dues(choose(TargetSelection(), [tracked(batch, BOX, tracks=[1]) for batch in batches(3)])) == [
         True,
         False,
@@ -70,7 +70,7 @@ def test_a_tracked_object_is_remembered_between_looks() -> None:
     ]
 
 
-def test_a_small_object_is_not_looked_at() -> None:
+def test_a_small_object_is_skipped() -> None:
     selection = TargetSelection(min_size=(16, 16))
 
     assert dues(choose(selection, [tracked(batch, SMALL, tracks=[1]) for batch in batches(2)])) == [None, None]
@@ -88,10 +88,10 @@ def test_what_is_known_stays_with_an_object_that_became_too_small_or_too_doubtfu
     )
 
     assert (known[0].due, recalled[0].due) == (True, False)
-    assert recalled[0].slot is known[0].slot
+    assert recalled[0].entry is known[0].entry
 
 
-def test_an_object_whose_place_is_only_remembered_is_not_looked_at() -> None:
+def test_an_object_whose_place_is_only_remembered_is_skipped() -> None:
     selection = TargetSelection(label=("plate",))
     seen = [
         with_plates(tracked(batch, BOX, tracks=[1]), (10, 28, 26, 32), numbers=[0], remembered=bool(number % 2))

@@ -10,6 +10,9 @@ from sightline.devices import Device
 from sightline.errors import ModelError
 from sightline.graph import CheckContext, Outputs, Site
 from sightline_plugins.infer.detect import Detect
+from sightline_plugins.infer.detections import detection_rules
+from sightline_plugins.infer.plan import ModelPlan
+from sightline_plugins.infer.postprocessing import DetectionRules
 from tests.unit.infer.tiny import LABELS, write_detector, write_shapes
 
 CONTEXT = CheckContext(device=Device(), streams=("gate", "yard"), outputs=Outputs())
@@ -18,6 +21,12 @@ CONTEXT = CheckContext(device=Device(), streams=("gate", "yard"), outputs=Output
 def problems(model: Path, **options: Any) -> dict[tuple[str | int, ...], str]:
     element = Detect.model_validate({"model": model} | options)
     return {problem.key: problem.message for problem in element.check(CONTEXT)}
+
+
+def planned(element: Detect) -> tuple[ModelPlan, DetectionRules]:
+    plan, found = element.plan()
+    assert plan is not None, found
+    return plan, detection_rules(element, plan)
 
 
 @pytest.fixture
@@ -147,13 +156,9 @@ def test_values_that_can_not_be_meant_are_refused(model: Path, options: dict[str
 
 
 def test_an_option_wins_over_the_card_and_the_card_over_the_family(model: Path) -> None:
-    from sightline_plugins.infer.options import plan_detections
-
     model.with_suffix(".yaml").write_text("input: {color: rgb, scale: 2}\nnms: {iou: 0.6}\nconfidence: 0.7\n")
-    plan, rules, _ = plan_detections(Detect.model_validate({"model": model, "scale": 3}))
+    plan, rules = planned(Detect.model_validate({"model": model, "scale": 3}))
 
-    assert plan is not None
-    assert rules is not None
     assert (plan.preprocessing.color, plan.preprocessing.scale, plan.preprocessing.fit) == ("rgb", (3.0,), "stretch")
     assert (rules.nms.iou, rules.nms.class_agnostic, rules.confidence) == (0.6, True, 0.7)
 
@@ -188,27 +193,20 @@ def test_nobody_can_tell_the_labels_of_a_model_that_is_not_there(tmp_path: Path)
         ("", {}, "hard"),
     ],
 )
-def test_how_boxes_are_thinned_out_is_said_by_option_or_card(
+def test_the_suppression_method_is_set_by_option_or_card(
     model: Path, card: str, options: dict[str, Any], method: str
 ) -> None:
-    from sightline_plugins.infer.options import plan_detections
-
     model.with_suffix(".yaml").write_text(card)
-    _, rules, _ = plan_detections(Detect.model_validate({"model": model} | options))
+    _, rules = planned(Detect.model_validate({"model": model} | options))
 
-    assert rules is not None
     assert rules.nms.method == method
 
 
 def test_a_method_asked_for_with_a_model_that_needs_none_works_at_the_usual_overlap(tmp_path: Path) -> None:
-    from sightline_plugins.infer.options import plan_detections
-
     path = write_shapes(tmp_path / "end.onnx", inputs={"images": [1, 3, 32, 32]}, outputs={"found": [1, 100, 6]})
-    _, plain, _ = plan_detections(Detect(model=path, head="end_to_end"))
-    _, fused, _ = plan_detections(Detect.model_validate({"model": path, "head": "end_to_end", "nms": "fusion"}))
+    _, plain = planned(Detect(model=path, head="end_to_end"))
+    _, fused = planned(Detect.model_validate({"model": path, "head": "end_to_end", "nms": "fusion"}))
 
-    assert plain is not None
-    assert fused is not None
     assert (plain.nms.iou, fused.nms.iou) == (1.0, 0.45)
 
 

@@ -114,7 +114,7 @@ def test_keypoints_move_along_with_an_object_that_is_not_looked_at_again(tmp_pat
     first, second = images((0, 0), (90, 90))
     seen = [tracked(first, (0, 0, 64, 64), tracks=[7]), tracked(second, (20, 10, 84, 74), tracks=[7])]
 
-    before, after = run_element(pose(tmp_path, on="car", refresh="10s"), seen)
+    before, after = run_element(pose(tmp_path, on="car", reinfer_interval="10s"), seen)
 
     assert np.allclose(points(after)[:, :2], points(before)[:, :2] + [20, 10], atol=1e-3)
 
@@ -123,7 +123,7 @@ def test_each_frame_is_looked_at_when_nothing_is_kept(tmp_path: Path) -> None:
     first, second = images((0, 0), (20, 10))
     seen = [tracked(first, (0, 0, 64, 64), tracks=[7]), tracked(second, (20, 10, 84, 74), tracks=[7])]
 
-    before, after = run_element(pose(tmp_path, on="car", refresh="0s"), seen)
+    before, after = run_element(pose(tmp_path, on="car", reinfer_interval="0s"), seen)
 
     assert np.allclose(points(after)[:, :2], points(before)[:, :2] + [20, 10], atol=1e-3)
 

@@ -10,8 +10,7 @@ import pytest
 from sightline.media import Batch, PixelFormat
 from sightline.media.convert import surface_from_rgb
 from sightline.testing import make_batches, run_element
-from sightline_plugins.infer.read import Read
-from sightline_plugins.infer.text import TextVote, TextVotes
+from sightline_plugins.infer.read import Read, TextVote, TextVotes
 from tests.unit.infer.mean_color import BLUE, GREEN, RED, frames, striped, tracked, write_line_reader
 
 PAINTS = {"-": RED, "a": GREEN, "b": BLUE, "?": (140, 160, 140)}
@@ -76,21 +75,21 @@ def test_what_is_unsure_is_not_told(model: Path) -> None:
 
 
 def test_one_misread_look_changes_nothing(model: Path) -> None:
-    batches = run_element(read(model, on="car", refresh="100ms"), plates("ab", "ab", "b", "--------", "ab"))
+    batches = run_element(read(model, on="car", reinfer_interval="100ms"), plates("ab", "ab", "b", "--------", "ab"))
 
     assert texts(batches) == ["ab"] * 5
 
 
 def test_a_sure_look_outvotes_an_unsure_one(model: Path) -> None:
-    assert texts(run_element(read(model, on="car", refresh="100ms"), plates("?", "ab"))) == ["a", "ab"]
+    assert texts(run_element(read(model, on="car", reinfer_interval="100ms"), plates("?", "ab"))) == ["a", "ab"]
 
 
 def test_of_equal_votes_the_earlier_text_stays(model: Path) -> None:
-    assert texts(run_element(read(model, on="car", refresh="100ms"), plates("a", "b"))) == ["a", "a"]
+    assert texts(run_element(read(model, on="car", reinfer_interval="100ms"), plates("a", "b"))) == ["a", "a"]
 
 
 def test_without_votes_the_latest_look_that_counts_is_told(model: Path) -> None:
-    batches = run_element(read(model, on="car", refresh="100ms", vote=False), plates("ab", "b", "--------"))
+    batches = run_element(read(model, on="car", reinfer_interval="100ms", vote=False), plates("ab", "b", "--------"))
 
     assert texts(batches) == ["ab", "b", "b"]
 
@@ -98,8 +97,8 @@ def test_without_votes_the_latest_look_that_counts_is_told(model: Path) -> None:
 def test_the_lightest_of_too_many_texts_is_forgotten() -> None:
     known = TextVotes()
     for number in range(40):
-        known = known.and_also(TextVotes((TextVote(f"text {number}", 0.5 if number else 0.9),)))
+        known = known.merged(TextVotes((TextVote(f"text {number}", 0.5 if number else 0.9),)))
 
-    assert len(known.heard) <= 16
+    assert len(known.votes) <= 16
     assert known.best() is not None
-    assert known.heard[0].text == "text 0"
+    assert known.votes[0].text == "text 0"

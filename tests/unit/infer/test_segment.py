@@ -158,7 +158,7 @@ def test_masks_move_along_with_an_object_that_is_not_looked_at_again(tmp_path: P
     first, second = images(LEFT, count=2)
     seen = [tracked(first, (0, 0, 32, 32), tracks=[7]), tracked(second, (20, 10, 58, 48), tracks=[7])]
 
-    before, after = run_element(segment(tmp_path, on="car", refresh="10s"), seen)
+    before, after = run_element(segment(tmp_path, on="car", reinfer_interval="10s"), seen)
 
     old, new = masks_of_children(before)[0], masks_of_children(after)[0]
     assert (old.left, old.top, old.bits.shape) == (0, 0, (32, 32))

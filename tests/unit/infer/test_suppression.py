@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from sightline_plugins.heads.head import Candidates
-from sightline_plugins.infer.detections import thinned
+from sightline_plugins.infer.detections import suppressed
 from sightline_plugins.nms import NmsOptions
 from tests.unit.nms import plain
 
@@ -18,7 +18,7 @@ def test_a_fused_box_keeps_the_points_and_masks_of_its_best_row() -> None:
         UPRIGHT, SURE, CLASSES, points=POINTS, masks=np.eye(3), prototypes=np.ones((3, 2, 2))
     )
 
-    fused = thinned(found, NmsOptions(method="fusion"))
+    fused = suppressed(found, NmsOptions(method="fusion"))
 
     assert fused.points is not None
     assert fused.masks is not None
@@ -30,7 +30,7 @@ def test_a_fused_box_keeps_the_points_and_masks_of_its_best_row() -> None:
 def test_soft_suppression_changes_nothing_but_confidences() -> None:
     found = Candidates.from_arrays(UPRIGHT, SURE, CLASSES, points=POINTS)
 
-    softened = thinned(found, NmsOptions(method="soft"), least=0.01)
+    softened = suppressed(found, NmsOptions(method="soft"), min_confidence=0.01)
 
     assert softened.points is not None
     assert softened.confidence[0] == np.float32(0.75)
@@ -42,6 +42,6 @@ def test_oriented_boxes_drop_one_another_by_their_corners() -> None:
     corners = np.array([plain.corners((50, 50, 60, 4, angle)) for angle in (0.8, -0.8, 0.82)])
     around = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
 
-    kept = thinned(Candidates.from_arrays(around, SURE, CLASSES, corners=corners), NmsOptions())
+    kept = suppressed(Candidates.from_arrays(around, SURE, CLASSES, corners=corners), NmsOptions())
 
     assert kept.confidence.tolist() == [0.75, 0.5]

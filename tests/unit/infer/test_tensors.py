@@ -95,7 +95,7 @@ def test_what_is_known_of_a_track_is_used_again(tmp_path: Path) -> None:
     objects = tracked(batch, (0, 0, 30, 64), (34, 0, 64, 64), tracks=[7, 7]).objects
     seen = batch.with_objects(objects.with_columns(frame=np.array([0, 1], np.int32)))
 
-    (after,) = run_element(tensors(write_class_map(tmp_path / "map.onnx"), on="car", refresh="10s"), [seen])
+    (after,) = run_element(tensors(write_class_map(tmp_path / "map.onnx"), on="car", reinfer_interval="10s"), [seen])
 
     first, second = (thing.tensors["tensors.map"] for thing in after.objects)
     assert np.array_equal(first, second)

@@ -109,19 +109,17 @@ def plan_of(element: ModelElement) -> tuple[ModelPlan, BoxSettings | None]:
     """The plan of a step, and what its boxes depend on when it finds boxes. Raises ModelError with every mistake."""
     from sightline.errors import ModelError
     from sightline_plugins.commands.verify.comparison import BoxSettings
-    from sightline_plugins.infer.options import DetectionElement, plan_detections
-    from sightline_plugins.infer.plan import plan_model
+    from sightline_plugins.infer.detections import detection_rules
+    from sightline_plugins.infer.options import DetectionElement
 
-    boxes = None
-    if isinstance(element, DetectionElement):
-        plan, rules, problems = plan_detections(element)
-        boxes = None if rules is None else BoxSettings(rules.nms, rules.confidence)
-    else:
-        plan, problems = plan_model(element)
+    plan, problems = element.plan()
     if plan is None:
         hint = "; it was taken for a detector: --task says what else it is" if element.name == "detect" else ""
         raise ModelError("; ".join(problem.message for problem in problems) + hint)
-    return plan, boxes
+    if not isinstance(element, DetectionElement):
+        return plan, None
+    rules = detection_rules(element, plan)
+    return plan, BoxSettings(rules.nms, rules.confidence)
 
 
 def _images(frames: str | None, count: int) -> Iterator[ImagePair]:

@@ -222,7 +222,7 @@ class _Ways:
     def read(self, outputs: tuple[Array, ...], size_wh: tuple[int, int]) -> object:
         assert self._plan.head is not None
         confidence = self._settings.confidence if self._settings is not None else 0.0
-        found: object = self._plan.head.decode(outputs, self._plan.reading(size_wh=size_wh, confidence=confidence))
+        found: object = self._plan.decode(outputs, size_wh=size_wh, confidence=confidence)
         return found.finite() if isinstance(found, Candidates) else found
 
     def boxes(

@@ -14,7 +14,6 @@ from sightline_plugins.heads.head import Signature
 from sightline_plugins.heads.registry import heads_of, match_head
 from sightline_plugins.heads.yolo.instances import PoseOptions
 from sightline_plugins.infer.detect import Detect
-from sightline_plugins.infer.options import plan_detections
 from tests.unit.infer.tiny import write_shapes
 
 Shape = tuple[int | None, ...]
@@ -127,7 +126,7 @@ def test_an_export_of_poses_tells_its_keypoints(tmp_path: Path) -> None:
     path = write_shapes(tmp_path / "pose.onnx", inputs={"images": [1, 3, 64, 64]}, outputs={"output0": [1, 17, 84]})
     stamp(path, task="pose", names="{0: 'box'}", kpt_shape="[6, 2]")
 
-    plan, _, problems = plan_detections(Detect(model=path))
+    plan, problems = Detect(model=path).plan()
 
     assert problems == []
     assert plan is not None

@@ -12,10 +12,9 @@ from sightline.media.convert import surface_from_rgb
 from sightline_plugins import Detect
 from sightline_plugins.engines.tensorrt.opening import open_tensorrt
 from sightline_plugins.infer.cuda_predictor import CudaPredictor
-from sightline_plugins.infer.detections import DetectionPostprocessor
-from sightline_plugins.infer.options import plan_detections
+from sightline_plugins.infer.detections import DetectionPostprocessor, detection_rules
 from sightline_plugins.infer.plan import ModelPlan
-from sightline_plugins.infer.requests import InferenceRequest, Predictor, Seen
+from sightline_plugins.infer.requests import InferenceRequest, Predictor, RequestInput
 from sightline_plugins.infer.targets import InferenceTarget
 from tests.unit.infer.tiny import image
 
@@ -25,21 +24,21 @@ CELLS: list[Blocks] = [[(column, row, "yellow")] for row in range(1, 7) for colu
 
 
 def planned(detect: Detect) -> tuple[ModelPlan, DetectionPostprocessor]:
-    plan, rules, problems = plan_detections(detect)
+    plan, problems = detect.plan()
     assert plan is not None
-    assert rules is not None
     assert not problems
+    rules = detection_rules(detect, plan)
     return plan, DetectionPostprocessor(plan, rules, element_id="detect-1", warn=lambda text: None)
 
 
 def by_tensorrt(
     detect: Detect, *, gpu: Gpu, stream: GpuStream, most_rows: int = 32
 ) -> tuple[CudaPredictor, DetectionPostprocessor]:
-    plan, task = planned(detect)
+    plan, postprocessor = planned(detect)
     engine = open_tensorrt(
         str(detect.model), gpu=gpu, stream=stream, size_wh=plan.preprocessing.size_wh, most_rows=most_rows
     )
-    return CudaPredictor(plan, engine=engine, task=task, gpu=gpu, stream=stream), task
+    return CudaPredictor(plan, engine=engine, postprocessor=postprocessor, gpu=gpu, stream=stream), postprocessor
 
 
 def batch_of(images: Sequence[Blocks], *, gpu: Gpu | None = None) -> Batch:
@@ -49,7 +48,7 @@ def batch_of(images: Sequence[Blocks], *, gpu: Gpu | None = None) -> Batch:
     return Batch(tuple(Frame(Stream("cam"), index, index, surface) for index, surface in enumerate(there)))
 
 
-def seen_of(batch: Batch, detect: Detect) -> list[Seen]:
+def inputs_of(batch: Batch, detect: Detect) -> list[RequestInput]:
     definition = planned(detect)[0].preprocessing
     whole = (0.0, 0.0, 1.0, 1.0)
     surfaces = [frame.surface for frame in batch.frames]
@@ -60,24 +59,27 @@ def seen_of(batch: Batch, detect: Detect) -> list[Seen]:
 
 
 def cells_of(
-    looks: Sequence[InferenceRequest | None], task: DetectionPostprocessor, seen: Sequence[Seen], batch: Batch
+    requests: Sequence[InferenceRequest | None],
+    postprocessor: DetectionPostprocessor,
+    inputs: Sequence[RequestInput],
+    batch: Batch,
 ) -> list[Any]:
-    """The cells (column, row) in which the looks found something."""
+    """The cells (column, row) in which the requests found something."""
     found = []
-    for look, (_, subject) in zip(looks, seen, strict=True):
-        assert look is not None
-        look.wait()
-        boxes = look.read(task, subject, batch).answer.candidates.xyxy
+    for request, (_, target) in zip(requests, inputs, strict=True):
+        assert request is not None
+        request.wait()
+        boxes = request.read(postprocessor, target, batch).result.candidates.xyxy
         found.append([(int(left // 8), int(top // 8)) for left, top, _, _ in boxes])
     return found
 
 
 def find(
-    predictor: Predictor, task: DetectionPostprocessor, detect: Detect, images: Sequence[Blocks], *, gpu: Gpu
+    predictor: Predictor, postprocessor: DetectionPostprocessor, detect: Detect, images: Sequence[Blocks], *, gpu: Gpu
 ) -> list[Any]:
     batch = batch_of(images, gpu=gpu)
-    seen = seen_of(batch, detect)
-    return cells_of(list(predictor.submit(seen)), task, seen, batch)
+    inputs = inputs_of(batch, detect)
+    return cells_of(list(predictor.submit(inputs)), postprocessor, inputs, batch)
 
 
 def expected(images: Sequence[Blocks]) -> list[Any]:

@@ -8,7 +8,7 @@ from sightline.errors import GpuFailed
 from sightline.testing.gpu import DoubleDriver
 from sightline_plugins import Detect
 from sightline_plugins.testing.tensorrt_double import TensorRtDouble
-from tests.unit.infer.cuda.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, find, seen_of
+from tests.unit.infer.cuda.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, find, inputs_of
 
 
 @pytest.mark.parametrize("count", [1, 3, 8, 36])
@@ -48,7 +48,7 @@ def test_images_of_a_batch_that_is_not_full_do_not_come_from_the_one_before(
 def test_results_can_be_read_after_it_was_closed(gpu: Gpu, tensorrt: TensorRtDouble, detect: Detect) -> None:
     predictor, task = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"))
     batch = batch_of(CELLS[:4], gpu=gpu)
-    seen = seen_of(batch, detect)
+    seen = inputs_of(batch, detect)
 
     looks = list(predictor.submit(seen))
     predictor.close()
@@ -73,7 +73,7 @@ def test_a_gpu_that_breaks_is_told_by_the_looks_that_it_had(
     gpu: Gpu, driver: DoubleDriver, tensorrt: TensorRtDouble, detect: Detect
 ) -> None:
     predictor, _ = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"))
-    [look] = predictor.submit(seen_of(batch_of(CELLS[:1], gpu=gpu), detect))
+    [look] = predictor.submit(inputs_of(batch_of(CELLS[:1], gpu=gpu), detect))
     assert look is not None
     driver.fail_next("work", "an illegal address", harm=Harm.DEVICE)
 

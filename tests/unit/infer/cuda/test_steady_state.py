@@ -15,7 +15,7 @@ from sightline_plugins.infer.cuda_predictor import CudaPredictor
 from sightline_plugins.infer.detections import DetectionPostprocessor
 from sightline_plugins.kernels.detections import DETECTION
 from sightline_plugins.testing.tensorrt_double import TensorRtDouble
-from tests.unit.infer.cuda.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, seen_of
+from tests.unit.infer.cuda.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, inputs_of
 
 WAITING = ("synchronize", "synchronize_event")
 GIVING = ("allocate", "allocate_pinned", "free", "free_pinned", "create_stream", "create_event")
@@ -40,7 +40,7 @@ def warm(
     """A predictor that has seen batches of four often enough."""
     predictor, task = by_tensorrt(detect, gpu=gpu, stream=stream)
     for batch in batches:
-        seen = seen_of(batch, detect)
+        seen = inputs_of(batch, detect)
         cells_of(list(predictor.submit(seen)), task, seen, batch)
     yield predictor, task
     predictor.close()
@@ -54,7 +54,7 @@ def test_a_batch_is_a_table_and_one_graph(
     batches: list[Batch],
     detect: Detect,
 ) -> None:
-    seen = seen_of(batches[0], detect)
+    seen = inputs_of(batches[0], detect)
 
     with driver.journaling(model=stream) as journal:
         list(warm[0].submit(seen))
@@ -68,7 +68,7 @@ def test_nobody_waits_before_a_result_is_read(
     driver: DoubleDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
 ) -> None:
     predictor, task = warm
-    seen = [seen_of(batch, detect) for batch in batches[:2]]
+    seen = [inputs_of(batch, detect) for batch in batches[:2]]
 
     with driver.journaling() as journal:
         looks = [list(predictor.submit(own)) for own in seen]
@@ -83,7 +83,7 @@ def test_a_third_batch_waits_for_the_first_one_alone(
     driver: DoubleDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
 ) -> None:
     predictor, task = warm
-    seen = [seen_of(batch, detect) for batch in batches[:3]]
+    seen = [inputs_of(batch, detect) for batch in batches[:3]]
     looks = [list(predictor.submit(own)) for own in seen[:2]]
 
     with driver.journaling() as journal:
@@ -101,7 +101,7 @@ def test_no_memory_is_asked_for_any_more(
 
     with driver.journaling() as journal:
         for batch in batches:
-            seen = seen_of(batch, detect)
+            seen = inputs_of(batch, detect)
             cells_of(list(predictor.submit(seen)), task, seen, batch)
 
     assert journal.of(*GIVING) == []
@@ -114,7 +114,7 @@ def test_only_metadata_crosses_to_the_host(
     before = gpu.transfers.counts
 
     for batch in batches:
-        seen = seen_of(batch, detect)
+        seen = inputs_of(batch, detect)
         cells_of(list(predictor.submit(seen)), task, seen, batch)
 
     after = gpu.transfers.counts

@@ -18,7 +18,7 @@ from sightline_plugins.infer.detections import DetectionPostprocessor
 from sightline_plugins.infer.requests import Predictor, UpgradingPredictor
 from sightline_plugins.testing.onnxruntime_double import onnxruntime_double
 from sightline_plugins.testing.tensorrt_double import TensorRtDouble
-from tests.unit.infer.cuda.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, find, planned, seen_of
+from tests.unit.infer.cuda.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, find, inputs_of, planned
 
 LIMIT_SECONDS = 60
 
@@ -53,12 +53,12 @@ def task(detect: Detect) -> DetectionPostprocessor:
 def serving(gpu: Gpu, driver: DoubleDriver, detect: Detect) -> CudaPredictor:
     """ONNX Runtime."""
     onnxruntime_double(gpu, driver)
-    plan, task = planned(detect)
+    plan, postprocessor = planned(detect)
     stream = gpu.stream("served")
     cache = ModelCache(None, warn=print)
     model = prepare_batches(str(detect.model), size_wh=(32, 32), precision="fp32", input_range=(0.0, 1.0), cache=cache)
     engine = OnnxRuntimeCuda(model, gpu=gpu, stream=stream)
-    return CudaPredictor(plan, engine=engine, task=task, gpu=gpu, stream=stream)
+    return CudaPredictor(plan, engine=engine, postprocessor=postprocessor, gpu=gpu, stream=stream)
 
 
 @pytest.fixture
@@ -101,14 +101,14 @@ def test_the_report_tells_how_many_looks_the_first_one_served(
 
     find(upgrading, task, detect, CELLS[:3], gpu=gpu)
 
-    assert (upgrading.report["served_before"], upgrading.report["looks_before"]) == ("onnxruntime, CUDA", 5)
+    assert (upgrading.report["served_before"], upgrading.report["runs_before"]) == ("onnxruntime, CUDA", 5)
 
 
 def test_looks_that_the_first_one_began_are_read_after_the_change(
     upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: Gpu
 ) -> None:
     batch = batch_of(CELLS[:4], gpu=gpu)
-    seen = seen_of(batch, detect)
+    seen = inputs_of(batch, detect)
     looks = list(upgrading.submit(seen))
 
     workshop.finish(upgrading)
