@@ -126,3 +126,20 @@ def test_every_configuration_and_example_that_a_page_names_is_there() -> None:
     }
 
     assert [name for name in sorted(named) if not (REPOSITORY / name).exists()] == []
+
+
+def test_code_that_names_its_file_is_that_file() -> None:
+    wrong = []
+    for block in blocks("python"):
+        first, _, rest = block.text.partition("\n")
+        if first.startswith("# examples/") and (REPOSITORY / first.removeprefix("# ")).read_text() != rest:
+            wrong.append(f"{block}: differs from {first.removeprefix('# ')}")
+
+    assert wrong == []
+
+
+def test_every_worked_extension_is_shown_on_a_page() -> None:
+    shown = {block.text.partition("\n")[0] for block in blocks("python")}
+    modules = (REPOSITORY / "examples" / "extensions").glob("*/*.py")
+
+    assert [str(path) for path in modules if f"# {path.relative_to(REPOSITORY)}" not in shown] == []

@@ -1,0 +1,130 @@
+"""The worked packages in examples/extensions are found, documented, checked and run as `pip install` leaves them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+FOLDER = REPOSITORY / "examples" / "extensions"
+PACKAGES = sorted(path.parent.name for path in FOLDER.glob("*/pyproject.toml"))
+LONGEST = 60
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A folder that holds all worked packages as they are installed."""
+    site = tmp_path / "site"
+    for name in PACKAGES:
+        project = tomllib.loads((FOLDER / name / "pyproject.toml").read_text())["project"]
+        metadata = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+        metadata.mkdir(parents=True)
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1.0\n")
+        groups = [
+            f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in entries.items())
+            for group, entries in project["entry-points"].items()
+        ]
+        (metadata / "entry_points.txt").write_text("\n".join(groups))
+        for module in (FOLDER / name).glob("*.py"):
+            (site / module.name).write_text(module.read_text())
+    return site
+
+
+def sightline(*arguments: str, installed: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "sightline.cli.main", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@contextmanager
+def server(frames: int, *, size_wh: tuple[int, int]) -> Iterator[int]:
+    """A server that sends gray frames to one client and closes the connection; yields its port."""
+    width, height = size_wh
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            client, _ = listening.accept()
+            with client:
+                client.sendall(bytes([128]) * (width * height * 3 // 2 * frames))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listening.getsockname()[1]
+        thread.join()
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_worked_package_is_short(name: str) -> None:
+    lines = [
+        line for module in (FOLDER / name).glob("*.py") for line in module.read_text().splitlines() if line.strip()
+    ]
+
+    assert len(lines) < LONGEST
+
+
+@pytest.mark.parametrize("name", ["rawtcp", "sqlite"])
+def test_an_extension_has_a_page(installed: Path, tmp_path: Path, name: str) -> None:
+    done = sightline("elements", name, installed=installed, folder=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert name in done.stdout
+
+
+def test_a_source_of_another_package_reads_its_protocol(installed: Path, tmp_path: Path) -> None:
+    with server(5, size_wh=(64, 48)) as port:
+        (tmp_path / "lab.yaml").write_text(
+            f"sources: {{lab: {{uri: 'i420+tcp://127.0.0.1:{port}', size: [64, 48]}}}}\n"
+            "pipeline: [jsonl: {path: 'lab.jsonl'}]\n"
+        )
+        done = sightline("run", "lab.yaml", installed=installed, folder=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "lab.jsonl").read_text().splitlines()]
+    assert [line["frame"] for line in lines] == [0, 1, 2, 3, 4]
+    assert lines[0]["size"] == [64, 48]
+
+
+def test_a_sink_of_another_package_writes_events(installed: Path, tmp_path: Path) -> None:
+    clip = REPOSITORY / "sample_videos" / "street.mp4"
+    (tmp_path / "events.yaml").write_text(
+        f"sources: {{street: {{uri: {clip}, duration: 4s}}}}\n"
+        "pipeline:\n"
+        f"  - replay: {{path: {clip.with_suffix('.mot.txt')}, format: mot, ids: true}}\n"
+        "  - lines: {road: {from: [0.18, 0.62], to: [0.82, 0.58]}}\n"
+        "  - sqlite: out/events.db\n"
+    )
+    done = sightline("run", "events.yaml", installed=installed, folder=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    with sqlite3.connect(tmp_path / "out" / "events.db") as database:
+        rows = database.execute("SELECT stream, kind, rule FROM events").fetchall()
+    database.close()
+    assert rows
+    assert set(rows) == {("street", "line", "road")}
+
+
+def test_a_mistake_in_an_extension_is_reported_with_its_place(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "wrong.yaml").write_text("sources: {test: {pattern: bars}}\npipeline:\n  - sqlite: 'out/{stream}.db'\n")
+    done = sightline("check", "wrong.yaml", installed=installed, folder=tmp_path)
+
+    assert done.returncode == 2
+    assert "wrong.yaml:3" in done.stderr
+    assert "leave {stream} out of the path" in done.stderr
