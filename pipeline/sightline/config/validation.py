@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from sightline.config.environment import Environment
 from sightline.config.nodes import Items, Node, Scalar, plain, replaced, walk
 from sightline.config.problems import Key, LocatedProblem, Place, allowed
+from sightline.config.reference import ForgivingJsonSchema
 from sightline.config.wording import WRONG_KIND, wording
 from sightline.graph.fields import BASE_FOLDER
 from sightline.graph.registry import suggest
@@ -97,8 +98,15 @@ class Validator:
 def option_names(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
     """The options that a model, or a model inside it at that path of fields, knows; those of all elements last."""
     models = _models_at(model, path)
-    names = dict.fromkeys(field.alias or name for found in models for name, field in found.model_fields.items())
+    names = dict.fromkeys(name for found in models for name in _names(found))
     return sorted(names, key=lambda name: name in _OPTIONS_OF_ALL)
+
+
+def _names(model: type[BaseModel]) -> Iterator[str]:
+    """Yield the options of a model: its fields, and those that its schema adds (a tracker's, for `track`)."""
+    yield from (field.alias or name for name, field in model.model_fields.items())
+    if model.model_config.get("extra") == "allow":
+        yield from model.model_json_schema(schema_generator=ForgivingJsonSchema).get("properties", ())
 
 
 def _inside(model: type[BaseModel], part: str | int) -> list[type[BaseModel]]:

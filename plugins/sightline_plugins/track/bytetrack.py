@@ -1,98 +1,192 @@
-"""ByteTrack: follows objects by where their boxes are.
+"""ByteTrack: associate detections with tracks by the overlap of their boxes.
 
 Zhang et al., "ByteTrack: Multi-Object Tracking by Associating Every Detection Box", ECCV 2022: tracks are matched
-first to the sure detections, then those left to the doubtful ones, which are mostly objects half hidden. Added here:
-real time instead of frame counts, edges instead of centre and aspect ratio in the filter, doubt of a box as measurement
-noise, births on evidence (a doubtful object needs more detections to be believed), a memory of how surely each track
-is usually seen, which tells what is doubtful for it (track confidence as in Yang et al., "Hybrid-SORT: Weak Cues Matter
-for Online Multi-Object Tracking", AAAI 2024), a last round with grown boxes (Yang et al., "Hard to Track Objects with
-Irregular Motions and Similar Appearances? Make It Easier by Buffering the Matching Space", WACV 2023), and a preference
-for the same class.
+first to high-confidence detections, then the remaining ones to low-confidence detections, which are mostly objects
+half hidden. Added here: real time instead of frame counts; box edges instead of centre and aspect ratio in the Kalman
+filter; low confidence as measurement noise; confirmation on evidence (a low-confidence object needs more detections);
+a running mean of each track's confidence, which tells what is low for it (track confidence as in Yang et al.,
+"Hybrid-SORT: Weak Cues Matter for Online Multi-Object Tracking", AAAI 2024); a last round with enlarged boxes (Yang et
+al., "Hard to Track Objects with Irregular Motions and Similar Appearances? Make It Easier by Buffering the Matching
+Space", WACV 2023); and a preference for the same class.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, model_validator
 
+from sightline.graph.fields import Fraction
+from sightline.graph.tracker import Predictions, Tracker, TrackerOptions
 from sightline.media.boxes import iou_matrix
+from sightline.media.time import Duration
 from sightline_plugins.track.association import Indices, assign, assign_in_rounds
-from sightline_plugins.track.detections import FAIR, HIGH, Detections, sorted_into_bands
-from sightline_plugins.track.kalman import Propagator, correct, initiate
-from sightline_plugins.track.options import TrackerOptions
-from sightline_plugins.track.pairing import ROUNDS, floors, kinds
-from sightline_plugins.track.tracks import Floats, Integers, TrackColumns, TrackState, no_tracks
+from sightline_plugins.track.kalman import MotionModel, Propagator, correct, initiate
+from sightline_plugins.track.tracks import (
+    FAIR,
+    HIGH,
+    Detections,
+    Floats,
+    Integers,
+    TrackColumns,
+    TrackState,
+    no_tracks,
+    sorted_into_bands,
+)
 
 NANOSECOND = 1e-9
 TENTATIVE, TRACKED, LOST = (int(state) for state in TrackState)
 FORGOTTEN = -1
+NEVER = 2.0
+"""A similarity that no pair reaches."""
+FAIR_TRACKS = 2
+"""Added to the state `TRACKED` or `LOST` it makes the kind of a track that is mostly seen with fair confidence."""
+ROUNDS = np.array([[0, 0, 3, 3], [0, 2, 2, 0], [0, 0, 2, 0], [0, 2, 1, 0], [0, 0, 1, 0]], np.int8)
+"""The round in which a kind of track (row) meets a band (column): confirmed and high; fair and fair; confirmed and what
+is low for it; tentative and what may start a track."""
 
 EVIDENCE_PER_CONFIDENCE, LEAST_EVIDENCE = np.float32(2.0), np.float32(0.1)
 ROUNDING = 1e-3
-"""Sums of evidence may miss a whole number by this."""
+"""Tolerance of sums of evidence."""
 CONFIDENCE_MEMORY = np.float32(0.2)
-"""Share of the latest detection in a track's usual confidence."""
+"""Weight of the latest detection in a track's mean confidence."""
 STATE_WHEN_MISSED = np.array([FORGOTTEN, LOST, LOST])
 STATE_WHEN_SEEN = np.array([TENTATIVE, TRACKED, TRACKED])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TrackUpdate:
-    """What became of one frame's detections."""
+class ByteTrackOptions(TrackerOptions):
+    """Options of `ByteTracker`.
 
-    track_id: Integers
-    """(N,) id of each detection's confirmed track, -1 for none; in the order of the detections."""
-    ended_ids: Integers
-    """Confirmed tracks given up since the last update; their ids never come again."""
+    Detections from `new_track_threshold` to `high_confidence` are fair. What they count for depends on the track: one
+    that is mostly seen so (small, far, or a weak detector) lives on them; for one that is mostly seen with high
+    confidence they are low, because it is probably half hidden. So objects whose confidence never gets high are tracked
+    too.
+    """
+
+    name: ClassVar[str] = "bytetrack"
+
+    max_lost: Duration = 1_000_000_000
+    """How long a track is kept without being seen, whatever the frame rate (at least two frames)."""
+    min_hits: Annotated[int, Field(ge=1)] = 2
+    """Detections in a row with `high_threshold` before a track is confirmed and gets its id; lower ones count less."""
+    high_threshold: Fraction = 0.7
+    """Detections from here on count fully for `min_hits`; each 0.1 of confidence less counts 0.2 less, down to 0.1."""
+    low_confidence: Fraction = 0.1
+    """Detections below are not used."""
+    high_confidence: Fraction = 0.6
+    """Detections from here on are matched first; those below need more overlap with objects mostly seen with high
+    confidence."""
+    new_track_threshold: Fraction = 0.4
+    """Detections from here on may begin a track."""
+    class_mismatch_weight: Fraction = 0.5
+    """Weight of the overlap when the class differs: at 1 classes play no part, at 0 a track keeps its class."""
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.low_confidence > min(self.high_confidence, self.new_track_threshold):
+            raise ValueError(
+                "tracker: low_confidence must not be above high_confidence or new_track_threshold, got "
+                f"{self.low_confidence}, {self.high_confidence}, {self.new_track_threshold}"
+            )
+        return self
+
+    def build(self, *, first_id: int = 1) -> Tracker:
+        """Make the tracker of one stream."""
+        return ByteTracker(self, first_id=first_id)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Predictions:
-    """Where confirmed tracks should be at a time without detections; columns over N tracks, oldest first."""
+@dataclass(frozen=True, slots=True)
+class MatchingThresholds:
+    """Similarities, 0 to 1, above which a track and a detection match.
 
-    track_id: Integers
-    xyxy: Floats
-    confidence: Floats
-    class_id: Integers
+    A similarity is intersection over union, times the detection's confidence where that is at least
+    `new_track_threshold`, times `class_mismatch_weight` where the classes differ.
+    """
+
+    min_similarity: float = 0.2
+    """Confirmed track and high detection match above this."""
+    min_similarity_fair: float = 0.15
+    """Confirmed track that is mostly seen with fair confidence, and fair detection, match above this."""
+    min_similarity_half_hidden: float = 0.4
+    """Confirmed track that is mostly seen with high confidence, and fair detection, match above this."""
+    min_similarity_low: float = 0.5
+    """Track seen in the last frame and low detection match above this."""
+    min_similarity_tentative: float = 0.3
+    """Track not yet confirmed, and fair or high detection, match above this."""
+    wide_margin: float = 0.3
+    """The last round matches the remaining confirmed tracks and high detections with boxes enlarged on each side by
+    this fraction of their size (buffered IoU), which finds sudden moves and turns. 0: no such round."""
+    min_similarity_wide: float = 0.2
+    """Similarity of the enlarged boxes above which they match."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value < 0 or (value > 1 and field.name != "wide_margin"):
+                raise ValueError(f"tracker: {field.name} must be from 0 to 1, got {value}")
+
+    def floors(self) -> Floats:
+        """Return (kinds, bands): the similarity that a track of a kind needs with a detection of a band."""
+        high, low, tentative = self.min_similarity, self.min_similarity_low, self.min_similarity_tentative
+        fair, half_hidden = self.min_similarity_fair, self.min_similarity_half_hidden
+        return np.array(
+            [
+                [NEVER, NEVER, tentative, tentative],
+                [NEVER, low, half_hidden, high],
+                [NEVER, NEVER, half_hidden, high],
+                [NEVER, low, fair, high],
+                [NEVER, NEVER, fair, high],
+            ],
+            np.float32,
+        )
 
 
-class ByteTracker:
-    """Tracker of one stream: feed it each frame's detections in order. Deterministic; ids count 1, 2, 3, ...
+class ByteTracker(Tracker):
+    """ByteTrack for one stream; ids count 1, 2, 3, ...
 
-    Not thread-safe. Arrays passed in are not kept or changed; arrays returned belong to the caller.
-
-    >>> tracker = ByteTracker(TrackerOptions())
+    >>> tracker = ByteTracker(ByteTrackOptions())
     >>> box = np.array([[10, 10, 50, 90]], np.float32)
     >>> for frame in range(3):
     ...     seen = tracker.update(box + frame, np.array([0.9]), np.array([0]), pts_ns=frame * 40_000_000)
-    >>> seen.track_id
+    >>> seen
     array([1])
     """
 
-    def __init__(self, options: TrackerOptions, *, first_id: int = 1) -> None:
+    def __init__(
+        self,
+        options: ByteTrackOptions,
+        *,
+        first_id: int = 1,
+        thresholds: MatchingThresholds | None = None,
+        motion: MotionModel | None = None,
+    ) -> None:
         self._options = options
-        self._propagator = Propagator(options.motion)
+        self._thresholds = thresholds or MatchingThresholds()
+        self._motion = motion or MotionModel()
+        self._propagator = Propagator(self._motion)
         self._tracks = no_tracks()
         self._now_ns = 0
         self._interval_ns = 0
         self._last_pts_ns: int | None = None
         self._next_id = first_id
         self._any_started = False
-        self._floors = floors(options)
+        self._floors = self._thresholds.floors()
+        self._ended_ids = np.empty(0, np.int64)
         fair = min(options.new_track_threshold, options.high_confidence)
         limits = (options.low_confidence, fair, options.high_confidence)
         self._limits = np.array(limits, np.float32)
 
     @property
-    def next_id(self) -> int:
-        """The id of the next track."""
-        return self._next_id
+    def ended_ids(self) -> Integers:
+        """Confirmed tracks that the last update gave up; their ids never come again."""
+        return self._ended_ids
 
     @property
     def tracks(self) -> TrackColumns:
-        """A copy of all tracks as they were after the last update, the tentative and lost ones too."""
+        """Copy of all tracks after the last update, including tentative and lost ones."""
         return self._tracks.select(np.arange(len(self._tracks)))
 
     def update(
@@ -102,14 +196,14 @@ class ByteTracker:
         class_id: npt.NDArray[np.integer],
         *,
         pts_ns: int,
-    ) -> TrackUpdate:
-        """Matches the detections of the frame at `pts_ns`: boxes (N, 4) in pixels, confidences (N,), classes (N,).
+    ) -> Integers:
+        """Match the detections of the frame at `pts_ns` and return their confirmed tracks.
 
-        Time that stands still or runs backward (a file that starts again) counts as no time passed. Detections that are
-        not finite are ignored. Raises ValueError on wrong shapes.
+        Time that stands still or runs backward counts as no time passed. Detections that are not finite are ignored.
+        Raises ValueError on wrong shapes.
         """
         seen = sorted_into_bands(xyxy, confidence=confidence, class_id=class_id, limits=self._limits)
-        ended_ids = self._advance(pts_ns)
+        self._ended_ids = self._advance(pts_ns)
         rows, columns = self._match(seen)
         track_id = np.full(len(seen), -1, np.int64)
         if len(rows):
@@ -120,14 +214,14 @@ class ByteTracker:
             self._drop_forgotten()
         if len(rows) < len(seen):
             self._start_tracks(seen, track_id=track_id, matched=columns)
-        return TrackUpdate(track_id=track_id, ended_ids=ended_ids)
+        return track_id
 
     def predict(self, *, pts_ns: int) -> Predictions:
-        """Confirmed tracks seen by the last update, moved to `pts_ns`; none after `max_lost_ns`. Changes nothing."""
+        """Return the confirmed tracks seen by the last update, moved to `pts_ns`; none after `max_lost`."""
         elapsed_ns = self._elapsed_ns(pts_ns)
         tracks = self._tracks
         rows = (tracks.state == TRACKED).nonzero()[0]
-        if elapsed_ns > self._patience_ns():
+        if elapsed_ns > self._max_lost_ns():
             rows = rows[:0]
         mean = tracks.mean[:, rows]
         return Predictions(
@@ -140,14 +234,14 @@ class ByteTracker:
     def _elapsed_ns(self, pts_ns: int) -> int:
         return 0 if self._last_pts_ns is None else max(0, pts_ns - self._last_pts_ns)
 
-    def _patience_ns(self) -> int:
-        """How long a track may go unseen; two frames at the least, lest slow streams never keep one."""
-        return max(self._options.max_lost_ns, 2 * self._interval_ns)
+    def _max_lost_ns(self) -> int:
+        """Return how long a track may go unseen: at least two frames, so that slow streams keep tracks at all."""
+        return max(self._options.max_lost, 2 * self._interval_ns)
 
     def _advance(self, pts_ns: int) -> Integers:
-        """Moves the clock and the tracks to this frame; gives up what was lost too long and returns those ids."""
+        """Move the clock and the tracks to this frame; drop tracks lost for too long and return their ids."""
         elapsed_ns = self._elapsed_ns(pts_ns)
-        oldest_ns = self._now_ns + elapsed_ns - self._patience_ns()
+        oldest_ns = self._now_ns + elapsed_ns - self._max_lost_ns()
         self._last_pts_ns, self._interval_ns = pts_ns, elapsed_ns
         self._now_ns += elapsed_ns
         tracks = self._tracks
@@ -169,17 +263,17 @@ class ByteTracker:
         if not len(tracks) or not len(seen):
             nothing = np.zeros(0, np.intp)
             return nothing, nothing
-        kind = kinds(tracks, high_confidence=self._options.high_confidence)
+        kind = _kinds(tracks, high_confidence=self._options.high_confidence)
         weights = self._weights(seen)
         similarity = iou_matrix(tracks.mean[0], seen.xyxy) * weights
         margin = similarity - self._floors.take(kind, axis=0).take(seen.band, axis=1)
         rows, columns = assign_in_rounds(margin, rounds=ROUNDS, row_kind=kind, column_kind=seen.band)
-        if len(rows) < min(len(tracks), len(seen)) and self._options.wide_margin:
+        if len(rows) < min(len(tracks), len(seen)) and self._thresholds.wide_margin:
             return self._match_wide(rows, columns=columns, seen=seen, weights=weights)
         return rows, columns
 
     def _weights(self, seen: Detections) -> Floats:
-        """(N, M) or (M,): what overlap is multiplied with, by class and confidence."""
+        """Return the factors of the overlap by class and confidence, (N, M) or (M,)."""
         same_class = self._tracks.class_id[:, None] == seen.class_id
         if same_class.all():
             return seen.weight
@@ -191,20 +285,20 @@ class ByteTracker:
     def _match_wide(
         self, rows: Indices, *, columns: Indices, seen: Detections, weights: Floats
     ) -> tuple[Indices, Indices]:
-        """Adds the round with grown boxes to the pairs found so far."""
+        """Add the round with enlarged boxes to the pairs found so far."""
         open_rows, open_columns = self._tracks.state != TENTATIVE, seen.band >= HIGH
         open_rows[rows] = False
         open_columns[columns] = False
         left_rows, left_columns = open_rows.nonzero()[0], open_columns.nonzero()[0]
         if not len(left_rows) or not len(left_columns):
             return rows, columns
-        grown_tracks = _grown(self._tracks.mean[0, left_rows], self._options.wide_margin)
-        grown_seen = _grown(seen.xyxy[left_columns], self._options.wide_margin)
-        similarity = iou_matrix(grown_tracks, grown_seen)
+        wide_tracks = _enlarged(self._tracks.mean[0, left_rows], self._thresholds.wide_margin)
+        wide_seen = _enlarged(seen.xyxy[left_columns], self._thresholds.wide_margin)
+        similarity = iou_matrix(wide_tracks, wide_seen)
         similarity = (
             similarity * np.broadcast_to(weights, (len(self._tracks), len(seen)))[np.ix_(left_rows, left_columns)]
         )
-        more_rows, more_columns = assign(similarity - self._options.min_similarity_wide)
+        more_rows, more_columns = assign(similarity - self._thresholds.min_similarity_wide)
         return (
             np.concatenate([rows, left_rows[more_rows]]),
             np.concatenate([columns, left_columns[more_columns]]),
@@ -215,7 +309,7 @@ class ByteTracker:
         xyxy, confidence, area = seen.xyxy.take(columns, axis=0), seen.confidence[columns], seen.area[columns]
         tracks.mean[:, rows], tracks.covariance[:, rows] = correct(
             tracks.mean.take(rows, axis=1), tracks.covariance.take(rows, axis=1),
-            xyxy=xyxy, confidence=confidence, area=area, model=self._options.motion,
+            xyxy=xyxy, confidence=confidence, area=area, model=self._motion,
         )  # fmt: skip
         tracks.area[rows] = area
         tracks.confidence[rows] = confidence
@@ -227,7 +321,7 @@ class ByteTracker:
         tracks.usual_confidence[rows] = usual + CONFIDENCE_MEMORY * (confidence - usual)
 
     def _evidence(self, confidence: Floats) -> Floats:
-        """What one detection of each of these confidences counts for an object being real, 0.1 to 1."""
+        """Return what a detection of each of these confidences counts for `min_hits`, 0.1 to 1."""
         lacking = np.float32(self._options.high_threshold) - confidence
         evidence: Floats = np.minimum(np.maximum(1 - lacking * EVIDENCE_PER_CONFIDENCE, LEAST_EVIDENCE), np.float32(1))
         return evidence
@@ -237,7 +331,7 @@ class ByteTracker:
         return enough
 
     def _change_states(self, rows: Indices) -> None:
-        """Moves every track to its next state, the `rows` as seen, and gives ids to the newly confirmed."""
+        """Move every track to its next state, the `rows` as seen, and give ids to newly confirmed tracks."""
         tracks = self._tracks
         state = STATE_WHEN_MISSED[tracks.state]
         state[rows] = STATE_WHEN_SEEN[tracks.state[rows]]
@@ -254,7 +348,7 @@ class ByteTracker:
             self._tracks = self._tracks.select(remembered)
 
     def _start_tracks(self, seen: Detections, *, track_id: Integers, matched: Indices) -> None:
-        """Starts tracks for what matched nothing; writes their ids to `track_id` where they are confirmed at once."""
+        """Start tracks for unmatched detections; write their ids to `track_id` where they are confirmed at once."""
         starting = seen.confidence >= np.float32(self._options.new_track_threshold)
         starting &= seen.band >= FAIR
         starting[matched] = False
@@ -268,7 +362,7 @@ class ByteTracker:
             self._any_started = True
         confirmed = self._is_enough(evidence)
         track_id[columns[confirmed]] = self._new_ids(int(confirmed.sum()))
-        mean, covariance = initiate(seen.xyxy[columns], area=area, model=self._options.motion)
+        mean, covariance = initiate(seen.xyxy[columns], area=area, model=self._motion)
         started = TrackColumns(
             mean=mean,
             covariance=covariance,
@@ -289,6 +383,16 @@ class ByteTracker:
         return np.arange(first, self._next_id)
 
 
-def _grown(xyxy: Floats, share: float) -> Floats:
+def _enlarged(xyxy: Floats, share: float) -> Floats:
     margin = (xyxy[:, 2:] - xyxy[:, :2]) * np.float32(share)
     return np.concatenate([xyxy[:, :2] - margin, xyxy[:, 2:] + margin], axis=1)
+
+
+def _kinds(tracks: TrackColumns, *, high_confidence: float) -> Integers:
+    """Return the kind of each track (N,): its state, or another kind where its mean confidence is below high."""
+    is_fair = tracks.usual_confidence < high_confidence
+    if not is_fair.any():
+        return tracks.state
+    is_fair &= tracks.state != TENTATIVE
+    kind: Integers = tracks.state + FAIR_TRACKS * is_fair
+    return kind

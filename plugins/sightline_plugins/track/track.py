@@ -2,81 +2,219 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+import numpy as np
+import numpy.typing as npt
+from pydantic import ConfigDict, GetJsonSchemaHandler, PrivateAttr, ValidationInfo, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError
 
 from sightline.graph import Capability, Element, Operator, Site
-from sightline.graph.fields import Fraction
-from sightline.media.time import Duration
-from sightline_plugins.track.options import TrackerOptions
+from sightline.graph.registry import Extensions, suggest
+from sightline.graph.tracker import NO_TRACK, Predictions, Tracker, TrackerOptions
+from sightline.media import Batch, Frame, Objects, Origin, Stream
+from sightline.media.boxes import area, clip
 
-DEFAULTS = TrackerOptions()
+CLASSES_OF_ONE_ORIGIN = 1 << 20
+"""A tracker knows a class by its number plus this times the number of the element that detected it."""
+
+
+def _is_tracker(found: object) -> bool:
+    return isinstance(found, type) and issubclass(found, TrackerOptions)
+
+
+TRACKERS: Mapping[str, type[TrackerOptions]] = Extensions("sightline.trackers", accepts=_is_tracker, kind="tracker")
+"""Options of all installed trackers, by the name of the algorithm."""
+
+
+def _unknown_algorithm(name: str) -> InitErrorDetails:
+    near = suggest(name, TRACKERS) or "."
+    known = f"there is no tracker {name!r}{near} Installed: {', '.join(TRACKERS)}"
+    error = PydanticCustomError("unknown_tracker", "{known}", {"known": known})
+    return InitErrorDetails(type=error, loc=("algorithm",), input=name)
 
 
 class Track(Element):
-    """Follow objects by where their boxes are (ByteTrack), and give each a `track_id` that stays its own.
+    """Track objects across frames, and assign each a stable `track_id`.
 
-    Ids count from 1 in each stream and never come again. A track is believed after `min_hits` sure detections in a row,
-    or more that are less sure (with 2: 3 at a confidence of 0.6, 4 at 0.45), which keeps false alarms out and costs the
-    first frames of an object (sure ones on the first image with objects are believed at once); until then, and where
-    nothing matches, the id is -1. A longer `max_lost` bridges longer occlusions and takes a stranger for the lost one
-    more often. On frames that no detector looked at (`detect` with `every`) objects are where the tracker expects them.
+    `algorithm` names the tracker, whose options stand beside it; `bytetrack` (ByteTrack) follows objects by the overlap
+    of their boxes. Ids count from 1 in each stream and are never reused. A track is confirmed after `min_hits`
+    detections in a row with at least `high_threshold`, or more detections with less (with 2: 3 at a confidence of 0.6,
+    4 at 0.45). This keeps false alarms out and costs the first frames of an object, except on the first image with
+    objects. Until a track is confirmed, and where nothing matches, the id is -1. A longer `max_lost` bridges longer
+    occlusions and confuses different objects more often. On frames that no detector looked at (`detect` with `every`)
+    objects are where the tracker expects them.
 
-    Objects found on other objects (a plate on a car) are not followed. Detectors should hand over doubtful boxes too:
-    those from `low_confidence` on hold on to objects that are half hidden. Anything seen steadily from
-    `new_track_threshold` on is followed; raise that where a detector's doubtful objects are not wanted.
+    Objects inside other objects (a plate on a car) are not tracked. Detectors should pass low-confidence boxes on:
+    those from `low_confidence` on keep hold of objects that are half hidden. Everything detected steadily from
+    `new_track_threshold` on is tracked; raise that to ignore a detector's weak detections.
 
     ```yaml
     - track: {max_lost: 1.5s}
     ```
     """
 
+    model_config = ConfigDict(extra="allow")
+
     name: ClassVar[str] = "track"
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.OBJECTS})
     gives: ClassVar[frozenset[Capability]] = frozenset({Capability.TRACKS})
 
-    max_lost: Duration = DEFAULTS.max_lost_ns
-    """How long a track is kept without being seen."""
-    min_hits: Annotated[int, Field(ge=1)] = DEFAULTS.min_hits
-    """Sure detections in a row before a track is believed and gets its id; less sure ones count less."""
-    high_threshold: Fraction = DEFAULTS.high_threshold
-    """Detections from here on count fully for `min_hits`."""
-    low_confidence: Fraction = DEFAULTS.low_confidence
-    """Detections below are not used."""
-    high_confidence: Fraction = DEFAULTS.high_confidence
-    """Detections from here on are matched first; those below need more overlap with objects mostly seen surely."""
-    new_track_threshold: Fraction = DEFAULTS.new_track_threshold
-    """Detections from here on may begin a track."""
-    class_mismatch_weight: Fraction = DEFAULTS.class_mismatch_weight
-    """What overlap counts for when the class differs: at 1 classes play no part, at 0 a track keeps its class."""
+    algorithm: str = "bytetrack"
+    """The tracker; further options are its own."""
     untracked: Literal["keep", "drop"] = "keep"
-    """What becomes of objects that belong to no track."""
+    """What happens to objects that belong to no track."""
+
+    _options: TrackerOptions = PrivateAttr()
 
     @model_validator(mode="after")
-    def _agrees(self) -> Self:
-        self.tracker_options()
+    def _validate_tracker_options(self, info: ValidationInfo) -> Self:
+        if self.algorithm not in TRACKERS:
+            raise ValidationError.from_exception_data(self.name, [_unknown_algorithm(self.algorithm)])
+        extra = self.__pydantic_extra__
+        assert extra is not None
+        self._options = TRACKERS[self.algorithm].model_validate(dict(extra), context=info.context)
+        extra.clear()
+        extra.update(self._options.model_dump(mode="json", exclude_defaults=True))
         return self
 
-    def tracker_options(self) -> TrackerOptions:
-        """The options of the tracker. Raises ValueError when they contradict each other."""
-        return TrackerOptions(
-            low_confidence=self.low_confidence,
-            high_confidence=self.high_confidence,
-            new_track_threshold=self.new_track_threshold,
-            high_threshold=self.high_threshold,
-            min_hits=self.min_hits,
-            max_lost_ns=self.max_lost,
-            class_mismatch_weight=self.class_mismatch_weight,
-        )
+    @property
+    def options(self) -> TrackerOptions:
+        """The tracker's options."""
+        return self._options
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return the schema with the options of every installed tracker."""
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        own = schema["properties"]
+        options: dict[str, Any] = {"algorithm": own.pop("algorithm") | {"enum": list(TRACKERS)}}
+        for tracker in TRACKERS.values():
+            part = handler.resolve_ref_schema(handler(tracker.__pydantic_core_schema__))
+            options |= {key: value for key, value in part["properties"].items() if key not in options}
+        schema["properties"] = options | own
+        schema["additionalProperties"] = False
+        return schema
 
     def serves_all_gpus(self) -> bool:
-        """True: tracks are kept when a GPU is lost."""
+        """Return True: tracks are kept when a GPU is lost."""
         return True
 
     def build(self, site: Site) -> Operator:
         """Make the operator; each stream gets a tracker of its own at its first frame."""
-        from sightline_plugins.track.operator import TrackOperator
-
         del site
-        return TrackOperator(self.tracker_options(), keep_untracked=self.untracked == "keep")
+        return TrackOperator(self._options, keep_untracked=self.untracked == "keep")
+
+
+class TrackOperator(Operator):
+    """One tracker for each stream, fed with its frames in order.
+
+    Box coordinates mean something else when the size of the frames changes: all tracks end, and new ones get new ids.
+    """
+
+    def __init__(self, options: TrackerOptions, *, keep_untracked: bool) -> None:
+        self._options = options
+        self._keep_untracked = keep_untracked
+        self._trackers: dict[Stream, Tracker] = {}
+        self._sizes_wh: dict[Stream, tuple[int, int]] = {}
+        self._latest_id: dict[Stream, int] = {}
+        self._tracks: dict[str, Counter[str]] = {}
+        self._origins: list[Origin] = []
+
+    def process(self, batch: Batch) -> Batch:
+        """Write track ids into the objects; add the objects expected on frames that no detector looked at."""
+        objects = batch.objects
+        followed = None if (objects.parent < 0).all() else objects.parent < 0
+        classes = self._classes(objects)
+        track_id = np.full(len(objects), NO_TRACK, np.int64)
+        expected: list[tuple[int, Predictions]] = []
+        first = 0
+        lasts = np.searchsorted(objects.frame, np.arange(len(batch)), side="right").tolist()
+        for row, (frame, last) in enumerate(zip(batch.frames, lasts, strict=True)):
+            tracker = self._tracker(frame)
+            if batch.detected and not batch.detected[row]:
+                expected.append((row, tracker.predict(pts_ns=frame.pts_ns)))
+            else:
+                own = slice(first, last) if followed is None else first + np.flatnonzero(followed[first:last])
+                ids = tracker.update(objects.xyxy[own], objects.confidence[own], classes[own], pts_ns=frame.pts_ns)
+                track_id[own] = ids
+                self._count(frame.stream, ids, classes[own])
+            first = last
+        tracked = self._without_untracked(objects.with_columns(track_id=track_id)) if len(objects) else objects
+        if expected:
+            tracked = Objects.concat([tracked, self._expected(batch, expected)])
+        return batch.with_objects(tracked)
+
+    def end_stream(self, stream: Stream) -> None:
+        """Forget the stream's tracks."""
+        self._trackers.pop(stream, None)
+        self._sizes_wh.pop(stream, None)
+        self._latest_id.pop(stream, None)
+
+    def totals(self) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
+        """Return the number of different objects: stream, label (as first detected), `tracks`."""
+        return {
+            stream: {label: {"tracks": number} for label, number in sorted(counts.items())}
+            for stream, counts in self._tracks.items()
+        }
+
+    def _tracker(self, frame: Frame) -> Tracker:
+        stream = frame.stream
+        tracker = self._trackers.get(stream)
+        if tracker is None:
+            tracker = self._trackers[stream] = self._options.build()
+            self._latest_id[stream] = 0
+            self._tracks.setdefault(stream.name, Counter())
+        elif self._sizes_wh[stream] != frame.size_wh:
+            tracker = self._trackers[stream] = self._options.build(first_id=self._latest_id[stream] + 1)
+        self._sizes_wh[stream] = frame.size_wh
+        return tracker
+
+    def _classes(self, objects: Objects) -> npt.NDArray[np.int64]:
+        """Return the class of each object as a number that is unique across detecting elements."""
+        if len(objects):
+            self._origins += [origin for origin in objects.origins if origin not in self._origins]
+        classes = objects.class_id.astype(np.int64)
+        if len(self._origins) > 1 and len(objects):
+            numbers = np.array([self._origins.index(origin) for origin in objects.origins], np.int64)
+            classes += numbers[objects.origin] * CLASSES_OF_ONE_ORIGIN
+        return classes
+
+    def _count(self, stream: Stream, track_id: npt.NDArray[np.int64], classes: npt.NDArray[np.int64]) -> None:
+        latest = int(track_id.max(initial=0))
+        if latest <= self._latest_id[stream]:
+            return
+        for own_class in classes[track_id > self._latest_id[stream]].tolist():
+            origin, class_id = divmod(own_class, CLASSES_OF_ONE_ORIGIN)
+            self._tracks[stream.name][self._origins[origin].label(class_id)] += 1
+        self._latest_id[stream] = latest
+
+    def _without_untracked(self, objects: Objects) -> Objects:
+        if self._keep_untracked:
+            return objects
+        wanted = objects.track_id >= 0
+        children = objects.parent >= 0
+        wanted[children] = wanted[objects.parent[children]]
+        return objects if wanted.all() else objects.select(wanted)
+
+    def _expected(self, batch: Batch, expected: list[tuple[int, Predictions]]) -> Objects:
+        """Return objects at the boxes that the tracker expects, clipped to the frame, without those outside it."""
+        classes = np.concatenate([known.class_id for _, known in expected])
+        count = len(classes)
+        xyxy = np.concatenate([clip(known.xyxy, size_wh=batch.frames[row].size_wh) for row, known in expected])
+        table = Objects(
+            frame=np.repeat([row for row, _ in expected], [len(known.track_id) for _, known in expected]).astype(
+                np.int32
+            ),
+            xyxy=xyxy,
+            confidence=np.concatenate([known.confidence for _, known in expected]),
+            class_id=(classes % CLASSES_OF_ONE_ORIGIN).astype(np.int32),
+            track_id=np.concatenate([known.track_id for _, known in expected]),
+            parent=np.full(count, -1, np.int32),
+            origin=(classes // CLASSES_OF_ONE_ORIGIN).astype(np.int16),
+            origins=tuple(self._origins),
+        )
+        return table.select(area(xyxy) > 0)

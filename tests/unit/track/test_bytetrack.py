@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sightline_plugins.track.bytetrack import ByteTracker
-from sightline_plugins.track.options import TrackerOptions
+from sightline_plugins.track.bytetrack import ByteTracker, ByteTrackOptions, MatchingThresholds
 from sightline_plugins.track.tracks import TrackState
 
 Row = tuple[float, float, float, float]
@@ -30,19 +29,19 @@ def feed(
 ) -> list[int]:
     """Ids for these boxes."""
     xyxy = np.array(rows, np.float32).reshape(-1, 4)
-    update = tracker.update(
+    track_id = tracker.update(
         xyxy,
         np.broadcast_to(np.asarray(confidence, np.float32), len(rows)),
         np.broadcast_to(np.asarray(class_id, np.int64), len(rows)),
         pts_ns=round(seconds * 1e9),
     )
-    ids: list[int] = update.track_id.tolist()
+    ids: list[int] = track_id.tolist()
     return ids
 
 
 @pytest.fixture
 def tracker() -> ByteTracker:
-    return ByteTracker(TrackerOptions())
+    return ByteTracker(ByteTrackOptions())
 
 
 def test_objects_of_the_first_frame_have_ids_at_once(tracker: ByteTracker) -> None:
@@ -70,7 +69,7 @@ def test_a_detection_seen_once_never_gets_an_id(tracker: ByteTracker) -> None:
 
 
 def test_one_hit_is_enough_when_asked_for() -> None:
-    tracker = ByteTracker(TrackerOptions(min_hits=1))
+    tracker = ByteTracker(ByteTrackOptions(min_hits=1))
     feed(tracker, ELSEWHERE, seconds=0)
 
     assert feed(tracker, box(0), seconds=0.1) == [2]
@@ -89,7 +88,7 @@ def test_the_less_sure_an_object_is_the_more_hits_it_needs(tracker: ByteTracker,
 
 
 def test_what_counts_as_sure_can_be_set() -> None:
-    assert hits_until_the_id(ByteTracker(TrackerOptions(high_threshold=0.5)), confidence=0.5) == 2
+    assert hits_until_the_id(ByteTracker(ByteTrackOptions(high_threshold=0.5)), confidence=0.5) == 2
 
 
 def test_a_miss_ends_a_track_that_is_not_confirmed(tracker: ByteTracker) -> None:
@@ -124,7 +123,7 @@ def test_a_detection_below_new_confidence_starts_no_track(tracker: ByteTracker) 
 
 @pytest.mark.parametrize(("confidence", "expected"), [(0.75, -1), (0.85, 1)])
 def test_new_confidence_may_be_above_high_confidence(confidence: float, expected: int) -> None:
-    tracker = ByteTracker(TrackerOptions(new_track_threshold=0.8))
+    tracker = ByteTracker(ByteTrackOptions(new_track_threshold=0.8))
 
     assert feed(tracker, box(0), seconds=0, confidence=confidence) == [expected]
 
@@ -154,7 +153,7 @@ def test_a_detection_below_the_low_threshold_is_ignored(tracker: ByteTracker) ->
 @pytest.mark.parametrize("fps", [10, 30])
 @pytest.mark.parametrize(("away_seconds", "expected"), [(0.9, 1), (1.2, 2)])
 def test_a_lost_object_is_recognised_within_max_lost_only(fps: int, away_seconds: float, expected: int) -> None:
-    tracker = ByteTracker(TrackerOptions())
+    tracker = ByteTracker(ByteTrackOptions())
     frames = range(round((1 + away_seconds) * fps) + 3)
     for frame in frames:
         visible = frame <= fps or frame >= fps + away_seconds * fps
@@ -167,11 +166,9 @@ def test_a_track_given_up_is_reported_as_ended(tracker: ByteTracker) -> None:
     feed(tracker, box(0), seconds=0)
     feed(tracker, seconds=0.9)
 
-    update = tracker.update(
-        np.zeros((0, 4), np.float32), np.zeros(0, np.float32), np.zeros(0, np.int64), pts_ns=1_900_000_000
-    )
+    tracker.update(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), np.zeros(0, np.int64), pts_ns=1_900_000_000)
 
-    assert update.ended_ids.tolist() == [1]
+    assert tracker.ended_ids.tolist() == [1]
 
 
 def test_an_object_out_of_sight_is_found_where_it_was_heading(tracker: ByteTracker) -> None:
@@ -191,7 +188,7 @@ def test_a_sudden_turn_is_followed_by_the_round_with_grown_boxes(tracker: ByteTr
 
 
 def test_without_grown_boxes_a_sudden_turn_ends_the_track() -> None:
-    tracker = ByteTracker(TrackerOptions(wide_margin=0))
+    tracker = ByteTracker(ByteTrackOptions(), thresholds=MatchingThresholds(wide_margin=0))
     for frame in range(5):
         feed(tracker, box(0), seconds=frame / 10)
 
@@ -209,7 +206,7 @@ def test_a_standing_object_keeps_its_id_at_any_frame_rate(tracker: ByteTracker, 
 def test_the_same_motion_gives_the_same_ids_at_10_and_30_fps() -> None:
     ids = {}
     for fps in (10, 30):
-        tracker = ByteTracker(TrackerOptions())
+        tracker = ByteTracker(ByteTrackOptions())
         ids[fps] = [
             feed(tracker, box(90 * t), box(400 - 90 * t, y=120), box(200, y=30 * t), seconds=t)
             for t in (frame / fps for frame in range(4 * fps))
@@ -236,14 +233,14 @@ def test_a_person_in_front_of_a_car_does_not_take_its_id(tracker: ByteTracker) -
 
 
 def test_a_mismatch_weight_of_0_separates_classes() -> None:
-    tracker = ByteTracker(TrackerOptions(class_mismatch_weight=0))
+    tracker = ByteTracker(ByteTrackOptions(class_mismatch_weight=0))
     feed(tracker, box(0), seconds=0, class_id=CAR)
 
     assert feed(tracker, box(0), seconds=0.1, class_id=TRUCK) == [-1]
 
 
 def test_a_mismatch_weight_of_1_ignores_classes() -> None:
-    tracker = ByteTracker(TrackerOptions(class_mismatch_weight=1))
+    tracker = ByteTracker(ByteTrackOptions(class_mismatch_weight=1))
     feed(tracker, box(0), seconds=0, class_id=CAR)
 
     assert feed(tracker, box(20), seconds=0.1, class_id=PERSON) == [1]
@@ -273,7 +270,7 @@ def random_frames(count: int, *, seed: int) -> list[tuple[npt.NDArray[np.float32
 
 
 def ids_of(frames: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]) -> list[list[int]]:
-    tracker = ByteTracker(TrackerOptions())
+    tracker = ByteTracker(ByteTrackOptions())
     return [
         feed(tracker, *xyxy.tolist(), seconds=n / 10, confidence=confidence)
         for n, (xyxy, confidence) in enumerate(frames)
@@ -281,11 +278,11 @@ def ids_of(frames: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]
 
 
 def test_an_id_is_never_used_twice_in_a_frame_nor_again_after_its_end() -> None:
-    tracker, ended, greatest = ByteTracker(TrackerOptions()), set[int](), 0
+    tracker, ended, greatest = ByteTracker(ByteTrackOptions()), set[int](), 0
     for n, (xyxy, confidence) in enumerate(random_frames(300, seed=1)):
-        update = tracker.update(xyxy, confidence, np.zeros(len(xyxy), np.int64), pts_ns=n * 100_000_000)
-        ids = update.track_id[update.track_id > 0].tolist()
-        ended.update(update.ended_ids.tolist())
+        track_id = tracker.update(xyxy, confidence, np.zeros(len(xyxy), np.int64), pts_ns=n * 100_000_000)
+        ids = track_id[track_id > 0].tolist()
+        ended.update(tracker.ended_ids.tolist())
         fresh = sorted(one for one in ids if one > greatest)
         assert len(set(ids)) == len(ids)
         assert not ended.intersection(ids)

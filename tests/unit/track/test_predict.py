@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline_plugins.track.bytetrack import ByteTracker
-from sightline_plugins.track.options import TrackerOptions
+from sightline_plugins.track.bytetrack import ByteTracker, ByteTrackOptions
 
 FRAME_NS = 100_000_000
 STEP = np.array([10, 0, 10, 0], np.float32)
@@ -16,7 +15,7 @@ BOX = np.array([10, 20, 50, 100], np.float32)
 @pytest.fixture
 def moving() -> ByteTracker:
     """A tracker that saw a box move 100 pixels a second to the right until 1.9 s."""
-    tracker = ByteTracker(TrackerOptions())
+    tracker = ByteTracker(ByteTrackOptions())
     for n in range(20):
         tracker.update((BOX + n * STEP)[None], np.array([0.8]), np.array([2]), pts_ns=n * FRAME_NS)
     return tracker
@@ -34,7 +33,7 @@ def test_a_prediction_names_the_track_and_what_was_seen_last(moving: ByteTracker
 
 
 def test_predicting_does_not_change_what_follows() -> None:
-    trackers = ByteTracker(TrackerOptions()), ByteTracker(TrackerOptions())
+    trackers = ByteTracker(ByteTrackOptions()), ByteTracker(ByteTrackOptions())
     for n in range(20):
         for tracker in trackers:
             tracker.update((BOX + n * STEP)[None], np.array([0.8]), np.array([2]), pts_ns=n * FRAME_NS)
@@ -65,4 +64,4 @@ def test_a_time_before_the_last_update_predicts_the_last_place(moving: ByteTrack
 
 
 def test_a_tracker_that_saw_nothing_predicts_nothing() -> None:
-    assert ByteTracker(TrackerOptions()).predict(pts_ns=0).xyxy.shape == (0, 4)
+    assert ByteTracker(ByteTrackOptions()).predict(pts_ns=0).xyxy.shape == (0, 4)

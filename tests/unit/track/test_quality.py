@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,30 +16,29 @@ from benchmarks.tracking import (
     tracks_of,
 )
 
-from sightline_plugins.track.options import TrackerOptions
+from sightline_plugins.track.bytetrack import ByteTrackOptions, MatchingThresholds
 
 PUBLIC_BYTETRACKS = [name for name in MEASURED if "byte" in name.lower()]
 HOTA, IDF1 = 0, 2
 MARGIN = 0.005
 ROUNDING = 0.0005
 """The figures noted have three digits."""
-DEFAULTS = TrackerOptions()
 CHANGED = {
-    "high 20 % lower": replace(DEFAULTS, high_confidence=0.48),
-    "high 10 % higher": replace(DEFAULTS, high_confidence=0.66),
-    "new 20 % lower": replace(DEFAULTS, new_track_threshold=0.32),
-    "new 20 % higher": replace(DEFAULTS, new_track_threshold=0.48),
-    "new as high as sure": replace(DEFAULTS, new_track_threshold=0.7),
-    "sure 10 % lower": replace(DEFAULTS, high_threshold=0.63),
-    "sure 20 % higher": replace(DEFAULTS, high_threshold=0.84),
-    "fair similarity 20 % lower": replace(DEFAULTS, min_similarity_fair=0.12),
-    "fair similarity 20 % higher": replace(DEFAULTS, min_similarity_fair=0.18),
-    "similarity 20 % lower": replace(DEFAULTS, min_similarity=0.16),
-    "similarity 20 % higher": replace(DEFAULTS, min_similarity=0.24),
-    "low similarity 20 % lower": replace(DEFAULTS, min_similarity_low=0.4),
-    "low similarity 20 % higher": replace(DEFAULTS, min_similarity_low=0.6),
-    "max_lost 20 % lower": replace(DEFAULTS, max_lost_ns=800_000_000),
-    "max_lost 20 % higher": replace(DEFAULTS, max_lost_ns=1_200_000_000),
+    "high 20 % lower": ours(ByteTrackOptions(high_confidence=0.48)),
+    "high 10 % higher": ours(ByteTrackOptions(high_confidence=0.66)),
+    "new 20 % lower": ours(ByteTrackOptions(new_track_threshold=0.32)),
+    "new 20 % higher": ours(ByteTrackOptions(new_track_threshold=0.48)),
+    "new as high as sure": ours(ByteTrackOptions(new_track_threshold=0.7)),
+    "sure 10 % lower": ours(ByteTrackOptions(high_threshold=0.63)),
+    "sure 20 % higher": ours(ByteTrackOptions(high_threshold=0.84)),
+    "fair similarity 20 % lower": ours(thresholds=MatchingThresholds(min_similarity_fair=0.12)),
+    "fair similarity 20 % higher": ours(thresholds=MatchingThresholds(min_similarity_fair=0.18)),
+    "similarity 20 % lower": ours(thresholds=MatchingThresholds(min_similarity=0.16)),
+    "similarity 20 % higher": ours(thresholds=MatchingThresholds(min_similarity=0.24)),
+    "low similarity 20 % lower": ours(thresholds=MatchingThresholds(min_similarity_low=0.4)),
+    "low similarity 20 % higher": ours(thresholds=MatchingThresholds(min_similarity_low=0.6)),
+    "max_lost 20 % lower": ours(ByteTrackOptions.model_validate({"max_lost": "800ms"})),
+    "max_lost 20 % higher": ours(ByteTrackOptions.model_validate({"max_lost": "1200ms"})),
 }
 
 
@@ -72,7 +70,7 @@ def test_defaults_are_better_than_the_best_public_bytetrack(sequence: Sequence) 
 
 @pytest.mark.parametrize("change", CHANGED)
 def test_scores_do_not_hang_on_one_threshold(sequence: Sequence, change: str) -> None:
-    scores = scores_of(sequence, ours(CHANGED[change]))
+    scores = scores_of(sequence, CHANGED[change])
 
     assert scores.hota >= best_public(sequence, HOTA) - ROUNDING
     assert scores.idf1 >= best_public(sequence, IDF1) - ROUNDING
@@ -92,7 +90,7 @@ def test_with_fastestdet_doubtful_births_follow_more_of_the_people_of_the_truth(
             read_sequence(folder), images=folder / "img1", model=shared_data / "models" / "FastestDet.onnx"
         )
     )
-    doubtful, sure = scores_of(sequence, ours()), scores_of(sequence, ours(replace(DEFAULTS, new_track_threshold=0.7)))
+    doubtful, sure = scores_of(sequence, ours()), scores_of(sequence, ours(ByteTrackOptions(new_track_threshold=0.7)))
 
     assert doubtful.hota >= sure.hota + 0.01
     assert doubtful.idf1 >= sure.idf1 + 0.01

@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sightline_plugins.track.bytetrack import ByteTracker
+from sightline_plugins.track.bytetrack import ByteTracker, ByteTrackOptions, MatchingThresholds
 from sightline_plugins.track.kalman import MotionModel
-from sightline_plugins.track.options import TrackerOptions
 
 ONE = np.array([[10, 20, 50, 100]], np.float32)
 NO_BOX = np.zeros((0, 4), np.float32)
@@ -17,13 +16,13 @@ FRAME_NS = 40_000_000
 
 @pytest.fixture
 def tracker() -> ByteTracker:
-    return ByteTracker(TrackerOptions())
+    return ByteTracker(ByteTrackOptions())
 
 
 def ids(tracker: ByteTracker, xyxy: npt.NDArray[np.float32], *, pts_ns: int, confidence: float = 0.9) -> list[int]:
     count = len(xyxy)
-    update = tracker.update(xyxy, np.full(count, confidence, np.float32), np.zeros(count, np.int64), pts_ns=pts_ns)
-    result: list[int] = update.track_id.tolist()
+    track_id = tracker.update(xyxy, np.full(count, confidence, np.float32), np.zeros(count, np.int64), pts_ns=pts_ns)
+    result: list[int] = track_id.tolist()
     return result
 
 
@@ -102,21 +101,21 @@ def test_columns_of_different_length_are_refused(tracker: ByteTracker) -> None:
     ("options", "message"),
     [
         ({"low_confidence": 0.5}, "low_confidence must not be above high_confidence or new_track_threshold"),
-        ({"new_track_threshold": 1.2}, "new_track_threshold must be from 0 to 1"),
-        ({"high_threshold": -0.5}, "high_threshold must be from 0 to 1"),
-        ({"min_similarity_low": -0.1}, "min_similarity_low must be from 0 to 1"),
-        ({"class_mismatch_weight": 2.0}, "class_mismatch_weight must be from 0 to 1"),
-        ({"wide_margin": -1.0}, "wide_margin must not be negative"),
+        ({"new_track_threshold": 1.2}, r"new_track_threshold\s+Input should be less than or equal to 1"),
+        ({"high_threshold": -0.5}, r"high_threshold\s+Input should be greater than or equal to 0"),
+        ({"class_mismatch_weight": 2.0}, r"class_mismatch_weight\s+Input should be less than or equal to 1"),
+        ({"min_hits": 0}, r"min_hits\s+Input should be greater than or equal to 1"),
     ],
 )
 def test_impossible_options_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        TrackerOptions(**options)  # type: ignore[arg-type]
+        ByteTrackOptions.model_validate(options)
 
 
-def test_zero_hits_are_refused() -> None:
-    with pytest.raises(ValueError, match="min_hits must be 1 or more"):
-        TrackerOptions(min_hits=0)
+@pytest.mark.parametrize("name", ["min_similarity_low", "wide_margin"])
+def test_impossible_thresholds_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be from 0 to 1"):
+        MatchingThresholds(**{name: -0.1})
 
 
 def test_a_motion_model_without_measurement_noise_is_refused() -> None:

@@ -13,10 +13,8 @@ from sightline.devices import Device
 from sightline.graph import Site
 from sightline.media import Batch, Frame, Objects, Origin
 from sightline.testing import make_frames, run_element
-from sightline_plugins.track.bytetrack import ByteTracker
-from sightline_plugins.track.operator import TrackOperator
-from sightline_plugins.track.options import TrackerOptions
-from sightline_plugins.track.track import Track
+from sightline_plugins.track.bytetrack import ByteTracker, ByteTrackOptions
+from sightline_plugins.track.track import Track, TrackOperator
 
 DETECTOR = Origin("detect", ("person", "car"))
 SIZE_WH = (200, 100)
@@ -70,11 +68,11 @@ def test_ids_are_those_of_the_tracker_on_recorded_detections(shared_data: Path) 
     objects = Objects.from_columns(
         frame=table[:, 0] - 1, xyxy=xyxy, confidence=table[:, 6], class_id=np.zeros(len(table)), source=DETECTOR
     )
-    tracker = ByteTracker(TrackerOptions())
+    tracker = ByteTracker(ByteTrackOptions())
     expected = []
     for frame in frames:
         own = objects.of_frame(frame.index)
-        expected.append(tracker.update(own.xyxy, own.confidence, own.class_id, pts_ns=frame.pts_ns).track_id.tolist())
+        expected.append(tracker.update(own.xyxy, own.confidence, own.class_id, pts_ns=frame.pts_ns).tolist())
     assert ids(run_element(Track(), [Batch(tuple(frames), objects)])) == expected
 
 

@@ -1,0 +1,87 @@
+"""The tracker contract: the detections of one stream in, as columns, and track ids out.
+
+A tracker is a pure algorithm that knows no element, no frame and no thread. The `track` element keeps one for each
+stream, feeds it that stream's detections in order, and writes the ids into the objects. A package registers its
+tracker's options under the entry-point group `sightline.trackers`; `track: {algorithm: NAME, ...}` then takes them.
+`sightline.testing.TrackerConformance` tests the contract.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict
+
+from sightline.media.boxes import Boxes
+
+NO_TRACK = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Predictions:
+    """Expected objects at a time without detections; columns over N tracks.
+
+    track_id    int64 (N,)
+    xyxy        float32 (N, 4) source pixels, not clipped
+    confidence  float32 (N,)
+    class_id    int64 (N,)
+    """
+
+    track_id: npt.NDArray[np.int64]
+    xyxy: Boxes
+    confidence: npt.NDArray[np.float32]
+    class_id: npt.NDArray[np.int64]
+
+    @classmethod
+    def none(cls) -> Predictions:
+        """Return predictions without a row."""
+        return cls(np.empty(0, np.int64), np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int64))
+
+
+class Tracker(ABC):
+    """Assign track ids to the detections of one stream. One thread at a time calls it; it is dropped with its stream.
+
+    Deterministic: the same detections give the same ids. Arrays passed in are neither kept nor changed; arrays returned
+    belong to the caller.
+    """
+
+    @abstractmethod
+    def update(
+        self,
+        xyxy: Boxes,
+        confidence: npt.NDArray[np.float32],
+        class_id: npt.NDArray[np.int64],
+        *,
+        pts_ns: int,
+    ) -> npt.NDArray[np.int64]:
+        """Return the track id of each detection of the next frame, (N,) int64, -1 for none.
+
+        `xyxy` is (N, 4) float32 in source pixels, `confidence` (N,) 0..1, `class_id` (N,). Called for every frame on
+        which a detector looked, also without a detection. A new track gets the lowest id that was never used, counting
+        from the `first_id` it was built with; an id appears at most once a frame and never belongs to a second object.
+        `pts_ns` may stand still or run backward (a file that starts again).
+        """
+
+    def predict(self, *, pts_ns: int) -> Predictions:
+        """Return the objects expected at `pts_ns`, on a frame that no detector looked at; changes nothing."""
+        del pts_ns
+        return Predictions.none()
+
+
+class TrackerOptions(BaseModel):
+    """Options of a tracker; the fields are YAML keys of `track`, with defaults, units and limits.
+
+    A subclass sets `name` (its entry point, and what `algorithm:` names) and builds the tracker.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+
+    name: ClassVar[str]
+
+    def build(self, *, first_id: int = 1) -> Tracker:
+        """Make the tracker of one stream, whose first track gets `first_id`."""
+        raise NotImplementedError

@@ -1,0 +1,114 @@
+"""The contract of trackers, as a test class that any tracker can be put through.
+
+    class TestMyTracker(TrackerConformance):
+        options = MyTrackerOptions()
+
+An assertion that fails says in a sentence which promise was broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.graph.tracker import NO_TRACK, Tracker, TrackerOptions
+from sightline.media.boxes import Boxes
+
+FRAME_NS = 40_000_000
+Ids = npt.NDArray[np.int64]
+
+
+class TrackerConformance:
+    """Tests of the `Tracker` contract. A subclass sets `options`; pytest collects it by its name."""
+
+    options: ClassVar[TrackerOptions]
+    frames: ClassVar[int] = 12
+
+    def test_options_are_a_value(self) -> None:
+        """Options are frozen, and what they are written as reads back equal."""
+        written = self.options.model_dump(mode="json")
+        assert type(self.options).model_validate(written) == self.options, f"does not read back equal from {written}"
+        assert self.options.model_config.get("frozen"), "options of a tracker must be frozen"
+
+    def test_two_objects_keep_their_ids(self) -> None:
+        """Objects that move slowly and apart from each other get two ids and keep them."""
+        ids = np.array(list(self.run(self.options.build())))[-3:]
+        assert (ids > 0).all(), f"steady objects were not tracked: {ids.tolist()}"
+        assert (ids == ids[-1]).all(), f"ids of steady objects changed: {ids.tolist()}"
+        assert ids[-1, 0] != ids[-1, 1], "two objects have one id"
+
+    def test_ids_are_those_of_the_rows(self) -> None:
+        """Detections in another order get the same ids, in that order."""
+        plain, swapped = list(self.run(self.options.build())), list(self.run(self.options.build(), swapped=True))
+        assert {*plain[-1]} == {*swapped[-1]}
+        kept = self.options.build()
+        list(self.run(kept))
+        xyxy, confidence, class_id = self.detections(self.frames)
+        ids = kept.update(xyxy[::-1], confidence, class_id, pts_ns=self.frames * FRAME_NS)
+        assert ids.tolist() == plain[-1][::-1].tolist(), "ids do not follow the rows of the detections"
+
+    def test_ids_count_from_the_first_id(self) -> None:
+        """The first track gets `first_id`, and no id is left out."""
+        for first in (1, 7):
+            found = sorted({int(one) for ids in self.run(self.options.build(first_id=first)) for one in ids if one > 0})
+            assert found == [first, first + 1], f"ids {found} do not count from {first}"
+
+    def test_two_runs_are_equal(self) -> None:
+        """The same detections give the same ids."""
+        one, other = self.run(self.options.build()), self.run(self.options.build())
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True)), "two runs differ"
+
+    def test_frames_without_detections_are_taken(self) -> None:
+        """A frame without a detection gives no id and does no harm."""
+        tracker = self.options.build()
+        nothing = np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int64)
+        assert tracker.update(*nothing, pts_ns=0).shape == (0,)
+        list(self.run(tracker))
+        assert tracker.update(*nothing, pts_ns=self.frames * FRAME_NS).shape == (0,)
+
+    def test_time_may_stand_still_and_run_backward(self) -> None:
+        """Equal or earlier times raise nothing, and ids stay unique on a frame."""
+        tracker = self.options.build()
+        for pts_ns in (0, 0, FRAME_NS, 0, 2 * FRAME_NS):
+            ids = tracker.update(*self.detections(0), pts_ns=pts_ns)
+            known = ids[ids != NO_TRACK]
+            assert len(set(known.tolist())) == len(known), "an id appears twice on a frame"
+
+    def test_arrays_passed_in_are_not_changed(self) -> None:
+        """Read-only arrays are enough."""
+        tracker = self.options.build()
+        for number in range(self.frames):
+            given = self.detections(number)
+            for column in given:
+                column.flags.writeable = False
+            tracker.update(*given, pts_ns=number * FRAME_NS)
+
+    def test_predictions_are_columns_of_one_length_and_change_nothing(self) -> None:
+        """Predicting gives known ids and leaves the tracker as it is."""
+        plain, asked = self.options.build(), self.options.build()
+        for number in range(self.frames):
+            given = self.detections(number)
+            one = plain.update(*given, pts_ns=number * FRAME_NS)
+            two = asked.update(*given, pts_ns=number * FRAME_NS)
+            assert np.array_equal(one, two), "predicting changed the ids that follow"
+            expected = asked.predict(pts_ns=number * FRAME_NS + FRAME_NS // 2)
+            assert expected.xyxy.shape == (len(expected.track_id), 4)
+            assert len(expected.confidence) == len(expected.class_id) == len(expected.track_id)
+            assert (expected.track_id > 0).all(), "a prediction has no id"
+
+    def detections(self, number: int) -> tuple[Boxes, npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        """Return the two objects of frame `number`: boxes, confidences, classes."""
+        xyxy = np.array([[10, 10, 50, 90], [200, 20, 260, 80]], np.float32) + np.float32(number)
+        return xyxy, np.array([0.9, 0.9], np.float32), np.zeros(2, np.int64)
+
+    def run(self, tracker: Tracker, *, swapped: bool = False) -> Iterator[Ids]:
+        """Yield the ids of each frame."""
+        for number in range(self.frames):
+            xyxy, confidence, class_id = self.detections(number)
+            ids = tracker.update(xyxy[::-1] if swapped else xyxy, confidence, class_id, pts_ns=number * FRAME_NS)
+            assert ids.shape == (2,), f"ids have shape {ids.shape}, not (2,)"
+            assert ids.dtype == np.int64, f"ids are {ids.dtype}, not int64"
+            yield ids
