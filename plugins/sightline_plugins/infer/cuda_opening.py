@@ -161,7 +161,7 @@ class _Opening:
 
     def _predictor(self, engine: DeviceEngine, stream: GpuStream, *, told: Mapping[str, str]) -> Predictor:
         return CudaPredictor(
-            self.plan, engine=engine, postprocessor=self.postprocessor, gpu=self.gpu, stream=stream, told=told
+            self.plan, engine=engine, postprocessor=self.postprocessor, gpu=self.gpu, stream=stream, details=told
         )
 
     def _stream(self) -> GpuStream:

@@ -1,8 +1,12 @@
-"""Postprocessing on the GPU: heads and suppression behind the model, or the raw outputs."""
+"""Postprocessing on the GPU: decoded and suppressed boxes, or the raw outputs, in memory that stays.
+
+A `CudaPostprocessor` describes which arrays it needs per batch size and what is launched; `OutputBuffers` holds them in
+two blocks of memory, of which only one is copied to the host.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol, TypeAlias
@@ -11,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.kernels import DeviceKernels
 from sightline.devices.gpu.streams import GpuStream
 from sightline.errors import ModelError
 from sightline.media import Batch
@@ -29,288 +32,241 @@ from sightline_plugins.kernels.heads import Decoding
 from sightline_plugins.kernels.nms import KEPT_COUNTS, Kept
 from sightline_plugins.nms.options import MAX_CANDIDATES
 
-Part: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]
+ArrayForm: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]
 """Shape and element type of an array."""
+HostResult: TypeAlias = tuple[Array, ...] | SuppressedBoxes
+"""What was copied back for one target: the model's outputs, or boxes."""
 _ALIGNED_BYTES = 256
 
 
-def size_of(parts: Sequence[Part]) -> int:
-    """How many bytes the arrays take."""
-    return sum(_room(part) for part in parts)
+class CudaPostprocessor(Protocol):
+    """What follows a model on one stream. `rows` is the number of images in a batch."""
 
+    def scratch_forms(self, rows: int) -> list[ArrayForm]:
+        """Return the arrays that stay on the GPU."""
+        ...
 
-def new_block(gpu: Gpu, parts: Sequence[Part], *, stream: GpuStream) -> DeviceArray:
-    """New memory of a GPU that holds these arrays: uint8 (bytes,)."""
-    return gpu.empty((max(size_of(parts), 1),), np.uint8, stream=stream)
+    def result_forms(self, rows: int) -> list[ArrayForm]:
+        """Return the arrays that are copied to the host."""
+        ...
 
+    def bind(
+        self, scratch: Sequence[DeviceArray], results: Sequence[DeviceArray]
+    ) -> tuple[Sequence[DeviceArray], Callable[[], None]]:
+        """Return which of these arrays the model writes its outputs to, and what queues the rest of the work."""
+        ...
 
-def arrays_in(block: DeviceArray, parts: Sequence[Part]) -> tuple[DeviceArray, ...]:
-    """The arrays in memory of a GPU, from its beginning."""
-    places = zip(_offsets(parts), parts, strict=True)
-    return tuple(DeviceArray(block.base_address + offset, *part, block.owner) for offset, part in places)
-
-
-def up_to_end(block: DeviceArray, arrays: Sequence[DeviceArray]) -> DeviceArray:
-    """The beginning of a block, up to the end of the last of these arrays in it."""
-    return block.rows(0, arrays[-1].base_address + arrays[-1].nbytes - block.base_address)
-
-
-def views_in(content: npt.NDArray[np.uint8], parts: Sequence[Part]) -> list[npt.NDArray[Any]]:
-    """The arrays in a copy of that memory, as views."""
-    return [
-        content[offset : offset + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
-        for offset, (shape, dtype) in zip(_offsets(parts), parts, strict=True)
-    ]
-
-
-def _offsets(parts: Sequence[Part]) -> Iterator[int]:
-    offset = 0
-    for part in parts:
-        yield offset
-        offset += _room(part)
-
-
-def _room(part: Part) -> int:
-    shape, dtype = part
-    return -(-prod(shape) * dtype.itemsize // _ALIGNED_BYTES) * _ALIGNED_BYTES
-
-
-class HostResult(Protocol):
-    """What came back of one image, in memory of its own."""
-
-    def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
-        """See `Look.read`."""
+    def read(self, results: Sequence[npt.NDArray[Any]], row: int) -> HostResult:
+        """Return the result of one image, in memory of its own."""
         ...
 
 
-class CudaPostprocessing(Protocol):
-    """Post-processing of one number of images, in one set of buffers."""
+class OutputBuffers:
+    """One set of buffers for the outputs and results of batches of up to `max_rows` images."""
 
-    @property
-    def outputs(self) -> Sequence[DeviceArray]:
-        """Where the model writes."""
-        ...
-
-    @property
-    def results(self) -> DeviceArray:
-        """What is to be copied to the host, uint8 (bytes,)."""
-        ...
-
-    def queue(self) -> None:
-        """Queue what makes the results of the outputs."""
-        ...
-
-    def read(self, content: npt.NDArray[np.uint8], *, count: int) -> list[HostResult]:
-        """What a copy of the results says of the first `count` images; nothing of it refers to the copy."""
-        ...
-
-
-class OutputBuffers(Protocol):
-    """One set of buffers, which the model writes to, for any number of images up to the most."""
+    def __init__(self, postprocessor: CudaPostprocessor, *, max_rows: int, gpu: Gpu, stream: GpuStream) -> None:
+        self._postprocessor = postprocessor
+        scratch = postprocessor.scratch_forms(max_rows)
+        self._scratch = _new_block(gpu, scratch, stream=stream) if scratch else None
+        self._results = _new_block(gpu, postprocessor.result_forms(max_rows), stream=stream)
 
     @property
     def results_bytes(self) -> int:
-        """How many bytes results have at most."""
-        ...
+        """The most bytes that results have."""
+        return self._results.nbytes
 
-    def step(self, rows: int) -> CudaPostprocessing:
-        """What is done with so many images."""
-        ...
-
-
-class CudaPostprocessor(Protocol):
-    """What follows a model, on one stream."""
-
-    def new_buffers(self) -> OutputBuffers:
-        """A set of buffers."""
-        ...
+    def bind(self, rows: int) -> BoundPostprocessing:
+        """Return the postprocessing of batches of `rows` images."""
+        forms = self._postprocessor.result_forms(rows)
+        results = _arrays_in(self._results, forms)
+        scratch = () if self._scratch is None else _arrays_in(self._scratch, self._postprocessor.scratch_forms(rows))
+        outputs, queue = self._postprocessor.bind(scratch, results)
+        end = results[-1].base_address + results[-1].nbytes - self._results.base_address
+        return BoundPostprocessing(self._postprocessor, outputs, self._results.rows(0, end), queue, forms)
 
 
-def output_parts(specs: Sequence[TensorSpec], rows: int) -> list[Part]:
-    """The outputs of a model for so many images."""
-    sizes = [tuple(size for size in spec.shape[1:] if size is not None) for spec in specs]
-    return [((rows, *own), spec.dtype) for own, spec in zip(sizes, specs, strict=True)]
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundPostprocessing:
+    """Postprocessing of one batch size, in one set of buffers.
+
+    The model writes to `outputs`; `queue` queues what makes the results, uint8 (bytes,), of these.
+    """
+
+    postprocessor: CudaPostprocessor
+    outputs: Sequence[DeviceArray]
+    results: DeviceArray
+    queue: Callable[[], None]
+    forms: Sequence[ArrayForm]
+
+    def read(self, content: npt.NDArray[np.uint8], *, count: int) -> list[HostResult]:
+        """Return the results of the first `count` images from a copy of `results`, independent of that copy."""
+        views = [
+            content[offset : offset + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+            for offset, (shape, dtype) in zip(_offsets(self.forms), self.forms, strict=True)
+        ]
+        return [self.postprocessor.read(views, row) for row in range(count)]
 
 
 class CudaRawPostprocessor:
-    """All outputs come down, for tasks that read outputs: a `Postprocessor`.
+    """A `CudaPostprocessor` that copies all outputs, for postprocessors that read these on the host.
 
-    `outputs` are those of the engine, `wanted` the element types that heads expect, for `most_rows` images at most.
+    `outputs` are those of the engine, `dtypes` the element types that heads expect.
     """
 
-    def __init__(
-        self,
-        gpu: Gpu,
-        *,
-        stream: GpuStream,
-        outputs: Sequence[TensorSpec],
-        wanted: Sequence[np.dtype[Any]],
-        most_rows: int,
-    ) -> None:
-        self._gpu = gpu
-        self._stream = stream
+    def __init__(self, *, outputs: Sequence[TensorSpec], dtypes: Sequence[np.dtype[Any]]) -> None:
         self._outputs = outputs
-        self._wanted = wanted
-        self._most_rows = most_rows
+        self._dtypes = dtypes
 
-    def new_buffers(self) -> OutputBuffers:
-        """See `Postprocessor.new_buffers`."""
-        block = new_block(self._gpu, output_parts(self._outputs, self._most_rows), stream=self._stream)
-        return _RawBuffers(block, self._outputs, self._wanted)
+    def scratch_forms(self, rows: int) -> list[ArrayForm]:
+        """See `CudaPostprocessor.scratch_forms`."""
+        del rows
+        return []
 
+    def result_forms(self, rows: int) -> list[ArrayForm]:
+        """See `CudaPostprocessor.result_forms`."""
+        return _output_forms(self._outputs, rows)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _RawBuffers:
-    block: DeviceArray
-    specs: Sequence[TensorSpec]
-    wanted: Sequence[np.dtype[Any]]
+    def bind(
+        self, scratch: Sequence[DeviceArray], results: Sequence[DeviceArray]
+    ) -> tuple[Sequence[DeviceArray], Callable[[], None]]:
+        """See `CudaPostprocessor.bind`: the outputs are the results."""
+        del scratch
+        return results, lambda: None
 
-    @property
-    def results_bytes(self) -> int:
-        return self.block.nbytes
-
-    def step(self, rows: int) -> CudaPostprocessing:
-        parts = output_parts(self.specs, rows)
-        outputs = arrays_in(self.block, parts)
-        return _RawStep(outputs, up_to_end(self.block, outputs), parts, self.wanted)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _RawStep:
-    outputs: Sequence[DeviceArray]
-    results: DeviceArray
-    parts: Sequence[Part]
-    wanted: Sequence[np.dtype[Any]]
-
-    def queue(self) -> None:
-        """The outputs are the results."""
-
-    def read(self, content: npt.NDArray[np.uint8], *, count: int) -> list[HostResult]:
-        views = views_in(content, self.parts)
-        return [
-            RawResult(tuple(view[row : row + 1].astype(dtype) for view, dtype in zip(views, self.wanted, strict=True)))
-            for row in range(count)
-        ]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RawResult:
-    """The outputs of one image, as an engine of the host gives them."""
-
-    outputs: tuple[Array, ...]
-
-    def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
-        """See `Look.read`."""
-        return read_outputs(postprocessor, self.outputs, target, batch)
-
-
-def plan_cuda_decoding(plan: ModelPlan, rules: DetectionRules, *, outputs: Sequence[TensorSpec]) -> Decoding:
-    """How the model's boxes are decoded on the GPU. Raises ModelError, with the reason, where they cannot be."""
-    assert plan.head is not None
-    assert plan.preprocessing.size_wh is not None
-    if rules.nms.method not in ("hard", "none"):
-        raise ModelError(f"suppression by the method {rules.nms.method} has no kernel")
-    reading = plan.decode_context(size_wh=plan.preprocessing.size_wh, confidence=rules.confidence)
-    shapes = [shape[1:] for shape, _ in output_parts(outputs, 1)]
-    return plan_decoding(plan.head.name, shapes=shapes, context=reading)
+    def read(self, results: Sequence[npt.NDArray[Any]], row: int) -> HostResult:
+        """See `CudaPostprocessor.read`."""
+        pairs = zip(results, self._dtypes, strict=True)
+        return tuple(output[row : row + 1].astype(dtype) for output, dtype in pairs)
 
 
 class CudaDetectionPostprocessor:
-    """Heads and suppression: a `Postprocessor`."""
+    """A `CudaPostprocessor` that decodes and suppresses boxes, and copies those that stay."""
 
     def __init__(
-        self,
-        gpu: Gpu,
-        *,
-        stream: GpuStream,
-        decoding: Decoding,
-        rules: DetectionRules,
-        outputs: Sequence[TensorSpec],
-        most_rows: int,
+        self, gpu: Gpu, *, stream: GpuStream, decoding: Decoding, rules: DetectionRules, outputs: Sequence[TensorSpec]
     ) -> None:
-        self.stream = stream
-        self.decoding = decoding
-        self.rules = rules
-        self.outputs = outputs
-        self.heads: DeviceKernels = gpu.kernels(heads.SOURCE)
-        self.nms: DeviceKernels = gpu.kernels(nms.SOURCE)
-        [self.limits] = gpu.upload([rules.limits], stream=stream)
-        self._gpu = gpu
-        self._most_rows = most_rows
+        self._stream = stream
+        self._decoding = decoding
+        self._nms_options = rules.nms
+        self._outputs = outputs
+        self._head_kernels = gpu.kernels(heads.SOURCE)
+        self._nms_kernels = gpu.kernels(nms.SOURCE)
+        [self._limits] = gpu.upload([rules.limits], stream=stream)
 
-    def new_buffers(self) -> OutputBuffers:
-        """See `Postprocessor.new_buffers`."""
-        parts = self.scratch_parts(self._most_rows), self.result_parts(self._most_rows)
-        scratch, results = (new_block(self._gpu, own, stream=self.stream) for own in parts)
-        return _BoxBuffers(self, scratch, results)
-
-    def scratch_parts(self, rows: int) -> list[Part]:
-        """What stays on the GPU: the outputs, candidates, their counts, and the candidates by confidence."""
-        capacity = self.decoding.boxes
+    def scratch_forms(self, rows: int) -> list[ArrayForm]:
+        """See `CudaPostprocessor.scratch_forms`: outputs, candidates, their counts, candidates by confidence."""
+        capacity = self._decoding.boxes
         return [
-            *output_parts(self.outputs, rows),
+            *_output_forms(self._outputs, rows),
             ((rows, capacity), DETECTION),
             ((rows, COUNTS), INT),
             ((rows, min(capacity, MAX_CANDIDATES)), DETECTION),
         ]
 
-    def result_parts(self, rows: int) -> list[Part]:
-        """What comes down: how many boxes there are and were, and those that stay."""
-        return [((rows, len(KEPT_COUNTS)), INT), ((rows, self.rules.nms.max_detections), DETECTION)]
+    def result_forms(self, rows: int) -> list[ArrayForm]:
+        """See `CudaPostprocessor.result_forms`: how many boxes there are and were, and those that stay."""
+        return [((rows, len(KEPT_COUNTS)), INT), ((rows, self._nms_options.max_detections), DETECTION)]
+
+    def bind(
+        self, scratch: Sequence[DeviceArray], results: Sequence[DeviceArray]
+    ) -> tuple[Sequence[DeviceArray], Callable[[], None]]:
+        """See `CudaPostprocessor.bind`."""
+        *outputs, candidates, counts, ranked = scratch
+        kept_counts, boxes = results
+        finds = Finds(candidates, counts, self._limits)
+        kept = Kept(ranked, boxes, kept_counts)
+
+        def queue() -> None:
+            self._decoding.launch(self._head_kernels, outputs, finds=finds, stream=self._stream)
+            nms.suppress(self._nms_kernels, finds, kept=kept, options=self._nms_options, stream=self._stream)
+
+        return outputs, queue
+
+    def read(self, results: Sequence[npt.NDArray[Any]], row: int) -> HostResult:
+        """See `CudaPostprocessor.read`."""
+        counts, boxes = results
+        kept, found, invalid = map(int, counts[row, :3])
+        own = boxes[row, :kept].copy()
+        candidates = Candidates(
+            np.ascontiguousarray(own["xyxy"]), np.ascontiguousarray(own["confidence"]), own["class_id"].astype(np.int32)
+        )
+        return SuppressedBoxes(candidates, found, invalid)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _BoxBuffers:
-    owner: CudaDetectionPostprocessor
-    scratch: DeviceArray
-    results: DeviceArray
-
-    @property
-    def results_bytes(self) -> int:
-        return self.results.nbytes
-
-    def step(self, rows: int) -> CudaPostprocessing:
-        parts = self.owner.result_parts(rows)
-        *outputs, detections, counts, ranked = arrays_in(self.scratch, self.owner.scratch_parts(rows))
-        told, stays = arrays_in(self.results, parts)
-        finds = Finds(detections, counts, self.owner.limits)
-        return _BoxStep(self.owner, outputs, up_to_end(self.results, [stays]), finds, Kept(ranked, stays, told), parts)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _BoxStep:
-    owner: CudaDetectionPostprocessor
-    outputs: Sequence[DeviceArray]
-    results: DeviceArray
-    finds: Finds
-    kept: Kept
-    parts: Sequence[Part]
-
-    def queue(self) -> None:
-        owner = self.owner
-        owner.decoding.launch(owner.heads, self.outputs, finds=self.finds, stream=owner.stream)
-        nms.suppress(owner.nms, self.finds, kept=self.kept, options=owner.rules.nms, stream=owner.stream)
-
-    def read(self, content: npt.NDArray[np.uint8], *, count: int) -> list[HostResult]:
-        told, stays = views_in(content, self.parts)
-        return [_outcome(stays[row], *map(int, told[row, :3])) for row in range(count)]
+def cuda_postprocessor(
+    plan: ModelPlan,
+    postprocessor: Postprocessor[Any],
+    *,
+    outputs: Sequence[TensorSpec],
+    gpu: Gpu,
+    stream: GpuStream,
+) -> tuple[CudaPostprocessor, str]:
+    """Return what follows the model on the GPU, and for the report where its head runs, with the reason."""
+    rules = postprocessor.detection_rules
+    reason = "the step reads the model's outputs"
+    if rules is not None:
+        try:
+            decoding = _plan_decoding(plan, rules, outputs=outputs)
+        except ModelError as error:
+            reason = str(error)
+        else:
+            return CudaDetectionPostprocessor(gpu, stream=stream, decoding=decoding, rules=rules, outputs=outputs), str(
+                gpu
+            )
+    return CudaRawPostprocessor(outputs=outputs, dtypes=[output.dtype for output in plan.outputs]), f"cpu ({reason})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DetectionResult:
-    """What stays of the boxes of one image."""
+def _plan_decoding(plan: ModelPlan, rules: DetectionRules, *, outputs: Sequence[TensorSpec]) -> Decoding:
+    """Plan how boxes are decoded on the GPU. Raises ModelError, with the reason, where they cannot be."""
+    assert plan.head is not None
+    assert plan.preprocessing.size_wh is not None
+    if rules.nms.method not in ("hard", "none"):
+        raise ModelError(f"suppression by the method {rules.nms.method} has no kernel")
+    context = plan.decode_context(size_wh=plan.preprocessing.size_wh, confidence=rules.confidence)
+    shapes = [shape[1:] for shape, _ in _output_forms(outputs, 1)]
+    return plan_decoding(plan.head.name, shapes=shapes, context=context)
 
-    boxes: SuppressedBoxes
 
-    def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
-        """See `Look.read`. Boxes that are no finite numbers are all that tells of such outputs."""
-        answer, is_finite = postprocessor.read_boxes(self.boxes, target, batch), not self.boxes.invalid
-        return InferenceResult(None if not is_finite and postprocessor.is_empty(answer) else answer, is_finite)
+def read_host_result(
+    found: HostResult, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch
+) -> InferenceResult:
+    """Let a postprocessor read what was copied back. Boxes that are not finite mark outputs that are not."""
+    if not isinstance(found, SuppressedBoxes):
+        return read_outputs(postprocessor, found, target, batch)
+    result, is_finite = postprocessor.read_boxes(found, target, batch), not found.invalid
+    return InferenceResult(None if not is_finite and postprocessor.is_empty(result) else result, is_finite)
 
 
-def _outcome(rows: npt.NDArray[Any], stay: int, found: int, invalid: int) -> DetectionResult:
-    own = rows[:stay].copy()
-    candidates = Candidates(
-        np.ascontiguousarray(own["xyxy"]), np.ascontiguousarray(own["confidence"]), own["class_id"].astype(np.int32)
-    )
-    return DetectionResult(SuppressedBoxes(candidates, found, invalid))
+def output_bytes(outputs: Sequence[TensorSpec]) -> int:
+    """Return how much memory the outputs for one image take."""
+    return _total_bytes(_output_forms(outputs, 1))
+
+
+def _output_forms(specs: Sequence[TensorSpec], rows: int) -> list[ArrayForm]:
+    return [((rows, *(size for size in spec.shape[1:] if size is not None)), spec.dtype) for spec in specs]
+
+
+def _new_block(gpu: Gpu, forms: Sequence[ArrayForm], *, stream: GpuStream) -> DeviceArray:
+    """Return new GPU memory, uint8 (bytes,), that holds these arrays one after the other."""
+    return gpu.empty((max(_total_bytes(forms), 1),), np.uint8, stream=stream)
+
+
+def _arrays_in(block: DeviceArray, forms: Sequence[ArrayForm]) -> tuple[DeviceArray, ...]:
+    places = zip(_offsets(forms), forms, strict=True)
+    return tuple(DeviceArray(block.base_address + offset, *form, block.owner) for offset, form in places)
+
+
+def _offsets(forms: Sequence[ArrayForm]) -> Iterator[int]:
+    offset = 0
+    for form in forms:
+        yield offset
+        offset += _aligned_bytes(form)
+
+
+def _total_bytes(forms: Sequence[ArrayForm]) -> int:
+    return sum(map(_aligned_bytes, forms))
+
+
+def _aligned_bytes(form: ArrayForm) -> int:
+    shape, dtype = form
+    return -(-prod(shape) * dtype.itemsize // _ALIGNED_BYTES) * _ALIGNED_BYTES
