@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from examples.extensions.centroid_tracker.centroid_tracker import CentroidOptions
 
+from sightline.testing.tracker_conformance import TrackerConformance
 from tests.conftest import REPOSITORY
 
 FOLDER = REPOSITORY / "examples" / "extensions"
@@ -119,6 +121,27 @@ def test_a_sink_of_another_package_writes_events(installed: Path, tmp_path: Path
     database.close()
     assert rows
     assert set(rows) == {("street", "line", "road")}
+
+
+def test_a_tracker_of_another_package_is_chosen_by_its_name(installed: Path, tmp_path: Path) -> None:
+    clip = REPOSITORY / "sample_videos" / "street.mp4"
+    (tmp_path / "track.yaml").write_text(
+        f"sources: {{street: {{uri: {clip}, duration: 1s}}}}\n"
+        "pipeline:\n"
+        f"  - replay: {{path: {clip.with_suffix('.mot.txt')}, format: mot}}\n"
+        "  - track: {algorithm: centroid, max_distance: 30}\n"
+        "  - jsonl: out/street.jsonl\n"
+    )
+    done = sightline("run", "track.yaml", installed=installed, folder=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "out" / "street.jsonl").read_text().splitlines()]
+    first, last = ({obj["track_id"] for obj in line["objects"]} for line in (lines[0], lines[-1]))
+    assert len(first & last) > len(first) / 2
+
+
+class TestCentroidTracker(TrackerConformance):
+    options = CentroidOptions()
 
 
 def test_a_mistake_in_an_extension_is_reported_with_its_place(installed: Path, tmp_path: Path) -> None:
