@@ -29,7 +29,7 @@ from ruamel.yaml import YAML
 from sightline import Pipeline
 from sightline.media import Batch, PixelFormat, Surface
 from sightline.media.convert import surface_from_rgb
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 from sightline_plugins.pixels.placement import Region
 from sightline_plugins.pixels.preprocess import HostPreprocessor, Preprocessing
 

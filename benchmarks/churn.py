@@ -33,7 +33,7 @@ import numpy as np
 from sightline import Pipeline
 from sightline.graph import Capability, Element, Operator, Site
 from sightline.media import Batch, Objects, Origin
-from sightline.runtime.alteration import Alteration
+from sightline.runtime.sources.manager import PendingChange
 from sightline.testing import FrameOrder, assert_accounted
 
 CLIPS = Path(__file__).parents[1] / "sample_videos"
@@ -174,7 +174,7 @@ class Hand:
             self._pipeline.remove_source(name).wait()
             self._absent.append(name)
 
-    def _change(self) -> Alteration:
+    def _change(self) -> PendingChange:
         is_adding = not self._present or (len(self._absent) > 0 and self._chance.random() < 0.5)
         before, after = (self._absent, self._present) if is_adding else (self._present, self._absent)
         name = before.pop(self._chance.randrange(len(before)))

@@ -32,7 +32,7 @@ from benchmarks.pipelines.document import machine
 
 from sightline import Pipeline
 from sightline.media import Batch, FrameView, TimeSource
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 from sightline.testing import assert_accounted
 from sightline_plugins import Callback
 from sightline_plugins.soak.verdict import slope

@@ -35,7 +35,7 @@ from av.video.frame import VideoFrame
 from sightline import Pipeline
 from sightline.media import Batch
 from sightline.rtsp.bitstream import annex_b, avcc_parts, length_prefixed_units
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 
 SAMPLE = Path(__file__).resolve().parent.parent / "sample_videos" / "street.mp4"
 PORT = 18_554

@@ -134,9 +134,9 @@ DEFINED_NAMES: Mapping[str, str] = {
     "Damage": "corruption",
     "Sure": "thresholding",
     "Gpu": "CudaDevice",
-    "StreamStatistics": "StreamStats",
-    "ElementStatistics": "ElementStats",
-    "LinkStatistics": "LinkStats",
+    "StreamStats": "StreamStats",
+    "ElementStats": "ElementStats",
+    "LinkStats": "LinkStats",
     "look_all": "submit",
 }
 NAME_RULES = tuple(

@@ -16,7 +16,7 @@ from benchmarks.gpu_models.figures import Goals, in_turn, print_table
 from sightline import Pipeline
 from sightline.graph import Message, MessageKind
 from sightline.media import Batch, Stream
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 from sightline_plugins.kernels.detections import DETECTION
 from sightline_plugins.kernels.preprocess import JOB
 

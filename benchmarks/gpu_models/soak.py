@@ -14,7 +14,7 @@ from benchmarks.gpu_models.rates import check_place
 from sightline import Pipeline
 from sightline.devices.gpu.gpu import Gpu
 from sightline.media import Batch
-from sightline.serve.process import Process
+from sightline.server.metrics import Process
 from sightline_plugins.soak.verdict import slope
 
 MOST_GROWN_MIB = 64.0

@@ -15,11 +15,11 @@ from sightline.errors import ConfigurationError, SightlineError
 from sightline.graph import Message, MessageKind, Outputs, PipelineDescription, SourceElement
 from sightline.graph.registry import Registry
 from sightline.redaction import redact
-from sightline.runtime.alteration import Alteration, done
-from sightline.runtime.ending import end_because_of
+from sightline.runtime.iteration import end_because_of
 from sightline.runtime.runner import Runner
-from sightline.runtime.watch import Watch
-from sightline.runtime.worker import Worker
+from sightline.runtime.sources.manager import PendingChange, done
+from sightline.runtime.threads import Worker
+from sightline.runtime.watchdog import Watch
 
 if TYPE_CHECKING:
     from typing import Self
@@ -49,7 +49,7 @@ class SourceChanges:
             wanted=new,
         )
 
-    def carry_out(self, runner: Runner, *, now: Mapping[str, SourceElement]) -> list[Alteration]:
+    def carry_out(self, runner: Runner, *, now: Mapping[str, SourceElement]) -> list[PendingChange]:
         """Let the streams of a run come and go; those that came or went by themselves meanwhile are put right."""
         under_way = [runner.remove_source(name) for name in self.removed if name in now]
         for name in (*self.changed, *self.added):
@@ -121,7 +121,7 @@ class Control:
             raise
         return runner
 
-    def add_source(self, name: str, described: Source) -> Alteration:
+    def add_source(self, name: str, described: Source) -> PendingChange:
         """Let a stream come. Raises ConfigurationError when that is not possible."""
         from sightline.config import name_problems, source_from
 
@@ -139,7 +139,7 @@ class Control:
             self.description = self._with_sources({**now, name: source})
             return alteration
 
-    def remove_source(self, name: str) -> Alteration:
+    def remove_source(self, name: str) -> PendingChange:
         """Let a stream go. Raises ConfigurationError when there is none of that name."""
         with self._lock:
             runner, now = self._running(), self.description.sources
@@ -149,7 +149,7 @@ class Control:
             self.description = self._with_sources({one: source for one, source in now.items() if one != name})
             return alteration
 
-    def reload(self, read: Callable[[], PipelineDescription]) -> Alteration:
+    def reload(self, read: Callable[[], PipelineDescription]) -> PendingChange:
         """Become what `read` returns, which is called in a thread of its own; done when all of it is."""
         reload = _Reload(lambda: self._become(lambda _: read()))
         reload.start()
@@ -258,7 +258,7 @@ class _Reload(Worker):
 
     def __init__(self, carry_out: Callable[[], None]) -> None:
         super().__init__("reload")
-        self.alteration = Alteration()
+        self.alteration = PendingChange()
         self._carry_out = carry_out
 
     def work(self) -> None:

@@ -24,17 +24,14 @@ from sightline.graph import (
 from sightline.graph.site import SystemClock
 from sightline.media import Batch, FrameView
 from sightline.media.time import parse_duration_ns
-from sightline.runtime.alteration import Alteration
-from sightline.runtime.ending import end, end_because_of
-from sightline.runtime.link import Link
-from sightline.runtime.loops import each_frame, each_frame_in_event_loop
-from sightline.runtime.parcel import Item
-from sightline.runtime.report import Report
+from sightline.runtime.iteration import each_frame, each_frame_in_event_loop, end, end_because_of
 from sightline.runtime.runner import Runner
-from sightline.runtime.status import StreamStatus
-from sightline.runtime.supervise import Limits
-from sightline.runtime.view import RunView
-from sightline.runtime.watch import Watch
+from sightline.runtime.scheduling.link import Item, Link
+from sightline.runtime.sources.manager import PendingChange
+from sightline.runtime.sources.supervisor import Limits
+from sightline.runtime.stats.report import Report
+from sightline.runtime.stats.snapshot import RunView, StreamStatus
+from sightline.runtime.watchdog import Watch
 
 if TYPE_CHECKING:
     from typing import Self
@@ -233,7 +230,7 @@ class Pipeline:
                 f"nothing records {stream!r}: start the pipeline, with a step{named} `record` for that stream"
             )
 
-    def add_source(self, name: str, source: Source) -> Alteration:
+    def add_source(self, name: str, source: Source) -> PendingChange:
         """Let a stream come while the pipeline runs; nothing else stops. From any thread, and from an event loop, which
         it does not block: what is returned can be waited for (`wait`, or `await`), and need not be.
 
@@ -250,7 +247,7 @@ class Pipeline:
         """
         return self._control.add_source(name, source)
 
-    def remove_source(self, name: str) -> Alteration:
+    def remove_source(self, name: str) -> PendingChange:
         """Let a stream go while the pipeline runs; nothing else stops. It is done when the last frame that was read has
         passed all steps, and they have closed the stream's files. From any thread, as `add_source`.
 
@@ -260,7 +257,7 @@ class Pipeline:
 
     def reload(
         self, description: PipelineDescription | str | os.PathLike[str] | Callable[[], PipelineDescription]
-    ) -> Alteration:
+    ) -> PendingChange:
         """Become what is described, what the YAML file says, or what a function returns, while the pipeline runs. From
         any thread.
 

@@ -16,7 +16,7 @@ from sightline import Pipeline
 from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import DeviceUnavailable, MissingExtra, ModelError
 from sightline.graph import Message
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
 from sightline.testing.camera import CameraOptions, FakeCamera
 from sightline_plugins.decode.clip_packets import load_clip

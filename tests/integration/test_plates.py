@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from sightline import Pipeline
 from sightline.media.boxes import iou_matrix
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 from sightline.testing import assert_accounted
 from tests.conftest import REPOSITORY
 

@@ -18,9 +18,9 @@ ALLOWED = {
     "config": {"graph", "media", "devices", *FOUNDATION},
     "rtsp": FOUNDATION,
     "runtime": {"graph", "media", "devices", *FOUNDATION},
-    "serve": {"graph", "media", "devices", "runtime", *FOUNDATION},
+    "server": {"graph", "media", "devices", "runtime", *FOUNDATION},
     "testing": {"rtsp", "graph", "media", "devices", "config", "runtime", *FOUNDATION},
-    "cli": {"config", "graph", "media", "devices", "runtime", "serve", "pipeline", *FOUNDATION},
+    "cli": {"config", "graph", "media", "devices", "runtime", "server", "pipeline", *FOUNDATION},
 }
 
 
@@ -93,7 +93,7 @@ def test_the_framework_knows_no_codec_and_no_engine(repository: Path, library: s
         (r"\bO_NOFOLLOW\b", ["pipeline/sightline/graph/outputs.py"]),
         (
             r"\bthreading\.Thread\b|\(Thread\)",
-            ["pipeline/sightline/runtime/worker.py"],
+            ["pipeline/sightline/runtime/threads.py"],
         ),
     ],
     ids=["containers are opened", "queues", "output files are opened", "threads are started"],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from sightline.config.reference import OptionPage, Page, page_of
+from sightline.config.schema import OptionPage, Page, page_of
 from sightline.graph import Registry
 
 PACKAGE = "sightline"

@@ -36,8 +36,8 @@ def command(
     deleted afterwards.
     """
     from sightline.cli.interrupts import interrupts
-    from sightline.cli.measurement import Measurement, measurement_text
     from sightline.cli.progress import Progress
+    from sightline.cli.summary import Measurement, measurement_text
     from sightline.config import load_description
     from sightline.errors import StreamError
     from sightline.graph.outputs import Outputs

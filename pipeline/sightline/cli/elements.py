@@ -11,7 +11,7 @@ from sightline.cli.options import debug_option
 from sightline.cli.text import columns, output_width, paragraphs
 
 if TYPE_CHECKING:
-    from sightline.config.reference import OptionPage, Page
+    from sightline.config.schema import OptionPage, Page
     from sightline.graph.registry import Registry
 
 
@@ -34,7 +34,7 @@ def _listing(registry: Registry) -> str:
 
 
 def _rows(registry: Registry, names: list[str], title: str) -> Iterator[tuple[str, str, str]]:
-    from sightline.config.reference import purpose_of
+    from sightline.config.schema import purpose_of
     from sightline.errors import ConfigurationError
 
     for name in names:
@@ -47,8 +47,8 @@ def _rows(registry: Registry, names: list[str], title: str) -> Iterator[tuple[st
 
 
 def _page(registry: Registry, name: str) -> str:
-    from sightline.config.problems import unknown
-    from sightline.config.reference import page_of
+    from sightline.config.document import unknown
+    from sightline.config.schema import page_of
     from sightline.errors import UnknownElement
 
     if name in registry.element_names:

@@ -23,9 +23,7 @@ def command(
     config: Path, sources: tuple[str, ...], overrides: tuple[str, ...], device: str | None, language: str
 ) -> None:
     """Draw the pipeline in CONFIG, on standard output."""
-    from sightline.cli.diagram.model import diagram_of
-    from sightline.cli.diagram.svg import svg
-    from sightline.cli.diagram.text_formats import dot, mermaid
+    from sightline.cli.diagram import diagram_of, dot, mermaid, svg
     from sightline.config import load_description
 
     description = load_description(config, sources=sources, overrides=overrides, device=device)

@@ -17,7 +17,7 @@ from sightline.cli.options import DURATION, pipeline_options
 
 if TYPE_CHECKING:
     from sightline.pipeline import Pipeline
-    from sightline.runtime.report import Report
+    from sightline.runtime.stats.report import Report
 
 _FAILED, _INTERRUPTED = 1, 130
 
@@ -77,7 +77,7 @@ def command(
     from sightline.errors import SightlineError
     from sightline.graph.outputs import Outputs
     from sightline.pipeline import Pipeline
-    from sightline.runtime.watch import watched
+    from sightline.runtime.watchdog import watched
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
@@ -120,7 +120,7 @@ def _served(
     """Serve while the block is open, when an address is given."""
     if address is None:
         return nullcontext()
-    from sightline.serve import listen
+    from sightline.server import listen
 
     listener = listen(pipeline, address, token=token, images=images)
     if not quiet:

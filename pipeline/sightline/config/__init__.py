@@ -1,17 +1,17 @@
 """YAML to elements, and every mistake in it with its place."""
 
-from sightline.config.documents import read_document
-from sightline.config.joining import check_joining
+from sightline.config.checks import check_joining
+from sightline.config.document import InvalidConfiguration, LocatedProblem, Place
 from sightline.config.load import (
     check_description,
     description_from,
     load_description,
     parse_steps,
+    parts_from,
+    read_document,
+    source_from,
 )
-from sightline.config.parts import parts_from, source_from
-from sightline.config.problems import InvalidConfiguration, LocatedProblem, Place
-from sightline.config.sources_file import read_streams
-from sightline.config.stream_names import name_problems
+from sightline.config.sources import name_problems, read_streams
 
 __all__ = [
     "InvalidConfiguration",

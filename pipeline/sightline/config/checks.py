@@ -1,31 +1,101 @@
-"""What can be told of a whole pipeline before anything runs: streams, ids, files, devices, needs, labels."""
+"""Check a whole description before anything runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import glob
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Protocol
 
-from sightline.config.capabilities import unmet_needs
-from sightline.config.files import file_problems
-from sightline.config.images import lost_images
-from sightline.config.labels import unknown_labels
-from sightline.config.nodes import Node, Scalar, walk
-from sightline.config.problems import Key, LocatedProblem, Place, allowed
-from sightline.config.references import unknown_steps
-from sightline.config.rules import unknown_rules
+from sightline.config.document import Key, LocatedProblem, Node, Place, Scalar, allowed, dotted, walk
+from sightline.config.sources import name_problems
+from sightline.config.step_checks import lost_images, unknown_labels, unknown_rules, unknown_steps, unmet_needs
 from sightline.config.steps import UnreadStep
-from sightline.config.stream_names import name_problems
 from sightline.devices import Device, resolve_device
-from sightline.errors import ConfigurationError, SightlineError
+from sightline.errors import ConfigurationError, OutputError, SightlineError
 from sightline.graph.element import CheckContext, Element
+from sightline.graph.fields import PathRole, is_folder, is_there, is_url, matching, paths_of
 from sightline.graph.outputs import Outputs
 from sightline.graph.registry import Registry, suggest
-from sightline.graph.streams import matching
 from sightline.graph.tree import PipelineDescription, Step, identify
 
 Found = tuple[Key, str]
+_NUMBERED = re.compile(r"%\d*d")
+
+
+def file_problems(
+    description: PipelineDescription, elements: Sequence[tuple[Key, Element]], outputs: Outputs
+) -> Iterator[Found]:
+    """Inputs that are missing, outputs outside the output folder, and files that two would write."""
+    for name, source in description.sources.items():
+        for field, role, path in paths_of(source):
+            yield from _missing(("sources", name, field), role, path)
+    taken = _read_by_sources(description)
+    for key, element in elements:
+        for field, role, path in paths_of(element):
+            if role is PathRole.OUTPUT:
+                streams = matching(element.streams, description.sources)
+                yield from _written((*key, field), path, streams, outputs, taken)
+            else:
+                yield from _missing((*key, field), role, path)
+
+
+def _missing(key: Key, role: PathRole, path: str) -> Iterator[Found]:
+    if "{stream}" in path:  # one file for each stream: the element looks for them
+        return
+    if role is PathRole.OUTPUT or (role is PathRole.INPUT_URI and (is_url(path) or _NUMBERED.search(path))):
+        return
+    if role is PathRole.INPUT_URI and glob.has_magic(path):
+        if not is_there(Path(path)) and not _matches(Path(path)):
+            yield key, f"no file matches {path}"
+        return
+    if not is_there(Path(path).expanduser()):
+        yield key, f"there is no file {path}{_near(Path(path))}"
+
+
+def _matches(pattern: Path) -> bool:
+    absolute = pattern.expanduser().absolute()
+    try:
+        return any(Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor))))
+    except OSError:  # a name that no file can have
+        return False
+
+
+def _near(path: Path) -> str:
+    try:
+        return suggest(path.name, [other.name for other in path.parent.iterdir()])
+    except OSError:
+        return f"; the folder {path.parent} does not exist either" if not is_folder(path.parent) else ""
+
+
+def _read_by_sources(description: PipelineDescription) -> dict[Path, str]:
+    return {
+        Path(path).expanduser().absolute(): f"the source {name!r} reads it"
+        for name, source in description.sources.items()
+        for _, role, path in paths_of(source)
+        if role is not PathRole.OUTPUT and not is_url(path)
+    }
+
+
+def _written(
+    key: Key, template: str, streams: Sequence[str], outputs: Outputs, taken: dict[Path, str]
+) -> Iterator[Found]:
+    mine: dict[Path, str] = {}
+    for stream in streams if "{stream}" in template else (None,):
+        try:
+            path = outputs.path(template, stream=stream)
+        except OutputError as error:
+            yield key, str(error)
+            return
+        if path in taken:
+            yield key, f"{path} cannot be written: {taken[path]}"
+            return
+        if path.suffix:
+            mine[path] = f"{dotted(key[:-1])} writes it too"
+    taken.update(mine)
 
 
 class Hide(Protocol):
@@ -127,10 +197,10 @@ def _doubled_ids(description: PipelineDescription, elements: list[tuple[Key, Ele
 
 def _streams(elements: list[tuple[Key, Element]], streams: tuple[str, ...]) -> Iterator[Found]:
     for key, element in elements:
-        for number, glob in enumerate(element.streams or ()):
-            if streams and not any(fnmatchcase(name, glob) for name in streams):
-                near = suggest(glob, streams) or f"; streams: {allowed(streams)}"
-                yield (*key, "streams", number), f"no stream matches {glob!r}{near}"
+        for number, pattern in enumerate(element.streams or ()):
+            if streams and not any(fnmatchcase(name, pattern) for name in streams):
+                near = suggest(pattern, streams) or f"; streams: {allowed(streams)}"
+                yield (*key, "streams", number), f"no stream matches {pattern!r}{near}"
         if element.streams == ():
             yield (*key, "streams"), "is empty, so that the step works on no stream: leave it out for all streams"
 
@@ -145,3 +215,45 @@ def own_problems(element: Element, key: Key, context: CheckContext) -> Iterator[
             yield (*key, *problem.key), problem.message
     except SightlineError as error:
         yield key, str(error)
+
+
+def check_joining(
+    description: PipelineDescription,
+    name: str,
+    *,
+    outputs: Outputs | None = None,
+    registry: Registry | None = None,
+    given: Device | None = None,
+) -> tuple[LocatedProblem, ...]:
+    """Every mistake that the stream of that name brings into a description that was right without it. `given` is the
+    device that the program gives.
+
+    It is quick: of the steps, only those are asked whose paths have to do with streams; the others have checked their
+    models and files before they were built.
+    """
+    outputs, streams = outputs or Outputs(), (name,)
+    registry = registry or Registry()
+    found: list[Found] = [(("sources", wrong), message) for wrong, message in name_problems(description.sources)]
+    found += [*_file_problems(description, name, outputs)]
+    found += [*unmet_needs(description.steps, streams=streams, registry=registry)]
+    found += [*unknown_labels(description.steps, streams=streams)]
+    found += [*unknown_rules(description.steps, streams=streams)]
+    found += [*unknown_steps(description.steps, streams=streams)]
+    seen = {key for key, _ in found}
+    device = given or resolve_device(description.device)
+    context = CheckContext(device=device, streams=streams, outputs=outputs, streams_may_come=True)
+    for key, element in placed(description.steps):
+        if _looks_at_streams(element):
+            found += [one for one in own_problems(element, key, context) if one[0] not in seen]
+    return tuple(LocatedProblem(Place(), key, message) for key, message in found)
+
+
+def _file_problems(description: PipelineDescription, name: str, outputs: Outputs) -> Iterator[Found]:
+    """Without those of the other sources, whose files may be gone by now."""
+    for key, message in file_problems(description, list(placed(description.steps)), outputs):
+        if key[0] != "sources" or key[1] == name:
+            yield key, message
+
+
+def _looks_at_streams(element: Element) -> bool:
+    return any(role is PathRole.OUTPUT or "{stream}" in path for _, role, path in paths_of(element))

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from sightline.config.nodes import Entry, Items, Node, Scalar, Table, value_of
-from sightline.config.problems import Key, LocatedProblem
+from sightline.config.document import Entry, Items, Key, LocatedProblem, Node, Scalar, Table, value_of
 from sightline.graph.registry import suggest
 
 _REFERENCE = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<inside>[^}]*)(?P<close>\}?))")

@@ -1,25 +1,189 @@
-"""JSON Schema of the YAML file, built from what is installed: editors complete and check with it."""
+"""The JSON Schema of a configuration, and the reference page of each element."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core import core_schema
 
-from sightline.config.reference import ForgivingJsonSchema, purpose_of
 from sightline.errors import ConfigurationError
 from sightline.graph.element import Element
+from sightline.graph.fields import PathRole, format_size, role_of
 from sightline.graph.registry import Registry
 from sightline.graph.source import SourceElement
 from sightline.graph.tree import BatchOptions, Parallel, PipelineDescription, Tee
+from sightline.media.time import format_duration
 
-Schema = dict[str, Any]
+Described: TypeAlias = type[Element] | type[SourceElement]
+Schema: TypeAlias = Mapping[str, Any]
+
+_FENCE = re.compile(r"```ya?ml\n(?P<example>.*?)```\n?", re.DOTALL)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s")
+_LAST = ("id", "streams", "on_error", "realtime")
+_UNITS = {"duration": format_duration, "size": format_size}
+_DEEPEST = 3
+_ROLES = {PathRole.INPUT: "file", PathRole.INPUT_URI: "file or URL", PathRole.OUTPUT: "output file"}
+
+
+class ForgivingJsonSchema(GenerateJsonSchema):
+    """JSON Schema in which what JSON cannot hold (a function, a class) is left open instead of refused."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+    def handle_invalid_for_json_schema(self, schema: core_schema.CoreSchema, error_info: str) -> JsonSchemaValue:
+        """An empty schema."""
+        del schema, error_info
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class OptionPage:
+    """One option: its key (dotted below mappings), type with limits and unit, default (empty for none), meaning."""
+
+    key: str
+    type: str
+    default: str
+    required: bool
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Everything an element or source says of itself. `example` is YAML; `text` is what follows the purpose."""
+
+    name: str
+    purpose: str
+    text: str
+    example: str
+    needs: tuple[str, ...]
+    gives: tuple[str, ...]
+    options: tuple[OptionPage, ...]
+
+
+def page_of(described: Described) -> Page:
+    """The page of an element or of a kind of source."""
+    documented = inspect.cleandoc(described.__doc__ or "")
+    fence = _FENCE.search(documented)
+    text = _FENCE.sub("", documented).strip()
+    purpose = purpose_of(described)
+    element = described if issubclass(described, Element) else None
+    return Page(
+        name=described.name,
+        purpose=purpose,
+        text=text[len(_SENTENCE_END.split(text)[0]) :].strip(),
+        example=fence["example"].rstrip() if fence else "",
+        needs=tuple(sorted(element.needs)) if element else (),
+        gives=tuple(sorted(element.gives)) if element else (),
+        options=tuple(_options(described)),
+    )
+
+
+def purpose_of(described: Described) -> str:
+    """The first sentence of the docstring, on one line."""
+    text = inspect.cleandoc(described.__doc__ or "").split("\n\n")[0]
+    return " ".join(_SENTENCE_END.split(text)[0].split())
+
+
+def _options(described: type[BaseModel]) -> Iterator[OptionPage]:
+    schema = described.model_json_schema(by_alias=True, schema_generator=ForgivingJsonSchema)
+    roles = {field.alias or name: role_of(field) for name, field in described.model_fields.items()}
+    for page in sorted(_rows(schema, schema.get("$defs", {}), "", 1), key=lambda row: row.key in _LAST):
+        role = roles.get(page.key)
+        if role is None:
+            yield page
+        else:
+            named = page.type.replace("file" if "file" in page.type else "string", _ROLES[role], 1)
+            yield OptionPage(page.key, named, page.default, page.required, page.meaning)
+
+
+def _rows(schema: Schema, definitions: Schema, prefix: str, depth: int) -> Iterator[OptionPage]:
+    required = schema.get("required", ())
+    for name, described in schema.get("properties", {}).items():
+        yield _row(f"{prefix}{name}", described, definitions, required=name in required)
+        yield from _rows_below(described, definitions, f"{prefix}{name}.", depth)
+    others = schema.get("additionalProperties")
+    if isinstance(others, Mapping) and depth <= _DEEPEST:
+        yield from _rows_below(others, definitions, f"{prefix}NAME.", depth)
+
+
+def _rows_below(schema: Schema, definitions: Schema, prefix: str, depth: int) -> Iterator[OptionPage]:
+    if depth > _DEEPEST:
+        return
+    for alternative in schema.get("anyOf", (schema,)):
+        inner = _resolved(alternative, definitions)
+        if "properties" in inner or isinstance(inner.get("additionalProperties"), Mapping):
+            yield from _rows(inner, definitions, prefix, depth + 1)
+
+
+def _row(key: str, schema: Schema, definitions: Schema, *, required: bool) -> OptionPage:
+    default = schema.get("default")
+    written = _UNITS.get(str(schema.get("unit")))
+    if written is not None and isinstance(default, int):
+        default = written(default)
+    shown = "" if default is None else default if isinstance(default, str) else json.dumps(default)
+    meaning = " ".join(str(schema.get("description", "")).split())
+    return OptionPage(key, type_text(schema, definitions), shown, required, meaning)
+
+
+def type_text(schema: Schema, definitions: Schema) -> str:
+    """A JSON Schema type in a few words: `number 0..1`, `letterbox | stretch`, `list of strings`."""
+    schema = _resolved(schema, definitions)
+    if "anyOf" in schema or "oneOf" in schema:
+        alternatives = schema.get("anyOf") or schema.get("oneOf") or ()
+        words = [type_text(one, definitions) for one in alternatives if one.get("type") != "null"]
+        return (
+            " | ".join(sorted(set(words))) or "nothing"
+        )  # the order of a union depends on which module wrote it first
+    if "enum" in schema or "const" in schema:
+        return " | ".join(str(word) for word in schema.get("enum", [schema.get("const")]))
+    if "unit" in schema:
+        return str(schema["unit"])
+    kind = schema.get("type")
+    if kind == "array":
+        return _list_text(schema, definitions)
+    if kind == "object":
+        others = schema.get("additionalProperties")
+        below = type_text(others, definitions) if isinstance(others, Mapping) else "options"
+        return "options" if "properties" in schema else f"NAME: {below}"
+    if schema.get("format") == "path":
+        return "file"
+    names = {"integer": "integer", "number": "number", "boolean": "true | false", "string": "string"}
+    return names.get(str(kind), "anything") + _limits(schema)
+
+
+def _list_text(schema: Schema, definitions: Schema) -> str:
+    if "prefixItems" in schema:
+        return f"[{', '.join(type_text(item, definitions) for item in schema['prefixItems'])}]"
+    return f"list of {type_text(schema.get('items', {}), definitions)}"
+
+
+def _limits(schema: Schema) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        return f" {low:g}..{high:g}"
+    signs = (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"))
+    return "".join(f" {sign} {schema[name]:g}" for name, sign in signs if schema.get(name) is not None)
+
+
+def _resolved(schema: Schema, definitions: Schema) -> Schema:
+    reference = schema.get("$ref")
+    if reference is None:
+        return schema
+    return {**definitions[str(reference).rpartition("/")[2]], **{k: v for k, v in schema.items() if k != "$ref"}}
+
+
+SchemaSchema = dict[str, Any]
 _Described = TypeVar("_Described", Element, SourceElement)
 
 
-def json_schema(registry: Registry) -> Schema:
+def json_schema(registry: Registry) -> SchemaSchema:
     """The schema of a whole file. Elements that cannot be loaded are left out."""
     elements = _loaded(registry.element_names, registry.element)
     sources = _loaded(registry.source_names, registry.source)
@@ -73,13 +237,13 @@ def _loaded(names: Sequence[str], load: Callable[[str], type[_Described]]) -> li
     return found
 
 
-def _source(sources: list[type[SourceElement]], of_model: dict[type[BaseModel], Schema]) -> Schema:
+def _source(sources: list[type[SourceElement]], of_model: dict[type[BaseModel], SchemaSchema]) -> SchemaSchema:
     uri = {"type": "string", "minLength": 1, "description": "A file, folder, glob or URL."}
     return {"anyOf": [uri, *(of_model[source] for source in sources)]}
 
 
-def _step(elements: list[type[Element]], of_model: dict[type[BaseModel], Schema]) -> Schema:
-    options: Schema = {element.name: _options(element, of_model[element]) for element in elements}
+def _step(elements: list[type[Element]], of_model: dict[type[BaseModel], SchemaSchema]) -> SchemaSchema:
+    options: SchemaSchema = {element.name: _options_schema(element, of_model[element]) for element in elements}
     for structure in (Tee, Parallel):
         options[structure.name] = {"$ref": "#/$defs/Branches", "description": _first_line(structure)}
     mapping = {
@@ -93,8 +257,8 @@ def _step(elements: list[type[Element]], of_model: dict[type[BaseModel], Schema]
     return {"anyOf": [bare, mapping]}
 
 
-def _options(element: type[Element], reference: Schema) -> Schema:
-    alternatives: list[Schema] = [reference]
+def _options_schema(element: type[Element], reference: SchemaSchema) -> SchemaSchema:
+    alternatives: list[SchemaSchema] = [reference]
     if not _has_required(element):
         alternatives.append({"type": "null"})
     if element.scalar is not None:

@@ -1,19 +1,50 @@
-"""The sources: streams by name, each a URI, a URI with options, or another kind of source."""
+"""Read the sources of a document, and of a sources file."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from sightline.config.nodes import Entry, Node, Scalar, Table
-from sightline.config.problems import Key, LocatedProblem, Place, allowed
-from sightline.config.stream_names import name_problems
+from sightline.config.document import (
+    Entry,
+    InvalidConfiguration,
+    Key,
+    LocatedProblem,
+    Node,
+    Place,
+    Scalar,
+    Table,
+    allowed,
+)
+from sightline.config.environment import Environment
 from sightline.config.validation import Validator
+from sightline.config.yaml_tree import parse, read_file
 from sightline.errors import ConfigurationError
 from sightline.graph.fields import is_url
+from sightline.graph.outputs import safe_name
 from sightline.graph.registry import Registry, suggest
 from sightline.graph.source import SourceElement
+
+_STREAM_NAME = re.compile(r"[^\W_][\w .-]{0,63}")
+
+
+def name_problems(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """What is wrong with names of streams that are there together: the name, and what is wrong with it."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if not _STREAM_NAME.fullmatch(name):
+            yield (
+                name,
+                "a stream's name holds letters, digits, blanks, . _ - and starts with a letter or digit; at most 64",
+            )
+        file_name = safe_name(name)
+        if file_name in seen:
+            yield name, f"means the same file name {file_name!r} as the stream {seen[file_name]!r}: rename one of them"
+        seen.setdefault(file_name, name)
 
 
 class UnreadSource(SourceElement):
@@ -101,3 +132,64 @@ def _as_kind(kind: type[SourceElement], node: Table) -> tuple[type[SourceElement
         return kind, node
     entries = {("uri" if name == kind.name else name): entry for name, entry in node.entries.items()}
     return kind, replace(node, entries=entries)
+
+
+_KEY: Key = ("sources",)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsRead:
+    """What a sources file holds: its tree, the sources by name, and every mistake."""
+
+    path: Path
+    table: Table
+    sources: Mapping[str, SourceElement]
+    problems: Sequence[LocatedProblem]
+
+
+def read_streams(
+    path: Path, *, registry: Registry | None = None, environment: Mapping[str, str] | None = None
+) -> dict[str, SourceElement]:
+    """The sources of a sources file by name. Raises InvalidConfiguration with every mistake."""
+    variables = Environment(os.environ if environment is None else environment)
+    read = parse_streams(path, registry=registry or Registry(), variables=variables)
+    if read.problems:
+        raise InvalidConfiguration(read.problems)
+    return dict(read.sources)
+
+
+def parse_streams(path: Path, *, registry: Registry, variables: Environment) -> StreamsRead:
+    """Read a sources file; relative inputs start at its folder. Raises InvalidConfiguration when it cannot be read."""
+    name = str(path)
+    document = parse(read_file(path, name=name), name=name)
+    told = len(variables.problems)
+    root = variables.fill(document.root or Table(Place(name, 1, 1)), key=_KEY)
+    if isinstance(root, Scalar) and root.value is None:
+        root = Table(root.place)
+    validator = Validator(variables, base_folder=path.absolute().parent)
+    sources = SourceParser(registry, validator, base_folder=path.absolute().parent).sources(root, key=_KEY)
+    table = root if isinstance(root, Table) else Table(root.place)
+    unset = variables.problems[told:]
+    places = {problem.place for problem in unset}
+    own = [problem for problem in validator.problems if problem.place not in places]
+    return StreamsRead(
+        path, table, sources, sorted((*document.problems, *unset, *own), key=lambda problem: problem.place)
+    )
+
+
+def clashes(own: Node, others: Table) -> list[LocatedProblem]:
+    """What is wrong with names of a sources file beside those of the pipeline's own sources. Sources that do not come
+    from a file, but from the command line or from Python, stand in the place of others.
+    """
+    if not isinstance(own, Table):
+        return []
+    by_file_name = {safe_name(name): name for name in own.entries}
+    found = []
+    for name, entry in others.entries.items():
+        other = by_file_name.get(safe_name(name))
+        if other is None or (other == name and not own.entries[other].node.place.line):
+            continue
+        where = own.entries[other].key_place
+        text = f"the stream {other!r} at {where} has the same name, or means the same file: rename one of them"
+        found.append(LocatedProblem(entry.key_place, (*_KEY, name), text))
+    return found

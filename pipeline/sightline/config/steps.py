@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sightline.config.nodes import Entry, Items, Node, Scalar, Table
-from sightline.config.problems import Key, LocatedProblem, Place, unknown
+from sightline.config.document import Entry, Items, Key, LocatedProblem, Node, Place, Scalar, Table, unknown
 from sightline.config.validation import Validator
 from sightline.errors import ConfigurationError
 from sightline.graph.element import Capability, Element

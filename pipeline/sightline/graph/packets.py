@@ -16,7 +16,7 @@ from fractions import Fraction
 from threading import Lock
 from weakref import WeakValueDictionary
 
-from sightline.graph.streams import matching
+from sightline.graph.fields import matching
 from sightline.media import Stream
 
 _FEWEST_PACKETS = 256

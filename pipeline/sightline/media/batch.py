@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.media.events import Event, Overlay
+from sightline.media.events import Event, Overlay, Tensor
 from sightline.media.frame import Frame, Stream
 from sightline.media.objects import Objects
 from sightline.media.surface import Surface
-from sightline.media.tensors import Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)

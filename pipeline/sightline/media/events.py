@@ -1,10 +1,13 @@
-"""Events, and the overlays that rules leave for whoever draws."""
+"""Events, overlays and tensors: what steps attach to frames beside objects."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 Scalar = str | int | float | bool
 
@@ -33,3 +36,17 @@ class Overlay:
     name: str
     points: tuple[tuple[float, float], ...]
     counts: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """One output of a model for one frame.
+
+    `frame` is the row of the frame in its batch, `element` the step that kept it, `name` the output's name in the
+    model. `values` are as the model gave them, without the batch dimension; nobody writes to them.
+    """
+
+    frame: int
+    element: str
+    name: str
+    values: npt.NDArray[np.generic] | npt.NDArray[Any]

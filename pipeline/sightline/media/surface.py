@@ -1,22 +1,69 @@
-"""Surfaces: the pixels of one image, shared and read-only until somebody asks for a writable one."""
+"""Surfaces: the pixels of one frame, in host or CUDA memory."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache, partial
 from threading import Lock
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.media.color import ColorMatrix, ColorRange
-from sightline.media.coming import Coming
-from sightline.media.device_array import DeviceArray, use_on
-from sightline.media.device_memory import DeviceEvent, DeviceStream, Download, PixelDevice
-from sightline.media.twin import Twin
+from sightline.media.device_array import DeviceArray, DeviceEvent, DeviceStream, Download, PixelDevice, use_on
+
+T = TypeVar("T")
+
+
+class DeferredCopy(Generic[T]):
+    """What a copy that was begun will give. From any thread; `finish` is called once, by the first that waits."""
+
+    __slots__ = ("_finish", "_lock", "_there")
+
+    def __init__(self, finish: Callable[[], T]) -> None:
+        self._lock = Lock()
+        self._finish: Callable[[], T] | None = finish
+        self._there: T | None = None
+
+    @classmethod
+    def there(cls, thing: T) -> DeferredCopy[T]:
+        """What need not be waited for."""
+        return cls(lambda: thing)
+
+    def wait(self) -> T:
+        """Wait, without the GIL. What fails is raised, and raised again to the next."""
+        with self._lock:
+            if self._finish is not None:
+                self._there, self._finish = self._finish(), None
+            return self._there  # type: ignore[return-value]
+
+
+class CopyCache(Generic[T]):
+    """Keeps the copies of `original`, by the place where each lies. For several threads: the first makes the copy, the
+    others wait for it.
+    """
+
+    __slots__ = ("_copies", "_lock", "original")
+
+    def __init__(self, original: object) -> None:
+        self.original = original
+        self._lock = Lock()
+        self._copies: list[tuple[object, T]] = []
+
+    def at(self, place: object, make: Callable[[], T]) -> T:
+        """The copy in that place."""
+        with self._lock:
+            for known, copy in self._copies:
+                if known is place:
+                    return copy
+            made = make()
+            self._copies.append((place, made))
+            return made
+
 
 Plane = npt.NDArray[np.uint8]
 
@@ -94,7 +141,7 @@ class Surface:
     range: ColorRange = ColorRange.LIMITED
     owner: object = None
     exclusive: bool = False
-    _twin: Twin[Coming[Surface]] | None = field(default=None, repr=False, kw_only=True)
+    _twin: CopyCache[DeferredCopy[Surface]] | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         shapes = tuple([plane.shape for plane in self.pixels])
@@ -105,7 +152,7 @@ class Surface:
         if twin is not None and twin.original is not self.pixels:
             object.__setattr__(self, "_twin", None)  # made by `replace`, with other pixels
         if self._twin is None and type(self.pixels[0]) is DeviceArray:
-            object.__setattr__(self, "_twin", Twin(self.pixels))
+            object.__setattr__(self, "_twin", CopyCache(self.pixels))
 
     @classmethod
     def allocate(
@@ -182,12 +229,12 @@ class Surface:
         """
         return self if self.memory is Memory.HOST else self.begin_to_host().wait()
 
-    def begin_to_host(self) -> Coming[Surface]:
+    def begin_to_host(self) -> DeferredCopy[Surface]:
         """Begin what `to_host` does: `wait()` of what is returned gives the image, and waits until it is there. Who
         holds that holds no memory of the GPU.
         """
         if self.memory is Memory.HOST:
-            return Coming.there(self)
+            return DeferredCopy.there(self)
         return self._own_twin().at(None, self._download)
 
     def to_device(self, gpu: PixelDevice, *, stream: DeviceStream | None = None) -> Surface:
@@ -196,7 +243,7 @@ class Surface:
         """
         if self.memory is Memory.CUDA and self._gpu is gpu:
             return self
-        return self._own_twin().at(gpu, lambda: Coming.there(self._upload(gpu, stream))).wait()
+        return self._own_twin().at(gpu, lambda: DeferredCopy.there(self._upload(gpu, stream))).wait()
 
     @property
     def whole(self) -> DeviceArray:
@@ -235,21 +282,21 @@ class Surface:
     ) -> Surface:
         return dataclasses.replace(self, pixels=pixels, owner=owner, exclusive=exclusive)
 
-    def _own_twin(self) -> Twin[Coming[Surface]]:
+    def _own_twin(self) -> CopyCache[DeferredCopy[Surface]]:
         with _ATTACHING:
             if self._twin is None:
-                object.__setattr__(self, "_twin", Twin(self.pixels))
+                object.__setattr__(self, "_twin", CopyCache(self.pixels))
             assert self._twin is not None
             return self._twin
 
-    def _download(self) -> Coming[Surface]:
+    def _download(self) -> DeferredCopy[Surface]:
         """One copy where the planes are one array, else one for each."""
         try:
             arrays: tuple[DeviceArray, ...] = (self.whole,)
         except ValueError:
             arrays = self.arrays
         copies = self._gpu.download(arrays)
-        return Coming(partial(_downloaded, copies, self.format, self.size_wh, self.matrix, self.range))
+        return DeferredCopy(partial(_downloaded, copies, self.format, self.size_wh, self.matrix, self.range))
 
     def _upload(self, gpu: PixelDevice, stream: DeviceStream | None) -> Surface:
         planes = self.to_host().planes

@@ -21,22 +21,18 @@ from sightline.graph import (
 )
 from sightline.graph.site import Clock
 from sightline.media import Batch, Stream
-from sightline.runtime.accounts import Accounts
-from sightline.runtime.alteration import Alteration
-from sightline.runtime.lane import Lane, sites_of
-from sightline.runtime.lanes import Lanes, Rebuilt, RunExits
-from sightline.runtime.link import Link
-from sightline.runtime.load import Load
-from sightline.runtime.node import Probe
-from sightline.runtime.parcel import Item, Parcel
-from sightline.runtime.report import Report
-from sightline.runtime.roster import Roster
-from sightline.runtime.status import StreamStatus
-from sightline.runtime.supervise import Limits
-from sightline.runtime.view import RunView
-from sightline.runtime.watch import Watch
-from sightline.runtime.watchdog import Watchdog
-from sightline.runtime.workshop import Workshop
+from sightline.runtime.scheduling.factory import OperatorFactory
+from sightline.runtime.scheduling.lane import Lane, sites_of
+from sightline.runtime.scheduling.lanes import Lanes, Rebuilt, RunExits
+from sightline.runtime.scheduling.link import Item, Link, WorkItem
+from sightline.runtime.scheduling.node import Probe
+from sightline.runtime.sources.manager import PendingChange, StreamManager
+from sightline.runtime.sources.supervisor import Limits
+from sightline.runtime.stats.overload import OverloadMonitor
+from sightline.runtime.stats.report import Report
+from sightline.runtime.stats.run_stats import RunStats
+from sightline.runtime.stats.snapshot import RunView, StreamStatus
+from sightline.runtime.watchdog import Watch, Watchdog
 
 
 class Runner:
@@ -80,21 +76,23 @@ class Runner:
         self._concluding = Lock()
         self.report: Report | None = None
         self._lanes = self._lay_lanes(probes)
-        self._roster = Roster(self._lanes, limits=limits)
+        self._manager = StreamManager(self._lanes, limits=limits)
         ledger = self._lanes.ledger
         self._watchdog = Watchdog(ledger.each_node, post=self._post)
-        self._load = Load(streams=lambda: self._roster.present, elements=lambda: ledger.elements, post=self._post)
-        self._accounts = Accounts(
+        self._load = OverloadMonitor(
+            streams=lambda: self._manager.present, elements=lambda: ledger.elements, post=self._post
+        )
+        self._accounts = RunStats(
             name=description.name,
             device=device,
             clock=clock,
             outputs=outputs,
-            roster=self._roster,
+            manager=self._manager,
             lanes=self._lanes,
             load=self._load,
         )
         for name, source in description.sources.items():
-            self._roster.add(name, source)
+            self._manager.add(name, source)
         self._fit()
 
     def start(self) -> None:
@@ -112,7 +110,7 @@ class Runner:
             raise
         self.has_streams = True
         try:
-            self._roster.start()
+            self._manager.start()
             self._watchdog.start()
             for watch in self._watches:
                 watch.start()
@@ -125,20 +123,20 @@ class Runner:
         where = str(self._device)
         if self._description.device in ("auto", "cuda"):
             where = f"{where} ({self._device.reason})"
-        streams = "1 stream" if self._roster.count == 1 else f"{self._roster.count} streams"
+        streams = "1 stream" if self._manager.count == 1 else f"{self._manager.count} streams"
         self._post(Message(MessageKind.STARTED, f"started on {where} with {streams}"))
 
     def stop(self) -> None:
         """End all sources; what is under way is finished and all outputs are closed."""
         self._stopped = True
-        self._roster.stop()
+        self._manager.stop()
 
     def abort(self) -> None:
         """End everything now; what is under way is dropped, outputs are closed. An operator that does not return from
         what it is doing is left behind.
         """
         self._aborted = True
-        self._roster.stop()
+        self._manager.stop()
         self._lanes.abort()
         if self._consumer is not None:
             self._consumer.close()
@@ -170,7 +168,7 @@ class Runner:
         if not self._begun.is_set():
             return ()
         now = self._clock.monotonic_ns()
-        return tuple(StreamStatus.of(stream, now_ns=now) for stream in self._roster.present)
+        return tuple(StreamStatus.of(stream, now_ns=now) for stream in self._manager.present)
 
     def view(self) -> RunView:
         """The run at this moment; from any thread."""
@@ -183,21 +181,21 @@ class Runner:
 
     def check_free(self, name: str) -> None:
         """Raises ConfigurationError when a stream of that name runs."""
-        self._roster.check_free(name)
+        self._manager.check_free(name)
 
-    def add_source(self, name: str, source: SourceElement) -> Alteration:
+    def add_source(self, name: str, source: SourceElement) -> PendingChange:
         """Let a stream come. Raises ConfigurationError when one of that name runs, or the run is ending."""
-        alteration = self._roster.add(name, source)
+        change = self._manager.add(name, source)
         self._fit()
-        return alteration
+        return change
 
-    def remove_source(self, name: str) -> Alteration:
+    def remove_source(self, name: str) -> PendingChange:
         """Let a stream go. Raises ConfigurationError when there is none of that name."""
-        return self._roster.remove(name)
+        return self._manager.remove(name)
 
-    def replace_source(self, name: str, source: SourceElement) -> Alteration:
+    def replace_source(self, name: str, source: SourceElement) -> PendingChange:
         """Let a stream go, and come again from another source. Raises as `remove_source` does."""
-        return self._roster.replace(name, source)
+        return self._manager.replace(name, source)
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
@@ -228,7 +226,7 @@ class Runner:
         self._watchdog.stop()
         for watch in self._watches:
             watch.stop()
-        for name in self._roster.part():
+        for name in self._manager.part():
             text = "its input does not answer; it is closed when it does"
             self._post(Message(MessageKind.WARNING, text, stream=name))
         report = self._accounts.report()
@@ -255,11 +253,11 @@ class Runner:
 
     def _fit(self) -> None:
         """Let batches be as large as is wanted, or as suits the number of streams."""
-        self._lanes.fit(self._batch, streams=self._roster.count)
+        self._lanes.fit(self._batch, streams=self._manager.count)
 
     def _seal_if_over(self) -> None:
         """Let the lanes end with their streams; when there are several, not before all streams have ended."""
-        all_ended = self._roster.has_ended and not self._is_kept_open
+        all_ended = self._manager.has_ended and not self._is_kept_open
         if not self._goes_on and (self._lanes.count == 1 or all_ended):
             self._lanes.seal()
 
@@ -267,17 +265,17 @@ class Runner:
         """The lanes of the run, and where things go from there."""
         exits = RunExits(
             on_done=self._done,
-            on_lost=lambda parcel, reason: self._roster.count_lost(parcel, reason),
+            on_lost=lambda work_item, reason: self._manager.count_lost(work_item, reason),
             on_error=self._fail,
             on_stream_end=self._stream_ended,
             on_lane_gone=self._lane_gone,
             on_over=self._over,
             consumer=self._consumer,
         )
-        workshop = Workshop(
+        factory = OperatorFactory(
             probes=probes,
             on_error=self._fail,
-            hopeless=lambda stream, error, details: self._roster.give_up(stream, error, details),
+            hopeless=lambda stream, error, details: self._manager.give_up(stream, error, details),
         )
         site = Site(
             device=self._device.devices[0],
@@ -288,25 +286,25 @@ class Runner:
             post=self._post,
             live=self._goes_on or any(source.live for source in self._description.sources.values()),
         )
-        return Lanes(sites_of(self._device, site), workshop=workshop, exits=exits)
+        return Lanes(sites_of(self._device, site), factory=factory, exits=exits)
 
-    def _done(self, parcel: Parcel, batch: Batch) -> None:
+    def _done(self, work_item: WorkItem, batch: Batch) -> None:
         now_ns = self._clock.monotonic_ns()
-        self._roster.count_done(parcel, batch, now_ns=now_ns)
+        self._manager.count_done(work_item, batch, now_ns=now_ns)
         self._load.look(now_ns)
 
     def _stream_ended(self, stream: Stream) -> None:
-        self._roster.stream_ended(stream)
+        self._manager.stream_ended(stream)
         self._fit()
         self._seal_if_over()
 
     def _lane_gone(self, lane: Lane) -> None:
-        self._roster.lane_gone(lane)
+        self._manager.lane_gone(lane)
         self._fit()
 
     def _over(self) -> None:
         self._is_over = True
-        self._roster.run_ended()
+        self._manager.run_ended()
 
     def _fail(self, error: BaseException) -> None:
         with self._error_lock:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sightline.media import Batch, Frame
-from sightline.runtime.link import DropReason
-from sightline.runtime.report import Report
+from sightline.runtime.scheduling.link import DropReason
+from sightline.runtime.stats.report import Report
 
 
 def assert_accounted(report: Report, *, stopped: bool = False, gpu_lost: bool = False) -> None:

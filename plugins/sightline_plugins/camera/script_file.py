@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from sightline.config.documents import read_document
+from sightline.config.load import read_document
 from sightline.testing.camera import Step
 from sightline.testing.camera.faults import Seconds
 from sightline_plugins.decode.clip_packets import load_clip

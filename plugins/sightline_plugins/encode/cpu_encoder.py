@@ -13,7 +13,7 @@ from av.video.frame import PictureType
 from av.video.stream import VideoStream
 
 from sightline.media import Memory, PixelFormat, Surface
-from sightline.media.coming import Coming
+from sightline.media.surface import DeferredCopy
 from sightline_plugins.encode.encoders import EncoderChoice
 from sightline_plugins.encode.images import AV_MATRIX, AV_RANGE, ImageMaker, even_size
 from sightline_plugins.encode.muxer import Muxer
@@ -36,7 +36,7 @@ _ENCODERS = {"h264": "libx264", "h265": "libx265"}
 class _Waiting:
     """An image that is not encoded yet: on its way down from a GPU."""
 
-    surface: Coming[Surface]
+    surface: DeferredCopy[Surface]
     ticks: int
     is_key: bool
 

@@ -18,8 +18,7 @@ from sightline.devices.gpu.memory import PinnedBuffer
 from sightline.devices.gpu.streams import GpuStream
 from sightline.errors import GpuError, GpuFailed
 from sightline.media import Batch
-from sightline.media.device_array import DeviceArray
-from sightline.media.device_memory import DeviceEvent
+from sightline.media.device_array import DeviceArray, DeviceEvent
 from sightline_plugins.engines.device.protocol import DeviceEngine
 from sightline_plugins.engines.protocol import TensorSpec
 from sightline_plugins.engines.requests import Work

@@ -7,8 +7,7 @@ import socket
 from asyncio.trsock import TransportSocket
 
 from sightline.errors import ConfigurationError, OutputError
-from sightline.serve.access import check_token
-from sightline.serve.address import Address, is_loopback
+from sightline.server.http import Address, check_token, is_loopback
 
 _UNSENT_BYTES = 256 << 10
 """What the system holds of a connection: little, so that a viewer who takes nothing is soon noticed."""

@@ -9,8 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from sightline.errors import MissingExtra, OutputError
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
-from sightline.graph.fields import checked_url
-from sightline.graph.streams import matching
+from sightline.graph.fields import checked_url, matching
 from sightline.media.time import Duration
 from sightline.rtsp.codec import Codec
 from sightline_plugins.encode.video import Bitrate

@@ -13,7 +13,7 @@ from typing import Any
 from sightline.redaction import redact
 from sightline.rtsp.bitstream import annex_b
 from sightline.rtsp.codec import Codec
-from sightline.runtime.pacing import backoff_seconds
+from sightline.runtime.sources.health import backoff_seconds
 from sightline_plugins.encode.settings import ticks_from_ns
 from sightline_plugins.publish.broadcast import Broadcast
 from sightline_plugins.publish.image import Image

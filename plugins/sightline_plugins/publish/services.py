@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from sightline.graph import Site
-from sightline.runtime.loop_thread import LoopThread
+from sightline.runtime.threads import LoopThread
 from sightline_plugins.publish.broadcast import Broadcast
 from sightline_plugins.publish.push import Push
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from sightline.graph import Capability, CheckContext, Element, OutputPath, Problem, Site, Threading
-from sightline.graph.sizes import Size
+from sightline.graph.fields import Size
 from sightline.media.time import Duration
 from sightline_plugins.encode.containers import CONTAINERS
 from sightline_plugins.record.triggers import LabelTrigger, Trigger

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sightline.graph import EncodedPacket, Sink, Site
-from sightline.graph.streams import matching
+from sightline.graph.fields import matching
 from sightline.media import Batch, FrameView, Stream
 from sightline_plugins.record.shelf import Shelf
 from sightline_plugins.record.stream_recorder import StreamRecorder

@@ -14,9 +14,8 @@ from pydantic import Field
 
 from sightline.errors import ConfigurationError
 from sightline.graph import Capability, CheckContext, Element, InputPath, Operator, Problem, Site
-from sightline.graph.fields import Fraction, is_there
+from sightline.graph.fields import Fraction, is_there, matching
 from sightline.graph.outputs import safe_name
-from sightline.graph.streams import matching
 from sightline.media import Batch, Objects, Origin, Stream
 from sightline.media.shapes import usual_skeleton
 from sightline_plugins.replay.formats import UNLABELLED, RecordedFormat, RecordedObject, read_recording

@@ -10,7 +10,7 @@ from typing import Any
 
 from sightline.errors import OutputError
 from sightline.graph import CheckContext, Element, Problem, Sink, Site
-from sightline.graph.streams import matching
+from sightline.graph.fields import matching
 from sightline.media import Batch, Stream
 from sightline_plugins.sinks.degradation import Degradation
 from sightline_plugins.sinks.placeholders import STREAM, placeholder_problems

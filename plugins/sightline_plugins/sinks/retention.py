@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sightline.errors import OutputError
 from sightline.graph import Clock, Outputs
-from sightline.graph.sizes import Size
+from sightline.graph.fields import Size
 from sightline.media.time import Duration
 
 _PLACEHOLDER = re.compile(r"\{[a-z]+\}")

@@ -12,7 +12,7 @@ from typing import Any
 from sightline.errors import SightlineError
 from sightline.pipeline import Pipeline
 from sightline.redaction import redact
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 from sightline.testing import assert_accounted
 from sightline_plugins.soak.samples import Sample, Sampler
 from sightline_plugins.soak.verdict import Judged, judge

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sightline.media import Stream
-from sightline.runtime.statistics import Histogram
-from sightline.runtime.view import RunView
+from sightline.runtime.stats.counters import Histogram
+from sightline.runtime.stats.snapshot import RunView
 
 _MIB = 2**20
 _MS = 1e6

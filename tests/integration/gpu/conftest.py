@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sightline.devices.gpu.gpu import Gpu
-from sightline.runtime.worker import Worker
+from sightline.runtime.threads import Worker
 from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.testing import NvdecDouble, NvencDouble, nvdec_double, nvenc_double
 from sightline_plugins.testing.nvdec_names import HOPPER

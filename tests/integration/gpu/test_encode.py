@@ -15,8 +15,7 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import DeviceUnavailable, OutputError
 from sightline.graph import RunsOn
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
-from sightline.media.device_array import DeviceArray
-from sightline.media.device_memory import DeviceStream
+from sightline.media.device_array import DeviceArray, DeviceStream
 from sightline.testing import make_batches
 from sightline.testing.gpu import DoubleDriver
 from sightline.testing.gpu.double_memory import GpuMisuse

@@ -10,7 +10,7 @@ import pytest
 
 from sightline import Pipeline
 from sightline.devices.gpu.gpu import Gpu
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 from sightline_plugins.testing import NvdecDouble
 from tests.integration.gpu.agreement import assert_agree
 from tests.integration.gpu.test_models import LINES, SHARED, VEHICLES

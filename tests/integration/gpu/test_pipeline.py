@@ -14,7 +14,7 @@ from sightline import Pipeline
 from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import OperatorError
 from sightline.media import Batch
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
 from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.kernels.preprocess import JOB

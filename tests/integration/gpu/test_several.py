@@ -16,7 +16,7 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import OperatorError
 from sightline.graph import Message, MessageKind
 from sightline.media import Batch
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
 from sightline.testing.camera import CameraOptions, FakeCamera
 from sightline.testing.gpu import DoubleDriver

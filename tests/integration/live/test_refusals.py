@@ -70,8 +70,8 @@ def test_the_password_is_nowhere(
 
 
 def test_when_the_camera_accepts_the_password_again_it_is_live(clip: Clip, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sightline.runtime.pacing._REFUSED_DELAY_SECONDS", 0.5)
-    monkeypatch.setattr("sightline.runtime.pacing._REFUSED_SPREAD_SECONDS", 0.0)
+    monkeypatch.setattr("sightline.runtime.sources.health._REFUSED_DELAY_SECONDS", 0.5)
+    monkeypatch.setattr("sightline.runtime.sources.health._REFUSED_SPREAD_SECONDS", 0.0)
     with FakeCamera(clip, credentials="admin:right") as camera, Watched({"cam": camera.login_url}) as watched:
         watched.has_frames(3)
         camera.credentials = "admin:changed"

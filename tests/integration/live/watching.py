@@ -11,7 +11,7 @@ from typing import Any, Self
 from sightline import Pipeline
 from sightline.graph import Clock, Message, MessageKind, StreamState
 from sightline.media import Batch, Frame
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
 from sightline_plugins import Callback
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.serve.address import Address
+from sightline.server.http import Address
 from sightline_plugins.publish.broadcast import Broadcast
 from sightline_plugins.publish.hub import Hub
 from sightline_plugins.publish.rtsp.server import RtspServer

@@ -14,7 +14,7 @@ from av.video.frame import VideoFrame
 from sightline import Pipeline
 from sightline.graph import Capability, Element, Message, MessageKind, Operator, Site
 from sightline.media import Batch, Event
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 
 INTERVAL_NS = 40_000_000
 

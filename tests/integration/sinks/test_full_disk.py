@@ -15,7 +15,7 @@ from tests.integration.record.scenes import Told
 from sightline import Pipeline
 from sightline.graph import MessageKind
 from sightline.media import Batch, FrameView, Objects, Origin
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 from sightline_plugins import Apply, Callback, Csv, Jsonl
 
 FIRST, AFTER = 100, 100

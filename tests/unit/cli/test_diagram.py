@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 from tests.unit.config.parts import Detect, Jsonl, Media, Pattern, Track
 
-from sightline.cli.diagram.model import BoxKind, Diagram, diagram_of
-from sightline.cli.diagram.svg import svg
-from sightline.cli.diagram.text_formats import dot, mermaid
+from sightline.cli.diagram import BoxKind, Diagram, diagram_of, dot, mermaid, svg
 from sightline.graph import BatchOptions, Parallel, PipelineDescription, Step, Tee
 
 MODEL = Path("models/street.onnx")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sightline.cli.elements import option_text
-from sightline.config.reference import OptionPage
+from sightline.config.schema import OptionPage
 
 LONG = OptionPage("regions", "NAME: " + " | ".join(["list of number"] * 9), "", required=False, meaning="Where. " * 40)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sightline.cli.folding import Folding
+from sightline.cli.progress import Folding
 from sightline.graph.messages import Message, MessageKind
 
 LOST = Message(MessageKind.STREAM_LOST, "broke off; trying again", stream="gate")

@@ -7,7 +7,7 @@ from typing import Any
 from tests.unit.config.parts import Media, Pattern, Track
 
 from sightline.cli.bench import endless
-from sightline.cli.measurement import Measurement, measurement_text
+from sightline.cli.summary import Measurement, measurement_text
 from sightline.graph import PipelineDescription
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from sightline.cli.progress import Progress, clock_text, position_text
 from sightline.graph.messages import Message, MessageKind, StreamState
-from sightline.runtime.status import StreamStatus
+from sightline.runtime.stats.snapshot import StreamStatus
 
 
 def status(*, processed: int = 412, total: int | None = 480, position_ns: int = 67_000_000_000) -> StreamStatus:

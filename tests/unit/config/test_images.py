@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from sightline.config.images import lost_images
+from sightline.config.step_checks import lost_images
 from sightline.graph import Element, Parallel, Tee
 from sightline.graph.tree import Step
 

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.config.parts import registry
 
 from sightline.config import InvalidConfiguration, load_description
-from sightline.config.labels import unknown_labels
+from sightline.config.step_checks import unknown_labels
 from sightline.graph import Capability, Element, Outputs, Parallel, Tee
 from sightline.graph.tree import Step
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.unit.config.parts import Detect, Jsonl, Line, Lines, Media, Pattern, Track, registry
 
-from sightline.config.reference import page_of, purpose_of
-from sightline.config.schema import json_schema
+from sightline.config.schema import json_schema, page_of, purpose_of
 
 
 def types_of(described: type) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from sightline.config.references import unknown_steps
+from sightline.config.step_checks import unknown_steps
 from sightline.graph import Element, Parallel, Tee
 from sightline.graph.tree import Step
 

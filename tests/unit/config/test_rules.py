@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sightline.config.rules import unknown_rules
+from sightline.config.step_checks import unknown_rules
 from sightline.graph import Tee
 from sightline.graph.tree import Step
 from sightline_plugins import Lines, Record, Zones

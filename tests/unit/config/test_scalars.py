@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sightline.config.nodes import Value, value_of
+from sightline.config.document import Value, value_of
 from sightline.config.yaml_tree import parse
 
 
@@ -50,7 +50,7 @@ def test_not_a_number_is_a_number() -> None:
 
 @pytest.mark.parametrize("text", ["'12'", '"12"', "!!str 12", "! 12", "|-\n  12"])
 def test_a_quoted_text_stays_a_text(text: str) -> None:
-    from sightline.config.nodes import plain
+    from sightline.config.document import plain
 
     root = parse(f"a: {text}\n", name="p.yaml").root
 

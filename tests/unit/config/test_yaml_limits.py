@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sightline.config.problems import InvalidConfiguration
+from sightline.config.document import InvalidConfiguration
 from sightline.config.yaml_tree import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse
 
 Problems = Callable[..., list[str]]
@@ -68,7 +68,7 @@ def test_as_many_values_as_allowed_are_read() -> None:
 
 
 def test_an_alias_below_the_limits_means_what_it_names() -> None:
-    from sightline.config.nodes import plain
+    from sightline.config.document import plain
 
     document = parse("a: &a {b: [1, 2]}\nc: *a\nd: {<<: *a, e: 3}\n", name="p.yaml")
 

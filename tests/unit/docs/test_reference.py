@@ -8,7 +8,7 @@ import pytest
 from tools.docs.__main__ import differing, generated, write
 from tools.docs.reference import PACKAGE, reference
 
-from sightline.config.reference import page_of
+from sightline.config.schema import page_of
 from sightline.graph import Registry
 from tests.conftest import REPOSITORY
 

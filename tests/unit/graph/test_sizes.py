@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sightline.graph.sizes import format_size, parse_size
+from sightline.graph.fields import format_size, parse_size
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 
-from sightline.media.dlpack import DLManagedTensor, DLManagedTensorVersioned
+from sightline.media.device_array import DLManagedTensor, DLManagedTensorVersioned
 
 _API = ctypes.pythonapi
 _API.PyCapsule_GetName.restype = ctypes.c_char_p

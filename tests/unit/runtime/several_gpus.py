@@ -12,7 +12,7 @@ from sightline import Pipeline
 from sightline.devices.gpu.gpu import Gpu
 from sightline.graph import Element, Operator, PipelineDescription, RunsOn, Sink, Site, Step
 from sightline.media import Batch, Stream
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 from sightline.testing import assert_accounted
 from tests.unit.runtime.elements import Synthetic
 

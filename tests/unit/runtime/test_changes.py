@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from sightline.media import Frame, Stream
-from sightline.runtime.changes import Changes
+from sightline.runtime.sources.health import Changes
 from sightline.testing import make_frames
 
 SECOND_NS = 1_000_000_000

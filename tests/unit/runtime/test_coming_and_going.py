@@ -14,7 +14,7 @@ from sightline import Pipeline
 from sightline.errors import ConfigurationError
 from sightline.graph import Message, Site, SourceElement, SourceReader, Step
 from sightline.media import Batch, Stream
-from sightline.runtime import roster
+from sightline.runtime.sources import manager
 from sightline.testing import FrameOrder, assert_accounted
 from tests.unit.runtime.elements import Find, Held, Hold, Remark, Synthetic, Tallied, Tally
 
@@ -346,7 +346,7 @@ def test_streams_come_while_the_pipeline_is_still_being_built(monkeypatch: pytes
 
 
 def test_the_report_remembers_only_so_many_names_that_went(running: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roster, "_MOST_REMEMBERED", 5)
+    monkeypatch.setattr(manager, "_MOST_REMEMBERED", 5)
     for number in range(12):
         running.add_source(f"guest {number}", Synthetic(frames=1)).wait(LIMIT_SECONDS)
         running.remove_source(f"guest {number}").wait(LIMIT_SECONDS)
@@ -361,11 +361,11 @@ def test_batches_grow_and_shrink_with_the_number_of_streams(running: Pipeline) -
     assert runner is not None
     for number in range(3):
         running.add_source(f"guest {number}", endless()).wait(LIMIT_SECONDS)
-        sizes.append(runner._lanes._all[0].gather.size)
+        sizes.append(runner._lanes._all[0].batcher.size)
     running.remove_source("guest 1").wait(LIMIT_SECONDS)
 
     assert sizes == [1, 2, 3]
-    wait_until(lambda: runner._lanes._all[0].gather.size == 2)
+    wait_until(lambda: runner._lanes._all[0].batcher.size == 2)
 
 
 def test_messages_tell_of_streams_that_come_and_go(running: Pipeline) -> None:

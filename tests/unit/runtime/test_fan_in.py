@@ -6,9 +6,7 @@ import pytest
 
 from sightline.errors import EndOfLink
 from sightline.media import Stream
-from sightline.runtime.fan_in import fan_in
-from sightline.runtime.link import Link
-from sightline.runtime.parcel import Item, StreamEnd
+from sightline.runtime.scheduling.link import Item, Link, StreamEnd, fan_in
 
 FIRST, SECOND = StreamEnd(Stream("gate")), StreamEnd(Stream("yard"))
 

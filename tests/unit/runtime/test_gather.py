@@ -9,9 +9,8 @@ import pytest
 from sightline.errors import EndOfLink
 from sightline.graph.site import SystemClock
 from sightline.media import Stream
-from sightline.runtime.gather import Arrival, Gather
-from sightline.runtime.link import Link, LinkPolicy
-from sightline.runtime.parcel import Parcel, StreamEnd
+from sightline.runtime.scheduling.batcher import Arrival, Batcher
+from sightline.runtime.scheduling.link import Link, LinkPolicy, StreamEnd, WorkItem
 from sightline.testing import make_frames
 
 
@@ -31,7 +30,7 @@ class Bench:
         self, *names: str, size: int, timeout_ns: int = 40_000_000, capacity: int = 100, cameras: tuple[str, ...] = ()
     ) -> None:
         self.clock = ManualClock()
-        self.gather = Gather(size=size, timeout_ns=timeout_ns, clock=self.clock)
+        self.gather = Batcher(size=size, timeout_ns=timeout_ns, clock=self.clock)
         self.links: dict[str, Link[Arrival]] = {
             name: self.gather.add(
                 Stream(name, live=name in cameras),
@@ -49,7 +48,7 @@ class Bench:
 
     def batch(self) -> list[tuple[str, int]]:
         item = self.gather.receive()
-        assert isinstance(item, Parcel)
+        assert isinstance(item, WorkItem)
         return [(frame.stream.name, frame.index) for frame in item.frames]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sightline.runtime.statistics import Histogram
+from sightline.runtime.stats.counters import Histogram
 
 MS = 1_000_000
 

@@ -7,15 +7,15 @@ from collections import Counter
 import pytest
 
 from sightline.media import Batch, Stream
-from sightline.runtime.report import Report
-from sightline.runtime.statistics import StreamStatistics
+from sightline.runtime.stats.counters import StreamStats
+from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted, make_batches, make_frames
 
 
 def report_of(
     *, live: bool = False, received: int = 10, processed: int = 10, damaged: int = 0, **dropped: int
 ) -> Report:
-    stream = StreamStatistics(
+    stream = StreamStats(
         Stream("cam", live=live), received=received, processed=processed, damaged=damaged, dropped=Counter(dropped)
     )
     return Report("p", "cpu", 0.0, 1.0, 1.0, (stream,), (), {}, {}, (), 0.0, 0.0)

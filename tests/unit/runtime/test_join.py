@@ -7,10 +7,8 @@ import pytest
 
 from sightline.errors import EndOfLink
 from sightline.media import Batch, Event, Objects, Origin, Overlay, Stream
-from sightline.runtime.join import Join, mark_inherited, merge_branches
-from sightline.runtime.link import Link
-from sightline.runtime.merging import merge_rows
-from sightline.runtime.parcel import Item, Parcel, StreamEnd
+from sightline.runtime.scheduling.join import Join, mark_inherited, merge_branches, merge_rows
+from sightline.runtime.scheduling.link import Item, Link, StreamEnd, WorkItem
 from sightline.testing import make_frames
 
 ORIGIN = Origin("detect-1", ("car", "person"))
@@ -93,13 +91,13 @@ def test_events_and_overlays_of_all_branches_are_kept_once() -> None:
     assert merged.overlays == ((overlay,), ())
 
 
-def parcel() -> Parcel:
+def parcel() -> WorkItem:
     batch = Batch(tuple(make_frames(1)))
-    return Parcel(batch.frames, (0,), batch)
+    return WorkItem(batch.frames, (0,), batch)
 
 
-def join_of(trunk: list[Item], branch: list[Item]) -> tuple[Join, list[Parcel]]:
-    lost: list[Parcel] = []
+def join_of(trunk: list[Item], branch: list[Item]) -> tuple[Join, list[WorkItem]]:
+    lost: list[WorkItem] = []
     links: list[Link[Item]] = [Link(10), Link(10)]
     for link, items in zip(links, (trunk, branch), strict=True):
         for item in items:
@@ -142,7 +140,7 @@ class Failing:
 
 def test_a_parcel_that_can_not_be_merged_is_lost() -> None:
     base = parcel()
-    join, lost = join_of([base], [Parcel(base.frames, (0,), Failing())])
+    join, lost = join_of([base], [WorkItem(base.frames, (0,), Failing())])
 
     with pytest.raises(ValueError, match="no result"):
         join.receive()

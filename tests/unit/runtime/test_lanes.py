@@ -9,7 +9,7 @@ import pytest
 from sightline import Pipeline
 from sightline.devices import DeviceKind
 from sightline.errors import ConfigurationError, OperatorError
-from sightline.runtime.ledger import added_totals
+from sightline.runtime.scheduling.lanes import added_totals
 from sightline.testing import FrameOrder, assert_accounted
 from tests.unit.runtime.elements import Find, Gated, Hold, Synthetic
 from tests.unit.runtime.several_gpus import (
@@ -128,7 +128,7 @@ def test_batches_are_as_large_as_a_lane_has_streams(gpus: Gpus) -> None:
     pipeline.start()
 
     assert pipeline._runner is not None
-    assert [lane.gather.size for lane in pipeline._runner._lanes._all] == [3, 3]
+    assert [lane.batcher.size for lane in pipeline._runner._lanes._all] == [3, 3]
     ended(pipeline)
 
 

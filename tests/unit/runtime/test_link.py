@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from sightline.errors import EndOfLink, LinkClosed
-from sightline.runtime.link import DropReason, Link, LinkPolicy
+from sightline.runtime.scheduling.link import DropReason, Link, LinkPolicy
 
 
 def test_items_come_out_in_the_order_they_went_in() -> None:

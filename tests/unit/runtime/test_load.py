@@ -6,9 +6,9 @@ import pytest
 
 from sightline.graph import Message, MessageKind
 from sightline.media import Stream
-from sightline.runtime.link import DropReason
-from sightline.runtime.load import Load
-from sightline.runtime.statistics import LIMITS_NS, ElementStatistics, Histogram, StreamStatistics
+from sightline.runtime.scheduling.link import DropReason
+from sightline.runtime.stats.counters import LIMITS_NS, ElementStats, Histogram, StreamStats
+from sightline.runtime.stats.overload import OverloadMonitor
 
 SECOND_NS = 1_000_000_000
 
@@ -17,10 +17,12 @@ class Machine:
     """A stream of 25 frames a second and one step."""
 
     def __init__(self) -> None:
-        self.gate = StreamStatistics(Stream("gate", live=True))
-        self.step = ElementStatistics("detect-1", "detect")
+        self.gate = StreamStats(Stream("gate", live=True))
+        self.step = ElementStats("detect-1", "detect")
         self.messages: list[Message] = []
-        self.load = Load(streams=lambda: [self.gate], elements=lambda: [self.step], post=self.messages.append)
+        self.load = OverloadMonitor(
+            streams=lambda: [self.gate], elements=lambda: [self.step], post=self.messages.append
+        )
         self.now_ns = 0
 
     def run(self, seconds: int, *, dropped: int, busy: float = 0.0) -> None:

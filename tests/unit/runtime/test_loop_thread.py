@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sightline.runtime.loop_thread import LoopThread
+from sightline.runtime.threads import LoopThread
 
 
 def test_tasks_that_are_left_are_cancelled_and_end_before_the_loop() -> None:

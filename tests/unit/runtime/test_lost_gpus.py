@@ -14,8 +14,8 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import OperatorError, StreamError
 from sightline.graph import Message, MessageKind, Site, SourceElement, SourceReader, StreamState
 from sightline.media import Batch, Frame, Stream
-from sightline.runtime.link import DropReason
-from sightline.runtime.report import Report
+from sightline.runtime.scheduling.link import DropReason
+from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
 from sightline.testing.gpu import DoubleDriver
 from tests.unit.runtime.elements import Find, Hold, Synthetic, SyntheticReader

@@ -12,7 +12,7 @@ import pytest
 from sightline.errors import OperatorError
 from sightline.graph import Element, Message, MessageKind, Operator, Pending, Sink, Site, Threading
 from sightline.media import Batch, Objects, Origin
-from sightline.runtime.supervise import Limits
+from sightline.runtime.sources.supervisor import Limits
 from sightline.testing import make_frames
 from tests.unit.runtime.elements import Synthetic, Tallied, Tally
 from tests.unit.runtime.test_runner import make_runner, run
@@ -124,8 +124,8 @@ def hang() -> Iterator[Hang]:
 
 @pytest.fixture
 def _hanging_is_known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sightline.runtime.assembly._HANGING_SECONDS", 0.0)
-    monkeypatch.setattr("sightline.runtime.assembly._PATIENCE_AFTER_ABORT_SECONDS", 60.0)
+    monkeypatch.setattr("sightline.runtime.scheduling.assembly._HANGING_SECONDS", 0.0)
+    monkeypatch.setattr("sightline.runtime.scheduling.assembly._PATIENCE_AFTER_ABORT_SECONDS", 60.0)
 
 
 class SlowToClose(Element):

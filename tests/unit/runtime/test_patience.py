@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sightline.runtime.patience import Patience
+from sightline.runtime.sources.health import StallDetector
 
 SECOND_NS = 1_000_000_000
 STALL_NS = 5 * SECOND_NS
 
 
-def after_frames(*intervals_seconds: float) -> Patience:
-    patience = Patience(STALL_NS)
+def after_frames(*intervals_seconds: float) -> StallDetector:
+    patience = StallDetector(STALL_NS)
     patience.begin()
     now_ns = 0
     patience.frame(now_ns)
@@ -44,7 +44,7 @@ def test_the_time_between_two_sessions_is_no_interval() -> None:
 
 
 def test_silent_sessions_of_an_unknown_stream_make_it_more_patient_up_to_a_bound() -> None:
-    patience = Patience(STALL_NS)
+    patience = StallDetector(STALL_NS)
     limits = [patience.limit_ns // SECOND_NS]
     for _ in range(9):
         patience.silent()
@@ -54,7 +54,7 @@ def test_silent_sessions_of_an_unknown_stream_make_it_more_patient_up_to_a_bound
 
 
 def test_silent_sessions_count_no_more_once_the_interval_is_known() -> None:
-    patience = Patience(STALL_NS)
+    patience = StallDetector(STALL_NS)
     for _ in range(9):
         patience.silent()
     patience.frame(0)

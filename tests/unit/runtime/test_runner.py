@@ -11,9 +11,9 @@ from sightline.devices.use import DeviceInUse
 from sightline.errors import OperatorError, StreamError
 from sightline.graph import BatchOptions, Message, MessageKind, Outputs, Parallel, PipelineDescription, Step, Tee
 from sightline.graph.site import SystemClock
-from sightline.runtime.report import Report
 from sightline.runtime.runner import Runner
-from sightline.runtime.supervise import Limits
+from sightline.runtime.sources.supervisor import Limits
+from sightline.runtime.stats.report import Report
 from sightline.testing import assert_accounted
 from tests.unit.runtime.elements import Find, Held, Hold, Remark, Synthetic, SyntheticReader, Tallied, Tally
 

@@ -13,12 +13,12 @@ from sightline.errors import StreamLost, StreamRefused
 from sightline.graph import Message, MessageKind, Site, SourceElement, SourceReader
 from sightline.graph.site import SystemClock
 from sightline.media import Frame, Stream
-from sightline.runtime.gather import Arrival
-from sightline.runtime.lane import Berth
-from sightline.runtime.link import Link
-from sightline.runtime.pacing import Continuation, Pace, backoff_seconds
-from sightline.runtime.statistics import StreamStatistics
-from sightline.runtime.supervise import Limits, SourceThread
+from sightline.runtime.scheduling.batcher import Arrival
+from sightline.runtime.scheduling.lane import StreamSlot
+from sightline.runtime.scheduling.link import Link
+from sightline.runtime.sources.health import Continuation, Pace, backoff_seconds
+from sightline.runtime.sources.supervisor import Limits, SourceSupervisor
+from sightline.runtime.stats.counters import StreamStats
 from sightline.testing import make_frames
 
 SECOND_NS = 1_000_000_000
@@ -123,9 +123,9 @@ class Bench:
         self.event = ManualEvent(self.clock, stop_at=stop_at)
         self.messages: list[Message] = []
         self.link: Link[Arrival] = Link(1000)
-        self.statistics = StreamStatistics(Stream("cam", live=source.live))
+        self.statistics = StreamStats(Stream("cam", live=source.live))
         site = Site(device=Device(), element_id="cam", clock=self.clock, post=self.messages.append)
-        thread = SourceThread(source, berth=Berth(self.link, site), statistics=self.statistics, limits=limits)
+        thread = SourceSupervisor(source, slot=StreamSlot(self.link, site), statistics=self.statistics, limits=limits)
         thread._stopping = self.event  # type: ignore[assignment]
         thread.work()
         self.arrivals = [self.link.receive() for _ in range(self.link.depth)]

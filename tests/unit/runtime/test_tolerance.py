@@ -13,7 +13,7 @@ from sightline.errors import OperatorError
 from sightline.graph import Element, Message, MessageKind, Operator, Site, StreamState, Threading
 from sightline.media import Batch
 from sightline.runtime import watchdog
-from sightline.runtime.report import Report
+from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
 
 

@@ -27,8 +27,7 @@ from sightline.devices.gpu.streams import GpuStream, Handles
 from sightline.devices.gpu.transfers import HostCopies, TransferCounter
 from sightline.errors import GpuError
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
-from sightline.media.device_array import DeviceArray
-from sightline.media.device_memory import DeviceStream
+from sightline.media.device_array import DeviceArray, DeviceStream
 
 _LOG = logging.getLogger(__name__)
 _MOST_OF_THE_MEMORY = 0.8

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import GpuError, SurfaceReleased
-from sightline.media.device_memory import DeviceEvent, DeviceStream
+from sightline.media.device_array import DeviceEvent, DeviceStream
 
 if TYPE_CHECKING:
     from sightline.devices.gpu.gpu import Gpu

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sightline.devices.gpu.memory import DeviceBuffer, PinnedBuffer
 from sightline.devices.gpu.postponing import when_allowed
 from sightline.errors import GpuError, GpuOutOfMemory
-from sightline.media.device_memory import DeviceEvent, DeviceStream
+from sightline.media.device_array import DeviceEvent, DeviceStream
 
 if TYPE_CHECKING:
     from sightline.devices.gpu.gpu import Gpu

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from sightline.devices.gpu.driver import Driver
 from sightline.devices.gpu.guard import Guard
 from sightline.errors import GpuError
-from sightline.media.device_memory import DeviceEvent
+from sightline.media.device_array import DeviceEvent
 
 
 class Handles:

@@ -14,8 +14,7 @@ import numpy.typing as npt
 from sightline.devices.gpu.driver import Driver, Span
 from sightline.devices.gpu.memory import DeviceBuffer, PinnedBuffer
 from sightline.devices.gpu.pools import ALIGNMENT_BYTES, DevicePool
-from sightline.media.device_array import DeviceArray
-from sightline.media.device_memory import DeviceEvent, DeviceStream, dense_strides, row_bytes
+from sightline.media.device_array import DeviceArray, DeviceEvent, DeviceStream, dense_strides, row_bytes
 
 if TYPE_CHECKING:
     from sightline.devices.gpu.gpu import Gpu

@@ -13,7 +13,7 @@ from typing import Self
 from sightline.rtsp.authentication import Guard
 from sightline.rtsp.channels import Connection
 from sightline.rtsp.listener import Listener
-from sightline.runtime.loop_thread import LoopThread
+from sightline.runtime.threads import LoopThread
 from sightline.testing.camera.clip import Clip
 from sightline.testing.camera.dialog import Dialog, House
 from sightline.testing.camera.faults import Faults, Sent

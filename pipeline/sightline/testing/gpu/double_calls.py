@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from sightline.devices.gpu.driver import DriverError, Harm
-from sightline.media.device_memory import DeviceStream
+from sightline.media.device_array import DeviceStream
 from sightline.testing.gpu.double_graphs import Captures
 from sightline.testing.gpu.double_journal import Journal
 from sightline.testing.gpu.double_memory import GpuMisuse

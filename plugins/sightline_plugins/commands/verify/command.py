@@ -79,7 +79,7 @@ def element_of(model: Path, task: str | None, settings: tuple[str, ...]) -> Mode
     from ruamel.yaml.error import MarkedYAMLError
 
     from sightline.config import parse_steps
-    from sightline.config.problems import InvalidConfiguration, dotted
+    from sightline.config.document import InvalidConfiguration, dotted
     from sightline.errors import ConfigurationError
     from sightline_plugins.infer.card import read_card, read_metadata
     from sightline_plugins.infer.facts import read_facts

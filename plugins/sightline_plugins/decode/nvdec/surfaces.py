@@ -14,8 +14,7 @@ from sightline.devices.gpu.memory import BorrowedMemory
 from sightline.devices.gpu.pools import DevicePool
 from sightline.devices.gpu.streams import GpuStream
 from sightline.media import ColorRange, PixelFormat, Surface
-from sightline.media.device_array import DeviceArray
-from sightline.media.device_memory import dense_strides
+from sightline.media.device_array import DeviceArray, dense_strides
 from sightline_plugins.decode.nvdec.image_facts import ImageFacts
 from sightline_plugins.decode.nvdec.library import NvdecError
 from sightline_plugins.decode.orientation import UPRIGHT, Orientation

@@ -16,8 +16,7 @@ import numpy as np
 from sightline.devices.gpu.driver import Driver
 from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import GpuError, ModelError
-from sightline.media.device_array import DeviceArray
-from sightline.media.device_memory import DeviceStream
+from sightline.media.device_array import DeviceArray, DeviceStream
 from sightline_plugins.engines.device.checks import ALIGNMENT_BYTES, check_bound
 from sightline_plugins.engines.libraries import About
 from sightline_plugins.engines.protocol import TensorSpec

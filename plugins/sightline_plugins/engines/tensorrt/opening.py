@@ -21,7 +21,7 @@ import onnx
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import ModelError
-from sightline.media.device_memory import DeviceStream
+from sightline.media.device_array import DeviceStream
 from sightline_plugins.engines.cache import Entry, ModelCache, models_folder
 from sightline_plugins.engines.device.preparing import prepare
 from sightline_plugins.engines.device.protocol import MOST_ROWS

@@ -7,7 +7,7 @@ import socket
 
 from sightline.rtsp.channels import Connection
 from sightline.rtsp.listener import Listener
-from sightline.serve.address import Address
+from sightline.server.http import Address
 from sightline_plugins.publish.address import bound_unsent, listening_error
 from sightline_plugins.publish.hub import Hub
 from sightline_plugins.publish.rtsp.dialog import Dialog, House

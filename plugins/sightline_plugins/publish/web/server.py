@@ -15,11 +15,9 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from sightline.rtsp.codec import Codec
-from sightline.serve.access import Access
-from sightline.serve.address import Address
-from sightline.serve.messages import Refused
-from sightline.serve.messages import Request as PlainRequest
-from sightline.serve.messages import Response as PlainResponse
+from sightline.server.http import Access, Address, Refused
+from sightline.server.http import Request as PlainRequest
+from sightline.server.http import Response as PlainResponse
 from sightline_plugins.publish.address import bound_unsent, listening_error
 from sightline_plugins.publish.boxes import codec_string, fragment, start_of_file
 from sightline_plugins.publish.hub import Hub

@@ -1,1 +1,0 @@
-"""Pipelines as images: one model of boxes and arrows, and one writer for each format."""

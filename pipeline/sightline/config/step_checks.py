@@ -1,0 +1,217 @@
+"""Check steps against the steps before them: what they need, labels, references, rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from sightline.config.document import Key, allowed
+from sightline.errors import ConfigurationError
+from sightline.graph.element import Capability, Element
+from sightline.graph.fields import matching
+from sightline.graph.registry import Registry, suggest
+from sightline.graph.tree import Parallel, Step, identify
+
+_Added = TypeVar("_Added")
+_Reached = Mapping[str, frozenset[_Added]]
+_Arrival = tuple[Key, Element, _Reached[_Added]]
+
+
+def arrivals(
+    steps: Sequence[Step], *, streams: Sequence[str], adds: Callable[[Element], frozenset[_Added]]
+) -> Iterator[_Arrival[_Added]]:
+    """Each element with its key path and, by stream that it works on, what the steps before it added.
+
+    `adds` says what an element adds to each stream that it works on. What is added in a branch of a tee stays there;
+    what is added in the branches of a parallel is joined behind it.
+    """
+    yield from _along(steps, dict.fromkeys(streams, frozenset()), ("pipeline",), adds)
+
+
+def _along(
+    steps: Sequence[Step], now: _Reached[_Added], key: Key, adds: Callable[[Element], frozenset[_Added]]
+) -> Generator[_Arrival[_Added], None, _Reached[_Added]]:
+    for number, step in enumerate(steps):
+        here = (*key, number, step.name)
+        if isinstance(step, Element):
+            reached = {stream: now[stream] for stream in matching(step.streams, now)}
+            yield here, step, reached
+            added = adds(step)
+            now = {**now, **{stream: before | added for stream, before in reached.items()}}
+            continue
+        ends: list[_Reached[_Added]] = []
+        for name, branch in step.branches.items():
+            ends.append((yield from _along(branch, now, (*here, name), adds)))
+        if isinstance(step, Parallel):
+            now = {stream: before.union(*(end[stream] for end in ends)) for stream, before in now.items()}
+    return now
+
+
+def unmet_needs(steps: Sequence[Step], *, streams: Sequence[str], registry: Registry) -> Iterator[tuple[Key, str]]:
+    """Each step that needs what no step before it gives, with its key path and what to put before it."""
+    for key, element, given in arrivals(steps, streams=streams, adds=_given):
+        for capability in sorted(element.required()):
+            lacking = [stream for stream, present in given.items() if capability not in present]
+            if lacking:
+                where = f" on the stream {lacking[0]!r}" if len(lacking) < len(given) else ""
+                remedy = _remedy([name for name in _givers(capability, registry) if name != element.name])
+                yield key, f"{element.name} needs {capability}, and no step before it gives any{where}{remedy}"
+
+
+def _given(element: Element) -> frozenset[Capability]:
+    """What the steps after it can count on; what it lacks itself is told once, and not again of those after it."""
+    return element.provided() | element.required()
+
+
+def _remedy(givers: Sequence[str]) -> str:
+    if not givers:
+        return ""
+    return f": put {givers[0]} before it" if len(givers) == 1 else f": put one of {', '.join(givers)} before it"
+
+
+def _givers(capability: Capability, registry: Registry) -> list[str]:
+    names = []
+    for name in registry.element_names:
+        try:
+            element = registry.element(name)
+        except ConfigurationError:
+            continue
+        if capability in element.gives and capability not in element.needs:
+            names.append(name)
+    return names
+
+
+_UNTOLD = None
+"""Stands among labels for all those that nobody can tell before the pipeline runs."""
+
+
+def unknown_labels(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[tuple[Key, str]]:
+    """Each label that a step waits for in vain, with its key path and the labels that can reach the step.
+
+    Nothing is said of a step that any object of unknown label, or none at all, can reach on one of its streams. No
+    element is asked what it finds unless some option names a label: to know it may mean to read a model file.
+    """
+    if not any(True for _, element in identify(tuple(steps)) for _ in element.wanted_labels()):
+        return
+    for key, element, reached in arrivals(steps, streams=streams, adds=_found):
+        found = frozenset[str | None]().union(*reached.values())
+        known = sorted(label for label in found if label is not _UNTOLD)
+        if known and _UNTOLD not in found:
+            for below, label in element.wanted_labels():
+                if label not in found:
+                    yield (*key, *below), _message(label, known)
+
+
+def _found(element: Element) -> frozenset[str | None]:
+    labels = element.found_labels()
+    return frozenset((_UNTOLD,)) if labels is None else labels
+
+
+def _message(label: str, known: Sequence[str]) -> str:
+    near = suggest(label, known)
+    return f"no step before it finds {label!r}{f'{near} They' if near else '; they'} find: {allowed(known)}"
+
+
+def lost_images(steps: Sequence[Step], key: Key = ("pipeline",)) -> Iterator[tuple[Key, str]]:
+    """Each step that changes images in a branch of a parallel in which no sink follows, with its key path."""
+    for number, step in enumerate(steps):
+        if isinstance(step, Element):
+            continue
+        for name, branch in step.branches.items():
+            here = (*key, number, step.name, name)
+            yield from lost_images(branch, here)
+            if isinstance(step, Parallel):
+                yield from _lost_in(branch, here)
+
+
+def _lost_in(branch: Sequence[Step], key: Key) -> Iterator[tuple[Key, str]]:
+    for number, step in enumerate(branch):
+        if isinstance(step, Element) and step.changes_images and not any(map(_is_seen, branch[number + 1 :])):
+            text = (
+                f"what {step.name} changes is lost here: behind a parallel, images are those before it. "
+                "Put it before or behind the parallel, or in a tee"
+            )
+            yield (*key, number, step.name), text
+
+
+def _is_seen(step: Step) -> bool:
+    if isinstance(step, Element):
+        return step.sink
+    return any(_is_seen(inner) for branch in step.branches.values() for inner in branch)
+
+
+def unknown_steps(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[tuple[Key, str]]:
+    """Each id that names no step before, or none that does what it is named for, with its key path and what to do."""
+    known = list(identify(tuple(steps)))
+    elements = dict(known)
+    names = iter(known)
+
+    def its_id(element: Element) -> frozenset[str]:
+        identity, same = next(names)
+        assert same is element
+        return frozenset((identity,))
+
+    for key, element, reached in arrivals(steps, streams=streams, adds=its_id):
+        relied_on = set(element.relied_on())
+        for below, name in dict.fromkeys([*element.named_steps(), *relied_on]):
+            lacking = [stream for stream, before in reached.items() if name not in before]
+            if lacking:
+                yield (*key, *below), _unknown(name, lacking, reached, is_somewhere=name in elements)
+            elif (below, name) in relied_on and not elements[name].searches():
+                yield (*key, *below), _no_search(element, elements[name], name)
+
+
+def _unknown(name: str, lacking: Sequence[str], reached: Mapping[str, frozenset[str]], *, is_somewhere: bool) -> str:
+    before = sorted(frozenset[str]().union(*reached.values()))
+    where = f" on the stream {lacking[0]!r}" if len(lacking) < len(reached) else ""
+    if is_somewhere:
+        return f"the step {name!r} does not stand before this one{where}: move it there"
+    near = suggest(name, before)
+    listed = f"{near} They" if near else "; they"
+    return f"no step before is called {name!r}{where}{f'{listed} are: {allowed(before)}' if before else ''}"
+
+
+def _no_search(element: Element, other: Element, name: str) -> str:
+    if getattr(other, "on", None) is not None:
+        reason = "it looks only at objects of other steps: name the step that searches the whole image"
+    else:
+        reason = "it does not search images for objects: name a detector"
+    return f"{element.name} cannot rely on {name!r}, {reason}"
+
+
+_ANY = "*"
+"""Stands in the place of a rule for all those that nobody can tell before the pipeline runs."""
+
+
+def unknown_rules(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[tuple[Key, str]]:
+    """Each rule that a step waits for in vain, with its key path and the rules whose events reach the step.
+
+    That no events reach it at all is told as an unmet need.
+    """
+    ids = iter(identify(tuple(steps)))
+
+    def own(element: Element) -> frozenset[str]:
+        identity, same = next(ids)
+        assert same is element
+        if Capability.EVENTS not in element.provided():
+            return frozenset()
+        names = element.found_rules()
+        return frozenset(f"{identity}.{name}" for name in ([_ANY] if names is None else names))
+
+    for key, element, reached in arrivals(steps, streams=streams, adds=own):
+        known = sorted(frozenset[str]().union(*reached.values()))
+        for below, name in element.wanted_rules():
+            if known and not any(_means(name, one) for one in known):
+                near = suggest(name, known)
+                listed = f"{near} Rules" if near else "; rules"
+                yield (*key, *below), f"no step before it has the rule {name!r}{listed} are: {allowed(known)}"
+
+
+def _means(name: str, known: str) -> bool:
+    """Whether `step.rule` or `step.rule.direction` is that rule of that step."""
+    step, rest = name.split(".", 1)
+    known_step, rule = known.split(".", 1)
+    if re.fullmatch(re.escape(step) + r"(-\d+)?", known_step) is None:
+        return False
+    return rule in (_ANY, rest) or rest.startswith(f"{rule}.")

@@ -1,0 +1,97 @@
+"""Iterate over the frames of a running pipeline, and end the run in every case."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+
+from sightline.errors import SightlineError
+from sightline.media import FrameView
+from sightline.runtime.runner import Runner
+from sightline.runtime.scheduling.batcher import AsyncBatchIterator, BatchIterator
+from sightline.runtime.scheduling.link import Item, Link
+from sightline.runtime.stats.report import Report
+
+_LOG = logging.getLogger(__name__)
+
+
+def end(runner: Runner) -> Report:
+    """Stop and wait for the end; when that is interrupted (Ctrl-C), drop what is under way."""
+    try:
+        runner.stop()
+        return runner.wait()
+    except KeyboardInterrupt as interrupt:
+        runner.abort()
+        with _noting(interrupt):
+            runner.wait()
+        raise
+
+
+def end_because_of(error: BaseException, runner: Runner) -> None:
+    """Stop and wait for the end while `error` is on its way; what goes wrong besides is noted on it, or logged when a
+    loop was left (GeneratorExit) and nobody can read a note.
+    """
+    with _noting(error):
+        end(runner)
+
+
+@contextmanager
+def _noting(error: BaseException) -> Iterator[None]:
+    try:
+        yield
+    except SightlineError as failure:
+        if isinstance(error, GeneratorExit):
+            _LOG.error("the pipeline failed after its loop was left: %s", failure)
+        elif failure is not error:
+            error.add_note(f"the pipeline failed as well: {failure}")
+
+
+Begin = Callable[[Link[Item]], Runner]
+"""Starts a run that sends what is finished into the link."""
+
+
+def each_frame(begin: Begin) -> Generator[FrameView, None, None]:
+    """Run, and yield every frame; a loop that is left ends the run."""
+    feed = BatchIterator()
+    runner = begin(feed.link)
+    try:
+        for batch in feed.batches():
+            yield from batch
+    except BaseException as error:
+        feed.link.close()
+        end_because_of(error, runner)
+        raise
+    end(runner)
+
+
+async def each_frame_in_event_loop(begin: Begin) -> AsyncGenerator[FrameView, None]:
+    """Run, and yield every frame, without blocking the event loop. Cancelling ends the run, and waits for that."""
+    loop, feed = asyncio.get_running_loop(), AsyncBatchIterator()
+    begun: Future[Runner] = Future()
+    begun.set_running_or_notify_cancel()
+    loop.run_in_executor(None, _fulfil, begun, lambda: begin(feed.link))
+    try:
+        runner = await asyncio.wrap_future(begun)
+        async for batch in feed.batches():
+            for frame in batch:
+                yield frame
+        await asyncio.shield(loop.run_in_executor(None, end, runner))
+    except BaseException as error:
+        feed.link.close()
+        await asyncio.shield(loop.run_in_executor(None, _end_begun, error, begun))
+        raise
+
+
+def _fulfil(promise: Future[Runner], begin: Callable[[], Runner]) -> None:
+    try:
+        promise.set_result(begin())
+    except BaseException as error:  # noqa: BLE001  raised where the promise is waited for
+        promise.set_exception(error)
+
+
+def _end_begun(error: BaseException, begun: Future[Runner]) -> None:
+    if begun.exception() is None:
+        end_because_of(error, begun.result())

@@ -1,0 +1,121 @@
+"""The workshop: where the operators of a run are built, and let go of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
+
+from sightline.devices import Device
+from sightline.errors import OperatorError, SightlineError
+from sightline.graph import Element, Operator, Site
+from sightline.graph.fields import PathRole, paths_of
+from sightline.redaction import redact
+from sightline.runtime.scheduling.node import ErrorPolicy, Hopeless, Node, Probe, SharedNode
+
+_Files = tuple[tuple[str, int, int] | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltOperator:
+    """A node, and the state in which the files that its element reads were when it was built."""
+
+    node: Node
+    files: _Files
+
+    def is_still(self, element: Element) -> bool:
+        """Whether building this element now would make the same: it is equal, and so are the files that it reads."""
+        return self.node.element == element and self.files == _files_of(element)
+
+
+class OperatorFactory:
+    """Builds the nodes of elements; `probes` may get more while they run. What goes wrong when something is let go of
+    goes to `on_error`, a stream on which a step fails again and again to `hopeless`.
+    """
+
+    def __init__(
+        self, *, probes: dict[str, list[Probe]], on_error: Callable[[BaseException], None], hopeless: Hopeless
+    ) -> None:
+        self._hopeless = hopeless
+        self._probes = probes
+        self._probing: dict[str, Lock] = {}
+        self._on_error = on_error
+
+    def build(
+        self, elements: Iterable[tuple[str, Element]], *, sites: Sequence[Site]
+    ) -> list[dict[str, BuiltOperator]]:
+        """The nodes of these elements by id, for each of the lanes whose sites are given. Raises SightlineError, with
+        nothing left open.
+        """
+        built: list[dict[str, BuiltOperator]] = [{} for _ in sites]
+        try:
+            for element_id, element in elements:
+                files = _files_of(element)
+                if len(sites) > 1 and element.serves_all_gpus():
+                    shared = BuiltOperator(self._shared_node(element_id, element, sites=sites), files)
+                    for own in built:
+                        own[element_id] = shared
+                else:
+                    for own, site in zip(built, sites, strict=True):
+                        own[element_id] = BuiltOperator(self._node(element_id, element, site=site), files)
+        except BaseException:
+            self.discard(built)
+            raise
+        return built
+
+    def discard(self, built: Iterable[Mapping[str, BuiltOperator]]) -> None:
+        """Let go of nodes that no stage holds, of so many lanes."""
+        for made in built:
+            for one in made.values():
+                try:
+                    one.node.discard()
+                except OperatorError as error:
+                    self._on_error(error)
+
+    def _node(self, element_id: str, element: Element, *, site: Site) -> Node:
+        own = replace(site, element_id=element_id)
+        return Node(
+            element,
+            _operator(element, own),
+            element_id=element_id,
+            probes=self._probes.setdefault(element_id, []),
+            probing=self._probing.setdefault(element_id, Lock()),
+            error_policy=self._error_policy(element, own),
+        )
+
+    def _shared_node(self, element_id: str, element: Element, *, sites: Sequence[Site]) -> SharedNode:
+        own = replace(sites[0], element_id=element_id, device=Device(), gpu=None)
+        return SharedNode(
+            element,
+            _operator(element, own),
+            element_id=element_id,
+            probes=self._probes.setdefault(element_id, []),
+            lanes=len(sites),
+            error_policy=self._error_policy(element, own),
+        )
+
+    def _error_policy(self, element: Element, site: Site) -> ErrorPolicy | None:
+        return None if element.on_error == "stop" else ErrorPolicy(site=site, hopeless=self._hopeless)
+
+
+def _operator(element: Element, site: Site) -> Operator:
+    try:
+        return element.build(site)
+    except SightlineError:
+        raise
+    except Exception as error:
+        message = f"element {site.element_id!r} cannot be built: {redact(f'{type(error).__name__}: {error}')}"
+        raise OperatorError(message, element=site.element_id) from error
+
+
+def _files_of(element: Element) -> _Files:
+    return tuple(_state(path) for _, role, path in paths_of(element) if role is PathRole.INPUT)
+
+
+def _state(path: str) -> tuple[str, int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116  the paths of elements are texts
+    except OSError:
+        return None
+    return path, found.st_mtime_ns, found.st_size

@@ -1,0 +1,230 @@
+"""Join parallel branches: merge what they found, frame by frame."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import EndOfLink
+from sightline.media import Batch, Event, Objects, Overlay, Tensor
+from sightline.runtime.scheduling.link import Item, Link, WorkItem
+
+
+def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:
+    """The batch with what an operator made of some of its rows (`part`, in the order of `rows`) in their place."""
+    mine = np.zeros(len(batch), np.bool_)
+    mine[rows] = True
+    place = np.array(rows, np.int32)
+    others = batch.objects.select(~mine[batch.objects.frame])
+    objects = part.objects.with_columns(frame=place[part.objects.frame])
+    frames, overlays, detected = list(batch.frames), list(batch.overlays), list(batch.detected)
+    overlays = overlays or ([()] * len(batch) if part.overlays else [])
+    detected = detected or ([True] * len(batch) if part.detected else [])
+    searched = list(batch.searched_by) or ([frozenset()] * len(batch) if part.searched_by else [])
+    for index, row in enumerate(rows):
+        frames[row] = part.frames[index]
+        if part.overlays:
+            overlays[row] = part.overlays[index]
+        if part.detected:
+            detected[row] = part.detected[index]
+        if part.searched_by:
+            searched[row] = part.searched_by[index]
+    kept = [event for event in batch.events if not mine[event.frame]]
+    moved = [dataclasses.replace(event, frame=rows[event.frame]) for event in part.events]
+    kept_tensors = [tensor for tensor in batch.tensors if not mine[tensor.frame]]
+    moved_tensors = [dataclasses.replace(tensor, frame=rows[tensor.frame]) for tensor in part.tensors]
+    return Batch(
+        frames=tuple(frames),
+        objects=Objects.concat([others, objects]),
+        events=tuple(sorted([*kept, *moved], key=lambda event: event.frame)),
+        overlays=tuple(overlays),
+        detected=tuple(detected),
+        tensors=tuple(sorted([*kept_tensors, *moved_tensors], key=lambda tensor: tensor.frame)),
+        searched_by=tuple(searched),
+    )
+
+
+def marked(given: Batch, result: Batch, *, changes_images: bool) -> Batch:
+    """The result, in which frames whose image may be another one are marked as altered."""
+    if not changes_images and result.frames is given.frames:
+        return result
+    altered = [
+        not after.altered and (changes_images or after.surface is not before.surface)
+        for before, after in zip(given.frames, result.frames, strict=True)
+    ]
+    if not any(altered):
+        return result
+    frames = tuple(
+        dataclasses.replace(frame, altered=True) if is_altered else frame
+        for frame, is_altered in zip(result.frames, altered, strict=True)
+    )
+    return dataclasses.replace(result, frames=frames)
+
+
+_ROW = "_row"
+
+
+def mark_inherited(batch: Batch) -> Batch:
+    """The batch as branches get it: shared, its objects numbered so that the join knows them again."""
+    objects = batch.objects
+    if len(objects):
+        objects = objects.with_columns(**{_ROW: np.arange(len(objects), dtype=np.int32)})
+    return batch.shared().with_objects(objects)
+
+
+Rows = npt.NDArray[np.int32]
+
+
+class Join:
+    """Receives the same parcels from the trunk and from every branch, in the same order, and merges them.
+
+    Pixels are the trunk's. An object that was there before the branches stays unless every branch dropped it, with
+    the columns that a branch changed (a later branch wins); objects, events and overlays that branches added follow
+    in the order of the branches.
+    """
+
+    def __init__(
+        self, trunk: Link[Item], branches: Sequence[Link[Item]], *, on_lost: Callable[[WorkItem], None] | None = None
+    ) -> None:
+        self._trunk = trunk
+        self._branches = branches
+        self._on_lost = on_lost
+
+    def receive(self) -> Item:
+        """The next merged parcel, or a mark. Raises EndOfLink, also when the branches were cut off at
+        different places because the run was aborted.
+        """
+        base = self._trunk.receive()
+        try:
+            parts = [_matching(base, link.receive()) for link in self._branches]
+            if not isinstance(base, WorkItem):
+                return base
+            batches = [part.batch() for part in parts if isinstance(part, WorkItem)]
+            return WorkItem(base.frames, base.arrivals_ns, merge_branches(base.batch(), batches))
+        except BaseException:
+            if isinstance(base, WorkItem) and self._on_lost is not None:
+                self._on_lost(base)
+            raise
+
+    def close(self) -> None:
+        """Take nothing more."""
+        for link in (self._trunk, *self._branches):
+            link.close()
+
+
+def _matching(base: Item, part: Item) -> Item:
+    """What a branch sent, when it is what the trunk sent; else the branch left something out, and that is its end."""
+    if isinstance(base, WorkItem) and isinstance(part, WorkItem):
+        same = part.frames is base.frames
+    else:
+        same = base == part
+    if not same:
+        raise EndOfLink
+    return part
+
+
+def merge_branches(base: Batch, branches: Sequence[Batch]) -> Batch:
+    """The trunk's batch with what its branches found."""
+    return Batch(
+        frames=base.frames,
+        objects=_merge_objects(base.objects, [branch.objects for branch in branches]),
+        events=_merge_events(base, branches),
+        overlays=_merge_overlays(base, branches),
+        detected=_merge_detected([base, *branches]),
+        tensors=_merge_tensors(base, branches),
+        searched_by=_merge_searched([base, *branches]),
+    )
+
+
+def _rows_of(objects: Objects) -> Rows:
+    rows = objects.extra.get(_ROW)
+    return np.full(len(objects), -1, np.int32) if rows is None else rows
+
+
+def _without_mark(objects: Objects) -> Objects:
+    extra = {name: column for name, column in objects.extra.items() if name != _ROW}
+    return dataclasses.replace(objects, extra=extra)
+
+
+def _merge_objects(base: Objects, branches: Sequence[Objects]) -> Objects:
+    inherited, place = _merge_inherited(base, branches)
+    added, parents = [], []
+    for branch in branches:
+        rows = _rows_of(branch)
+        own = rows < 0
+        added.append(_without_mark(branch.select(own)))
+        of_base = np.where(branch.parent >= 0, rows[branch.parent], -1)[own] if len(branch) else rows
+        parents.append(np.where(of_base >= 0, place[of_base], -1) if len(place) else of_base)
+    return _with_added(inherited, added, parents)
+
+
+def _with_added(inherited: Objects, added: Sequence[Objects], parents: Sequence[Rows]) -> Objects:
+    """What was there before and what the branches found, branch by branch, each found object with its parent."""
+    found = Objects.concat(added)
+    order = np.argsort(np.concatenate([table.frame for table in added]), kind="stable")
+    return inherited.with_children(found, parents=np.concatenate(parents)[order])
+
+
+def _merge_inherited(base: Objects, branches: Sequence[Objects]) -> tuple[Objects, Rows]:
+    """The objects that were there before and are still there, and where each row of `base` went (-1: dropped)."""
+    if not len(base):
+        return base, np.empty(0, np.int32)
+    merged, kept = base, np.zeros(len(base), np.bool_)
+    for branch in branches:
+        rows = _rows_of(branch)
+        own = _without_mark(branch.select(rows >= 0))
+        rows = rows[rows >= 0]
+        kept[rows] = True
+        merged = _take_changes(merged, base, own, rows)
+    place = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+    return merged.select(kept), place
+
+
+def _take_changes(merged: Objects, base: Objects, branch: Objects, rows: Rows) -> Objects:
+    changes = {}
+    for name in ("xyxy", "confidence", "class_id", "track_id"):
+        new, old = getattr(branch, name), getattr(base, name)
+        if not np.array_equal(old[rows], new):
+            changes[name] = getattr(merged, name).copy()
+            changes[name][rows] = new
+    merged = merged.with_columns(**changes) if changes else merged
+    for name, new in branch.extra.items():
+        known = base.extra.get(name)
+        if known is None or not np.array_equal(known[rows], new):
+            merged = merged.with_values(name, rows=rows, values=new)
+    return merged
+
+
+def _merge_events(base: Batch, branches: Sequence[Batch]) -> tuple[Event, ...]:
+    known = {id(event) for event in base.events}
+    added = [event for branch in branches for event in branch.events if id(event) not in known]
+    return tuple(sorted([*base.events, *added], key=lambda event: event.frame))
+
+
+def _merge_tensors(base: Batch, branches: Sequence[Batch]) -> tuple[Tensor, ...]:
+    known = {id(tensor) for tensor in base.tensors}
+    added = [tensor for branch in branches for tensor in branch.tensors if id(tensor) not in known]
+    return tuple(sorted([*base.tensors, *added], key=lambda tensor: tensor.frame))
+
+
+def _merge_overlays(base: Batch, branches: Sequence[Batch]) -> tuple[tuple[Overlay, ...], ...]:
+    if not any(branch.overlays for branch in branches):
+        return base.overlays
+    before = base.overlays or ((),) * len(base)
+    return tuple(
+        own + tuple(overlay for branch in branches if branch.overlays for overlay in branch.overlays[row][len(own) :])
+        for row, own in enumerate(before)
+    )
+
+
+def _merge_detected(batches: Sequence[Batch]) -> tuple[bool, ...]:
+    known = [batch.detected for batch in batches if batch.detected]
+    return tuple(any(row) for row in zip(*known, strict=True)) if known else ()
+
+
+def _merge_searched(batches: Sequence[Batch]) -> tuple[frozenset[str], ...]:
+    known = [batch.searched_by for batch in batches if batch.searched_by]
+    return tuple(frozenset[str]().union(*row) for row in zip(*known, strict=True)) if known else ()

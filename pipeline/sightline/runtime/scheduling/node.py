@@ -1,0 +1,389 @@
+"""Nodes: operators in the runtime's hands, with their counters, error policy and probes."""
+
+from __future__ import annotations
+
+import dataclasses
+import traceback
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from threading import Lock, RLock, get_ident
+from time import perf_counter_ns, thread_time_ns
+from typing import Any
+
+from sightline.errors import GpuFailed, OperatorError, SightlineError
+from sightline.graph import Element, Message, MessageKind, Operator, Pending, RunsOn, Site
+from sightline.media import Batch, Frame, Stream
+from sightline.redaction import redact
+from sightline.runtime.scheduling.join import marked, merge_rows
+from sightline.runtime.stats.counters import ElementStats
+
+MOST_IN_A_ROW = 50
+"""After so many failures on one stream, one after another, the stream is given up."""
+
+Hopeless = Callable[[Stream, OperatorError, str], None]
+"""Gives a stream up for an error, whose traceback is the last argument."""
+
+
+class ErrorPolicy:
+    """Counts the failures of one step, per stream; the first of each row is told with its traceback. One thread."""
+
+    def __init__(self, *, site: Site, hopeless: Hopeless) -> None:
+        self._site = site
+        self._hopeless = hopeless
+        self._in_a_row: dict[Stream, int] = {}
+
+    def worked(self, stream: Stream) -> None:
+        """The step has worked on frames of the stream."""
+        self._in_a_row.pop(stream, None)
+
+    def failed(self, stream: Stream, error: OperatorError, *, counted: Counter[str]) -> None:
+        """The step has failed on frames of the stream, which go on without it; `counted` by the type of the error."""
+        cause = error.__cause__ or error
+        counted[type(cause).__name__] += 1
+        count = self._in_a_row[stream] = self._in_a_row.get(stream, 0) + 1
+        if count == 1:
+            text = f"{error}; the frame goes on without this step (on_error: skip)"
+            self._site.post(Message(MessageKind.WARNING, text, stream.name, error.element, details=_lines(cause)))
+        elif count == MOST_IN_A_ROW:
+            self._hopeless(stream, error, _lines(cause))
+
+    def forget(self, stream: Stream) -> None:
+        """The stream has ended."""
+        self._in_a_row.pop(stream, None)
+
+
+def _lines(error: BaseException) -> str:
+    return redact("".join(traceback.format_exception(error)))
+
+
+Probe = Callable[[Batch], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an operator that goes on: in which thread, and since when (`perf_counter_ns`)."""
+
+    thread_id: int
+    since_ns: int
+
+
+class Node:
+    """Runs one operator; entered by one thread at a time.
+
+    Pending results may be collected by the thread of the stage behind (`share`): the last of the two threads that lets
+    go closes the operator, so that no result is asked for after that.
+    """
+
+    def __init__(
+        self,
+        element: Element,
+        operator: Operator,
+        *,
+        element_id: str,
+        probes: list[Probe],
+        probing: Lock | None = None,
+        error_policy: ErrorPolicy | None = None,
+    ) -> None:
+        self.call: Call | None = None
+        self._error_policy = error_policy
+        self.element_id = element_id
+        self.element = element
+        self.statistics = ElementStats(element_id, element.name)
+        self.operator = operator
+        self._patterns = element.streams
+        self._probes = probes
+        self._probing = probing or Lock()
+        self._streams: dict[Stream, bool] = {}
+        self._joined: dict[Stream, None] = {}
+        self._lock = Lock()
+        self._holders = 1
+        self._is_shared = False
+
+    def share(self) -> None:
+        """Another thread collects the pending results; it lets go by `release` as the first one does."""
+        self._holders, self._is_shared = 2, True
+
+    def process(self, batch: Batch) -> Batch | Pending:
+        """What the operator makes of the batch; frames of streams that are not its own pass it by."""
+        own = self._own_rows(batch)
+        if not own:
+            return _PassedBy(self, batch) if self._is_shared else self._shown(batch, batch)
+        given = batch if len(own) == len(batch) else batch.select_frames(own)
+        for frame in given.frames:
+            self._joined[frame.stream] = None
+        if self._error_policy is not None:
+            return self._shown(batch, self._by_stream(batch, own, self._error_policy))
+        started, cpu_started = perf_counter_ns(), thread_time_ns()
+        self.call = Call(get_ident(), started)
+        try:
+            result = self.operator.process(given)
+        except BaseException as error:
+            raise self._failed(given, _describe(error)) from error
+        finally:
+            self.call = None
+        self._count(given, started_ns=started, cpu_started_ns=cpu_started)
+        if isinstance(result, Batch):
+            self.statistics.latency.add(perf_counter_ns() - started)
+            return self._finish(batch, given, own, result)
+        if not hasattr(result, "result"):  # sixty times as fast as isinstance with a protocol
+            raise self._failed(given, f"it returned {_kind(result)}, not a Batch or a Pending")
+        return _PendingAtNode(self, batch, given, own, result, started)
+
+    def end_stream(self, stream: Stream) -> None:
+        """Tell the operator that a stream has ended, if it was given frames of it. Raises OperatorError."""
+        self._streams.pop(stream, None)
+        if stream in self._joined:
+            del self._joined[stream]
+            if self._error_policy is not None:
+                self._error_policy.forget(stream)
+            self._guarded(lambda: self.operator.end_stream(stream), doing="ending", stream=stream.name)
+
+    def drain(self) -> None:
+        """Tell the operator that all streams have ended: those that have not yet, and that they were all. Raises
+        OperatorError.
+        """
+        for stream in list(self._joined):
+            self.end_stream(stream)
+        self._guarded(self.operator.drain, doing="finishing")
+
+    def release(self) -> None:
+        """One holder lets go; the last one closes the operator. Raises OperatorError."""
+        with self._lock:
+            self._holders -= 1
+            last = self._holders == 0
+        if last:
+            self._close()
+
+    def discard(self) -> None:
+        """Who was to hold it, and never came to that, lets go. Raises OperatorError."""
+        self.release()
+
+    def _close(self) -> None:
+        self._guarded(self.operator.close, doing="closing")
+
+    def runs_on(self) -> RunsOn:
+        """Where the operator works. Raises OperatorError."""
+        found: list[RunsOn] = []
+        self._guarded(lambda: found.append(self.operator.runs_on()), doing="reporting")
+        return found[0]
+
+    def totals(self) -> Mapping[str, Any]:
+        """What the operator counted. Raises OperatorError."""
+        totals: dict[str, Any] = {}
+        self._guarded(lambda: totals.update(self.operator.totals()), doing="reporting")
+        return totals
+
+    def _by_stream(self, batch: Batch, own: Sequence[int], error_policy: ErrorPolicy) -> Batch:
+        """The batch with what the operator makes of the frames of each stream, where it does not fail."""
+        rows: dict[Stream, list[int]] = {}
+        for row in own:
+            rows.setdefault(batch.frames[row].stream, []).append(row)
+        for stream, mine in rows.items():
+            part = batch.select_frames(mine)
+            try:
+                made = self._made_of(part)
+            except OperatorError as error:
+                cause = error.__cause__ or error
+                if isinstance(cause, GpuFailed) or not isinstance(cause, Exception):
+                    raise
+                error_policy.failed(stream, error, counted=self.statistics.failures)
+            else:
+                error_policy.worked(stream)
+                batch = made if len(mine) == len(batch) else merge_rows(batch, mine, made)
+        return batch
+
+    def _made_of(self, given: Batch) -> Batch:
+        """What the operator makes of a batch, waited for and not shown to probes."""
+        started, cpu_started = perf_counter_ns(), thread_time_ns()
+        self.call = Call(get_ident(), started)
+        try:
+            made = self.operator.process(given)
+            made = made if isinstance(made, Batch) else made.result()
+        except BaseException as error:
+            raise self._failed(given, _describe(error)) from error
+        finally:
+            self.call = None
+            self._count(given, started_ns=started, cpu_started_ns=cpu_started)
+        if not isinstance(made, Batch):
+            raise self._failed(given, f"its pending result is {_kind(made)}, not a Batch")
+        self.statistics.latency.add(perf_counter_ns() - started)
+        self._check(given, made)
+        return made
+
+    def _own_rows(self, batch: Batch) -> Sequence[int]:
+        if self._patterns is None:
+            return range(len(batch))
+        return [row for row, frame in enumerate(batch.frames) if self._is_own(frame.stream)]
+
+    def _is_own(self, stream: Stream) -> bool:
+        own = self._streams.get(stream)
+        if own is None:
+            patterns = self._patterns
+            own = patterns is None or any(fnmatchcase(stream.name, pattern) for pattern in patterns)
+            self._streams[stream] = own
+        return own
+
+    def _count(self, batch: Batch, *, started_ns: int, cpu_started_ns: int) -> None:
+        self.statistics.calls += 1
+        self.statistics.frames += len(batch)
+        self.statistics.busy_ns += perf_counter_ns() - started_ns
+        self.statistics.cpu_ns += thread_time_ns() - cpu_started_ns
+
+    def _finish(self, batch: Batch, given: Batch, own: Sequence[int], result: Batch) -> Batch:
+        self._check(given, result)
+        result = marked(given, result, changes_images=self.element.changes_images)
+        if len(own) < len(batch):
+            result = merge_rows(batch, own, result)
+        return self._shown(batch, result)
+
+    def _check(self, given: Batch, result: Batch) -> None:
+        if len(result) != len(given):
+            raise self._failed(given, f"it was given {len(given)} frames and returned {len(result)}")
+        if result.frames is not given.frames:
+            for before, after in zip(given.frames, result.frames, strict=True):
+                if before.index != after.index or before.stream != after.stream:
+                    raise self._failed(given, f"it returned {_place(after)} in the place of {_place(before)}")
+        rows = result.objects.frame
+        if len(rows) and not 0 <= rows[0] <= rows[-1] < len(result):
+            raise self._failed(given, f"its objects are on frames {rows[0]} to {rows[-1]} of a batch of {len(result)}")
+
+    def _shown(self, batch: Batch, result: Batch) -> Batch:
+        if not self._probes:
+            return result
+        with self._probing:
+            for probe in self._probes:
+                try:
+                    probe(result.shared())
+                except BaseException as error:
+                    raise self._failed(batch, f"a probe of it raised {_describe(error)}") from error
+        return result
+
+    def _collect(self, batch: Batch, given: Batch, own: Sequence[int], pending: Pending, given_at_ns: int) -> Batch:
+        started, cpu_started = perf_counter_ns(), thread_time_ns()
+        self.call = Call(get_ident(), started)
+        try:
+            result = pending.result()
+        except BaseException as error:
+            raise self._failed(given, _describe(error)) from error
+        finally:
+            self.call = None
+        if not isinstance(result, Batch):
+            raise self._failed(given, f"its pending result is {_kind(result)}, not a Batch")
+        self.statistics.result_wait_ns += perf_counter_ns() - started
+        self.statistics.latency.add(perf_counter_ns() - given_at_ns)
+        self.statistics.cpu_ns += thread_time_ns() - cpu_started
+        return self._finish(batch, given, own, result)
+
+    def _guarded(self, work: Callable[[], None], *, doing: str, stream: str | None = None) -> None:
+        try:
+            work()
+        except BaseException as error:
+            where = f" stream {stream!r}" if stream else ""
+            message = f"element {self.element_id!r} failed while {doing}{where}: {_describe(error)}"
+            raise OperatorError(message, element=self.element_id, stream=stream) from error
+
+    def _failed(self, batch: Batch, cause: str) -> OperatorError:
+        first = batch.frames[0]
+        where = f"stream {first.stream.name!r}, frame {first.index}"
+        message = f"element {self.element_id!r} failed on {where}: {cause}"
+        return OperatorError(message, element=self.element_id, stream=first.stream.name, frame=first.index)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _PendingAtNode:
+    """An operator's pending result, still to be merged, probed and accounted for."""
+
+    node: Node
+    batch: Batch
+    given: Batch
+    own: Sequence[int]
+    pending: Pending
+    given_at_ns: int
+
+    def result(self) -> Batch:
+        node = self.node
+        return node._collect(self.batch, self.given, self.own, self.pending, self.given_at_ns)  # noqa: SLF001  two halves of one thing
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _PassedBy:
+    """A batch that an operator with pending results had nothing to do with: its probes see it when its turn comes."""
+
+    node: Node
+    batch: Batch
+
+    def result(self) -> Batch:
+        return self.node._shown(self.batch, self.batch)  # noqa: SLF001  two halves of one thing
+
+
+def _place(frame: Frame) -> str:
+    return f"frame {frame.index} of stream {frame.stream.name!r}"
+
+
+def _kind(thing: object) -> str:
+    return "None" if thing is None else f"a {type(thing).__name__}"
+
+
+def _describe(error: BaseException) -> str:
+    text = redact(error).strip()
+    return text if isinstance(error, SightlineError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+class SharedNode(Node):
+    """Runs one operator for so many lanes, whose threads enter it one at a time.
+
+    Each lane holds it as if it were its own. The end of a stream may come by another lane than its frames did. What is
+    left to finish is finished when the last lane has let go, if any came to its end as it should.
+    """
+
+    def __init__(
+        self,
+        element: Element,
+        operator: Operator,
+        *,
+        element_id: str,
+        probes: list[Probe],
+        lanes: int,
+        error_policy: ErrorPolicy | None = None,
+    ) -> None:
+        super().__init__(element, operator, element_id=element_id, probes=probes, error_policy=error_policy)
+        self._holders = lanes
+        self._turn = RLock()
+        self._has_drained = False
+
+    def share(self) -> None:
+        """Another thread of each lane collects the pending results."""
+        with self._lock:
+            if not self._is_shared:
+                self._holders, self._is_shared = self._holders * 2, True
+
+    def process(self, batch: Batch) -> Batch | Pending:
+        """What the operator makes of the batch, when its turn comes."""
+        with self._turn:
+            return super().process(batch)
+
+    def end_stream(self, stream: Stream) -> None:
+        """Tell the operator that a stream has ended. Raises OperatorError."""
+        with self._turn:
+            super().end_stream(stream)
+
+    def drain(self) -> None:
+        """All streams of one lane have ended."""
+        self._has_drained = True
+
+    def discard(self) -> None:
+        """A lane that never came to hold it lets go. Raises OperatorError."""
+        for _ in range(2 if self._is_shared else 1):
+            self.release()
+
+    def _close(self) -> None:
+        try:
+            if self._has_drained:
+                super().drain()
+        finally:
+            super()._close()
+
+    def _collect(self, batch: Batch, given: Batch, own: Sequence[int], pending: Pending, given_at_ns: int) -> Batch:
+        with self._turn:
+            return super()._collect(batch, given, own, pending, given_at_ns)

@@ -1,0 +1,76 @@
+"""Pipelines that are watched over HTTP, as programs and people watch them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from sightline import Pipeline
+from sightline.server import Listener, listen
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def ask(port: int, path: str, *, method: str = "GET", **headers: str) -> Answer:
+    """Ask a server on the loopback."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request(method, path, headers=headers)
+        response = connection.getresponse()
+        return Answer(response.status, response.read(), {name.lower(): value for name, value in response.getheaders()})
+    finally:
+        connection.close()
+
+
+def wait_for(condition: Callable[[], object], *, seconds: float = 60) -> None:
+    """Wait until something is so; fail when it is not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not become so in time"
+        time.sleep(0.02)
+
+
+def endless(**options: object) -> dict[str, object]:
+    """A test image without end, at the speed of a camera."""
+    return {"pattern": "moving", "size": [64, 48], "frames": None, "realtime": True, **options}
+
+
+@contextmanager
+def watched(pipeline: Pipeline, *, token: str | None = None) -> Iterator[Listener]:
+    """Run a pipeline while the block is open, and listen on a free port."""
+    with listen(pipeline, "127.0.0.1:0", token=token) as listener, pipeline:
+        yield listener
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    """A pipeline of two streams that runs and is watched without a token."""
+    pipeline = Pipeline(
+        name="street", sources={"gate": endless(), "yard north": endless(pattern="bars")}, steps=["draw"]
+    )
+    with watched(pipeline) as listening:
+        wait_for(lambda: ask(listening.port, "/readyz").status == 200)
+        yield listening
