@@ -1,7 +1,4 @@
-"""Drawing and hiding in a GPU's memory: what is to be done is noted down, and done for a whole batch at once.
-
-No GPU has run this yet.
-"""
+"""Drawing and hiding in a GPU's memory: what is to be done is noted down, and done for a whole batch at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Images as a video decoder gives them, as planes of a surface: the right way up, with levels of 8 bits.
 
 Equal to what the CPU decoder's images become (`decode/surfaces.py`, `decode/orientation.py`), to the level: samples
-of 10 and 12 bits are dithered by place as FFmpeg's swscale 9.5 does it. No GPU has run this yet.
+of 10 and 12 bits are dithered by place as FFmpeg's swscale 9.5 does it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dewarping in the device's memory: a look-up map says for each pixel where it lies in the image that was taken.
 
 Fisheye lenses, lens distortion and changes of perspective are all such maps; `cv2.initUndistortRectifyMap` and others
-make them, once. The pixels are those of `cv2.remap` on every plane, channel by channel. No GPU has run this yet.
+make them, once. The pixels are those of `cv2.remap` on every plane, channel by channel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Drawing on surfaces in the device's memory, in place: one launch for all images of a batch.
 
 What goes to the device is what `pack` makes of the lists: commands, and the small masks and tables that they refer to.
-No GPU has run this yet.
 """
 
 from __future__ import annotations

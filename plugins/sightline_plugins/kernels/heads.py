@@ -1,7 +1,7 @@
 """Dense heads on the device: the raw outputs of a batch become candidates, without a copy to the host.
 
 What is read from where is told by the heads themselves (`infer/heads`): `plan_decoding` lets them look at empty outputs
-of the model's shapes, once, and `Decoding.launch` is then a few launches for each batch. No GPU has run this yet.
+of the model's shapes, once, and `Decoding.launch` is then a few launches for each batch.
 """
 
 from __future__ import annotations

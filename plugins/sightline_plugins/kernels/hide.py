@@ -1,7 +1,7 @@
 """Hiding parts of images in the device's memory, in place, as `draw/hiding.py` does on the host, pixel by pixel.
 
 What is to be hidden is noted in a `HideList` for each image; parts that lie over each other are hidden one after
-another, all others of a batch at once. No GPU has run this yet.
+another, all others of a batch at once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Suppression on the device: of two boxes that overlap too much the less confident is dropped.
 
-The order, the ties and the arithmetic are those of `infer/nms/greedy.py`. No GPU has run this yet.
+The order, the ties and the arithmetic are those of `infer/nms/greedy.py`.
 """
 
 from __future__ import annotations

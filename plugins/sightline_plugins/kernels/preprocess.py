@@ -1,7 +1,7 @@
 """Pre-processing on the device: parts of surfaces become the input of a network, all in one launch.
 
 The definition is the CPU's (`infer/pixels/preprocess.py`), and so is the arithmetic: inputs are equal to the last bit,
-where the CPU rounds a product and a sum once, as with AVX2. No GPU has run this yet.
+where the CPU rounds a product and a sum once, as with AVX2.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Many images in one, in the device's memory: for a wall of screens, a preview, or one encoder for many streams.
 
 Planes are resized as `PlaneResizer` does it on the host, each to its rectangle. Where the matrix or the range of a
-image are not those of the target, its colours are converted, with chroma of the target's resolution. No GPU has run
-this yet.
+image are not those of the target, its colours are converted, with chroma of the target's resolution.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The real driver: pycuda, and cuda-bindings for what pycuda lacks (raw events, kernels with raw arguments).
 
-No GPU has run this yet. It follows the sources of pycuda 2026.1 and the documentation of CUDA's driver API.
+It follows the sources of pycuda 2026.1 and the documentation of CUDA's driver API.
 
 pycuda keeps a stack of contexts for each thread, and ends the process when a thread ends with one on it. So a context
 is pushed for as long as calls are made and popped again; nothing stays behind in any thread. The primary context of a

@@ -1,6 +1,6 @@
 """CUDA graphs: work of a stream that is noted once and queued again with one call, as often as wanted.
 
-What a kernel costs the host is then paid once for the graph and not for each kernel. No GPU has run this yet.
+What a kernel costs the host is then paid once for the graph and not for each kernel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a GPU's video decoders (NVDEC) can do, asked of the driver's own library, before any decoder is made.
 
 Making a decoder that the GPU does not have can end the process in other libraries; asking here cannot.
-No GPU has run this yet; the structure is that of `cuviddec.h` of NVIDIA's Video Codec SDK 13.
+The structure is that of `cuviddec.h` of NVIDIA's Video Codec SDK 13.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 It runs in a process of its own, because some libraries end theirs when they do not find what they want. Each part is
 a line of JSON on standard output, written before the next part is tried:
 `{"part": "NVDEC", "text": "...", "works": true}`.
-No GPU has run this yet.
 """
 
 from __future__ import annotations

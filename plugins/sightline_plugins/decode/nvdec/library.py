@@ -2,7 +2,7 @@
 
 What it does not do: it owns no image (the next packet overwrites what the last one gave), it waits for nothing (the
 images are there in the order of the stream that it was given), and it does not survive a GPU that does not work (it
-ends the process). No GPU has run this yet; PyNvVideoCodec 2.2.4 has, over a driver that only pretends to decode.
+ends the process). Tested with PyNvVideoCodec 2.2.4 on a fake driver.
 """
 
 from __future__ import annotations

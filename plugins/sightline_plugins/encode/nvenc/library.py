@@ -4,7 +4,7 @@ What it does: it copies an image into memory of its own, on the stream that it w
 there; so an image is the caller's again when that stream has come so far. What it does not: it takes no rows with
 padding and no odd sizes, carries no timestamps (it numbers images), and writes nothing of colours into the stream.
 Images come out three calls late. A call waits for the image that it gives, without the GIL.
-No GPU has run this yet; PyNvVideoCodec 2.2.4 has, over a driver that only pretends to encode.
+Tested with PyNvVideoCodec 2.2.4 on a fake driver.
 """
 
 from __future__ import annotations

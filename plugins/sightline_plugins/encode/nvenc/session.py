@@ -1,7 +1,7 @@
 """Whether a GPU has a video encoder (NVENC), asked of the driver's own library.
 
 PyNvVideoCodec asks in a context that it makes for that, and leaves behind, current in the thread, where the GPU has no
-encoder; so it is asked only where the GPU has one. No GPU has run this yet; the structures are those of `nvEncodeAPI.h`
+encoder; so it is asked only where the GPU has one. The structures are those of `nvEncodeAPI.h`
 of NVIDIA's Video Codec SDK 12.1, the oldest that PyNvVideoCodec 2.2.4 takes.
 """
 

@@ -1,6 +1,6 @@
 """ONNX Runtime on a GPU: its CUDA provider reads and writes our memory (I/O binding), on our stream.
 
-No GPU has run this yet. Its work is not put into a CUDA graph of ours: it takes memory and may wait while it queues.
+Its work is not put into a CUDA graph of ours: it takes memory and may wait while it queues.
 """
 
 from __future__ import annotations

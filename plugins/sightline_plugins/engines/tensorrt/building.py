@@ -77,7 +77,7 @@ def build_plan(
     all that it says. Both may be called from threads of the library. Where `is_stopped` says so, it ends soon.
 
     Takes from a second to minutes, mostly without the GIL; the GPU's context must be current where the library
-    compiles on it. Raises ModelError. TensorRT-RTX 1.7 has built plans without a GPU; no GPU has run one yet.
+    compiles on it. Raises ModelError.
     """
     doing = f"{label}: {library} cannot compile it for {settings.target}"
     _check_target(library, settings, label=label)

@@ -1,8 +1,8 @@
 """A plan of TensorRT, loaded and bound to memory: what computes batches on a GPU.
 
 Every number of images that is bound has an execution context of its own, with shapes and addresses set once. They
-share one stretch of scratch memory, because all of them run on one stream, one after another. No GPU has run this yet:
-it follows the documentation of TensorRT 10 and 11 and of TensorRT-RTX 1.7, whose calls it has made without a GPU.
+share one stretch of scratch memory, because all of them run on one stream, one after another. The calls follow
+the documentation of TensorRT 10 and 11 and of TensorRT-RTX 1.7.
 """
 
 from __future__ import annotations

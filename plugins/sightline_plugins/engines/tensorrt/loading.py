@@ -26,10 +26,7 @@ Sizes = tuple[int, ...]
 
 
 class Loaded:
-    """A plan in a GPU's memory. Its GPU's context must be current for every call, `close` too.
-
-    No GPU has run this yet.
-    """
+    """A plan in a GPU's memory. Its GPU's context must be current for every call, `close` too."""
 
     def __init__(self, library: TensorRt, engine: Any, *, runtime: Any, kernels: KeptKernels | None) -> None:
         self.library = library
