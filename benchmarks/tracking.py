@@ -221,7 +221,7 @@ def print_speed(sequences: list[Sequence], *, peers: dict[str, Maker], rounds: i
 
 
 def main(shared: Path) -> None:
-    """Prints scores and speed for the sequences in the folder of shared data."""
+    """Print scores and speed for the sequences in the folder of shared data."""
     warnings.simplefilter("ignore")  # the peers deprecate themselves at length
     sequences = [read_sequence(shared / "truth" / "mot" / name) for name in SEQUENCES]
     peers = installed_peers()

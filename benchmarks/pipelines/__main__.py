@@ -30,7 +30,7 @@ def options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measures, prints, and writes the page when asked to."""
+    """Measure, prints, and writes the page when asked to."""
     asked = options()
     clip = Path(asked.clip) if Path(asked.clip).exists() else DATA / "videos" / asked.clip
     models = DATA / "models"

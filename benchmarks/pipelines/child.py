@@ -14,7 +14,7 @@ from benchmarks.pipelines.job import Job, PartMissing
 
 
 def main(where: str, job: str) -> None:
-    """Runs the contestant and prints what it says."""
+    """Run the contestant and prints what it says."""
     module, _, function = where.partition(":")
     try:
         outcome = getattr(import_module(f"benchmarks.pipelines.{module}"), function)(Job.from_json(job))

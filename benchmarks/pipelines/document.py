@@ -45,7 +45,7 @@ post-processing and cheaper resizing. BMF is left out: its package needs the lib
 
 
 def write(path: Path, tables: Sequence[Table], *, job: Job, rounds: int) -> None:
-    """Writes the page."""
+    """Write the page."""
     lines = [
         INTRODUCTION,
         f"{datetime.now(tz=UTC):%Y-%m-%d}, {machine()}, Python {platform.python_version()}, {_versions()}.",

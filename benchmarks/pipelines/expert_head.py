@@ -15,7 +15,7 @@ IOU = 0.45
 
 @numba.njit(cache=True, nogil=True)
 def detect(cells: Floats, confidence: float, width: int, height: int, columns: int, found: Floats) -> int:
-    """Fills `found` (M, 6: x1 y1 x2 y2 score class) from the map (5 + classes, cells); how many rows it has."""
+    """Fill `found` (M, 6: x1 y1 x2 y2 score class) from the map (5 + classes, cells); how many rows it has."""
     channels, count = cells.shape
     rows = count // columns
     likely = confidence ** (1 / 0.6)

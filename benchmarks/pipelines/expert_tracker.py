@@ -31,7 +31,7 @@ class Tracker:
         self._counts = np.array([0, 1])
 
     def update(self, found: Floats, identity: Integers) -> None:
-        """Writes the track of each detection (N, 6) into `identity` (N,), -1 for none."""
+        """Write the track of each detection (N, 6) into `identity` (N,), -1 for none."""
         step(self._mean, self._spread, self._facts, self._counts, found, identity)
 
 
@@ -107,7 +107,7 @@ def correct(mean: Floats, spread: Floats, seen: Floats) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def drop_lost(mean: Floats, spread: Floats, facts: Integers, count: int) -> int:
-    """Moves the tracks that go on to the front; how many they are."""
+    """Move the tracks that go on to the front; how many they are."""
     kept = 0
     for track in range(count):
         if facts[track, LOST] > (MAX_LOST if facts[track, HITS] >= MIN_HITS else 0):

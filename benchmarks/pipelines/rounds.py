@@ -61,7 +61,7 @@ def count_frames(clip: Path) -> int:
 
 
 def measure(contestants: Sequence[Contestant], *, job: Job, rounds: int) -> Table:
-    """Runs every contestant once in each round. Raises Unequal."""
+    """Run every contestant once in each round. Raises Unequal."""
     frames = count_frames(job.clip)
     job = replace(job, passes=max(1, round(LEAST_FRAMES / frames / job.streams)))
     table = Table(job.streams, {}, {})

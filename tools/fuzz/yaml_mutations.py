@@ -162,7 +162,7 @@ def _gone(tree: Any, others: Sequence[Any], random: Random) -> Any:
 
 
 def _borrowed(tree: Any, others: Sequence[Any], random: Random) -> Any:
-    """A part of another file, or of this one, in the place of a value."""
+    """A part of another file, or of this one, instead of a value."""
     donor = random.choice([*others, tree])
     place, lent = _chosen(tree, random), _chosen(donor, random)
     if place is not None and lent is not None:

@@ -16,7 +16,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.group()
 def main() -> None:
-    """Trains and measures the models of the sample world (see tools/train/README.md)."""
+    """Train and measures the models of the sample world (see tools/train/README.md)."""
 
 
 @main.command()

@@ -27,7 +27,7 @@ class Residual(nn.Module):
         self.body = nn.Sequential(Conv(channels, channels), Conv(channels, channels))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Adds what the body finds."""
+        """Add what the body finds."""
         out: Tensor = x + self.body(x)
         return out
 
@@ -43,7 +43,7 @@ class Split(nn.Module):
         self.leave = Conv(half * (2 + blocks), outputs, kernel=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Mixes the untouched half, the other half and each block's result."""
+        """Mix the untouched half, the other half and each block's result."""
         parts = list(self.enter(x).chunk(2, dim=1))
         for block in self.blocks:
             parts.append(block(parts[-1]))
@@ -61,7 +61,7 @@ class Pool(nn.Module):
         self.leave = Conv(channels * 2, channels, kernel=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Joins the maxima of growing windows."""
+        """Join the maxima of growing windows."""
         parts = [self.enter(x)]
         for _ in range(3):
             parts.append(self.largest(parts[-1]))
@@ -146,7 +146,7 @@ class Deployed(nn.Module):
         self.register_buffer("strides", strides[None, None])
 
     def forward(self, images: Tensor) -> Tensor:
-        """Decodes distances to boxes and logits to scores."""
+        """Decode distances to boxes and logits to scores."""
         raw = self.detector(images)
         near, far = raw[:, :2], raw[:, 2:4]
         centres = self.get_buffer("centres") + (far - near) * (self.get_buffer("strides") * 0.5)

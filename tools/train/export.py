@@ -16,7 +16,7 @@ OPSET = 17
 
 
 def export_detector(*, weights: Path, model: Path) -> None:
-    """Writes the detector: input `images`, output `output0`, dynamic batch."""
+    """Write the detector: input `images`, output `output0`, dynamic batch."""
     detector = Detector(classes=len(LABELS))
     detector.load_state_dict(torch.load(weights, weights_only=True))
     deployed = Deployed(detector, size_wh=NETWORK_WH).eval()
@@ -42,7 +42,7 @@ def export_detector(*, weights: Path, model: Path) -> None:
 def write_onnx(
     network: nn.Module, *, model: Path, example: torch.Tensor, outputs: tuple[str, ...], metadata: dict[str, str]
 ) -> None:
-    """Writes a network with one input `images` and the given outputs, all with a dynamic batch."""
+    """Write a network with one input `images` and the given outputs, all with a dynamic batch."""
     dynamic = {name: {0: "batch"} for name in ("images", *outputs)}
     torch.onnx.export(
         network,

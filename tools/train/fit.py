@@ -34,7 +34,7 @@ class Average:
 
     @torch.no_grad()
     def follow(self, network: nn.Module) -> None:
-        """Moves the average a step towards the network."""
+        """Move the average a step towards the network."""
         self.steps += 1
         keep = 0.998 * (1 - math.exp(-self.steps / 400))
         current = network.state_dict()
@@ -55,7 +55,7 @@ def fit(
     number: int = 0,
     count: int = 1,
 ) -> None:
-    """Trains on the samples in `folder` and writes the averaged weights, now and then and at the end.
+    """Train on the samples in `folder` and writes the averaged weights, now and then and at the end.
 
     The end is a time, so the result depends on the machine. With `count` above 1, that many processes with
     different `number`s train together; number 0 writes the weights.

@@ -24,7 +24,7 @@ SIZE_WH = (VEHICLE_PX, VEHICLE_PX)
 
 
 def fit_plates(crops: VehicleCrops, *, model: Path, minutes: float, seed: int = 5) -> None:
-    """Trains for so many minutes and writes the ONNX file."""
+    """Train for so many minutes and writes the ONNX file."""
     torch.manual_seed(seed)
     network = Detector(classes=1, widths=WIDTHS)
     average = Average(network)
@@ -46,7 +46,7 @@ def fit_plates(crops: VehicleCrops, *, model: Path, minutes: float, seed: int = 
 
 
 def export_plates(network: Detector, *, model: Path) -> None:
-    """Writes the detector: input `images`, output `output0`, dynamic batch."""
+    """Write the detector: input `images`, output `output0`, dynamic batch."""
     metadata = {
         "description": "Sightline number plate detector, for crops of vehicles",
         "author": "Sightline",

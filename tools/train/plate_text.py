@@ -67,7 +67,7 @@ class _Probable(nn.Module):
 
 
 def fit_reader(rendered: TextCrops, *, model: Path, minutes: float, prints: int = 30_000, seed: int = 6) -> None:
-    """Trains for so many minutes on printed and on rendered plates; writes the ONNX file."""
+    """Train for so many minutes on printed and on rendered plates; writes the ONNX file."""
     torch.manual_seed(seed)
     rng = np.random.default_rng([seed, 72])
     network = Reader()
@@ -93,7 +93,7 @@ def fit_reader(rendered: TextCrops, *, model: Path, minutes: float, prints: int 
 
 
 def export_reader(network: nn.Module, *, model: Path) -> None:
-    """Writes the reader: input `images`, output `letters` (probabilities, the blank first), dynamic batch."""
+    """Write the reader: input `images`, output `letters` (probabilities, the blank first), dynamic batch."""
     metadata = {
         "description": "Sightline number plate reader",
         "author": "Sightline",

@@ -23,7 +23,7 @@ class Replicas:
 
     @torch.no_grad()
     def meet(self, network: nn.Module) -> None:
-        """Writes the weights, then takes the mean with what others wrote since the last time."""
+        """Write the weights, then takes the mean with what others wrote since the last time."""
         state = network.state_dict()
         part = self._own.with_suffix(self._own.suffix + ".part")
         torch.save(state, part)

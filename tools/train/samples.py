@@ -26,7 +26,7 @@ class Sample:
 
 
 def render(*, folder: Path, scenes: int, processes: int) -> None:
-    """Renders the scenes of the training seeds that the folder does not hold yet."""
+    """Render the scenes of the training seeds that the folder does not hold yet."""
     folder.mkdir(parents=True, exist_ok=True)
     missing = [number for number in range(scenes) if not (folder / f"{number:05d}.npz").exists()]
     with ProcessPoolExecutor(processes) as pool:

@@ -146,7 +146,7 @@ def scene_crops(*, first_seed: int, scenes: int) -> Crops:
 def fit_classifier(
     backgrounds: list[Sample], *, model: Path, crops: int = 7000, scenes: int = 30, epochs: int = 16, seed: int = 3
 ) -> None:
-    """Trains on posed vehicles and on those of some training scenes; writes the ONNX file."""
+    """Train on posed vehicles and on those of some training scenes; writes the ONNX file."""
     torch.manual_seed(seed)
     posed = posed_crops(backgrounds, count=crops, seed=seed)
     placed = scene_crops(first_seed=FIRST_TRAINING_SEED + 50_000, scenes=scenes)
@@ -182,7 +182,7 @@ def _batches(crops: Crops, *, epochs: int, rng: np.random.Generator) -> Iterator
 
 
 def export_classifier(network: Classifier, *, model: Path) -> None:
-    """Writes the classifier: input `images`, outputs `colour` and `kind` (probabilities), dynamic batch."""
+    """Write the classifier: input `images`, outputs `colour` and `kind` (probabilities), dynamic batch."""
     metadata = {
         "description": "Sightline vehicle classifier",
         "author": "Sightline",

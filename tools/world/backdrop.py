@@ -40,7 +40,7 @@ class Backdrop:
 
 
 def paint_backdrop(scene: Scene) -> Backdrop:
-    """Paints everything that does not move."""
+    """Paint everything that does not move."""
     camera, light = scene.camera, scene.light
     ground = (
         paint_street(scene.ground, camera=camera)
@@ -81,7 +81,7 @@ def _lamp_pools(scene: Scene, *, x: Floats, y: Floats) -> Image:
 
 
 def _entrance(scene: Scene, *, canvas: Image) -> list[Sprite]:
-    """Paints the front around the doorway; gives the piece that hides who is behind it."""
+    """Paint the front around the doorway; gives the piece that hides who is behind it."""
     entrance, camera = scene.entrance, scene.camera
     if entrance is None:
         return []

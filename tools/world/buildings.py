@@ -115,7 +115,7 @@ def _rectangle(front: Image, x0: float, y0: float, x1: float, y1: float, colour:
 
 
 def paint_houses(houses: tuple[Building, ...], *, canvas: Image, camera: Camera, light: Light) -> None:
-    """Draws the houses into `canvas` (twice the size of the image), the farthest first."""
+    """Draw the houses into `canvas` (twice the size of the image), the farthest first."""
     order = sorted(houses, key=lambda house: -camera.depth(np.array([(house.x0 + house.x1) / 2, house.y0, 0])))
     for house in order:
         faces = [((house.x0, house.y0), (house.x1, house.y0), np.array([0.0, -1.0, 0.0]))]
@@ -137,7 +137,7 @@ def paint_houses(houses: tuple[Building, ...], *, canvas: Image, camera: Camera,
 def paste_front(
     canvas: Image, front: Image, *, start: tuple[float, float], stop: tuple[float, float], height: float, camera: Camera
 ) -> None:
-    """Warps an upright front between two ground points into `canvas`; skipped when it reaches the camera."""
+    """Warp an upright front between two ground points into `canvas`; skipped when it reaches the camera."""
     corners = np.array([[*start, height], [*stop, height], [*stop, 0.0], [*start, 0.0]])
     warped = warp_front(front, corners=corners, camera=camera, oversampling=2)
     if warped is None:

@@ -102,7 +102,7 @@ CLIPS = (
 
 
 def write_clip(clip: Clip, *, folder: Path) -> None:
-    """Writes `<name>.mp4`, `<name>.mot.txt` and `<name>.truth.json` into the folder; where there are number plates,
+    """Write `<name>.mp4`, `<name>.mot.txt` and `<name>.truth.json` into the folder; where there are number plates,
     `<name>.plates.json` too.
     """
     scene = clip.scene()

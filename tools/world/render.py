@@ -124,7 +124,7 @@ class Renderer:
 
 
 def blend(base: Image, sprite: Sprite) -> None:
-    """Paints the sprite over the image."""
+    """Paint the sprite over the image."""
     window = _overlap(sprite, size_wh=(base.shape[1], base.shape[0]))
     if window is not None:
         rows_cols, part = window

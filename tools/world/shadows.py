@@ -43,7 +43,7 @@ def thrown(points: Floats, *, light: Light) -> Floats:
 
 
 def fill_hull(mask: npt.NDArray[np.uint8], points: Floats, *, camera: Camera, value: int = 255) -> None:
-    """Fills the hull of ground points (N, 3); nothing where one lies behind the camera."""
+    """Fill the hull of ground points (N, 3); nothing where one lies behind the camera."""
     seen = camera.to_camera(points)
     if (seen[:, 2] < 1.0).any():
         return
@@ -53,7 +53,7 @@ def fill_hull(mask: npt.NDArray[np.uint8], points: Floats, *, camera: Camera, va
 
 
 def darken(base: Image, *, scene: Scene, present: list[Actor], meshes: dict[int, Mesh], frame: int) -> None:
-    """Darkens the ground by the shadows of all actors."""
+    """Darken the ground by the shadows of all actors."""
     sun = np.zeros(base.shape[:2], np.uint8)
     touch = np.zeros(base.shape[:2], np.uint8)
     front = scene.entrance.y if scene.entrance else np.inf
@@ -74,7 +74,7 @@ def darken(base: Image, *, scene: Scene, present: list[Actor], meshes: dict[int,
 
 
 def headlights(base: Image, *, scene: Scene, present: list[Actor], meshes: dict[int, Mesh], frame: int) -> None:
-    """Lights the ground before each vehicle."""
+    """Light the ground before each vehicle."""
     beams = np.zeros(base.shape[:2], np.uint8)
     for actor in present:
         if isinstance(actor.look, Vehicle):

@@ -16,7 +16,7 @@ GROUP_SECONDS = 2.0
 def write_video(
     images: Iterable[RgbImage], *, path: Path, size_wh: tuple[int, int], fps: int, crf: int, preset: str = "veryslow"
 ) -> None:
-    """Encodes RGB images with libx264: yuv420p, BT.709, limited range, a key frame every two seconds."""
+    """Encode RGB images with libx264: yuv420p, BT.709, limited range, a key frame every two seconds."""
     options = {
         "crf": str(crf),
         "preset": preset,
