@@ -1,20 +1,23 @@
-"""What rules share when they are described: points, anchors, and the mistakes in them."""
+"""What rules on shapes share: points, anchors, named shapes as options, and the mistakes in them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from sightline.media import Batch, Stream
+from sightline.graph.rule import Rule
 from sightline_plugins.rules.geometry import Floats
 
 Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 Point = tuple[Coordinate, Coordinate]
-"""(x, y) in fractions of the image, or in pixels."""
+"""(x, y) in fractions of the frame, or in pixels."""
+Margin = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""A distance in fractions of the frame's height, or in pixels."""
+Location = tuple[str | int, ...]
 
 Anchor = Literal["bottom", "center", "top", "left", "right", "bottom_left", "bottom_right", "top_left", "top_right"]
 """The point of a box that stands for the object: the middle of an edge, the centre, or a corner."""
@@ -31,23 +34,82 @@ _ANCHORS: dict[Anchor, tuple[float, float]] = {
     "top_right": (1, 0),
 }
 
-Location = tuple[str | int, ...]
+
+class Shape(BaseModel):
+    """A line or zone as an option of its rule; the option's key is its name."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True, populate_by_name=True
+    )
+    kind: ClassVar[str]
+    example: ClassVar[str]
+    other_options: ClassVar[tuple[str, ...]] = ("id", "streams", "pixels")
+    """Options of the step that are no shapes."""
+
+    classes: tuple[str, ...] | None = None
+    """Labels of the objects that count; all when not given."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_shape(cls, value: object) -> object:
+        """Refuse a value that cannot be a shape: most likely a misspelt option of the step."""
+        if isinstance(value, Mapping | BaseModel):
+            return value
+        known = ", ".join(cls.other_options)
+        raise ValueError(f"is neither a {cls.kind}, which is written {cls.example}, nor an option: those are {known}")
+
+    def points(self) -> Iterator[tuple[Location, Point]]:
+        """Yield the points with their paths below the shape."""
+        raise NotImplementedError
+
+
+class ShapeRule(Rule):
+    """Base of rules whose options are named shapes."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Any] = Field(init=False)
+
+    shape: ClassVar[type[Shape]]
+
+    pixels: bool = False
+    """Coordinates are pixels of the frame instead of fractions of it."""
+
+    @model_validator(mode="after")
+    def _check_shapes(self) -> Self:
+        if not self.__pydantic_extra__:
+            raise ValueError(f"no {self.shape.kind} is given: write NAME: {self.shape.example}")
+        if not self.pixels:
+            places = (
+                ((name, *path), point)
+                for name, shape in self.__pydantic_extra__.items()
+                for path, point in shape.points()
+            )
+            _require_fractions(self.name, places)
+        return self
+
+    def rule_names(self) -> Iterable[str]:
+        """Return the names of the shapes."""
+        return self.__pydantic_extra__
+
+    def wanted_labels(self) -> Iterator[tuple[Location, str]]:
+        """Yield the classes of each shape."""
+        for name, shape in self.__pydantic_extra__.items():
+            for number, label in enumerate(shape.classes or ()):
+                yield (name, "classes", number), label
 
 
 def anchor_fractions(anchors: Iterable[Anchor]) -> Floats:
-    """Where anchors lie in a box, in fractions of its width and height, (K, 2)."""
+    """Return where anchors lie in a box, (K, 2) in fractions of its width and height."""
     return np.array([_ANCHORS[anchor] for anchor in anchors], np.float64).reshape(-1, 2)
 
 
-def require_shape(value: object, *, kind: str, example: str, options: Sequence[str] = ()) -> object:
-    """The value, if a shape can be made of it. Raises ValueError: it is most likely a misspelt option of the step."""
-    if isinstance(value, Mapping | BaseModel):
-        return value
-    known = ", ".join(("id", "streams", "pixels", *options))
-    raise ValueError(f"is neither a {kind}, which is written {example}, nor an option: those are {known}")
+def in_pixels(points: Sequence[Point], *, size_wh: tuple[int, int], pixels: bool) -> Floats:
+    """Return points as pixels of a frame, (K, 2)."""
+    array = np.array(points, np.float64)
+    return array if pixels else array * np.array(size_wh, np.float64)
 
 
-def require_fractions(title: str, places: Iterable[tuple[Location, Point]]) -> None:
+def _require_fractions(title: str, places: Iterable[tuple[Location, Point]]) -> None:
     """Raise a ValidationError that names each place whose point lies outside 0..1."""
     errors = [
         InitErrorDetails(
@@ -64,22 +126,3 @@ def require_fractions(title: str, places: Iterable[tuple[Location, Point]]) -> N
     ]
     if errors:
         raise ValidationError.from_exception_data(title, errors)
-
-
-def in_pixels(points: Sequence[Point], *, size_wh: tuple[int, int], pixels: bool) -> Floats:
-    """Points as pixels of an image, (K, 2)."""
-    array = np.array(points, np.float64)
-    return array if pixels else array * np.array(size_wh, np.float64)
-
-
-Group = tuple[Stream, tuple[int, int], list[int]]
-"""A stream, the size of its images, and the rows of its frames in a batch."""
-
-
-def groups(batch: Batch) -> Iterator[Group]:
-    """The frames of a batch by stream (and by size, should it change), each in order."""
-    rows: dict[tuple[Stream, tuple[int, int]], list[int]] = {}
-    for row, frame in enumerate(batch.frames):
-        rows.setdefault((frame.stream, frame.size_wh), []).append(row)
-    for (stream, size_wh), own in rows.items():
-        yield stream, size_wh, own

@@ -1,82 +1,79 @@
-"""`zones`: who is in which part of the image, and for how long."""
+"""`zones`: report which tracked objects enter and leave zones, how many are inside, and how long they stay."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field
 
-from sightline.graph import Capability, Element, Operator, Site
-from sightline.media import Batch, Event, Objects, Overlay, Stream
+from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
-from sightline_plugins.rules.geometry import (
-    Floats,
-    Mask,
-    anchor_points,
-    distance_to_edges,
-    inside_polygons,
-    polygon_edges,
-)
+from sightline_plugins.rules.geometry import Mask, anchor_points, distance_to_edges, inside_polygons, polygon_edges
 from sightline_plugins.rules.shapes import (
     Anchor,
+    Location,
+    Margin,
     Point,
+    Shape,
+    ShapeRule,
     anchor_fractions,
-    groups,
     in_pixels,
-    require_fractions,
-    require_shape,
 )
-from sightline_plugins.rules.stays import Change, ZoneChange, ZoneCounts, ZoneLimits, ZoneMonitor
+
+MEMORY_NS = 60_000_000_000
+"""A track that left longer ago counts as a new visitor when it comes back."""
+NEVER_NS = 1 << 62
+
+Presence = tuple[int, int]
+"""(zone, track)."""
 
 
-class Zone(BaseModel):
-    """A part of the image."""
+class Zone(Shape):
+    """A part of the frame."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+    kind: ClassVar[str] = "zone"
+    example: ClassVar[str] = "{polygon: [[x, y], [x, y], [x, y]]}"
+    other_options: ClassVar[tuple[str, ...]] = ("id", "streams", "pixels", "gone")
 
     polygon: Annotated[tuple[Point, ...], Field(min_length=3)]
-    """Its corners, [[x, y], ...]; what lies inside is told by the even-odd rule."""
+    """Its corners, [[x, y], ...]; the even-odd rule decides what is inside."""
     classes: tuple[str, ...] | None = None
     """Labels of the objects that count; all when not given."""
     anchor: Anchor = "bottom"
     """The point of the box that has to be inside."""
-    margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
-    """How far outside an object has to be to have left, in fractions of the image's height (or pixels). A box that
+    margin: Margin = 0
+    """How far outside an object has to be to have left, in fractions of the frame's height (or pixels). A box that
     trembles on the edge then enters once, instead of coming and going."""
     dwell: Duration | None = None
-    """Tell once when an object has stayed this long."""
+    """Emit an event once when an object has stayed this long."""
     limit: Annotated[int, Field(ge=0)] | None = None
-    """Tell when more objects than this are inside, and when they no longer are."""
+    """Emit an event when more objects than this are inside, and when they no longer are."""
     limit_after: Duration = 0
     """How long the number inside has to be above, or no longer above, the limit."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _is_zone(cls, value: object) -> object:
-        return require_shape(value, kind="zone", example="{polygon: [[x, y], [x, y], [x, y]]}", options=("gone",))
-
-    @property
-    def stay_options(self) -> ZoneLimits:
-        """What the keeper of stays needs to know."""
-        return ZoneLimits(dwell_ns=self.dwell, limit=self.limit, limit_after_ns=self.limit_after)
+    def points(self) -> Iterator[tuple[Location, Point]]:
+        """Yield the corners."""
+        for number, point in enumerate(self.polygon):
+            yield ("polygon", number), point
 
 
-class Zones(Element):
-    """Say which tracked objects enter and leave parts of the image, how many are inside, and how long they stay.
+class Zones(ShapeRule):
+    """Report which tracked objects enter and leave zones, how many are inside, and how long they stay.
 
     An object is inside when its anchor is; a `margin` keeps one that trembles on the edge from coming and going.
-    Entering and leaving are events `zone` with `direction` (`enter`, `leave`),
-    `track_id` and, when it leaves, `dwell_seconds`. With `dwell`, an event `dwell` tells once that an object has stayed
-    that long; with `limit`, an event `crowd` tells that a zone became `crowded` or `cleared`. The numbers inside and
-    the visitors (different tracks that entered) are drawn by `draw`, and stand with the mean stay in the report.
+    Entering and leaving are events `zone` with `direction` (`enter`, `leave`), `track_id` and, when it leaves,
+    `dwell_seconds`. With `dwell`, an event `dwell` reports once that an object has stayed that long; with `limit`, an
+    event `crowd` reports that a zone became `crowded` or `cleared`. `draw` shows the numbers inside and the visitors
+    (different tracks that entered); the report holds them with the mean stay.
 
     A track that vanishes inside has left once it has been `gone` for some time, and its stay ended when it vanished: a
-    longer time bridges occlusions, a shorter one tells sooner. A stay that lasts to the end of the stream ends there,
+    longer time bridges occlusions, a shorter one reports sooner. A stay that lasts to the end of the stream ends there,
     without an event.
 
     ```yaml
@@ -84,15 +81,11 @@ class Zones(Element):
     ```
     """
 
-    model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Zone] = Field(init=False)
 
     name: ClassVar[str] = "zones"
-    needs: ClassVar[frozenset[Capability]] = frozenset({Capability.TRACKS})
-    gives: ClassVar[frozenset[Capability]] = frozenset({Capability.EVENTS})
+    shape: ClassVar[type[Shape]] = Zone
 
-    pixels: bool = False
-    """Coordinates are pixels of the image instead of fractions of it."""
     gone: Duration = 2_000_000_000
     """A track not seen for this long has left."""
 
@@ -101,155 +94,251 @@ class Zones(Element):
         """The zones by name."""
         return self.__pydantic_extra__
 
-    @model_validator(mode="after")
-    def _makes_sense(self) -> Self:
-        if not self.zones:
-            raise ValueError("no zone is given: write NAME: {polygon: [[x, y], [x, y], [x, y]]}")
-        if not self.pixels:
-            places = [
-                ((name, "polygon", number), point)
-                for name, zone in self.zones.items()
-                for number, point in enumerate(zone.polygon)
-            ]
-            require_fractions("zones", places)
-        return self
-
-    def found_rules(self) -> frozenset[str]:
-        """The names of the zones."""
-        return frozenset(self.zones)
-
-    def wanted_labels(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """The classes of each zone."""
-        for name, zone in self.zones.items():
-            for number, label in enumerate(zone.classes or ()):
-                yield (name, "classes", number), label
-
-    def serves_all_gpus(self) -> bool:
-        """True: who is where stays known when a GPU is lost."""
-        return True
-
-    def build(self, site: Site) -> ZoneRule:
-        """Make the operator."""
-        return ZoneRule(self.zones, pixels=self.pixels, gone_ns=self.gone, step=site.element_id)
+    def watch(self, earlier: StreamRule | None) -> StreamRule:
+        """Make the state of a stream."""
+        return StreamZones(self, earlier if isinstance(earlier, StreamZones) else None)
 
 
-@dataclass(slots=True, eq=False)
-class _StreamZones:
-    """The zones of one stream: in pixels of its images, who is inside, and how they are drawn."""
+class StreamZones(StreamRule):
+    """The zones of one stream, in pixels of its frames, and who is inside."""
 
-    size_wh: tuple[int, int]
-    edges: Floats
-    margins: Floats
-    points: tuple[tuple[tuple[float, float], ...], ...]
-    keeper: ZoneMonitor
-    drawn: tuple[tuple[int, int], ...] = ()
-    overlays: tuple[Overlay, ...] = ()
+    def __init__(self, options: Zones, earlier: StreamZones | None = None) -> None:
+        self._zones = options.zones
+        self._pixels = options.pixels
+        self._names = list(self._zones)
+        self._fractions = anchor_fractions(zone.anchor for zone in self._zones.values())
+        self.tally: list[ZoneCounts] = [ZoneCounts() for _ in self._names] if earlier is None else earlier.tally
+        limits = [ZoneLimits(zone.dwell, zone.limit, zone.limit_after) for zone in self._zones.values()]
+        self.monitor = ZoneMonitor(limits, self.tally, options.gone)
 
+    def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
+        """Convert the zones to pixels of frames of that size."""
+        corners = [in_pixels(zone.polygon, size_wh=size_wh, pixels=self._pixels) for zone in self._zones.values()]
+        self._edges = polygon_edges(corners)
+        height = 1 if self._pixels else size_wh[1]
+        self._margins = np.array([zone.margin * height for zone in self._zones.values()])
+        outlines = (tuple((x, y) for x, y in polygon.tolist()) for polygon in corners)
+        return dict(zip(self._names, outlines, strict=True))
 
-class ZoneRule(Operator):
-    """Keeps the stays and figures of each stream."""
+    def update(self, tracks: TrackedObjects) -> Iterator[Sequence[RuleEvent]]:
+        """Yield what changed in the zones on each frame."""
+        inside, counted = self._inside(tracks)
+        for now_ns, own in zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True):
+            track_id = tracks.track_id[own]
+            changes = self.monitor.update(
+                now_ns,
+                inside=_presences(track_id, inside[own]),
+                counted=_presences(track_id, counted[own]),
+                visible=set(track_id.tolist()),
+            )
+            yield [self._event(change) for change in changes]
 
-    def __init__(self, zones: Mapping[str, Zone], *, pixels: bool, gone_ns: int, step: str = "") -> None:
-        self._zones = zones
-        self._step = step
-        self._pixels = pixels
-        self._gone_ns = gone_ns
-        self._names = list(zones)
-        self._fractions = anchor_fractions(zone.anchor for zone in zones.values())
-        self._streams: dict[Stream, _StreamZones] = {}
-        self._figures: dict[str, list[ZoneCounts]] = {}
-
-    def process(self, batch: Batch) -> Batch:
-        """Add what happened in the zones as events, and the zones with their counts as overlays."""
-        events: list[Event] = []
-        overlays: list[tuple[Overlay, ...]] = [()] * len(batch)
-        for stream, size_wh, rows in groups(batch):
-            state = self._state(stream, size_wh)
-            index = np.flatnonzero((batch.objects.track_id >= 0) & np.isin(batch.objects.frame, rows))
-            inside, counted = self._inside(batch.objects, index, state)
-            frame, track_id = batch.objects.frame[index], batch.objects.track_id[index]
-            bounds = np.searchsorted(frame, [[row, row + 1] for row in rows]).tolist()
-            for row, (first, last) in zip(rows, bounds, strict=True):
-                happened = state.keeper.update(
-                    batch.frames[row].pts_ns,
-                    inside=_presences(track_id[first:last], inside[first:last]),
-                    counted=_presences(track_id[first:last], counted[first:last]),
-                    visible=set(track_id[first:last].tolist()),
-                )
-                events += [self._event(happening, row, state) for happening in happened]
-                overlays[row] = self._overlays(state)
-        return batch.with_events(events).with_overlays(overlays)
-
-    def end_stream(self, stream: Stream) -> None:
-        """End the stays that are still open and forget the stream's tracks; its totals stay."""
-        state = self._streams.pop(stream, None)
-        if state is not None:
-            state.keeper.close()
-
-    def close(self) -> None:
-        """End all stays."""
-        for stream in list(self._streams):
-            self.end_stream(stream)
-
-    def totals(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-        """What was counted: stream, zone, `entered`, `left`, `visitors`, `largest` and `mean_dwell_seconds`."""
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        """Return how many objects are inside each zone, and its visitors."""
         return {
-            stream: {name: _summary(own) for name, own in zip(self._names, counts, strict=True)}
-            for stream, counts in self._figures.items()
+            name: {"inside": own.inside, "visitors": own.visitors}
+            for name, own in zip(self._names, self.tally, strict=True)
         }
 
-    def _inside(self, objects: Objects, index: npt.NDArray[np.intp], state: _StreamZones) -> tuple[Mask, Mask]:
-        """Masks (N, Z) of tracked objects: who stays in the zone if it was there, and who enters it if it was not."""
-        points = anchor_points(objects.xyxy[index], fractions=self._fractions)
-        inside = counted = inside_polygons(points, edges=state.edges)
-        if state.margins.any():
-            on_edge = distance_to_edges(points, edges=state.edges) < state.margins
+    def totals(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return `entered`, `left`, `visitors`, `largest` and `mean_dwell_seconds` of each zone."""
+        return {name: _summary(own) for name, own in zip(self._names, self.tally, strict=True)}
+
+    def end(self) -> None:
+        """End the stays that are still open."""
+        self.monitor.close()
+
+    def _inside(self, tracks: TrackedObjects) -> tuple[Mask, Mask]:
+        """Return masks (N, Z): which objects stay in a zone if they were there, and which enter if they were not."""
+        points = anchor_points(tracks.xyxy, fractions=self._fractions)
+        inside = counted = inside_polygons(points, edges=self._edges)
+        if self._margins.any():
+            on_edge = distance_to_edges(points, edges=self._edges) < self._margins
             inside = inside | on_edge
         for number, zone in enumerate(self._zones.values()):
             if zone.classes is not None:
                 counted = counted.copy() if counted is inside else counted
-                counted[:, number] &= objects.has_label(zone.classes)[index]
+                counted[:, number] &= tracks.has_label(zone.classes)
         return inside, counted
 
-    def _event(self, happening: ZoneChange, row: int, state: _StreamZones) -> Event:
-        name, change = self._names[happening.zone], happening.change
-        dwell_seconds = round(happening.dwell_ns / NANOSECONDS, 3)
-        if change in (Change.CROWDED, Change.CLEARED):
-            inside = state.keeper.counts[happening.zone].inside
-            return Event("crowd", name, row, {"state": change.value, "occupancy": inside}, self._step)
-        if change is Change.DWELL:
-            dwelt = {"track_id": happening.track_id, "dwell_seconds": dwell_seconds}
-            return Event("dwell", name, row, dwelt, self._step)
-        data: dict[str, str | int | float] = {"direction": change.value, "track_id": happening.track_id}
-        if change is not Change.ENTER:
+    def _event(self, change: ZoneChange) -> RuleEvent:
+        name, kind = self._names[change.zone], change.change
+        dwell_seconds = round(change.dwell_ns / NANOSECONDS, 3)
+        if kind in (Change.CROWDED, Change.CLEARED):
+            return RuleEvent("crowd", name, {"state": kind.value, "occupancy": self.tally[change.zone].inside})
+        if kind is Change.DWELL:
+            return RuleEvent("dwell", name, {"track_id": change.track_id, "dwell_seconds": dwell_seconds})
+        data: dict[str, str | int | float] = {"direction": kind.value, "track_id": change.track_id}
+        if kind is not Change.ENTER:
             data["dwell_seconds"] = dwell_seconds
-        return Event("zone", name, row, data, self._step)
+        return RuleEvent("zone", name, data)
 
-    def _state(self, stream: Stream, size_wh: tuple[int, int]) -> _StreamZones:
-        state = self._streams.get(stream)
-        if state is not None and state.size_wh == size_wh:
-            return state
-        counts = self._figures.setdefault(stream.name, [ZoneCounts() for _ in self._names])
-        corners = [in_pixels(zone.polygon, size_wh=size_wh, pixels=self._pixels) for zone in self._zones.values()]
-        points = tuple(tuple((x, y) for x, y in polygon.tolist()) for polygon in corners)
-        options = [zone.stay_options for zone in self._zones.values()]
-        keeper = ZoneMonitor(options, counts, self._gone_ns) if state is None else state.keeper
-        height = 1 if self._pixels else size_wh[1]
-        margins = np.array([zone.margin * height for zone in self._zones.values()])
-        state = self._streams[stream] = _StreamZones(size_wh, polygon_edges(corners), margins, points, keeper)
-        return state
 
-    def _overlays(self, state: _StreamZones) -> tuple[Overlay, ...]:
-        """The overlays for the present figures: the same ones until a figure changes."""
-        counts = state.keeper.counts
-        shown = tuple([(own.inside, own.visitors) for own in counts])
-        if shown != state.drawn:
-            state.drawn = shown
-            state.overlays = tuple(
-                Overlay("zone", name, points, (("inside", inside), ("visitors", visitors)))
-                for name, points, (inside, visitors) in zip(self._names, state.points, shown, strict=True)
-            )
-        return state.overlays
+class Change(StrEnum):
+    """What can happen in a zone."""
+
+    ENTER = "enter"
+    LEAVE = "leave"
+    DWELL = "dwell"
+    CROWDED = "crowded"
+    CLEARED = "cleared"
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneLimits:
+    """Limits of one zone: `dwell_ns` after which a stay is reported, and `limit` of tracks inside; None for neither.
+
+    A zone is crowded when more than `limit` tracks have been inside for `limit_after_ns`, and cleared when no more
+    than that have been for as long.
+    """
+
+    dwell_ns: int | None = None
+    limit: int | None = None
+    limit_after_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneChange:
+    """One change in one zone. `track_id` is -1 where it concerns all; `dwell_ns` is how long the stay has lasted."""
+
+    change: Change
+    zone: int
+    track_id: int = -1
+    dwell_ns: int = 0
+
+
+@dataclass(slots=True)
+class ZoneCounts:
+    """Counts of one zone on one stream."""
+
+    inside: int = 0
+    """Tracks inside on the last frame."""
+    largest: int = 0
+    """Most tracks inside on one frame."""
+    entered: int = 0
+    left: int = 0
+    visitors: int = 0
+    """Different tracks that entered."""
+    dwell_ns: int = 0
+    """Sum of all stays that ended."""
+
+
+@dataclass(slots=True)
+class _Crowd:
+    is_crowded: bool = False
+    since_ns: int | None = None
+    """Since when the number inside has been on the other side of the limit."""
+
+
+@dataclass(slots=True, eq=False)
+class ZoneMonitor:
+    """Keep track of who is in the zones of one stream; takes every frame in order.
+
+    A track enters when it is inside, leaves when it is seen outside, and also when it has not been seen for
+    `gone_ns`: it then left at the first frame without it. Meanwhile it does not count as inside.
+    """
+
+    zones: Sequence[ZoneLimits]
+    counts: Sequence[ZoneCounts]
+    gone_ns: int
+    _entered_ns: dict[Presence, int] = field(default_factory=dict)
+    _absent_ns: dict[Presence, int] = field(default_factory=dict)
+    _due_ns: dict[Presence, int] = field(default_factory=dict)
+    _left_ns: dict[Presence, int] = field(default_factory=dict)
+    _crowds: dict[int, _Crowd] = field(default_factory=dict)
+    _next_due_ns: int = NEVER_NS
+    _last_ns: int | None = None
+    _interval_ns: int = 0
+
+    def update(
+        self, now_ns: int, *, inside: Set[Presence], counted: Set[Presence], visible: Set[int]
+    ) -> list[ZoneChange]:
+        """Return what changed on the frame at `now_ns`.
+
+        `inside` holds every presence of a track in a zone, `counted` those of them that may begin a stay (the class
+        is right), `visible` all tracks on the frame.
+        """
+        changes: list[ZoneChange] = []
+        stays = self._entered_ns.keys()
+        if self._absent_ns:
+            for presence in self._absent_ns.keys() & inside:
+                del self._absent_ns[presence]
+        missing = stays - inside
+        if missing:
+            changes += self._missed(sorted(missing), now_ns=now_ns, visible=visible)
+        entering = counted - stays
+        if entering:
+            changes += self._enter(sorted(entering), now_ns=now_ns)
+        if now_ns >= self._next_due_ns:
+            changes += self._stayed(now_ns)
+        changes += self._occupied(inside, now_ns=now_ns)
+        self._interval_ns = 0 if self._last_ns is None else max(0, now_ns - self._last_ns)
+        self._last_ns = now_ns
+        return changes
+
+    def close(self) -> list[ZoneChange]:
+        """End the stays still open, as at the next frame; nothing is left after it."""
+        end_ns = (self._last_ns or 0) + self._interval_ns
+        return [self._leave(presence, self._absent_ns.get(presence, end_ns)) for presence in sorted(self._entered_ns)]
+
+    def _enter(self, presences: Iterable[Presence], *, now_ns: int) -> Iterator[ZoneChange]:
+        for presence in presences:
+            zone, track_id = presence
+            self._entered_ns[presence] = now_ns
+            self.counts[zone].entered += 1
+            if self._left_ns.pop(presence, None) is None:
+                self.counts[zone].visitors += 1
+            dwell_ns = self.zones[zone].dwell_ns
+            if dwell_ns is not None:
+                self._due_ns[presence] = now_ns + dwell_ns
+                self._next_due_ns = min(self._next_due_ns, now_ns + dwell_ns)
+            yield ZoneChange(Change.ENTER, zone, track_id)
+
+    def _missed(self, presences: Iterable[Presence], *, now_ns: int, visible: Set[int]) -> Iterator[ZoneChange]:
+        for presence in presences:
+            since_ns = self._absent_ns.setdefault(presence, now_ns)
+            if presence[1] in visible or now_ns - since_ns >= self.gone_ns:
+                yield self._leave(presence, since_ns)
+
+    def _leave(self, presence: Presence, left_ns: int) -> ZoneChange:
+        zone, track_id = presence
+        dwell_ns = left_ns - self._entered_ns.pop(presence)
+        self._absent_ns.pop(presence, None)
+        self._due_ns.pop(presence, None)
+        self.counts[zone].left += 1
+        self.counts[zone].dwell_ns += dwell_ns
+        self._left_ns[presence] = left_ns
+        while (oldest := next(iter(self._left_ns))) != presence and left_ns - self._left_ns[oldest] > MEMORY_NS:
+            del self._left_ns[oldest]
+        return ZoneChange(Change.LEAVE, zone, track_id, dwell_ns)
+
+    def _stayed(self, now_ns: int) -> Iterator[ZoneChange]:
+        due = sorted(presence for presence, due_ns in self._due_ns.items() if due_ns <= now_ns)
+        for presence in due:
+            if presence not in self._absent_ns:
+                del self._due_ns[presence]
+                yield ZoneChange(Change.DWELL, *presence, now_ns - self._entered_ns[presence])
+        self._next_due_ns = min(self._due_ns.values(), default=NEVER_NS)
+
+    def _occupied(self, inside: Set[Presence], *, now_ns: int) -> Iterator[ZoneChange]:
+        numbers = [0] * len(self.zones)
+        for zone, _ in self._entered_ns.keys() & inside:
+            numbers[zone] += 1
+        for zone, (number, counts, options) in enumerate(zip(numbers, self.counts, self.zones, strict=True)):
+            counts.inside = number
+            counts.largest = max(counts.largest, number)
+            if options.limit is not None:
+                yield from self._crowd(zone, is_over=number > options.limit, now_ns=now_ns)
+
+    def _crowd(self, zone: int, *, is_over: bool, now_ns: int) -> Iterator[ZoneChange]:
+        crowd = self._crowds.setdefault(zone, _Crowd())
+        if is_over == crowd.is_crowded:
+            crowd.since_ns = None
+            return
+        crowd.since_ns = now_ns if crowd.since_ns is None else crowd.since_ns
+        if now_ns - crowd.since_ns >= self.zones[zone].limit_after_ns:
+            crowd.is_crowded, crowd.since_ns = is_over, None
+            yield ZoneChange(Change.CROWDED if is_over else Change.CLEARED, zone)
 
 
 def _presences(track_id: npt.NDArray[np.int64], inside: Mask) -> set[tuple[int, int]]:

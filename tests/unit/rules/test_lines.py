@@ -12,7 +12,7 @@ from sightline.devices import Device
 from sightline.graph import Site
 from sightline.media import Batch, Overlay
 from sightline.testing import run_element
-from sightline_plugins.rules.lines import Line, LineRule, Lines
+from sightline_plugins.rules.lines import Line, Lines, StreamLines
 
 LEVEL = {"from": [0.2, 0.5], "to": [0.8, 0.5]}
 DOWN = path([(50, 40), (50, 60)])
@@ -152,13 +152,15 @@ def test_totals_outlive_the_run() -> None:
 
 
 def test_tracks_long_gone_are_forgotten() -> None:
-    rule = LineRule({"gate": Line.model_validate(LEVEL)}, pixels=False)
+    rule = lines().build(Site(device=Device()))
     stream = None
     for batch in scene({number: {number: (50, 40)} for number in range(200)}, frames=200, fps=1):
         rule.process(batch)
         stream = batch.frames[0].stream
     assert stream is not None
-    assert len(rule._streams[stream].counter) == 61
+    watched = rule._streams[stream].rule
+    assert isinstance(watched, StreamLines)
+    assert len(watched.counter) == 61
 
 
 def test_events_stand_in_the_order_of_frames_lines_and_rows() -> None:

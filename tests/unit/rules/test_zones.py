@@ -12,8 +12,7 @@ from sightline.devices import Device
 from sightline.graph import Site
 from sightline.media import Batch, Overlay
 from sightline.testing import run_element
-from sightline_plugins.rules.stays import ZoneCounts, ZoneLimits, ZoneMonitor
-from sightline_plugins.rules.zones import Zones
+from sightline_plugins.rules.zones import StreamZones, ZoneCounts, ZoneLimits, ZoneMonitor, Zones
 
 SQUARE = [[0.2, 0.2], [0.8, 0.2], [0.8, 0.8], [0.2, 0.8]]
 OUT, IN = (10.0, 50.0), (50.0, 50.0)
@@ -51,7 +50,9 @@ def test_dwell_of_true_tracks_is_the_known_one_within_a_frame(shared_data: Path,
     for _, event in events([rule.process(batch) for batch in batches]):
         if event.data["direction"] == "leave":
             dwell[event.rule][str(event.data["track_id"])] += float(event.data["dwell_seconds"])
-    for open_stay in rule._streams[batches[0].frames[0].stream].keeper.close():
+    watched = rule._streams[batches[0].frames[0].stream].rule
+    assert isinstance(watched, StreamZones)
+    for open_stay in watched.monitor.close():
         dwell[list(shapes)[open_stay.zone]][str(open_stay.track_id)] += open_stay.dwell_ns / SECOND_NS
     for name, zone in truth["zones"].items():
         assert dwell[name] == pytest.approx(zone["dwell_s"], abs=1 / truth["fps"])

@@ -1,0 +1,221 @@
+"""The rule contract: tracked objects of one stream in, as columns; events and running counts out.
+
+A rule element holds one or more named rules (`gate_in`, `plaza`). It subclasses `Rule` and makes a `StreamRule` for
+each stream; everything else is shared: which objects belong to which stream and frame, events in the order of frames,
+the outlines and counts that `draw` shows, and the totals in the report. A package registers its rule like any element,
+under `sightline.elements`. `sightline.testing.RuleConformance` tests the contract.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.graph.element import Capability, Element
+from sightline.graph.operator import Operator
+from sightline.graph.site import Site
+from sightline.media import Batch, Event, Objects, Overlay, Stream
+from sightline.media.boxes import Boxes
+
+Points: TypeAlias = tuple[tuple[float, float], ...]
+Counts: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Counts by rule and name, in the order in which they are drawn."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrackedObjects:
+    """Tracked objects of one stream on F successive frames; columns over N objects, in the order of their frames.
+
+    frame     integers (N,)   number of the object's frame among the F frames
+    track_id  int64 (N,)      never -1
+    xyxy      float32 (N, 4)  source pixels
+    pts_ns    int64 (F,)      time of each frame
+    """
+
+    frame: npt.NDArray[np.integer]
+    track_id: npt.NDArray[np.int64]
+    xyxy: Boxes
+    pts_ns: npt.NDArray[np.int64]
+    _objects: Objects = field(repr=False)
+    _index: npt.NDArray[np.intp] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.track_id)
+
+    @classmethod
+    def of(cls, batch: Batch, rows: Sequence[int]) -> TrackedObjects:
+        """Return the tracked objects on the frames of a batch in these rows, which are in ascending order."""
+        objects = batch.objects
+        tracked = objects.track_id >= 0
+        if len(rows) == len(batch):
+            index = np.flatnonzero(tracked)
+            frame = objects.frame[index]
+        else:
+            index = np.flatnonzero(tracked & np.isin(objects.frame, rows))
+            frame = np.searchsorted(rows, objects.frame[index])
+        pts_ns = np.array([batch.frames[row].pts_ns for row in rows], np.int64)
+        return cls(frame, objects.track_id[index], objects.xyxy[index], pts_ns, objects, index)
+
+    def by_frame(self) -> Iterator[slice]:
+        """Yield the slice of the objects of each frame, also of frames without an object."""
+        bounds = np.searchsorted(self.frame, np.arange(len(self.pts_ns) + 1)).tolist()
+        return (slice(first, last) for first, last in pairwise(bounds))
+
+    def labels(self, rows: npt.NDArray[np.intp]) -> list[str]:
+        """Return the labels of these objects."""
+        return self._objects.select(self._index[rows]).labels()
+
+    def has_label(self, labels: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Return the mask (N,) of the objects whose class has one of these names."""
+        return self._objects.has_label(labels)[self._index]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEvent:
+    """Something a rule saw on a frame: its kind, the rule's name, and what is written with the event, in order."""
+
+    kind: str
+    rule: str
+    data: Mapping[str, str | int | float] = field(default_factory=dict)
+
+
+class StreamRule(ABC):
+    """The rules of one element on one stream: their state. One thread at a time calls it, frames come in order."""
+
+    @abstractmethod
+    def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
+        """Take the size of the stream's frames, and return the outline of each rule in pixels, for `draw`.
+
+        Called before the first frame, and again when the size changes. A rule without an outline is not drawn.
+        """
+
+    @abstractmethod
+    def update(self, tracks: TrackedObjects) -> Iterable[Sequence[RuleEvent]]:
+        """Yield the events of each frame, in order; `counts` is read after each.
+
+        Results must not depend on how many frames come together.
+        """
+
+    @abstractmethod
+    def counts(self) -> Counts:
+        """Return the counts that are drawn."""
+
+    def totals(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the counts for the report, by rule."""
+        return self.counts()
+
+    @abstractmethod
+    def end(self) -> None:
+        """Forget the tracks: the stream has ended. The totals stay."""
+
+
+class Rule(Element):
+    """Base of elements whose rules watch tracked objects, such as `lines` and `zones`."""
+
+    needs: ClassVar[frozenset[Capability]] = frozenset({Capability.TRACKS})
+    gives: ClassVar[frozenset[Capability]] = frozenset({Capability.EVENTS})
+    outline: ClassVar[Literal["line", "zone"]] = "zone"
+    """How outlines are drawn: as an open line, or as a closed zone."""
+
+    def rule_names(self) -> Iterable[str]:
+        """Return the names of the rules, which stand in events and in the report."""
+        return (self.name,)
+
+    def watch(self, earlier: StreamRule | None) -> StreamRule:
+        """Make the state of a stream; `earlier` is that of an ended stream of this name, whose counts go on."""
+        raise NotImplementedError
+
+    def found_rules(self) -> frozenset[str]:
+        """Return the names of the rules."""
+        return frozenset(self.rule_names())
+
+    def serves_all_gpus(self) -> bool:
+        """Return True: counts go on when a GPU is lost."""
+        return True
+
+    def build(self, site: Site) -> RuleOperator:
+        """Make the operator."""
+        return RuleOperator(self, step=site.element_id)
+
+
+@dataclass(slots=True, eq=False)
+class _Watched:
+    """A stream, the size of its frames, and the overlays for its present counts."""
+
+    rule: StreamRule
+    size_wh: tuple[int, int] = (0, 0)
+    outlines: Mapping[str, Points] = field(default_factory=dict)
+    shown: tuple[tuple[tuple[str, int], ...], ...] | None = None
+    overlays: tuple[Overlay, ...] = ()
+
+
+class RuleOperator(Operator):
+    """Feed each stream's tracked objects to its rules; add their events and overlays to the batch."""
+
+    def __init__(self, rule: Rule, *, step: str = "") -> None:
+        self._rule = rule
+        self._step = step
+        self._streams: dict[Stream, _Watched] = {}
+        self._latest: dict[str, StreamRule] = {}
+
+    def process(self, batch: Batch) -> Batch:
+        """Add what the rules saw as events, and their outlines with counts as overlays."""
+        events: list[Event] = []
+        overlays: list[tuple[Overlay, ...]] = [()] * len(batch)
+        for (stream, size_wh), rows in _by_stream(batch).items():
+            watched = self._watched(stream, size_wh)
+            for row, seen in zip(rows, watched.rule.update(TrackedObjects.of(batch, rows)), strict=True):
+                events += [Event(event.kind, event.rule, row, event.data, self._step) for event in seen]
+                overlays[row] = self._overlays(watched)
+        return batch.with_events(events).with_overlays(overlays)
+
+    def end_stream(self, stream: Stream) -> None:
+        """Forget the stream's tracks; its totals stay."""
+        watched = self._streams.pop(stream, None)
+        if watched is not None:
+            watched.rule.end()
+
+    def close(self) -> None:
+        """End all streams."""
+        for stream in list(self._streams):
+            self.end_stream(stream)
+
+    def totals(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        """Return the totals of each rule by stream."""
+        return {stream: rule.totals() for stream, rule in self._latest.items()}
+
+    def _watched(self, stream: Stream, size_wh: tuple[int, int]) -> _Watched:
+        watched = self._streams.get(stream)
+        if watched is None:
+            rule = self._latest[stream.name] = self._rule.watch(self._latest.get(stream.name))
+            watched = self._streams[stream] = _Watched(rule)
+        if watched.size_wh != size_wh:
+            watched.size_wh, watched.shown = size_wh, None
+            watched.outlines = watched.rule.place(size_wh)
+        return watched
+
+    def _overlays(self, watched: _Watched) -> tuple[Overlay, ...]:
+        """Return the overlays for the present counts: the same ones until a count changes."""
+        counts = watched.rule.counts()
+        shown = tuple([tuple(counts[name].items()) for name in watched.outlines])
+        if shown != watched.shown:
+            watched.shown = shown
+            watched.overlays = tuple(
+                Overlay(self._rule.outline, name, points, own)
+                for (name, points), own in zip(watched.outlines.items(), shown, strict=True)
+            )
+        return watched.overlays
+
+
+def _by_stream(batch: Batch) -> dict[tuple[Stream, tuple[int, int]], list[int]]:
+    """Return the rows of a batch by stream (and by size, should it change), each in order."""
+    rows: dict[tuple[Stream, tuple[int, int]], list[int]] = {}
+    for row, frame in enumerate(batch.frames):
+        rows.setdefault((frame.stream, frame.size_wh), []).append(row)
+    return rows

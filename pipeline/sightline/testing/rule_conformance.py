@@ -1,0 +1,158 @@
+"""The contract of rules, as a test class that any rule element can be put through.
+
+    class TestMyRule(RuleConformance):
+        element = MyRule()
+
+An assertion that fails says in a sentence which promise was broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sightline.devices import Device
+from sightline.graph.rule import Rule
+from sightline.graph.site import Site
+from sightline.media import Batch, Objects, Origin, Stream
+from sightline.testing.run import run_element
+from sightline.testing.synthetic import make_batches, make_frames
+
+SIZE_WH = (160, 120)
+Seen = list[tuple[int, str, str, dict[str, Any]]]
+
+
+class RuleConformance:
+    """Tests of the `Rule` contract. A subclass sets `element`; pytest collects it by its name.
+
+    The scene has two tracked persons who walk through the middle of the frame, one down and one to the right, and back.
+    An element that reacts to something else overrides `places`.
+    """
+
+    element: ClassVar[Rule]
+    frames: ClassVar[int] = 24
+    label: ClassVar[str] = "person"
+
+    def places(self, index: int) -> Sequence[tuple[int, float, float]]:
+        """Return track id and middle of the box, in fractions of the frame, of each object on frame `index`."""
+        way = abs(self.frames / 2 - index) / (self.frames / 2)
+        return ((1, 0.5, way), (2, 1 - way, 0.5))
+
+    def test_the_scene_makes_it_react(self) -> None:
+        """The rule sees something in this scene: an event, or a count that is not 0."""
+        events, totals = self.run(self.batches())
+        counted = any(value for own in totals["cam"].values() for value in own.values())
+        assert events or counted, "nothing happens in the scene: override `places`"
+
+    def test_events_name_rules_of_the_element(self) -> None:
+        """Events, outlines and totals are of the rules that the element names."""
+        names = set(self.element.rule_names())
+        assert self.element.found_rules() == names
+        events, totals = self.run(self.batches())
+        assert {rule for _, _, rule, _ in events} <= names, "an event is of a rule that rule_names() does not name"
+        assert set(totals["cam"]) <= names, "a total is of a rule that rule_names() does not name"
+        drawn = {overlay.name for batch in self.made(self.batches()) for own in batch.overlays for overlay in own}
+        assert drawn <= names, "an outline is of a rule that rule_names() does not name"
+
+    def test_results_do_not_depend_on_the_size_of_batches(self) -> None:
+        """Batches of one frame give the events, counts and totals of larger ones."""
+        single = self.run(self.batches())
+        for size in (3, self.frames):
+            assert self.run(self.batches(size=size)) == single, f"batches of {size} frames give something else"
+
+    def test_outlines_follow_the_size_of_the_frames(self) -> None:
+        """Outlines are within frames of any size."""
+        for size_wh in (SIZE_WH, (640, 480)):
+            for batch in self.made(self.batches(size_wh=size_wh))[:1]:
+                for overlay in batch.overlays[0]:
+                    points = np.array(overlay.points)
+                    assert (points >= 0).all(), f"{overlay.name}: {overlay.points} lies outside the frame"
+                    assert (points <= size_wh).all(), f"{overlay.name}: {overlay.points} lies outside the frame"
+
+    def test_streams_are_counted_apart(self) -> None:
+        """Two streams with the same objects have the same totals as one alone."""
+        operator = self.element.build(Site(device=Device(), element_id=self.element.name))
+        for one, other in zip(self.batches(), self.batches(stream="other"), strict=True):
+            operator.process(one)
+            operator.process(other)
+        operator.close()
+        totals = operator.totals()
+        assert totals["cam"] == totals["other"] == self.run(self.batches())[1]["cam"], "streams are not counted apart"
+
+    def test_a_stream_that_comes_back_goes_on_counting_but_knows_no_track(self) -> None:
+        """Totals of a stream that ended stay, those of its next run are added, and its tracks are new ones."""
+        operator = self.element.build(Site(device=Device(), element_id=self.element.name))
+        rounds = []
+        for _ in range(2):
+            found: Seen = []
+            for batch in self.batches():
+                found += _events(operator.process(batch))
+            operator.end_stream(_stream(batch))
+            rounds.append(found)
+        operator.close()
+        assert rounds[0] == rounds[1], "state of tracks outlived the end of the stream"
+        once = self.run(self.batches())[1]["cam"]
+        for rule, own in operator.totals()["cam"].items():
+            for name, value in own.items():
+                assert value >= once[rule][name] or not isinstance(value, int), f"{rule}: {name} was lost"
+
+    def test_closing_twice_is_harmless(self) -> None:
+        """An operator can be closed at once, and again; totals can be read afterwards."""
+        operator = self.element.build(Site(device=Device()))
+        operator.close()
+        operator.close()
+        assert dict(operator.totals()) == {}
+
+    def batches(self, *, size: int = 1, stream: str = "cam", size_wh: tuple[int, int] = SIZE_WH) -> list[Batch]:
+        """Return the scene as batches of `size` frames."""
+        width, height = size_wh
+        half = np.array([width, height], np.float32) / 20
+        batches = []
+        for batch in make_batches(make_frames(self.frames, size_wh=size_wh, stream=stream), size=size):
+            rows = [
+                (
+                    row,
+                    track_id,
+                    *(np.array([x * width, y * height]) - half),
+                    *(np.array([x * width, y * height]) + half),
+                )
+                for row, frame in enumerate(batch.frames)
+                for track_id, x, y in self.places(frame.index)
+            ]
+            table = np.array(rows, np.float64).reshape(-1, 6)
+            objects = Objects.from_columns(
+                frame=table[:, 0],
+                track_id=table[:, 1],
+                xyxy=table[:, 2:],
+                confidence=np.ones(len(table)),
+                class_id=np.zeros(len(table)),
+                source=Origin("test", (self.label,)),
+            )
+            batches.append(batch.with_objects(objects))
+        return batches
+
+    def made(self, batches: Sequence[Batch]) -> list[Batch]:
+        """Return what the element makes of batches."""
+        return run_element(self.element, batches, outputs=Path())
+
+    def run(self, batches: Sequence[Batch]) -> tuple[Seen, dict[str, Any]]:
+        """Return the events with the index of their frame, and the totals."""
+        operator = self.element.build(Site(device=Device(), element_id=self.element.name))
+        found: Seen = []
+        for batch in batches:
+            found += _events(operator.process(batch))
+        operator.close()
+        return found, {
+            stream: {rule: dict(own) for rule, own in of.items()} for stream, of in operator.totals().items()
+        }
+
+
+def _events(batch: Batch) -> Seen:
+    return [(batch.frames[event.frame].index, event.kind, event.rule, dict(event.data)) for event in batch.events]
+
+
+def _stream(batch: Batch) -> Stream:
+    return batch.frames[-1].stream
