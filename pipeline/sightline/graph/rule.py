@@ -53,6 +53,7 @@ class TrackedObjects:
         """Return the tracked objects on the frames of a batch in these rows, which are in ascending order."""
         objects = batch.objects
         tracked = objects.track_id >= 0
+        frame: npt.NDArray[np.integer]
         if len(rows) == len(batch):
             index = np.flatnonzero(tracked)
             frame = objects.frame[index]
