@@ -1,4 +1,4 @@
-"""`apply`: call a user-defined function with each batch."""
+"""`apply`: call a user function with each batch."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Annotated, ClassVar, cast
 
 from pydantic import AfterValidator
 
-from sightline.errors import ConfigurationError, OperatorError
+from sightline.errors import OperatorError
 from sightline.graph import CheckContext, Element, Operator, Problem, Site
 from sightline.media import Batch
-from sightline_plugins.functions.loading import below_base, load_function
+from sightline_plugins.functions.loading import below_base, function_problems, load_function
 
 BatchFunction = Callable[[Batch], Batch | None]
 
 
 class Apply(Element):
-    """Run a function on each batch: the shortest way to put something of one's own into a pipeline.
+    """Call a user function with each batch: the shortest way to add custom code to a pipeline.
 
-    The function takes a `Batch` and returns another one, made with its `with_...` methods (frames must stay the same in
-    number and order), or None to leave it as it is. It runs in the pipeline's own thread, so everything waits while it
-    does; what it raises stops the pipeline with the name of this step. State that it keeps between batches is shared by
-    all streams: an element of its own is the better place for that.
+    The function takes a `Batch` and returns a changed one, made with its `with_...` methods (the frames must stay the
+    same in number and order), or None to leave it unchanged. It runs in the pipeline's own thread, so everything waits
+    while it runs; an exception stops the pipeline with the name of this step. State that it keeps between batches is
+    shared by all streams: write an element for state per stream.
 
-    The module is imported as Python would (an installed package, or `PYTHONPATH`); a file can be named too, relative to
-    the YAML file.
+    The module is imported like any Python module (an installed package, or `PYTHONPATH`). A file is relative to the
+    YAML file.
 
     ```yaml
     - apply: {function: "my_package.my_module:only_large_objects"}
@@ -38,19 +38,16 @@ class Apply(Element):
     """`package.module:function`, or `file.py:function`."""
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
-        """The module can be imported and holds the function."""
+        """Check that the function can be imported."""
         del context
-        try:
-            load_function(self.function)
-        except ConfigurationError as error:
-            yield Problem(str(error), ("function",))
+        yield from function_problems(self.function, key="function")
 
     def found_labels(self) -> frozenset[str] | None:
-        """None: the function may add objects and rename classes."""
+        """Return None: the function may add objects and rename classes."""
         return None
 
     def serves_all_gpus(self) -> bool:
-        """True: the function may keep what it likes of all streams, and is called from one thread at a time."""
+        """Return True: the function may keep state of all streams, and is called from one thread at a time."""
         return True
 
     def build(self, site: Site) -> ApplyOperator:
@@ -59,7 +56,7 @@ class Apply(Element):
 
 
 class ApplyOperator(Operator):
-    """Hands each batch to a function."""
+    """Passes each batch through a function."""
 
     def __init__(self, function: BatchFunction, *, reference: str, site: Site) -> None:
         self._function = function
@@ -67,7 +64,7 @@ class ApplyOperator(Operator):
         self._element_id = site.element_id
 
     def process(self, batch: Batch) -> Batch:
-        """What the function makes of the batch."""
+        """Return what the function returns, or the batch unchanged. Raises OperatorError for any other value."""
         result = self._function(batch)
         if result is None:
             return batch

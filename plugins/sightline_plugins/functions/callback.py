@@ -1,4 +1,4 @@
-"""`callback`: call a user-defined function with each frame."""
+"""`callback`: call a user function with each frame."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 
-from sightline.errors import ConfigurationError
 from sightline.graph import CheckContext, Element, Problem, Sink, Site
 from sightline.media import Batch, FrameView
-from sightline_plugins.functions.loading import below_base, load_function
+from sightline_plugins.functions.loading import below_base, function_problems, load_function
 
 FrameFunction = Callable[[FrameView], object]
 
@@ -28,13 +27,13 @@ def _reference(value: Any) -> str:
 
 
 class Callback(Element):
-    """Call a function with each frame and what was found on it, in order; what it returns is not used.
+    """Call a user function with each frame and its results, in order; the return value is ignored.
 
     The function gets a `FrameView` (`stream`, `index`, `pts_seconds`, `objects`, `events`, `rgb()`). It runs in the
-    pipeline's own thread, so everything waits while it does; what it raises stops the pipeline with the name of this
-    step. From Python, iterating the pipeline or a probe does the same without an element.
+    pipeline's own thread, so everything waits while it runs; an exception stops the pipeline with the name of this
+    step. In Python, iterating over the pipeline or a probe does the same without an element.
 
-    A function given in Python is written to YAML by its module and name, and has to be found there again.
+    A function given in Python is written to YAML as module and name, and must be importable by these.
 
     ```yaml
     - callback: {function: "my_package.alarms:on_frame"}
@@ -51,29 +50,23 @@ class Callback(Element):
         PlainSerializer(_reference, return_type=str),
         WithJsonSchema({"type": "string", "examples": ["package.module:function", "file.py:function"]}),
     ]
-    """`package.module:function`, `file.py:function` or, from Python, the function itself."""
+    """`package.module:function`, `file.py:function` or, in Python, the function itself."""
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
-        """The module can be imported and holds the function."""
+        """Check that the function can be imported."""
         del context
-        try:
-            self._load()
-        except ConfigurationError as error:
-            yield Problem(str(error), ("function",))
+        if isinstance(self.function, str):
+            yield from function_problems(self.function, key="function")
 
     def build(self, site: Site) -> CallbackSink:
         """Import the function. Raises ConfigurationError."""
         del site
-        return CallbackSink(self._load())
-
-    def _load(self) -> FrameFunction:
-        if isinstance(self.function, str):
-            return cast("FrameFunction", load_function(self.function))
-        return self.function
+        function = self.function
+        return CallbackSink(cast("FrameFunction", load_function(function)) if isinstance(function, str) else function)
 
 
 class CallbackSink(Sink):
-    """Hands each frame to a function."""
+    """Passes each frame to a function."""
 
     def __init__(self, function: FrameFunction) -> None:
         self._function = function

@@ -1,16 +1,16 @@
-"""Model cards: a YAML file beside the model (`street.yaml` for `street.onnx`), and the metadata inside the model file.
+"""Model cards and export metadata: what is written beside a model and inside its file about how to use it.
 
-These are `names`, `imgsz`, `task` and `kpt_shape`.
+A card is a YAML file beside the model (`street.yaml` for `street.onnx`):
 
 ```yaml
 task: detect
-head: yolox                      # told from the outputs when it is left out
-head_options: {}                 # settings of the head, where it has any
+head: yolox                      # default: recognised from the outputs
+head_options: {}                 # settings of the head, if it has any
 labels: [car, van, person]       # or a file with one name a line, relative to the card
-attribute: color                 # what a classifier calls the attribute that it gives objects
-attributes: {color: [red, ...]}  # a classifier with several outputs: the labels of each, by attribute
-keypoints: [nose, left_eye, ...] # what the keypoints of a pose are called, in order
-skeleton: [[0, 1], [0, 2]]       # which keypoints a line joins, by number from 0
+attribute: color                 # classifiers: name of the attribute that objects get
+attributes: {color: [red, ...]}  # classifiers with several outputs: labels of each, by attribute
+keypoints: [nose, left_eye, ...] # names of the keypoints of a pose, in order
+skeleton: [[0, 1], [0, 2]]       # pairs of keypoints that a line connects, by number from 0
 input:
   size: [416, 416]               # width, height: only for models that take several sizes
   color: bgr                     # channel order: rgb | bgr | gray
@@ -19,9 +19,9 @@ input:
   resize: bilinear               # bilinear | area | nearest | antialias
   convert: network               # network | image: where colours are converted
   pad: 114                       # level of the padding, before mean and scale
-  mean: 0                        # y = (x - mean) / scale, one value or one a channel
+  mean: 0                        # y = (x - mean) / scale, one value or one per channel
   scale: 1
-  frames: 16                     # models of actions: images looked at together, where the model leaves it open
+  frames: 16                     # action recognition: frames in one input, where the model leaves it open
   stride: 2                      # and how many frames lie from one to the next
 confidence: 0.3
 nms: {method: hard, iou: 0.45, class_agnostic: false, max_detections: 300}   # method: hard | soft | fusion | none
@@ -29,7 +29,8 @@ licence: Apache-2.0
 source: where the model comes from
 ```
 
-Everything may be left out; what is left out comes from the ONNX file and from the habits of the head's family.
+Every key is optional; what is left out comes from the ONNX file and from the defaults of the head's family. Exporters
+write metadata into the file under the keys that Ultralytics introduced: `names`, `imgsz`, `task` and `kpt_shape`.
 """
 
 from __future__ import annotations
@@ -48,26 +49,36 @@ from sightline.config import InvalidConfiguration, read_document
 from sightline.errors import ModelError
 from sightline.graph.fields import Fraction, is_there
 from sightline_plugins.infer.fields import (
+    Align,
     AttributeLabels,
     AttributeName,
+    ChannelOrder,
+    Convert,
+    Crop,
     Edge,
+    Fit,
     FrameCount,
     Levels,
     Means,
+    Multiple,
     NmsFields,
     PixelCount,
+    Resize,
     Scales,
 )
 
-MAX_CHARACTERS = 1_000_000
+MAX_BYTES = 1_000_000
+_MAX_CHARACTERS = 1_000_000
+_QUANTIZED = ".int8"
+_NUMBERED = re.compile(r"(\d{1,6})[\s,:]\s*(\S.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class ExportMetadata:
-    """What the metadata says; empty or None where it says nothing. `size_wh` is the input that was exported for.
+    """What the metadata of a file sets; empty or None where it sets nothing.
 
-    `usual` is the exporter's own pre-processing where it is another than that of the head's family, by the names of
-    `Preprocessing`'s fields. `head_options` are settings of the head, for a head that has them.
+    `size_wh` is the size of the exported input, `usual` the exporter's own pre-processing where it differs from that of
+    the head's family, by the names of `Preprocessing`'s fields, and `head_options` are settings of the head.
     """
 
     labels: tuple[str, ...] = ()
@@ -80,11 +91,11 @@ class ExportMetadata:
 _ULTRALYTICS_CLASSIFY: Mapping[str, Any] = MappingProxyType(
     {"fit": "cover", "crop": 1.0, "resize": "antialias", "color": "rgb", "mean": (0.0,), "scale": (255.0,)}
 )
-"""Shorter side to the input's, its middle, 0..1 (ultralytics/ultralytics, `data/augment.py`: classify_transforms)."""
+"""Resize the shorter side, crop the centre, scale to 0..1 (Ultralytics, `data/augment.py`: classify_transforms)."""
 
 
 def read_metadata(metadata: Mapping[str, str]) -> ExportMetadata:
-    """The facts that can be read; entries in another form are passed over (they are notes, not orders)."""
+    """Return what can be read; entries in another form are ignored."""
     task = metadata.get("task", "").strip()
     is_classifier = task == "classify" and metadata.get("author") == "Ultralytics"
     return ExportMetadata(
@@ -97,8 +108,8 @@ def read_metadata(metadata: Mapping[str, str]) -> ExportMetadata:
 
 
 def _literal(text: str) -> object:
-    """A Python literal, read without running anything; None when it is none."""
-    if not text or len(text) > MAX_CHARACTERS:
+    """Return the value of a Python literal, without running anything; None for other text."""
+    if not text or len(text) > _MAX_CHARACTERS:
         return None
     try:
         return ast.literal_eval(text)
@@ -107,7 +118,7 @@ def _literal(text: str) -> object:
 
 
 def _labels(names: object) -> tuple[str, ...]:
-    """Names by class number: a list, or a mapping whose keys are 0, 1, 2 and so on."""
+    """Return names by class number, of a list or of a mapping with the keys 0, 1, 2 and so on."""
     if isinstance(names, list | tuple):
         return tuple(str(name) for name in names)
     if isinstance(names, dict) and set(names) == set(range(len(names))):
@@ -116,7 +127,7 @@ def _labels(names: object) -> tuple[str, ...]:
 
 
 def _size(imgsz: object) -> tuple[int, int] | None:
-    """Width and height; Ultralytics writes height first, or one number for a square."""
+    """Return width and height; Ultralytics writes height first, or one number for a square."""
     if isinstance(imgsz, int) and imgsz > 0:
         return imgsz, imgsz
     if isinstance(imgsz, list | tuple) and len(imgsz) == 2 and all(isinstance(n, int) and n > 0 for n in imgsz):
@@ -125,57 +136,52 @@ def _size(imgsz: object) -> tuple[int, int] | None:
 
 
 def _keypoints(shape: object) -> Mapping[str, Any]:
-    """Number of keypoints and values of each: x and y, and mostly confidence."""
+    """Return the number of keypoints, and of the values of each: x, y and usually confidence."""
     if not isinstance(shape, list | tuple) or len(shape) != 2 or not all(isinstance(n, int) for n in shape):
         return MappingProxyType({})
     is_known = shape[0] > 0 and shape[1] in (2, 3)
     return MappingProxyType({"keypoints": tuple(shape)} if is_known else {})
 
 
-MAX_BYTES = 1_000_000
-_QUANTIZED = ".int8"
-_NUMBERED = re.compile(r"(\d{1,6})[\s,:]\s*(\S.*)")
-
-
-class _Said(BaseModel):
+class _CardModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
 
-class CardInput(_Said):
-    """How images become the model's input; None where the card says nothing."""
+class CardInput(_CardModel):
+    """How frames become the model's input; None where the card sets nothing."""
 
     size: tuple[PixelCount, PixelCount] | None = None
     """Width and height of the network's input; needed only where the model leaves them open."""
     layout: Literal["nchw", "nhwc"] | None = None
-    """A statement about the file; the engine finds it out by itself."""
+    """Informative; the engine reads it from the file."""
     dtype: Literal["float32", "float16", "uint8"] | None = None
     """A statement about the file; the engine finds it out by itself."""
-    color: Literal["rgb", "bgr", "gray"] | None = None
-    fit: Literal["letterbox", "stretch", "expand", "cover", "height", "native"] | None = None
-    align: Literal["center", "top_left"] | None = None
-    crop: Annotated[float, Field(gt=0, le=1)] | None = None
-    multiple: Annotated[int, Field(ge=1, le=512)] | None = None
-    resize: Literal["bilinear", "area", "nearest", "antialias"] | None = None
-    convert: Literal["network", "image"] | None = None
+    color: ChannelOrder | None = None
+    fit: Fit | None = None
+    align: Align | None = None
+    crop: Crop | None = None
+    multiple: Multiple | None = None
+    resize: Resize | None = None
+    convert: Convert | None = None
     pad: Levels | None = None
     mean: Means | None = None
     scale: Scales | None = None
     frames: FrameCount | None = None
-    """Images that a model of actions looks at together; needed only where the model leaves the number open."""
+    """Number of frames in one input of an action recognition model; needed only where the model leaves it open."""
     stride: FrameCount | None = None
-    """Every how many frames of the stream one of them is taken; 1 when not given."""
+    """Take every n-th frame of the stream. Default: 1."""
 
 
 class CardNms(NmsFields):
-    """Non-maximum suppression; None where the card says nothing."""
+    """Non-maximum suppression; None where the card sets nothing."""
 
     iou: Fraction | None = None
     class_agnostic: bool | None = None
     max_detections: Annotated[int, Field(ge=1, le=10_000)] | None = None
 
 
-class ModelCard(_Said):
-    """What a model card says."""
+class ModelCard(_CardModel):
+    """The contents of a model card."""
 
     task: Literal["detect", "classify", "segment", "pose", "embed", "read"] | None = None
     head: str | None = None
@@ -193,9 +199,9 @@ class ModelCard(_Said):
 
 
 def card_path(model: Path) -> Path:
-    """Where the card of a model lies, if it has one.
+    """Return the path of a model's card, whether it exists or not.
 
-    That of `street.onnx` is also that of the quantised `street.int8.onnx`, unless this has one of its own.
+    The quantised `street.int8.onnx` uses the card of `street.onnx`, unless it has its own.
     """
     own = model.with_suffix(".yaml")
     if own.stem.endswith(_QUANTIZED) and not is_there(own):
@@ -204,7 +210,7 @@ def card_path(model: Path) -> Path:
 
 
 def read_card(model: Path | str) -> ModelCard:
-    """The card beside a model; an empty one when there is none, and for the address of a served model.
+    """Return the card beside a model; an empty card when there is none, and for the address of a served model.
 
     Raises ModelError naming file and key.
     """
@@ -223,9 +229,9 @@ def read_card(model: Path | str) -> ModelCard:
 
 
 def read_labels(path: Path) -> tuple[str, ...]:
-    """Class names from a file, one a line; empty lines at the end do not count. Raises ModelError.
+    """Return class names from a file, one a line, without empty lines at the end. Raises ModelError.
 
-    Where each line begins with its own number (`0,tench`, `0: tench`, `0 tench`), the number is no part of the name.
+    Where each line starts with its own number (`0,tench`, `0: tench`, `0 tench`), the number is not part of the name.
     """
     lines = [line.strip() for line in _read_text(path).rstrip().splitlines()]
     numbered = [_NUMBERED.match(line) for line in lines]
@@ -235,7 +241,7 @@ def read_labels(path: Path) -> tuple[str, ...]:
 
 
 def read_alphabet(path: Path) -> tuple[str, ...]:
-    """Symbols from a file, one a line, a space among them where a line is one. Raises ModelError."""
+    """Return symbols from a file, one a line; a line with a space is a space. Raises ModelError."""
     return tuple(_read_text(path).removesuffix("\n").split("\n"))
 
 

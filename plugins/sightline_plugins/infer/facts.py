@@ -19,34 +19,42 @@ from sightline_plugins.engines.protocol import TensorSpec
 from sightline_plugins.pixels.stacks import StackOrder
 
 SizeWh = tuple[int, int]
+Extra = Literal["size_wh", "size_hw", "scale"]
+
+MAX_SIDE = 8192
+"""Images that a network takes have at most this many pixels a side."""
+_MAX_AXIS = 2**24
+"""More values along one axis than any input or output has."""
+_EXTRAS: Mapping[str, Extra] = MappingProxyType(
+    {"im_shape": "size_hw", "image_shape": "size_hw", "scale_factor": "scale"}
+)
+_STACKS: tuple[StackOrder, ...] = ("cthw", "tchw", "thwc")
+_ORDERS = {4: ("chw", "hwc"), 5: _STACKS}
+_RESHAPING_OPS = frozenset(
+    {
+        *("Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose"),
+        "Unsqueeze",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
     """Inputs and outputs as the file declares them, and its `metadata_props`.
 
-    Those of a file that was exported for several images at once are given for one, because that is how engines take
-    them.
+    A file that was exported for a batch of images is described for one, because that is how engines take images.
+    `output_ops` are the operators that make the outputs (`Softmax`, `Gemm`), behind those that only reshape.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     metadata: Mapping[str, str]
     output_ops: tuple[str, ...] = ()
-    """The operator that makes each output (`Softmax`, `Gemm`), looked for behind those that only change its form."""
-
-
-LONGEST_SIDE = 8192
-"""Images that a network takes are no larger, in pixels a side."""
-Extra = Literal["size_wh", "size_hw", "scale"]
-_EXTRAS: Mapping[str, Extra] = MappingProxyType(
-    {"im_shape": "size_hw", "image_shape": "size_hw", "scale_factor": "scale"}
-)
 
 
 @dataclass(frozen=True, slots=True)
 class StackInput:
-    """How a model takes a stack of images: the order of the axes behind the batch, how many (None: any number)."""
+    """A stack of images as input: the order of the axes behind the batch, and how many images (None: any number)."""
 
     order: StackOrder
     frames: int | None
@@ -54,12 +62,11 @@ class StackInput:
 
 @dataclass(frozen=True, slots=True)
 class ModelInputs:
-    """Where a model takes its image, how large, and what it wants to know besides.
+    """Where a model takes its image, at which size, and its other inputs.
 
-    `width` and `height` are None where the model leaves them open. `extras` are inputs (1, 2) by their place: the size
-    of the image as width and height (`orig_target_sizes`) or as height and width (`im_shape`), or its scale. `stack`
-    is set for models that take several images of one stream at once, `channels_last` for images of interleaved
-    channels.
+    `width` and `height` are None where the model leaves them open. `extras` are inputs (1, 2) by place: the size of the
+    image as width and height (`orig_target_sizes`) or as height and width (`im_shape`), or its scale. `stack` is set
+    for models that take several images of one stream at once, `channels_last` for images of interleaved channels.
     """
 
     image: int
@@ -71,15 +78,15 @@ class ModelInputs:
     channels_last: bool = False
 
     def extra_values(self, size_wh: SizeWh) -> dict[int, tuple[int, int]]:
-        """What the extras are for an image that is so large in the network's input, by their places, in order."""
-        kinds = {"size_wh": size_wh, "size_hw": size_wh[::-1], "scale": (1, 1)}
-        return {place: kinds[kind] for place, kind in sorted(self.extras.items())}
+        """Return the values of the extras by place, in order, for an image that fills `size_wh` of the input."""
+        values = {"size_wh": size_wh, "size_hw": size_wh[::-1], "scale": (1, 1)}
+        return {place: values[kind] for place, kind in sorted(self.extras.items())}
 
 
 def read_facts(path: Path | str) -> ModelFacts:
-    """The facts of an ONNX file, or of a served model, whose server is asked.
+    """Return the facts of an ONNX file, or of a served model, whose server is asked.
 
-    Raises ModelError when it is missing, damaged or no ONNX file, and when no server answers.
+    Raises ModelError when the file is missing, damaged or no ONNX file, and when no server answers.
     """
     address = address_of(path)
     if address is not None:
@@ -87,83 +94,16 @@ def read_facts(path: Path | str) -> ModelFacts:
     return _file_facts(Path(path), _stamp(Path(path)))
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written anew."""
-    try:
-        found = path.stat()
-    except (OSError, ValueError):
-        return ()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-@lru_cache(maxsize=16)
-def _file_facts(path: Path, stamp: tuple[int, ...]) -> ModelFacts:
-    """The facts of a file, read once for all steps that use it."""
-    del stamp
-    model, label = read_model(path)
-    foreign = foreign_operators(model)
-    if foreign:
-        raise ModelError(f"{label}: needs operators that no engine has: {', '.join(foreign)}; export it without them")
-    constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = _specs((entry for entry in model.graph.input if entry.name not in constants), label)
-    rows = next((spec.shape[0] for spec in inputs if _channels_axis(spec) is not None), None) or 1
-    return ModelFacts(
-        inputs=_one_row(inputs, rows=rows, label=label),
-        outputs=_one_row(_specs(model.graph.output, label), rows=rows, label=label),
-        metadata=metadata_of(model),
-        output_ops=_output_ops(model.graph),
-    )
-
-
-def _served_facts(address: Address) -> ModelFacts:
-    try:
-        from sightline_plugins.engines.triton import describe
-    except ModuleNotFoundError as error:
-        missing = MissingExtra("tritonclient", extra="triton", purpose="a served model")
-        raise ModelError(f"model {str(address)!r}: {missing}") from error
-    label = f"model {str(address)!r}"
-    inputs, outputs = describe(address)
-    rows = next((spec.shape[0] for spec in inputs if _channels_axis(spec) is not None), None) or 1
-    return ModelFacts(
-        inputs=_one_row(inputs, rows=rows, label=label),
-        outputs=_one_row(outputs, rows=rows, label=label),
-        metadata={},
-    )
-
-
-_LONGEST = 2**24
-"""More values along one axis than any image or answer has."""
-
-_FORM_ONLY = frozenset(
-    {
-        *("Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose"),
-        "Unsqueeze",
-    }
-)
-
-
-def _output_ops(graph: onnx.GraphProto) -> tuple[str, ...]:
-    makers = {name: node for node in graph.node for name in node.output}
-
-    def ending(name: str) -> str:
-        node = makers.get(name)
-        while node is not None and node.op_type in _FORM_ONLY and node.input[0] in makers:
-            node = makers[node.input[0]]
-        return "" if node is None else str(node.op_type)
-
-    return tuple(ending(output.name) for output in graph.output)
-
-
 def find_inputs(specs: tuple[TensorSpec, ...]) -> ModelInputs:
-    """What to feed where. Raises ModelError unless there is one image (or stack), and nothing else but its size."""
+    """Return what to feed where. Raises ModelError unless there is one image (or stack), with or without its size."""
     images = [number for number, spec in enumerate(specs) if _axes(spec) is not None]
     extras: dict[int, Extra] = {
         number: _EXTRAS.get(spec.name, "size_wh")
         for number, spec in enumerate(specs)
         if len(spec.shape) == 2 and spec.shape[1] == 2
     }
-    if images and max(size or 0 for size in specs[images[0]].shape[1:]) > LONGEST_SIDE:
-        raise ModelError(f"takes images larger than {LONGEST_SIDE} pixels a side: {specs[images[0]]}")
+    if images and max(size or 0 for size in specs[images[0]].shape[1:]) > MAX_SIDE:
+        raise ModelError(f"takes images larger than {MAX_SIDE} pixels a side: {specs[images[0]]}")
     if len(images) != 1 or len(images) + len(extras) != len(specs):
         raise ModelError(
             "a model is fed one image of 3 channels or 1, (1, channels, height, width) or (1, height, width, "
@@ -177,33 +117,82 @@ def find_inputs(specs: tuple[TensorSpec, ...]) -> ModelInputs:
     return ModelInputs(images[0], sizes["w"], sizes["h"], sizes["c"] or 3, extras, stack, axes.endswith("c"))
 
 
-_STACKS: tuple[StackOrder, ...] = ("cthw", "tchw", "thwc")
-_ORDERS = {4: ("chw", "hwc"), 5: _STACKS}
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Return what changes when a file is written again."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@lru_cache(maxsize=16)
+def _file_facts(path: Path, stamp: tuple[int, ...]) -> ModelFacts:
+    """Return the facts of a file, which is read once for all elements that use it."""
+    del stamp
+    model, label = read_model(path)
+    foreign = foreign_operators(model)
+    if foreign:
+        raise ModelError(f"{label}: needs operators that no engine has: {', '.join(foreign)}; export it without them")
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = _specs((entry for entry in model.graph.input if entry.name not in constants), label)
+    outputs = _specs(model.graph.output, label)
+    return _facts(inputs, outputs, label, metadata=metadata_of(model), output_ops=_output_ops(model.graph))
+
+
+def _served_facts(address: Address) -> ModelFacts:
+    try:
+        from sightline_plugins.engines.triton import describe
+    except ModuleNotFoundError as error:
+        missing = MissingExtra("tritonclient", extra="triton", purpose="a served model")
+        raise ModelError(f"model {str(address)!r}: {missing}") from error
+    return _facts(*describe(address), f"model {str(address)!r}", metadata={})
+
+
+def _facts(
+    inputs: tuple[TensorSpec, ...],
+    outputs: tuple[TensorSpec, ...],
+    label: str,
+    *,
+    metadata: Mapping[str, str],
+    output_ops: tuple[str, ...] = (),
+) -> ModelFacts:
+    """Return the facts of a model for one image, whatever the batch size that it was exported for."""
+    image_inputs = (spec for spec in inputs if len(spec.shape) == 4 and _axes(spec) is not None)
+    batch_size = next((spec.shape[0] for spec in image_inputs), None) or 1
+    if batch_size == 1:
+        return ModelFacts(inputs, outputs, metadata, output_ops)
+    for spec in (*inputs, *outputs):
+        if spec.shape[:1] not in ((batch_size,), (None,)):
+            raise ModelError(
+                f"{label}: takes {batch_size} images at once, but {spec} does not have {batch_size} rows, one an "
+                "image: export it with batch 1 or dynamic"
+            )
+
+    def one(specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+        return tuple(replace(spec, shape=(1, *spec.shape[1:])) for spec in specs)
+
+    return ModelFacts(one(inputs), one(outputs), metadata, output_ops)
+
+
+def _output_ops(graph: onnx.GraphProto) -> tuple[str, ...]:
+    makers = {name: node for node in graph.node for name in node.output}
+
+    def op_of(name: str) -> str:
+        node = makers.get(name)
+        while node is not None and node.op_type in _RESHAPING_OPS and node.input[0] in makers:
+            node = makers[node.input[0]]
+        return "" if node is None else str(node.op_type)
+
+    return tuple(op_of(output.name) for output in graph.output)
 
 
 def _axes(spec: TensorSpec) -> str | None:
-    """The order of the axes behind the batch of an input for images; None for other inputs."""
+    """Return the order of the axes behind the batch of an input for images; None for other inputs."""
     if len(spec.shape) == 5 and spec.shape[0] not in (1, None):
         return None
     orders = _ORDERS.get(len(spec.shape), ())
     return next((order for order in orders if spec.shape[1 + order.index("c")] in (1, 3)), None)
-
-
-def _one_row(specs: tuple[TensorSpec, ...], *, rows: int, label: str) -> tuple[TensorSpec, ...]:
-    """The tensors for one image of a model that takes `rows` at once."""
-    if rows == 1:
-        return specs
-    for spec in specs:
-        if spec.shape[:1] not in ((rows,), (None,)):
-            raise ModelError(
-                f"{label}: takes {rows} images at once, but {spec} does not have {rows} rows, one an image: "
-                "export it with batch 1 or dynamic"
-            )
-    return tuple(replace(spec, shape=(1, *spec.shape[1:])) for spec in specs)
-
-
-def _channels_axis(spec: TensorSpec) -> int | None:
-    return next((axis for axis in (1, 3) if len(spec.shape) == 4 and spec.shape[axis] in (1, 3)), None)
 
 
 def _specs(entries: Iterable[onnx.ValueInfoProto], label: str) -> tuple[TensorSpec, ...]:
@@ -218,6 +207,6 @@ def _spec(entry: onnx.ValueInfoProto, label: str) -> TensorSpec:
         raise ModelError(f"{label}: {entry.name!r} is no tensor of numbers") from None
     sizes = tuple(size.dim_value if size.HasField("dim_value") else None for size in kind.shape.dim)
     spec = TensorSpec(entry.name, sizes, dtype)
-    if any(size is not None and not 0 < size <= _LONGEST for size in sizes):
-        raise ModelError(f"{label}: {spec} has a size that cannot be: each is from 1 to {_LONGEST}")
+    if any(size is not None and not 0 < size <= _MAX_AXIS for size in sizes):
+        raise ModelError(f"{label}: {spec} has a size that cannot be: each is from 1 to {_MAX_AXIS}")
     return spec

@@ -29,34 +29,41 @@ def _free(name: str) -> str:
 _TAKEN = STRUCTURES | {"frame", "xyxy", "confidence", "class_id", "track_id", "parent", "origin", "label"}
 
 AttributeName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"), AfterValidator(_free)]
-"""Name of an attribute that a step gives objects."""
+"""Name of an attribute of objects."""
 AttributeLabels = Annotated[Mapping[AttributeName, tuple[str, ...]], Field(min_length=1)]
-"""Labels by attribute, for a model with several outputs that are choices."""
+"""Labels by attribute, for a classifier with several outputs."""
 Edge = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
-"""Two keypoints that a line joins, by number from 0."""
+"""Two keypoints that a line connects, by number from 0."""
+Fit = Literal["letterbox", "stretch", "expand", "cover", "height", "native"]
+Align = Literal["center", "top_left"]
+Crop = Annotated[float, Field(gt=0, le=1)]
+Multiple = Annotated[int, Field(ge=1, le=512)]
+Resize = Literal["bilinear", "area", "nearest", "antialias"]
+Convert = Literal["network", "image"]
+ChannelOrder = Literal["rgb", "bgr", "gray"]
 Level = Annotated[int, Field(ge=0, le=255)]
 Positive = Annotated[float, Field(gt=0)]
 FrameCount = Annotated[int, Field(ge=1, le=1000)]
 PixelCount = Annotated[int, Field(ge=8, le=8192)]
 
 Means = Annotated[tuple[float, ...], BeforeValidator(_as_tuple), AfterValidator(_one_or_three)]
-"""One value, or one for each channel."""
+"""One value, or one per channel."""
 Scales = Annotated[tuple[Positive, ...], BeforeValidator(_as_tuple), AfterValidator(_one_or_three)]
-"""One value above 0, or one for each channel."""
+"""One value above 0, or one per channel."""
 Levels = Annotated[tuple[Level, ...], BeforeValidator(_as_tuple), AfterValidator(_one_or_three)]
-"""One level from 0 to 255, or one for each channel."""
+"""One level from 0 to 255, or one per channel."""
 
 
 class NmsFields(BaseModel):
-    """The method and its settings; None where nothing is said."""
+    """The method of non-maximum suppression and its settings; None where nothing is set."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
     method: Literal["hard", "soft", "fusion", "none"] | None = None
-    """What becomes of boxes that overlap: the less confident is dropped (`hard`), loses confidence (`soft`), both
-    become one (`fusion`), or nothing (`none`). The head's family decides when not given: `hard`, or none at all."""
+    """What happens to boxes that overlap: `hard` drops the less confident, `soft` lowers its confidence, `fusion`
+    merges both, `none` keeps both. Default: that of the head's family, `hard` or `none`."""
     decay: Literal["gaussian", "linear"] | None = None
-    """How `soft` takes confidence away: by a Gaussian of the overlap, or above `iou` as much as overlaps; `gaussian`
-    when not given."""
+    """How `soft` lowers confidence: by a Gaussian of the overlap, or above `iou` in proportion to the overlap. Default:
+    `gaussian`."""
     sigma: Annotated[float, Field(gt=0, le=10)] | None = None
-    """Width of the Gaussian; the smaller, the more is lost; 0.5 when not given."""
+    """Width of the Gaussian: smaller values lower confidence more. Default: 0.5."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from sightline.errors import ConfigurationError, OperatorError
+from sightline.errors import OperatorError
 from sightline.graph.element import CheckContext, Problem
 from sightline.graph.site import Site
 from sightline.media import Batch, Objects, Origin
 from sightline.media.shapes import usual_skeleton
 from sightline.redaction import redact
-from sightline_plugins.functions.loading import below_base, load_function
+from sightline_plugins.functions.loading import below_base, function_problems, load_function
 from sightline_plugins.infer.fields import AttributeName
 from sightline_plugins.infer.options import DetectionElement, Planned
 from sightline_plugins.infer.postprocessing import (
@@ -79,10 +79,7 @@ class Infer(DetectionElement):
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Check that the function can be imported; then as for boxes."""
-        try:
-            load_function(self.head)
-        except ConfigurationError as error:
-            yield Problem(str(error), ("head",))
+        yield from function_problems(self.head, key="head")
         yield from super().check(context)
 
     def found_labels(self) -> frozenset[str] | None:

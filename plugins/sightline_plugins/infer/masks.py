@@ -1,4 +1,4 @@
-"""Masks: cut out of prototypes and score maps at frame resolution, and moved along with their objects."""
+"""Masks: made of prototypes and score maps at frame resolution, and moved along with their objects. Pure."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Floats = npt.NDArray[np.float32]
 Window = tuple[int, int, int, int]
 """Left, top, right, bottom in whole pixels (or samples of a map), half-open."""
 
-_AROUND = 2
-"""Samples beyond a window that are kept, so that its edge is mixed with what is really beyond it."""
+_MARGIN = 2
+"""Samples beyond a window that are kept, so that its edge is interpolated correctly."""
 
 
 def cut_masks(found: Candidates, placement: Placement) -> npt.NDArray[Any] | None:
-    """The mask of each row of `found`, whose boxes are in pixels of the image: an object column; None without masks.
+    """Return the mask of each row, whose boxes are in frame pixels, as an object column (N,); None without masks.
 
-    Coefficients times prototypes are worked out for the part of the prototypes below the box only, sampled at the
-    pixels of the image whose centre lies in the box, and cut at 0: the method of YOLACT
-    (https://arxiv.org/abs/1904.02689, section 3) at the image's resolution, as Ultralytics' `retina_masks` has it.
+    Coefficients times prototypes are computed for the part of the prototypes below the box only, sampled at the pixels
+    of the frame whose centre lies in the box, and thresholded at 0: the method of YOLACT
+    (https://arxiv.org/abs/1904.02689, section 3) at frame resolution, like Ultralytics' `retina_masks`.
     """
     coefficients, prototypes = found.masks, found.prototypes
     if coefficients is None or prototypes is None:
@@ -43,7 +43,7 @@ def cut_masks(found: Candidates, placement: Placement) -> npt.NDArray[Any] | Non
 
 
 def moved_mask(mask: Mask, *, scale: Floats, shift: Floats) -> Mask:
-    """A mask scaled and shifted with its object: position times `scale` (2,) plus `shift` (2,), to whole pixels."""
+    """Return a mask moved with its object: position times `scale` (2,) plus `shift` (2,), to whole pixels."""
     rows, columns = mask.bits.shape
     corners = np.array([[mask.left, mask.top], [mask.left + columns, mask.top + rows]], np.float64)
     left, top, right, bottom = pixels_in((corners * scale + shift).reshape(-1).tolist())
@@ -55,7 +55,7 @@ def moved_mask(mask: Mask, *, scale: Floats, shift: Floats) -> Mask:
 
 
 def united(masks: Sequence[Mask]) -> Mask:
-    """The mask of all pixels that any of the masks covers; a single one is given back as it is."""
+    """Return the mask of all pixels that any of the masks covers; a single one is returned as it is."""
     if len(masks) == 1:
         return masks[0]
     left, top = min(mask.left for mask in masks), min(mask.top for mask in masks)
@@ -69,40 +69,40 @@ def united(masks: Sequence[Mask]) -> Mask:
 
 
 def pixels_in(xyxy: Sequence[float]) -> Window:
-    """The pixels whose centre lies in a box, at least one each way."""
+    """Return the pixels whose centre lies in a box, at least one in each direction."""
     left, top, right, bottom = (int(np.ceil(edge - 0.5)) for edge in xyxy)
     return left, top, max(right, left + 1), max(bottom, top + 1)
 
 
 def map_part(map_hw: tuple[int, int], placement: Placement, window: Window) -> Window:
-    """The part of a map over the network's whole input that shows a window of the image.
+    """Return the part of a map over the network's whole input that shows a window of the frame.
 
-    Without the padding of a letterbox: what is mixed into the image's edge is the image, not the padding.
+    It excludes the padding of a letterbox, so that the frame's edge is not interpolated with padding.
     """
     left, top, right, bottom = window
     corners = np.array([[left, top, 1], [right, top, 1], [right, bottom, 1], [left, bottom, 1]], np.float64)
-    seen = corners @ _map_from_image(map_hw, placement).T
-    across, down = _samples_a_pixel(map_hw, placement)
+    seen = corners @ _map_from_frame(map_hw, placement).T
+    across, down = _samples_per_pixel(map_hw, placement)
     x, y, wide, high = placement.inner_xywh
     inner = (x * across, y * down, (x + wide) * across, (y + high) * down)
     edges = []
     for axis in (0, 1):
-        first = max(int(np.floor(inner[axis] + 1e-6)), int(np.floor(seen[:, axis].min())) - _AROUND, 0)
-        last = min(int(np.ceil(inner[axis + 2] - 1e-6)), int(np.ceil(seen[:, axis].max())) + _AROUND)
+        first = max(int(np.floor(inner[axis] + 1e-6)), int(np.floor(seen[:, axis].min())) - _MARGIN, 0)
+        last = min(int(np.ceil(inner[axis + 2] - 1e-6)), int(np.ceil(seen[:, axis].max())) + _MARGIN)
         first = min(first, map_hw[1 - axis] - 1)
         edges.append((first, min(max(last, first + 1), map_hw[1 - axis])))
     return edges[0][0], edges[1][0], edges[0][1], edges[1][1]
 
 
 def sampled(values: Floats, placement: Placement, window: Window, *, part: Window, map_hw: tuple[int, int]) -> Floats:
-    """The values (rows, columns) of `part` of a map at the centres of the pixels of a window of the image.
+    """Return the values (rows, columns) of `part` of a map at the pixel centres of a window of the frame.
 
-    Bilinear with half-pixel centres, as a resize of the whole map to the image would give; beyond the part its edge
-    is repeated.
+    Bilinear with half-pixel centres, as a resize of the whole map to the frame would give; beyond the part its edge is
+    repeated.
     """
     left, top, right, bottom = window
     size_wh = (right - left, bottom - top)
-    matrix = _map_from_image(map_hw, placement)
+    matrix = _map_from_frame(map_hw, placement)
     whole = np.array([[left, top, 1], [right, bottom, 1]]) @ matrix.T - part[:2]
     plain = np.ascontiguousarray(values, np.float32)
     if placement.turned is None and np.allclose(whole, [[0, 0], [part[2] - part[0], part[3] - part[1]]], atol=1e-3):
@@ -114,13 +114,13 @@ def sampled(values: Floats, placement: Placement, window: Window, *, part: Windo
     return warped
 
 
-def _map_from_image(map_hw: tuple[int, int], placement: Placement) -> npt.NDArray[np.float64]:
-    """The affine map (2, 3) from positions in the image to positions in a map over the network's input."""
-    image_from_network = np.array([*placement.image_from_network, (0.0, 0.0, 1.0)])
-    across, down = _samples_a_pixel(map_hw, placement)
-    return np.diag([across, down, 1.0])[:2] @ np.linalg.inv(image_from_network)
+def _map_from_frame(map_hw: tuple[int, int], placement: Placement) -> npt.NDArray[np.float64]:
+    """Return the affine map (2, 3) from positions in the frame to positions in a map over the network's input."""
+    frame_from_network = np.array([*placement.image_from_network, (0.0, 0.0, 1.0)])
+    across, down = _samples_per_pixel(map_hw, placement)
+    return np.diag([across, down, 1.0])[:2] @ np.linalg.inv(frame_from_network)
 
 
-def _samples_a_pixel(map_hw: tuple[int, int], placement: Placement) -> tuple[float, float]:
+def _samples_per_pixel(map_hw: tuple[int, int], placement: Placement) -> tuple[float, float]:
     width, height = placement.size_wh
     return map_hw[1] / width, map_hw[0] / height

@@ -20,7 +20,21 @@ from sightline.graph.operator import Operator
 from sightline.graph.site import Site
 from sightline.media.time import Duration
 from sightline_plugins.engines.address import ModelSource
-from sightline_plugins.infer.fields import FrameCount, Levels, Means, NmsFields, PixelCount, Scales
+from sightline_plugins.infer.fields import (
+    Align,
+    ChannelOrder,
+    Convert,
+    Crop,
+    Fit,
+    FrameCount,
+    Levels,
+    Means,
+    Multiple,
+    NmsFields,
+    PixelCount,
+    Resize,
+    Scales,
+)
 
 if TYPE_CHECKING:
     from sightline_plugins.infer.plan import ModelPlan
@@ -105,22 +119,22 @@ class ModelElement(Element):
     """Class names in order: a list, or a file with one name a line."""
     size: tuple[PixelCount, PixelCount] | None = None
     """Width and height of the network's input, for models that leave them open."""
-    fit: Literal["letterbox", "stretch", "expand", "cover", "height", "native"] | None = None
+    fit: Fit | None = None
     """How the frame (or crop) is fitted into the network's input: `letterbox` pads, `stretch` distorts, `expand` fills
     the rest with what surrounds the crop (the edge of the frame is repeated), `cover` takes the centre (see `crop`),
     `height` scales to full height and keeps the aspect ratio (for text), `native` does not scale: the input is as large
     as the frame."""
-    align: Literal["center", "top_left"] | None = None
+    align: Align | None = None
     """Where a letterboxed frame lies in the input."""
-    crop: Annotated[float, Field(gt=0, le=1)] | None = None
+    crop: Crop | None = None
     """The fraction of the shorter side that `fit: cover` keeps; 0.875 is 224 of 256."""
-    multiple: Annotated[int, Field(ge=1, le=512)] | None = None
+    multiple: Multiple | None = None
     """With `fit: native`: round the sides of the input up to a multiple of this."""
-    resize: Literal["bilinear", "area", "nearest", "antialias"] | None = None
+    resize: Resize | None = None
     """Interpolation of the resize."""
-    convert: Literal["network", "image"] | None = None
+    convert: Convert | None = None
     """Where colours are converted: at the network's size, or at the frame's size before the resize."""
-    color: Literal["rgb", "bgr", "gray"] | None = None
+    color: ChannelOrder | None = None
     """Channel order of the network's input."""
     mean: Means | None = None
     """Subtracted from each level before `scale`: one value, or one per channel."""

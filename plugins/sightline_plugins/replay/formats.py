@@ -18,15 +18,15 @@ from sightline_plugins.sinks.details import MaskRecord
 from sightline_plugins.sinks.records import Attribute, FrameRecord, Numbers, ObjectRecord
 from sightline_plugins.sinks.rle import decode_mask
 
-LARGEST_CLASS = 65_535
+MAX_CLASS = 65_535
 
 
 @dataclass(slots=True, eq=False)
 class RecordedObject:
     """One line of a recording, `frame` counted from 0 and `xyxy` in pixels; checked when it is made.
 
-    `parent` is the object it was found on. `keypoints` (K, 3), `corners` (4, 2), `mask` and `embedding` (D,) are as
-    `Objects` has them. Raises ValueError that says what is wrong and what is allowed.
+    `parent` is the object it was found on. `keypoints` (K, 3), `corners` (4, 2), `mask` and `embedding` (D,) are as in
+    `Objects`. Raises ValueError with what is wrong and what is allowed.
     """
 
     frame: int
@@ -50,21 +50,20 @@ class RecordedObject:
             raise ValueError("a number is infinite or not a number")
         if right < left or bottom < top:
             raise ValueError(f"the box [{left:g}, {top:g}, {right:g}, {bottom:g}] has a negative width or height")
-        if self.class_id is not None and not 0 <= self.class_id <= LARGEST_CLASS:
-            raise ValueError(f"class_id is {self.class_id}: it must be from 0 to {LARGEST_CLASS}")
+        if self.class_id is not None and not 0 <= self.class_id <= MAX_CLASS:
+            raise ValueError(f"class_id is {self.class_id}: it must be from 0 to {MAX_CLASS}")
 
 
 _decode_frame = msgspec.json.Decoder(FrameRecord).decode
 
 
 def read_json_lines(path: Path, data: bytes, *, stream: str) -> list[RecordedObject]:
-    """The objects of a stream, or of all lines where they are those of one stream, whatever its name.
+    """Return the objects of a stream; where the file holds a single stream, those of that one, whatever its name.
 
-    A last line that was cut, as a killed writer leaves it, is passed over. Raises ConfigurationError that names the
-    file and the line.
+    A truncated last line, as a killed writer leaves it, is skipped. Raises ConfigurationError with file and line.
     """
     *lines, rest = data.split(b"\n")
-    if not _is_cut(rest):
+    if not _is_truncated(rest):
         lines.append(rest)
     frames: dict[str, list[RecordedObject]] = {}
     for number, line in enumerate(lines, 1):
@@ -79,7 +78,7 @@ def read_json_lines(path: Path, data: bytes, *, stream: str) -> list[RecordedObj
     return frames.get(stream, [])
 
 
-def _is_cut(line: bytes) -> bool:
+def _is_truncated(line: bytes) -> bool:
     try:
         msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -97,7 +96,7 @@ def _objects(record: FrameRecord) -> list[RecordedObject]:
 
 
 def _checked(parent: int, parents: Sequence[int]) -> int:
-    """The number of a parent, if its own line of parents comes to an end."""
+    """Return the number of a parent whose own chain of parents ends. Raises ValueError for others."""
     ancestor = parent
     for _ in parents:
         if ancestor < 0:
@@ -130,7 +129,7 @@ def _object(item: ObjectRecord, *, frame: int) -> RecordedObject:
 
 
 def _rows(rows: Sequence[Numbers], *, width: int, what: str, of: str) -> npt.NDArray[np.float32]:
-    """Rows of numbers as an array (rows, width); null is NaN."""
+    """Return rows of numbers as an array (rows, width); null is NaN."""
     for row in rows:
         if len(row) != width:
             raise ValueError(f"{what} has {len(row)} numbers: it must be {of}")
@@ -161,17 +160,17 @@ UNLABELLED = "object"
 IGNORED_BY_KITTI = "DontCare"
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 KITTI_FIELDS = (15, 16)
-"""An object without and with its score; the tracking benchmark puts frame and track before it."""
+"""Fields of an object without and with its score; the tracking benchmark puts frame and track before them."""
 KITTI_FIELDS_WITH_TRACK = 17
-"""Files a frame as DeepStream writes them: the track after the label, and the score."""
+"""Fields of per-frame files as DeepStream writes them: the track after the label, and the score."""
 
 _NUMBER_AT_END = re.compile(r"(\d+)$")
 
 
 def read_recording(path: Path, *, file_format: RecordedFormat | None, stream: str) -> list[RecordedObject]:
-    """The objects of a stream in a recording; the format is guessed when it is not given.
+    """Return the objects of a stream in a recording; the format is recognised when it is not given.
 
-    Raises ConfigurationError that names the file and the line.
+    Raises ConfigurationError with file and line.
     """
     try:
         if path.is_dir():
@@ -183,7 +182,7 @@ def read_recording(path: Path, *, file_format: RecordedFormat | None, stream: st
         lines = data.decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"the recording {path} cannot be read: {_reason(error)}") from error
-    return list(_each(path, lines, _mot_object if kind == "mot" else _kitti_object))
+    return list(_parsed(path, lines, _mot_object if kind == "mot" else _kitti_object))
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:
@@ -197,7 +196,9 @@ def _guess(path: Path, data: bytes) -> RecordedFormat:
     return "mot" if b"," in first or not first else "kitti"
 
 
-def _each(path: Path, lines: Sequence[str], parse: Callable[[str], RecordedObject | None]) -> Iterator[RecordedObject]:
+def _parsed(
+    path: Path, lines: Sequence[str], parse: Callable[[str], RecordedObject | None]
+) -> Iterator[RecordedObject]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
@@ -209,7 +210,7 @@ def _each(path: Path, lines: Sequence[str], parse: Callable[[str], RecordedObjec
 
 
 def _mot_object(line: str) -> RecordedObject:
-    """`frame,id,left,top,width,height,confidence,...`, frames counted from 1."""
+    """Parse `frame,id,left,top,width,height,confidence,...`, with frames counted from 1."""
     fields = line.split(",")
     if len(fields) < 6:
         raise ValueError(f"{len(fields)} fields: MOT text is frame,id,left,top,width,height,confidence")
@@ -225,7 +226,7 @@ def _mot_object(line: str) -> RecordedObject:
 
 
 def _kitti_object(line: str) -> RecordedObject | None:
-    """`frame track type truncated occluded alpha left top right bottom ...`, as the tracking benchmark has it."""
+    """Parse `frame track type truncated occluded alpha left top right bottom ...`, as in the tracking benchmark."""
     fields = line.split()
     if len(fields) - 2 not in KITTI_FIELDS:
         raise ValueError(f"{len(fields)} fields: KITTI tracking labels have 17, or 18 with a score")
@@ -240,7 +241,7 @@ def _read_kitti_folder(folder: Path) -> list[RecordedObject]:
 
 
 def _read_kitti_frame(file: Path) -> list[RecordedObject]:
-    """A file of KITTI's object benchmark; the number at the end of its name is that of the frame."""
+    """Read a file of KITTI's object benchmark; the number at the end of its name is that of the frame."""
     number = _NUMBER_AT_END.search(file.stem)
     if number is None:
         raise ConfigurationError(f"{file}: the name must end in the number of the frame, as in 000012.txt")
@@ -254,7 +255,7 @@ def _read_kitti_frame(file: Path) -> list[RecordedObject]:
             raise ValueError(f"{len(fields)} fields: KITTI labels have 15, or 16 with a score")
         return _kitti(fields, frame=frame, track_id=-1)
 
-    return list(_each(file, file.read_text("utf-8").splitlines(), parse))
+    return list(_parsed(file, file.read_text("utf-8").splitlines(), parse))
 
 
 def _kitti(fields: Sequence[str], *, frame: int, track_id: int) -> RecordedObject | None:

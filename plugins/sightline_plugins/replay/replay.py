@@ -24,124 +24,13 @@ from sightline_plugins.sinks.records import Attribute
 Column = npt.NDArray[Any]
 
 
-def parent_rows(found: Sequence[RecordedObject]) -> npt.NDArray[np.int32]:
-    """The row of each object's parent, -1 where it has none or the parent is not among them."""
-    rows = {id(item): row for row, item in enumerate(found)}
-    return np.array([rows.get(id(item.parent), -1) for item in found], np.int32)
-
-
-def extra_columns(found: Sequence[RecordedObject]) -> dict[str, Column]:
-    """The columns of all attributes and structures that any of the objects has."""
-    names = dict.fromkeys(name for item in found for name in item.attributes or ())
-    columns = {name: _attribute_column([(item.attributes or {}).get(name) for item in found]) for name in names}
-    points = [item.keypoints for item in found]
-    if any(own is not None for own in points):
-        columns["keypoints"] = _stacked(points)
-        columns["skeleton"] = _objects([None if own is None else usual_skeleton(len(own)) for own in points])
-    for name in ("corners", "embedding"):
-        values = [getattr(item, name) for item in found]
-        if any(own is not None for own in values):
-            columns[name] = _stacked(values)
-    if any(item.mask is not None for item in found):
-        columns["mask"] = _objects([item.mask for item in found])
-    return columns
-
-
-def _stacked(values: Sequence[npt.NDArray[np.float32] | None]) -> Column:
-    """Arrays as rows of one as wide as the widest, with NaN where there is nothing."""
-    widest = max((own.shape for own in values if own is not None), default=(0,))
-    column = np.full((len(values), *widest), np.nan, np.float32)
-    for row, own in zip(column, values, strict=True):
-        if own is not None:
-            row[: len(own)] = own
-    return column
-
-
-def _objects(values: Sequence[object]) -> Column:
-    column = np.empty(len(values), np.object_)
-    column[:] = values
-    return column
-
-
-def _attribute_column(values: Sequence[Attribute | None]) -> Column:
-    """Values of one attribute; those lacking are NaN among numbers, empty among texts and None among lists."""
-    known = [value for value in values if value is not None]
-    if any(isinstance(value, tuple) for value in known):
-        return _objects(values)
-    if all(isinstance(value, bool) for value in known) and len(known) == len(values):
-        return np.array(values, np.bool_)
-    if all(isinstance(value, int) and not isinstance(value, bool) for value in known) and len(known) == len(values):
-        return np.array(values, np.int64)
-    if any(isinstance(value, str) for value in known):
-        return np.array(["" if value is None else str(value) for value in values], np.str_)
-    return np.array([np.nan if value is None else float(value) for value in values], np.float64)  # type: ignore[arg-type]
-
-
-@dataclass(slots=True)
-class _Vocabularies:
-    """Labels by class number; where two labels claim a number, one of them goes to another list."""
-
-    lists: list[dict[int, str]] = field(default_factory=lambda: [{}])
-
-    def place(self, label: str, class_id: int | None) -> tuple[int, int]:
-        """The list and the number of a label in it; without a number given, the next one is taken."""
-        if class_id is None:
-            known = self.lists[0]
-            class_id = next((number for number, other in known.items() if other == label), len(known))
-        for index, known in enumerate(self.lists):
-            if known.setdefault(class_id, label) == label:
-                return index, class_id
-        self.lists.append({class_id: label})
-        return len(self.lists) - 1, class_id
-
-    def labels(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(
-            tuple(known.get(number, str(number)) for number in range(max(known, default=-1) + 1))
-            for known in self.lists
-        )
-
-
-class Recording:
-    """The detections of one stream, in the order of their frames."""
-
-    def __init__(self, found: Sequence[RecordedObject], *, element: str) -> None:
-        ordered = sorted(found, key=lambda item: item.frame)
-        vocabularies = _Vocabularies()
-        places = [vocabularies.place(item.label, item.class_id) for item in ordered]
-        count = len(ordered)
-        self._table = Objects(
-            frame=np.array([item.frame for item in ordered], np.int32),
-            xyxy=np.array([item.xyxy for item in ordered], np.float32).reshape(count, 4),
-            confidence=np.array([item.confidence for item in ordered], np.float32),
-            class_id=np.array([class_id for _, class_id in places], np.int32),
-            track_id=np.array([item.track_id for item in ordered], np.int64),
-            parent=parent_rows(ordered),
-            origin=np.array([origin for origin, _ in places], np.int16),
-            origins=tuple(Origin(element, labels) for labels in vocabularies.labels()),
-            extra=extra_columns(ordered),
-        )
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    def of_frames(self, rows: Sequence[int], indices: Sequence[int]) -> Objects:
-        """The objects of the frames with these indices, as those of the `rows` of a batch."""
-        bounds = np.searchsorted(self._table.frame, [[index, index + 1] for index in indices])
-        counts = bounds[:, 1] - bounds[:, 0]
-        if not counts.any():
-            return Objects.empty()
-        found = np.concatenate([np.arange(first, last) for first, last in bounds.tolist()])
-        frame = np.repeat(np.array(rows, np.int32), counts)
-        return self._table.select(found).with_columns(frame=frame)
-
-
 class Replay(Element):
-    """Put recorded detections in the place of a detector, so that trackers and rules run without a model.
+    """Add recorded detections instead of running a detector, so that trackers and rules run without a model.
 
-    Reads MOT text (frames from 1; without labels), KITTI labels (one file as the tracking benchmark has it, or a folder
-    with a file for each frame) and the JSON lines that `jsonl` writes (with attributes, parents, keypoints, corners,
-    masks and embeddings; what keypoints are is told from their number). Objects are found by the number of the frame,
-    so the recording must belong to the same images, all of them. The whole recording is held in memory.
+    Reads MOT text (frames from 1; without labels), KITTI labels (one file as in the tracking benchmark, or a folder
+    with one file per frame) and the JSON lines of `jsonl` (with attributes, parents, keypoints, corners, masks and
+    embeddings; the skeleton follows from the number of keypoints). Objects are found by frame number, so the recording
+    must belong to the same video, with all its frames. The whole recording is held in memory.
 
     ```yaml
     - replay: {path: det.txt, format: mot, label: person}
@@ -153,37 +42,37 @@ class Replay(Element):
     scalar: ClassVar[str | None] = "path"
 
     path: InputPath
-    """File, or folder of KITTI labels; `{stream}` stands for the stream's name."""
+    """File, or folder of KITTI labels; `{stream}` is replaced by the stream's name."""
     file_format: Annotated[RecordedFormat | None, Field(alias="format")] = None
-    """How it is written; told from its contents when not given."""
+    """Format of the file. Default: recognised from its contents."""
     label: Annotated[str, Field(min_length=1)] | None = None
-    """Label of every object, in the place of those recorded; MOT text has none, and its objects are called `object`."""
+    """Label of all objects, instead of the recorded labels. MOT text has none: its objects are labelled `object`."""
     confidence: Fraction = 0.0
-    """Objects below are left out."""
+    """Minimum confidence."""
     ids: bool = False
-    """Take over the recorded track ids too, so that rules run without a tracker."""
+    """Keep the recorded track ids, so that rules run without a tracker."""
 
     def provided(self) -> frozenset[Capability]:
-        """Objects, and tracks when ids are taken over."""
+        """Return objects, and tracks when ids are kept."""
         return self.gives | {Capability.TRACKS} if self.ids else self.gives
 
     def searches(self) -> bool:
-        """Recordings are taken to hold what there is to find, on all their frames."""
+        """Return True: recordings are taken to hold all objects of all their frames."""
         return True
 
     def found_labels(self) -> frozenset[str] | None:
-        """The label given, or that of MOT text; None for recordings that bring their own."""
+        """Return the given label, or that of MOT text; None for recordings with labels."""
         if self.label is not None:
             return frozenset((self.label,))
         is_mot = self.file_format == "mot" and self.path.suffix == ".txt"
         return frozenset((UNLABELLED,)) if is_mot else None
 
     def path_for(self, stream: str) -> Path:
-        """The recording of a stream."""
+        """Return the recording of a stream."""
         return Path(str(self.path).replace("{stream}", safe_name(stream))).expanduser()
 
     def recording(self, stream: str, *, element: str) -> Recording:
-        """Read the recording of a stream. Raises ConfigurationError that names file and line."""
+        """Read the recording of a stream. Raises ConfigurationError with file and line."""
         found = read_recording(self.path_for(stream), file_format=self.file_format, stream=stream)
         wanted = [item for item in found if item.confidence >= self.confidence]
         for item in wanted:
@@ -194,7 +83,7 @@ class Replay(Element):
         return Recording(wanted, element=element)
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
-        """Every recording is there and can be read to its last line."""
+        """Check that every recording exists and can be read to its last line."""
         checked: set[Path] = set()
         for stream in matching(self.streams, context.streams):
             path = self.path_for(stream)
@@ -207,7 +96,7 @@ class Replay(Element):
                 yield Problem(str(error), ("path",))
 
     def serves_all_gpus(self) -> bool:
-        """True: a recording is read once."""
+        """Return True: a recording is read once."""
         return True
 
     def build(self, site: Site) -> ReplayOperator:
@@ -216,7 +105,7 @@ class Replay(Element):
 
 
 class ReplayOperator(Operator):
-    """Hands out recorded objects by the number of the frame."""
+    """Adds recorded objects by frame number."""
 
     def __init__(self, element: Replay, *, element_id: str) -> None:
         self._element = element
@@ -233,11 +122,11 @@ class ReplayOperator(Operator):
             for stream, own in rows.items()
         ]
         objects = Objects.concat([batch.objects, *tables])
-        looked = dataclasses.replace(batch, objects=objects, detected=(True,) * len(batch))
-        return looked.with_search(self._element_id, range(len(batch)))
+        detected = dataclasses.replace(batch, objects=objects, detected=(True,) * len(batch))
+        return detected.with_search(self._element_id, range(len(batch)))
 
     def end_stream(self, stream: Stream) -> None:
-        """Let go of the stream's recording."""
+        """Release the stream's recording."""
         self._recordings.pop(stream, None)
 
     def _recording(self, stream: Stream) -> Recording:
@@ -246,3 +135,114 @@ class ReplayOperator(Operator):
             recording = self._element.recording(stream.name, element=self._element_id)
             self._recordings[stream] = recording
         return recording
+
+
+class Recording:
+    """The detections of one stream, as columns in the order of frames."""
+
+    def __init__(self, found: Sequence[RecordedObject], *, element: str) -> None:
+        ordered = sorted(found, key=lambda item: item.frame)
+        vocabularies = _Vocabularies()
+        classes = [vocabularies.place(item.label, item.class_id) for item in ordered]
+        count = len(ordered)
+        self._table = Objects(
+            frame=np.array([item.frame for item in ordered], np.int32),
+            xyxy=np.array([item.xyxy for item in ordered], np.float32).reshape(count, 4),
+            confidence=np.array([item.confidence for item in ordered], np.float32),
+            class_id=np.array([class_id for _, class_id in classes], np.int32),
+            track_id=np.array([item.track_id for item in ordered], np.int64),
+            parent=_parent_rows(ordered),
+            origin=np.array([origin for origin, _ in classes], np.int16),
+            origins=tuple(Origin(element, labels) for labels in vocabularies.labels()),
+            extra=_extra_columns(ordered),
+        )
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def of_frames(self, rows: Sequence[int], indices: Sequence[int]) -> Objects:
+        """Return the objects of the frames with these indices, as those of the `rows` of a batch."""
+        bounds = np.searchsorted(self._table.frame, [[index, index + 1] for index in indices])
+        counts = bounds[:, 1] - bounds[:, 0]
+        if not counts.any():
+            return Objects.empty()
+        found = np.concatenate([np.arange(first, last) for first, last in bounds.tolist()])
+        frame = np.repeat(np.array(rows, np.int32), counts)
+        return self._table.select(found).with_columns(frame=frame)
+
+
+@dataclass(slots=True)
+class _Vocabularies:
+    """Labels by class number; where two labels claim one number, one of them goes to another list."""
+
+    lists: list[dict[int, str]] = field(default_factory=lambda: [{}])
+
+    def place(self, label: str, class_id: int | None) -> tuple[int, int]:
+        """Return the list and the number of a label in it; without a given number, the next free one is taken."""
+        if class_id is None:
+            known = self.lists[0]
+            class_id = next((number for number, other in known.items() if other == label), len(known))
+        for index, known in enumerate(self.lists):
+            if known.setdefault(class_id, label) == label:
+                return index, class_id
+        self.lists.append({class_id: label})
+        return len(self.lists) - 1, class_id
+
+    def labels(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(
+            tuple(known.get(number, str(number)) for number in range(max(known, default=-1) + 1))
+            for known in self.lists
+        )
+
+
+def _parent_rows(found: Sequence[RecordedObject]) -> npt.NDArray[np.int32]:
+    """Return the row of each object's parent, -1 where it has none or the parent is not among them."""
+    rows = {id(item): row for row, item in enumerate(found)}
+    return np.array([rows.get(id(item.parent), -1) for item in found], np.int32)
+
+
+def _extra_columns(found: Sequence[RecordedObject]) -> dict[str, Column]:
+    """Return the columns of all attributes and structures that any of the objects has."""
+    names = dict.fromkeys(name for item in found for name in item.attributes or ())
+    columns = {name: _attribute_column([(item.attributes or {}).get(name) for item in found]) for name in names}
+    points = [item.keypoints for item in found]
+    if any(own is not None for own in points):
+        columns["keypoints"] = _stacked(points)
+        columns["skeleton"] = _object_column([None if own is None else usual_skeleton(len(own)) for own in points])
+    for name in ("corners", "embedding"):
+        values = [getattr(item, name) for item in found]
+        if any(own is not None for own in values):
+            columns[name] = _stacked(values)
+    if any(item.mask is not None for item in found):
+        columns["mask"] = _object_column([item.mask for item in found])
+    return columns
+
+
+def _stacked(values: Sequence[npt.NDArray[np.float32] | None]) -> Column:
+    """Return arrays as rows of a column as wide as the widest, padded with NaN."""
+    widest = max((own.shape for own in values if own is not None), default=(0,))
+    column = np.full((len(values), *widest), np.nan, np.float32)
+    for row, own in zip(column, values, strict=True):
+        if own is not None:
+            row[: len(own)] = own
+    return column
+
+
+def _object_column(values: Sequence[object]) -> Column:
+    column = np.empty(len(values), np.object_)
+    column[:] = values
+    return column
+
+
+def _attribute_column(values: Sequence[Attribute | None]) -> Column:
+    """Return the values of one attribute; missing ones are NaN among numbers, empty among texts, None among lists."""
+    known = [value for value in values if value is not None]
+    if any(isinstance(value, tuple) for value in known):
+        return _object_column(values)
+    if all(isinstance(value, bool) for value in known) and len(known) == len(values):
+        return np.array(values, np.bool_)
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in known) and len(known) == len(values):
+        return np.array(values, np.int64)
+    if any(isinstance(value, str) for value in known):
+        return np.array(["" if value is None else str(value) for value in values], np.str_)
+    return np.array([np.nan if value is None else float(value) for value in values], np.float64)  # type: ignore[arg-type]
