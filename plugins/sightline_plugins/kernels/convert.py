@@ -1,7 +1,6 @@
 """Whole images from one format to another on the device, at the edges; no hot path comes here.
 
-Equal to `sightline.media.convert`, but for the last bits of floats: a level in ten thousand may be the next one. No GPU
-has run this yet.
+Equal to `sightline.media.convert`, but for the last bits of floats: a level in ten thousand may be the next one.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -143,3 +144,13 @@ def test_every_worked_extension_is_shown_on_a_page() -> None:
     modules = (REPOSITORY / "examples" / "extensions").glob("*/*.py")
 
     assert [str(path) for path in modules if f"# {path.relative_to(REPOSITORY)}" not in shown] == []
+
+
+NAMED_PATH = re.compile(r"`((?:tests|pipeline|plugins|tools|benchmarks|docs|examples|configs|models)/[\w./-]+)`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_every_path_that_a_page_names_is_there(page: Path) -> None:
+    named = set(NAMED_PATH.findall(page.read_text()))
+
+    assert [path for path in sorted(named) if not (REPOSITORY / path).exists()] == []

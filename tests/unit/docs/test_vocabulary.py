@@ -19,6 +19,18 @@ from tools.vocabulary import allowed, offences_in, problems, written
         ("agnostic: true", "agnostic"),
         ("stall: 5s", "stall"),
         ("refresh: 500ms", "refresh"),
+        ("give_up: 3s", "give_up"),
+        ("It is\nsaid once.", "said"),
+        ("Boxes are thinned out.", "thinned"),
+        ("A token is a must.", "a-must"),
+        ("It lets go of the surface.", "lets-go"),
+        ("in the place of a detector", "in-the-place-of"),
+        ("a function of one's own", "ones-own"),
+        ("until the next look", "look"),
+        ("a double of a GPU", "gpu-double"),
+        ("No GPU has run this.", "no-gpu"),
+        ("sure_confidence: 0.7", "sure-confidence"),
+        ("new_confidence: 0.4", "new-confidence"),
     ],
 )
 def test_a_word_that_was_given_up_is_found(text: str, rule: str) -> None:
