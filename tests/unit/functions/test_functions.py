@@ -65,7 +65,7 @@ def test_a_function_that_returns_nothing_leaves_the_batch_as_it_is(user_file: Pa
     ("function", "message"),
     [("number", r"mine\.py:number returned int, not a Batch or None"), ("shorten", "returned other frames")],
 )
-def test_a_function_that_returns_something_else_is_told_off(user_file: Path, function: str, message: str) -> None:
+def test_a_function_that_returns_another_type_is_refused(user_file: Path, function: str, message: str) -> None:
     with pytest.raises(OperatorError, match=message):
         apply(user_file, function)
 
@@ -145,5 +145,5 @@ def test_a_callback_that_is_no_function_is_refused() -> None:
         Callback.model_validate({"function": 3})
 
 
-def test_nobody_can_tell_what_labels_a_function_adds() -> None:
+def test_the_labels_that_a_function_adds_are_unknown() -> None:
     assert Apply(function="package.module:function").found_labels() is None

@@ -1,4 +1,4 @@
-"""A network that looks at several images and says how bright each channel of each is."""
+"""A network that looks at several images and outputs how bright each channel of each is."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_the_vehicle_classifier_has_its_attributes_from_its_card() -> None:
     assert [(output.attribute, output.labels[0]) for output in rules.outputs] == [("colour", "white"), ("kind", "car")]
 
 
-def test_too_few_labels_are_told(model: Path) -> None:
+def test_too_few_labels_are_reported(model: Path) -> None:
     assert (
         "the model knows 3 classes, 2 labels are given" in problems(classify(model, labels=["red", "green"]))["labels",]
     )
@@ -78,7 +78,7 @@ def test_attributes_must_be_as_many_as_outputs_and_have_all_labels(two: Path) ->
     assert "knows 3 classes, 1 labels are given" in found["attributes", "fruit"]
 
 
-def test_an_attribute_can_not_have_the_name_of_a_column(model: Path) -> None:
+def test_an_attribute_cannot_have_the_name_of_a_column(model: Path) -> None:
     with pytest.raises(ValueError, match="'confidence' is a column of every table"):
         classify(model, attribute="confidence")
     assert "cannot be the name of an attribute" in problems(classify(model, id="mask"))["attribute",]
@@ -99,7 +99,7 @@ def test_text_needs_its_symbols(tmp_path: Path) -> None:
     )
 
 
-def test_a_pattern_that_is_none_is_told(tmp_path: Path) -> None:
+def test_a_pattern_that_is_none_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="it is no regular expression"):
         read(write_line_reader(tmp_path / "line.onnx"), labels=["a", "b"], pattern="[A-Z")
 
@@ -111,7 +111,7 @@ def test_a_detector_is_no_classifier_and_no_embedder(tmp_path: Path) -> None:
     assert "fit no head" in problems(Embed(model=model))["head",]
 
 
-def test_a_step_that_looks_at_objects_needs_them_and_adds_none(model: Path) -> None:
+def test_a_step_that_runs_on_objects_needs_them_and_adds_none(model: Path) -> None:
     on_cars, on_images = classify(model, labels=COLORS, on="car"), classify(model, labels=COLORS)
 
     assert Capability.OBJECTS in on_cars.required()
@@ -128,8 +128,8 @@ def test_an_ultralytics_classifier_brings_its_pre_processing(tmp_path: Path) -> 
     plan, _ = Classify(model=write_mean_color(tmp_path / "cls.onnx", metadata=notes)).plan()
 
     assert plan is not None
-    said = plan.preprocessing
-    assert (said.fit, said.crop, said.resize, said.mean, said.scale) == ("cover", 1.0, "antialias", (0.0,), (255.0,))
+    used = plan.preprocessing
+    assert (used.fit, used.crop, used.resize, used.mean, used.scale) == ("cover", 1.0, "antialias", (0.0,), (255.0,))
     assert plan.labels == ("a", "b", "c")
 
 

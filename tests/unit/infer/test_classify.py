@@ -52,10 +52,10 @@ def attributes(batches: list[Batch], name: str) -> list[Any]:
 def test_an_image_becomes_an_object_of_its_class(model: Path) -> None:
     (batch,) = run_element(classify(model), images(GREEN))
 
-    (thing,) = batch.objects
-    assert (thing.label, thing.class_id, thing.xyxy) == ("green", 1, (0, 0, 64, 48))
-    assert thing.confidence > 0.99
-    assert thing.attributes == {}
+    (obj,) = batch.objects
+    assert (obj.label, obj.class_id, obj.xyxy) == ("green", 1, (0, 0, 64, 48))
+    assert obj.confidence > 0.99
+    assert obj.attributes == {}
 
 
 def test_each_region_becomes_an_object(model: Path) -> None:
@@ -63,18 +63,18 @@ def test_each_region_becomes_an_object(model: Path) -> None:
 
     (batch,) = run_element(classify(model, regions=regions), images(BLUE))
 
-    assert [thing.xyxy for thing in batch.objects] == [(0, 0, 32, 48), (32, 0, 64, 48)]
+    assert [obj.xyxy for obj in batch.objects] == [(0, 0, 32, 48), (32, 0, 64, 48)]
 
 
 def test_an_object_gets_the_class_and_its_confidence(model: Path) -> None:
     (batch,) = run_element(classify(model, on="car", attribute="color"), cars(RED))
 
-    (thing,) = batch.objects
-    assert thing.label == "car"
-    assert thing.attributes == {"color": "red", "color_confidence": pytest.approx(1, abs=1e-3)}
+    (obj,) = batch.objects
+    assert obj.label == "car"
+    assert obj.attributes == {"color": "red", "color_confidence": pytest.approx(1, abs=1e-3)}
 
 
-def test_the_attribute_is_named_after_the_step_unless_it_is_said(model: Path) -> None:
+def test_the_attribute_is_named_after_the_step_unless_it_is_given(model: Path) -> None:
     (batch,) = run_element(classify(model, on="car"), cars(RED))
 
     assert batch.objects[0].attributes["classify"] == "red"
@@ -92,7 +92,7 @@ def test_an_image_of_no_sure_class_becomes_no_object(model: Path) -> None:
     assert [len(batch.objects) for batch in batches] == [0, 1]
 
 
-def test_more_of_the_likeliest_are_told_in_their_order(model: Path) -> None:
+def test_the_most_likely_classes_are_reported_in_order(model: Path) -> None:
     (batch,) = run_element(classify(model, on="car", attribute="color", top=2), cars((200, 40, 120)))
 
     assert batch.objects[0].attributes["color_top"] == ("red", "blue")
@@ -120,9 +120,9 @@ def test_attributes_under_the_names_of_the_outputs_may_stand_in_any_order(tmp_pa
 
     (batch,) = run_element(classify(model, labels=None, attributes=named), images(BLUE))
 
-    (thing,) = batch.objects
-    assert thing.label == "blue"
-    assert thing.attributes == {"fruit": "plum", "fruit_confidence": pytest.approx(1, abs=1e-3)}
+    (obj,) = batch.objects
+    assert obj.label == "blue"
+    assert obj.attributes == {"fruit": "plum", "fruit_confidence": pytest.approx(1, abs=1e-3)}
 
 
 def test_tags_are_all_labels_that_are_likely_enough(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_tags_are_all_labels_that_are_likely_enough(tmp_path: Path) -> None:
     assert attributes(batches, "colors") == [("red", "blue"), None]
 
 
-def test_a_track_keeps_the_label_that_most_looks_agree_on(model: Path) -> None:
+def test_a_track_keeps_the_label_that_most_results_agree_on(model: Path) -> None:
     step = classify(model, on="car", attribute="color", reinfer_interval="100ms")
 
     batches = run_element(step, cars(RED, RED, RED, BLUE, RED))
@@ -143,19 +143,19 @@ def test_a_track_keeps_the_label_that_most_looks_agree_on(model: Path) -> None:
     assert attributes(batches, "color_confidence") == pytest.approx([1, 1, 1, 0.75, 0.8], abs=1e-3)
 
 
-def test_without_votes_the_latest_look_counts(model: Path) -> None:
+def test_without_votes_the_newest_result_counts(model: Path) -> None:
     step = classify(model, on="car", attribute="color", reinfer_interval="100ms", vote=False)
 
     assert attributes(run_element(step, cars(RED, RED, BLUE)), "color") == ["red", "red", "blue"]
 
 
-def test_looks_on_every_frame_count_together_too(model: Path) -> None:
+def test_results_of_every_frame_are_combined_too(model: Path) -> None:
     step = classify(model, on="car", attribute="color", reinfer_interval="0s")
 
     assert attributes(run_element(step, cars(RED, RED, BLUE)), "color") == ["red"] * 3
 
 
-def test_what_is_known_of_a_track_is_told_between_two_looks(model: Path) -> None:
+def test_a_known_result_is_reported_between_two_runs(model: Path) -> None:
     step = classify(model, on="car", attribute="color", reinfer_interval="1s")
 
     assert attributes(run_element(step, cars(RED, BLUE, GREEN)), "color") == ["red"] * 3

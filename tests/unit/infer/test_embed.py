@@ -46,7 +46,7 @@ def test_an_image_becomes_an_object_with_a_vector_of_length_1(model: Path) -> No
     batches = run_element(embed(model), images((120, 0, 120)))
 
     assert vectors(batches) == [[HALF, 0, HALF]]
-    assert [(thing.label, thing.xyxy) for thing in batches[0].objects] == [("image", (0, 0, 64, 48))]
+    assert [(obj.label, obj.xyxy) for obj in batches[0].objects] == [("image", (0, 0, 64, 48))]
 
 
 def test_an_object_gets_a_vector_and_no_attribute(model: Path) -> None:
@@ -56,19 +56,19 @@ def test_an_object_gets_a_vector_and_no_attribute(model: Path) -> None:
     assert batches[0].objects.attributes == {}
 
 
-def test_a_track_has_the_mean_of_its_looks(model: Path) -> None:
+def test_a_track_has_the_mean_of_its_results(model: Path) -> None:
     batches = run_element(embed(model, on="car", reinfer_interval="100ms"), cars(RED, BLUE))
 
     assert vectors(batches) == [[1, 0, 0], [HALF, 0, HALF]]
 
 
-def test_without_votes_the_latest_look_counts(model: Path) -> None:
+def test_without_votes_the_newest_result_counts(model: Path) -> None:
     batches = run_element(embed(model, on="car", reinfer_interval="100ms", vote=False), cars(RED, BLUE))
 
     assert vectors(batches) == [[1, 0, 0], [0, 0, 1]]
 
 
-def test_a_vector_of_zeros_is_no_answer_and_is_told(model: Path) -> None:
+def test_a_vector_of_zeros_is_no_result_and_is_reported(model: Path) -> None:
     messages: list[Message] = []
 
     (batch,) = run_element(embed(model), images(BLACK), messages=messages)

@@ -43,31 +43,31 @@ def problems(element: Infer) -> list[str]:
 def test_candidates_become_objects_in_pixels_of_the_image(tmp_path: Path) -> None:
     (batch,) = run_element(infer(tmp_path, "red_cells", labels=["spot"]), images())
 
-    assert [(thing.label, thing.xyxy) for thing in batch.objects] == [("spot", (16, 8, 24, 16))]
+    assert [(obj.label, obj.xyxy) for obj in batch.objects] == [("spot", (16, 8, 24, 16))]
 
 
 def test_candidates_on_an_object_become_its_children(tmp_path: Path) -> None:
     (batch,) = run_element(infer(tmp_path, "red_cells", on="car"), cars((0, 0, 64, 64)))
 
-    (child,) = [thing for thing in batch.objects if thing.parent]
+    (child,) = [obj for obj in batch.objects if obj.parent]
     assert child.xyxy == (16, 8, 24, 16)
 
 
 def test_values_become_attributes_of_objects(tmp_path: Path) -> None:
     (batch,) = run_element(infer(tmp_path, "means", on="car"), cars((16, 8, 24, 16), (40, 40, 64, 64)))
 
-    assert [thing.attributes["brightest"] for thing in batch.objects] == ["red", "green"]
+    assert [obj.attributes["brightest"] for obj in batch.objects] == ["red", "green"]
     assert batch.objects[0].attributes["redness"] == pytest.approx(1, abs=0.01)
 
 
 def test_values_of_an_image_belong_to_an_object_for_it(tmp_path: Path) -> None:
     (batch,) = run_element(infer(tmp_path, "means", labels=["scene"]), images())
 
-    (thing,) = batch.objects
-    assert (thing.label, thing.xyxy, thing.attributes["brightest"]) == ("scene", (0, 0, 64, 64), "green")
+    (obj,) = batch.objects
+    assert (obj.label, obj.xyxy, obj.attributes["brightest"]) == ("scene", (0, 0, 64, 64), "green")
 
 
-def test_an_empty_mapping_says_nothing(tmp_path: Path) -> None:
+def test_an_empty_mapping_adds_nothing(tmp_path: Path) -> None:
     (batch,) = run_element(infer(tmp_path, "nothing"), images())
 
     assert len(batch.objects) == 0
@@ -134,7 +134,7 @@ def test_a_function_that_returns_another_kind_later_stops(tmp_path: Path) -> Non
         run_element(infer(tmp_path, "fickle"), images(2))
 
 
-def test_a_function_that_is_not_there_is_told_before_anything_runs(tmp_path: Path) -> None:
+def test_a_function_that_is_not_there_is_reported_before_anything_runs(tmp_path: Path) -> None:
     assert problems(infer(tmp_path, "missing")) == [f"'{HEADS}' holds no function 'missing'"]
 
 

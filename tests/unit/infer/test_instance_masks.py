@@ -65,7 +65,7 @@ def images(level: int = 128, *, count: int = 1, size_wh: tuple[int, int] = (128,
 def test_each_object_that_stays_has_its_mask(model: Path) -> None:
     (batch,) = run_element(segment(model), images())
 
-    cat, dog = sorted(batch.objects, key=lambda thing: thing.label)
+    cat, dog = sorted(batch.objects, key=lambda obj: obj.label)
     assert (cat.label, cat.xyxy, dog.xyxy) == ("cat", (32, 32, 96, 96), (0, 0, 128, 128))
     assert cat.mask is not None
     assert dog.mask is not None
@@ -89,7 +89,7 @@ def test_masks_of_a_letterboxed_image_lie_in_the_image(model: Path) -> None:
 def test_detect_like_options_are_those_of_boxes(model: Path) -> None:
     (batch,) = run_element(segment(model, confidence=0.85), images())
 
-    assert [thing.label for thing in batch.objects] == ["cat"]
+    assert [obj.label for obj in batch.objects] == ["cat"]
 
 
 def test_masks_found_on_an_object_are_its_childrens(model: Path) -> None:
@@ -97,7 +97,7 @@ def test_masks_found_on_an_object_are_its_childrens(model: Path) -> None:
 
     (batch,) = run_element(segment(model, on="car", classes=["cat"]), seen)
 
-    (child,) = [thing for thing in batch.objects if thing.parent]
+    (child,) = [obj for obj in batch.objects if obj.parent]
     assert child.mask is not None
     assert (child.xyxy, child.mask.left, child.mask.top) == ((48, 48, 80, 80), 48, 48)
 
@@ -136,7 +136,7 @@ def test_a_model_of_boxes_and_keypoints_gives_objects_with_both(tmp_path: Path) 
     assert robot.skeleton == Skeleton(("hand", "foot"), ((0, 1),))
 
 
-def test_the_number_of_keypoints_of_boxes_is_checked_where_it_is_told(tmp_path: Path) -> None:
+def test_the_number_of_keypoints_of_boxes_is_checked_where_it_is_known(tmp_path: Path) -> None:
     pose = Pose.model_validate({"model": posed_boxes(tmp_path), **POSE, "keypoints": ["hand"]})
 
     problems = [problem.message for problem in pose.check(CheckContext(Device(), ("gate",), Outputs(None)))]

@@ -19,12 +19,12 @@ def test_names_may_be_a_list_or_a_mapping(names: str) -> None:
 @pytest.mark.parametrize(
     "names", ["__import__('os').getcwd()", "{0: 'car', 2: 'bus'}", "{'a': 'car'}", "((((", "7", "", "[" * 5000]
 )
-def test_names_in_another_form_say_nothing(names: str) -> None:
+def test_names_in_another_form_are_ignored(names: str) -> None:
     assert read_metadata({"names": names}).labels == ()
 
 
 @pytest.mark.parametrize("imgsz", ["[640]", "[0, 640]", "'640'", "[1.5, 2.5]", "-1"])
-def test_sizes_in_another_form_say_nothing(imgsz: str) -> None:
+def test_sizes_in_another_form_are_ignored(imgsz: str) -> None:
     assert read_metadata({"imgsz": imgsz}).size_wh is None
 
 
@@ -37,5 +37,5 @@ def test_the_shape_of_keypoints_is_an_option_of_the_head() -> None:
 
 
 @pytest.mark.parametrize("shape", ["[17]", "[17, 4]", "[0, 3]", "17", "['a', 3]"])
-def test_keypoints_in_another_form_say_nothing(shape: str) -> None:
+def test_keypoints_in_another_form_are_ignored(shape: str) -> None:
     assert read_metadata({"kpt_shape": shape}).head_options == {}

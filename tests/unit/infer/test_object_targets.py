@@ -101,14 +101,14 @@ def test_an_object_whose_place_is_only_remembered_is_skipped() -> None:
     assert dues(choose(selection, seen, reinfer_interval_ns=SECOND // 10)) == [True, False, True, False]
 
 
-def test_it_is_looked_at_when_each_frame_is_asked_for() -> None:
+def test_it_is_due_on_every_frame_without_an_interval() -> None:
     (batch,) = batches(1)
     seen = with_plates(tracked(batch, BOX, tracks=[1]), (10, 28, 26, 32), numbers=[0], remembered=True)
 
     assert dues(choose(TargetSelection(label=("plate",)), [seen], reinfer_interval_ns=0)) == [True]
 
 
-def test_things_on_a_tracked_object_are_known_by_its_track_and_their_number() -> None:
+def test_children_of_a_tracked_object_are_identified_by_its_track_and_their_number() -> None:
     (batch,) = batches(1)
     left, right = (6, 28, 14, 32), (24, 28, 32, 32)
     one = with_plates(tracked(batch, BOX, tracks=[7]), left, right, numbers=[0, 1]).objects
@@ -120,7 +120,7 @@ def test_things_on_a_tracked_object_are_known_by_its_track_and_their_number() ->
     assert track_keys(two, np.array([2, 1])) == keys
 
 
-def test_things_on_an_object_that_nobody_follows_have_no_name() -> None:
+def test_children_of_an_untracked_object_have_no_key() -> None:
     (batch,) = batches(1)
     objects = with_plates(tracked(batch, BOX), (6, 28, 14, 32), numbers=[-1]).objects
 

@@ -38,7 +38,7 @@ def test_a_good_description_has_no_problems(model: Path) -> None:
     assert problems(model, labels=LABELS, classes=["pink"], regions={"gate": [[0, 0, 1, 1]]}) == {}
 
 
-def test_a_missing_model_is_told_once(tmp_path: Path) -> None:
+def test_a_missing_model_is_reported_once(tmp_path: Path) -> None:
     found = problems(tmp_path / "none.onnx", classes=["car"])
 
     assert list(found) == [("model",)]
@@ -46,14 +46,14 @@ def test_a_missing_model_is_told_once(tmp_path: Path) -> None:
     assert "no such file" in found["model",]
 
 
-def test_a_file_that_is_no_model_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_model_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "text.onnx"
     path.write_text("hello")
 
     assert "is not an ONNX file" in problems(path)["model",]
 
 
-def test_all_mistakes_are_told_at_once(model: Path) -> None:
+def test_all_mistakes_are_reported_at_once(model: Path) -> None:
     found = problems(
         model,
         labels=["car", "bus", "person"],
@@ -69,14 +69,14 @@ def test_all_mistakes_are_told_at_once(model: Path) -> None:
     assert "the model takes images of 32x32 only, not 64x64" in found["size",]
 
 
-def test_an_unknown_head_is_told_with_the_nearest(model: Path) -> None:
+def test_an_unknown_head_is_reported_with_the_nearest_name(model: Path) -> None:
     message = problems(model, head="fastest_det")["head",]
 
     assert "did you mean 'fastestdet'?" in message
     assert "yolov8" in message
 
 
-def test_a_head_that_can_not_read_the_outputs_is_told(model: Path) -> None:
+def test_a_head_that_cannot_read_the_outputs_is_reported(model: Path) -> None:
     assert "head 'yolov8' cannot read" in problems(model, head="yolov8")["head",]
 
 
@@ -84,23 +84,23 @@ def test_classes_without_labels_ask_for_labels(model: Path) -> None:
     assert "no labels are known: give labels" in problems(model, classes=["car"])["classes", 0]
 
 
-def test_a_missing_labels_file_is_told(model: Path, tmp_path: Path) -> None:
+def test_a_missing_labels_file_is_reported(model: Path, tmp_path: Path) -> None:
     assert "cannot be read" in problems(model, labels=str(tmp_path / "none.names"))["labels",]
 
 
-def test_a_wrong_card_is_told(model: Path) -> None:
+def test_a_wrong_card_is_reported(model: Path) -> None:
     model.with_suffix(".yaml").write_text("confidence: high")
 
     assert "model card" in problems(model)["model",]
 
 
-def test_a_card_for_another_task_is_told(model: Path) -> None:
+def test_a_card_for_another_task_is_reported(model: Path) -> None:
     model.with_suffix(".yaml").write_text("task: classify")
 
     assert "is made for 'classify'" in problems(model)["model",]
 
 
-def test_metadata_for_another_task_is_told(tmp_path: Path) -> None:
+def test_metadata_for_another_task_is_reported(tmp_path: Path) -> None:
     model = write_detector(tmp_path / "tiny.onnx", metadata={"task": "classify"})
 
     assert "is made for 'classify', as its metadata says" in problems(model)["model",]
@@ -123,7 +123,7 @@ def test_a_model_of_two_images_is_refused(tmp_path: Path) -> None:
     assert "a model is fed one image of 3 channels" in problems(model)["model",]
 
 
-def test_outputs_that_fit_no_head_are_told_with_the_heads(tmp_path: Path) -> None:
+def test_outputs_that_fit_no_head_are_reported_with_the_heads(tmp_path: Path) -> None:
     model = write_shapes(tmp_path / "odd.onnx", inputs={"a": [1, 3, 32, 32]}, outputs={"out": [1, 1000]})
 
     assert "fit no head: set head to one of centernet" in problems(model)["head",]
@@ -150,7 +150,7 @@ def test_build_refuses_what_check_would_tell(model: Path) -> None:
         {"confidenc": 0.5},
     ],
 )
-def test_values_that_can_not_be_meant_are_refused(model: Path, options: dict[str, object]) -> None:
+def test_values_that_cannot_be_meant_are_refused(model: Path, options: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         Detect.model_validate({"model": model} | options)
 
@@ -167,19 +167,19 @@ def test_an_option_wins_over_the_card_and_the_card_over_the_family(model: Path) 
     ("options", "found"),
     [({"labels": LABELS}, set(LABELS)), ({"labels": LABELS, "classes": ["pink"]}, {"pink"}), ({}, None)],
 )
-def test_labels_that_can_be_found_are_told_before_anything_runs(
+def test_labels_that_can_be_found_are_known_before_anything_runs(
     model: Path, options: dict[str, Any], found: set[str] | None
 ) -> None:
     assert Detect.model_validate({"model": model} | options).found_labels() == found
 
 
-def test_labels_of_the_model_file_are_told(tmp_path: Path) -> None:
+def test_labels_of_the_model_file_are_known(tmp_path: Path) -> None:
     path = write_detector(tmp_path / "named.onnx", metadata={"names": str(dict(enumerate(LABELS)))})
 
     assert Detect(model=path).found_labels() == frozenset(LABELS)
 
 
-def test_nobody_can_tell_the_labels_of_a_model_that_is_not_there(tmp_path: Path) -> None:
+def test_the_labels_of_a_missing_model_are_unknown(tmp_path: Path) -> None:
     assert Detect(model=tmp_path / "none.onnx", labels=LABELS).found_labels() is None
 
 

@@ -1,4 +1,4 @@
-"""What `pose` makes of the keypoints of one thing: on objects, on the image, between two looks."""
+"""What `pose` makes of the keypoints of one object: on objects, on the frame, between two runs."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def test_the_card_names_the_keypoints(tmp_path: Path) -> None:
     assert batch.objects[0].skeleton == Skeleton(("a", "b", "c"), ((0, 2),))
 
 
-def test_networks_of_one_thing_see_an_eighth_more_on_each_side(tmp_path: Path) -> None:
+def test_networks_of_one_object_see_an_eighth_more_on_each_side(tmp_path: Path) -> None:
     seen = [tracked(batch, (8, 8, 72, 72)) for batch in images()]
 
     (usual,) = run_element(pose(tmp_path, on="car"), seen)
-    (said,) = run_element(pose(tmp_path, on={"label": "car", "margin": 0.125}), seen)
+    (explicit,) = run_element(pose(tmp_path, on={"label": "car", "margin": 0.125}), seen)
     (none,) = run_element(pose(tmp_path, on={"label": "car", "margin": 0}), seen)
 
-    assert np.array_equal(points(usual), points(said))
+    assert np.array_equal(points(usual), points(explicit))
     assert not np.array_equal(points(usual), points(none))
 
 
@@ -96,21 +96,21 @@ def test_the_surroundings_fill_the_shape_of_the_network(tmp_path: Path) -> None:
     assert points(batch)[0, :2].tolist() == [8, 8]
 
 
-def test_without_objects_the_image_is_one_thing(tmp_path: Path) -> None:
+def test_without_objects_the_frame_is_one_object(tmp_path: Path) -> None:
     (batch,) = run_element(pose(tmp_path, head="simcc", labels=["hand"]), images())
 
-    (thing,) = batch.objects
+    (obj,) = batch.objects
     corners = points(batch)[:, :2]
-    assert thing.label == "hand"
-    assert thing.xyxy == (*corners.min(axis=0), *corners.max(axis=0))
-    assert thing.confidence == pytest.approx(points(batch)[:, 2].mean())
+    assert obj.label == "hand"
+    assert obj.xyxy == (*corners.min(axis=0), *corners.max(axis=0))
+    assert obj.confidence == pytest.approx(points(batch)[:, 2].mean())
 
 
-def test_unsure_answers_are_not_told(tmp_path: Path) -> None:
+def test_uncertain_results_are_left_out(tmp_path: Path) -> None:
     assert len(run_element(pose(tmp_path, confidence=0.9), images())[0].objects) == 0
 
 
-def test_keypoints_move_along_with_an_object_that_is_not_looked_at_again(tmp_path: Path) -> None:
+def test_keypoints_move_along_with_an_object_between_runs(tmp_path: Path) -> None:
     first, second = images((0, 0), (90, 90))
     seen = [tracked(first, (0, 0, 64, 64), tracks=[7]), tracked(second, (20, 10, 84, 74), tracks=[7])]
 
@@ -119,7 +119,7 @@ def test_keypoints_move_along_with_an_object_that_is_not_looked_at_again(tmp_pat
     assert np.allclose(points(after)[:, :2], points(before)[:, :2] + [20, 10], atol=1e-3)
 
 
-def test_each_frame_is_looked_at_when_nothing_is_kept(tmp_path: Path) -> None:
+def test_the_model_runs_on_every_frame_without_an_interval(tmp_path: Path) -> None:
     first, second = images((0, 0), (20, 10))
     seen = [tracked(first, (0, 0, 64, 64), tracks=[7]), tracked(second, (20, 10, 84, 74), tracks=[7])]
 
@@ -138,15 +138,15 @@ def test_of_more_keypoints_that_were_there_before_none_is_left(tmp_path: Path) -
     assert len(points(after)) == 3
 
 
-def test_a_wrong_count_of_names_is_told_before_anything_runs(tmp_path: Path) -> None:
+def test_a_wrong_count_of_names_is_reported_before_anything_runs(tmp_path: Path) -> None:
     assert problems(pose(tmp_path, keypoints=["nose"])) == ["the model finds 3 keypoints, 1 names are given"]
 
 
-def test_a_line_to_a_keypoint_that_is_not_there_is_told_before_anything_runs(tmp_path: Path) -> None:
+def test_a_line_to_a_keypoint_that_is_not_there_is_reported_before_anything_runs(tmp_path: Path) -> None:
     assert problems(pose(tmp_path, skeleton=[[0, 3]])) == ["keypoints have the numbers 0 to 2"]
 
 
-def test_options_for_boxes_have_no_meaning_for_one_thing(tmp_path: Path) -> None:
+def test_options_for_boxes_have_no_meaning_for_one_object(tmp_path: Path) -> None:
     assert problems(pose(tmp_path, iou=0.4)) == ["iou has no meaning for a model with head 'heatmap': leave it out"]
 
 

@@ -46,10 +46,10 @@ def texts(batches: list[Batch]) -> list[Any]:
 def test_an_image_with_text_becomes_an_object(model: Path) -> None:
     (batch,) = run_element(read(model), images("a-ab"))
 
-    (thing,) = batch.objects
-    assert (thing.label, thing.xyxy) == ("text", WHOLE)
-    assert thing.attributes == {"text": "aab", "text_confidence": pytest.approx(thing.confidence)}
-    assert thing.confidence > 0.99
+    (obj,) = batch.objects
+    assert (obj.label, obj.xyxy) == ("text", WHOLE)
+    assert obj.attributes == {"text": "aab", "text_confidence": pytest.approx(obj.confidence)}
+    assert obj.confidence > 0.99
 
 
 def test_an_image_without_text_becomes_no_object(model: Path) -> None:
@@ -64,23 +64,23 @@ def test_an_object_gets_the_text(model: Path) -> None:
     assert batch.objects[0].attributes == {"plate": "ba", "plate_confidence": pytest.approx(1, abs=1e-3)}
 
 
-def test_what_does_not_match_the_pattern_is_not_told(model: Path) -> None:
+def test_text_that_does_not_match_the_pattern_is_left_out(model: Path) -> None:
     assert texts(run_element(read(model, on="car", pattern="a+b"), plates("a-ab"))) == ["aab"]
     assert texts(run_element(read(model, on="car", pattern="a+b"), plates("ab-b"))) == [None]
 
 
-def test_what_is_unsure_is_not_told(model: Path) -> None:
+def test_uncertain_text_is_left_out(model: Path) -> None:
     assert texts(run_element(read(model, on="car", confidence=0.6), plates("?-?"))) == [None]
     assert texts(run_element(read(model, on="car", confidence=0.4), plates("?-?"))) == ["aa"]
 
 
-def test_one_misread_look_changes_nothing(model: Path) -> None:
+def test_one_misread_frame_changes_nothing(model: Path) -> None:
     batches = run_element(read(model, on="car", reinfer_interval="100ms"), plates("ab", "ab", "b", "--------", "ab"))
 
     assert texts(batches) == ["ab"] * 5
 
 
-def test_a_sure_look_outvotes_an_unsure_one(model: Path) -> None:
+def test_a_confident_result_outvotes_an_uncertain_one(model: Path) -> None:
     assert texts(run_element(read(model, on="car", reinfer_interval="100ms"), plates("?", "ab"))) == ["a", "ab"]
 
 
@@ -88,7 +88,7 @@ def test_of_equal_votes_the_earlier_text_stays(model: Path) -> None:
     assert texts(run_element(read(model, on="car", reinfer_interval="100ms"), plates("a", "b"))) == ["a", "a"]
 
 
-def test_without_votes_the_latest_look_that_counts_is_told(model: Path) -> None:
+def test_without_votes_the_newest_text_that_counts_is_reported(model: Path) -> None:
     batches = run_element(read(model, on="car", reinfer_interval="100ms", vote=False), plates("ab", "b", "--------"))
 
     assert texts(batches) == ["ab", "b", "b"]

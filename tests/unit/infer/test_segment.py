@@ -38,10 +38,10 @@ def images(*blocks: Block, count: int = 1, size_wh: tuple[int, int] = (64, 64)) 
 
 def masks(batch: Batch) -> dict[str, Mask]:
     found = {}
-    for thing in batch.objects:
-        assert thing.mask is not None
-        assert thing.label not in found
-        found[thing.label] = thing.mask
+    for obj in batch.objects:
+        assert obj.mask is not None
+        assert obj.label not in found
+        found[obj.label] = obj.mask
     return found
 
 
@@ -67,9 +67,9 @@ def test_each_class_becomes_an_object_with_its_pixels(tmp_path: Path, form: Form
 def test_the_box_is_the_bounds_of_the_pixels(tmp_path: Path) -> None:
     (batch,) = run_element(segment(tmp_path), images(LEFT, RIGHT))
 
-    for thing in batch.objects:
-        rows, columns = np.nonzero(covered(batch, thing.label))
-        assert thing.xyxy == (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
+    for obj in batch.objects:
+        rows, columns = np.nonzero(covered(batch, obj.label))
+        assert obj.xyxy == (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
 
 
 def test_the_confidence_is_the_mean_probability_where_the_class_wins(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_the_confidence_is_the_mean_probability_where_the_class_wins(tmp_path: P
     assert batch.objects.confidence.tolist() == [pytest.approx(expected, abs=1e-4)]
 
 
-def test_a_map_of_probabilities_says_the_same_confidence_as_its_logits(tmp_path: Path) -> None:
+def test_a_map_of_probabilities_gives_the_same_confidence_as_its_logits(tmp_path: Path) -> None:
     (logits,) = run_element(segment(tmp_path), images(LEFT))
     (shares,) = run_element(segment(tmp_path, "softmax"), images(LEFT))
 
@@ -102,7 +102,7 @@ def test_a_map_of_one_class_with_two_labels_is_the_second(tmp_path: Path) -> Non
     assert set(masks(batch)) == {"red"}
 
 
-def test_the_background_is_no_object_unless_it_is_said(tmp_path: Path) -> None:
+def test_the_background_is_no_object_unless_an_option_makes_it_one(tmp_path: Path) -> None:
     (batch,) = run_element(segment(tmp_path, background=None), images(LEFT))
 
     assert set(masks(batch)) == {"background", "red"}
@@ -148,13 +148,13 @@ def test_areas_of_an_object_are_its_children(tmp_path: Path) -> None:
 
     (batch,) = run_element(segment(tmp_path, on="car"), seen)
 
-    (child,) = [thing for thing in batch.objects if thing.parent is not None]
+    (child,) = [obj for obj in batch.objects if obj.parent is not None]
     assert (child.label, child.parent and child.parent.label) == ("red", "car")
     assert child.mask is not None
     assert child.mask.in_image((64, 64))[:, :28].all()
 
 
-def test_masks_move_along_with_an_object_that_is_not_looked_at_again(tmp_path: Path) -> None:
+def test_masks_move_along_with_an_object_between_runs(tmp_path: Path) -> None:
     first, second = images(LEFT, count=2)
     seen = [tracked(first, (0, 0, 32, 32), tracks=[7]), tracked(second, (20, 10, 58, 48), tracks=[7])]
 
@@ -166,10 +166,10 @@ def test_masks_move_along_with_an_object_that_is_not_looked_at_again(tmp_path: P
 
 
 def masks_of_children(batch: Batch) -> list[Mask]:
-    return [thing.mask for thing in batch.objects if thing.parent is not None and thing.mask is not None]
+    return [obj.mask for obj in batch.objects if obj.parent is not None and obj.mask is not None]
 
 
-def test_scores_that_are_no_finite_numbers_become_nothing_and_are_told(tmp_path: Path) -> None:
+def test_scores_that_are_no_finite_numbers_become_nothing_and_are_reported(tmp_path: Path) -> None:
     messages: list[Message] = []
 
     (batch,) = run_element(segment(tmp_path, "log"), images(LEFT), messages=messages)
@@ -185,7 +185,7 @@ def test_masks_do_not_depend_on_the_batch_size(tmp_path: Path) -> None:
     found = []
     for size in (1, 4):
         views = [view for batch in run_element(segment(tmp_path), make_batches(shots, size=size)) for view in batch]
-        found.append([[thing.mask.bits.tobytes() for thing in view.objects if thing.mask] for view in views])
+        found.append([[obj.mask.bits.tobytes() for obj in view.objects if obj.mask] for view in views])
 
     assert found[0] == found[1]
 
@@ -196,7 +196,7 @@ def test_options_for_boxes_have_no_meaning_for_a_map(tmp_path: Path) -> None:
     ]
 
 
-def test_a_background_that_is_no_label_is_told_before_anything_runs(tmp_path: Path) -> None:
+def test_a_background_that_is_no_label_is_reported_before_anything_runs(tmp_path: Path) -> None:
     assert problems(segment(tmp_path, background="sky"))[0].startswith("there is no class 'sky'")
 
 

@@ -45,7 +45,7 @@ def test_the_card_tells_what_the_file_leaves_open(tmp_path: Path) -> None:
         (4, {"fit": "native"}, "the images of a stack are of one size: fit cannot be native"),
     ],
 )
-def test_what_contradicts_the_file_is_told(
+def test_what_contradicts_the_file_is_reported(
     tmp_path: Path, frames: int | str, options: dict[str, Any], message: str
 ) -> None:
     form, problems = planned(write_stacked(tmp_path / "stacked.onnx", frames=frames), **options)

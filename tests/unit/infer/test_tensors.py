@@ -97,7 +97,7 @@ def test_what_is_known_of_a_track_is_used_again(tmp_path: Path) -> None:
 
     (after,) = run_element(tensors(write_class_map(tmp_path / "map.onnx"), on="car", reinfer_interval="10s"), [seen])
 
-    first, second = (thing.tensors["tensors.map"] for thing in after.objects)
+    first, second = (obj.tensors["tensors.map"] for obj in after.objects)
     assert np.array_equal(first, second)
 
 
@@ -107,7 +107,7 @@ def test_outputs_that_are_no_finite_numbers_are_not_kept(tmp_path: Path) -> None
     assert batch.tensors == ()
 
 
-def test_an_output_that_is_not_there_is_told_before_anything_runs(tmp_path: Path) -> None:
+def test_an_output_that_is_not_there_is_reported_before_anything_runs(tmp_path: Path) -> None:
     element = tensors(write_class_map(tmp_path / "map.onnx"), outputs=["mop"])
 
     assert problems(element) == ["there is no output 'mop'; did you mean 'map'?; outputs: map"]

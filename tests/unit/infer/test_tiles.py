@@ -17,7 +17,7 @@ def test_tiles_are_spread_evenly_after_the_whole_image() -> None:
     assert regions == ((0, 0, 1000, 640), (0, 0, 640, 640), (360, 0, 1000, 640))
 
 
-def test_an_image_not_larger_than_a_tile_is_looked_at_once() -> None:
+def test_a_frame_not_larger_than_a_tile_is_one_target() -> None:
     assert tile_regions((600, 400), tile_wh=(640, 640), overlap=0.2, whole=True) == ((0, 0, 600, 400),)
 
 

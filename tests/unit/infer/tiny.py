@@ -50,7 +50,7 @@ def write_detector(
 
 
 def write_sized_detector(path: Path) -> Path:
-    """A model that also takes the image's size and finds one thing as large as that, as DETR-like exports do."""
+    """A model that also takes the image's size and finds one object as large as that, as DETR-like exports do."""
     nodes = [
         helper.make_node("Cast", ["sizes"], ["wide"], to=TensorProto.FLOAT),
         helper.make_node("Concat", ["corner", "wide"], ["flat"], axis=1),

@@ -97,8 +97,8 @@ def test_json_lines_come_back_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_two_labels_of_one_number_both_come_back(tmp_path: Path) -> None:
-    things = [f'{{"label":"{label}","class_id":0,"confidence":1,"box":[0,0,1,1]}}' for label in ("car", "red car")]
-    line = f'{{"stream":"a","frame":0,"objects":[{",".join(things)}]}}'
+    objects = [f'{{"label":"{label}","class_id":0,"confidence":1,"box":[0,0,1,1]}}' for label in ("car", "red car")]
+    line = f'{{"stream":"a","frame":0,"objects":[{",".join(objects)}]}}'
     found = replayed(Replay(path=file(tmp_path, line)), stream="a")[0]
     assert (found.labels(), found.class_id.tolist()) == (["car", "red car"], [0, 0])
 
@@ -135,7 +135,7 @@ def test_objects_do_not_depend_on_batch_size(tmp_path: Path, size: int) -> None:
     assert boxes[0] == boxes[1]
 
 
-def test_every_frame_counts_as_looked_at(tmp_path: Path) -> None:
+def test_every_frame_counts_as_searched(tmp_path: Path) -> None:
     (batch,) = run_element(Replay(path=file(tmp_path, MOT)), [Batch(tuple(make_frames(3)))])
     assert batch.detected == (True, True, True)
 
@@ -174,7 +174,7 @@ def test_public_detections_are_all_read(shared_data: Path) -> None:
         ),
     ],
 )
-def test_a_malformed_line_is_a_problem_that_says_where(tmp_path: Path, name: str, text: str, expected: str) -> None:
+def test_a_malformed_line_is_a_problem_with_its_place(tmp_path: Path, name: str, text: str, expected: str) -> None:
     context = CheckContext(device=Device(), streams=("cam",), outputs=Outputs(tmp_path))
     problems = list(Replay(path=file(tmp_path, text, name=name)).check(context))
     assert [(expected in problem.message, problem.key) for problem in problems] == [(True, ("path",))]
@@ -201,7 +201,7 @@ def test_a_folder_without_labels_is_a_problem(tmp_path: Path) -> None:
         ({"path": "det.jsonl", "format": "jsonl"}, None),
     ],
 )
-def test_labels_are_told_where_they_do_not_depend_on_the_recording(
+def test_labels_are_known_where_they_do_not_depend_on_the_recording(
     options: dict[str, str], found: set[str] | None
 ) -> None:
     assert Replay.model_validate(options).found_labels() == found
