@@ -10,14 +10,21 @@ import subprocess
 import sys
 import threading
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from examples.extensions.centroid_tracker.centroid_tracker import CentroidOptions
+from examples.extensions.corner_head.corner_head import CORNERS
+from examples.extensions.loitering_rule.loitering_rule import Loitering
+from onnx import TensorProto, helper, numpy_helper
 
+from sightline.testing.rule_conformance import RuleConformance
 from sightline.testing.tracker_conformance import TrackerConformance
+from sightline_plugins.heads.conformance import HeadConformance
+from sightline_plugins.heads.head import Array
 from tests.conftest import REPOSITORY
 
 FOLDER = REPOSITORY / "examples" / "extensions"
@@ -142,6 +149,61 @@ def test_a_tracker_of_another_package_is_chosen_by_its_name(installed: Path, tmp
 
 class TestCentroidTracker(TrackerConformance):
     options = CentroidOptions()
+
+
+class TestLoitering(RuleConformance):
+    element = Loitering.model_validate({"after": "200ms", "distance": 200})
+
+
+class TestCorners(HeadConformance):
+    head = CORNERS
+
+    def outputs(self) -> Sequence[Array]:
+        return [np.array([[[0.1, 0.1, 0.5, 0.4, 0.9], [0.5, 0.5, 0.9, 0.9, 0.4], [0, 0, 1, 1, 0.1]]], np.float32)]
+
+
+def test_a_rule_of_another_package_gets_events_counts_and_drawing(installed: Path, tmp_path: Path) -> None:
+    clip = REPOSITORY / "sample_videos" / "street.mp4"
+    (tmp_path / "loiter.yaml").write_text(
+        f"sources: {{street: {{uri: {clip}, duration: 1s}}}}\n"
+        "pipeline:\n"
+        f"  - replay: {{path: {clip.with_suffix('.mot.txt')}, format: mot, ids: true}}\n"
+        "  - loitering: {after: 400ms, distance: 30}\n"
+        "  - draw\n"
+        "  - jsonl: out/street.jsonl\n"
+    )
+    done = sightline("run", "loiter.yaml", "--report", "report.json", installed=installed, folder=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "out" / "street.jsonl").read_text().splitlines()]
+    events = [event for line in lines for event in line.get("events", [])]
+    assert {(event["kind"], event["rule"]) for event in events} == {("loitering", "loitering")}
+    totals = json.loads((tmp_path / "report.json").read_text())["totals"]["loitering-1"]
+    assert totals == {"street": {"loitering": {"objects": len(events)}}}
+
+
+def test_a_head_of_another_package_is_found_by_the_shape_of_its_outputs(installed: Path, tmp_path: Path) -> None:
+    rows = numpy_helper.from_array(np.array([[[0.25, 0.5, 0.5, 1.0, 0.9]]], np.float32), "rows")
+    zero = numpy_helper.from_array(np.array(0, np.float32), "zero")
+    nodes = [
+        helper.make_node("ReduceMax", ["images"], ["most"], keepdims=0),
+        helper.make_node("Mul", ["most", "zero"], ["nothing"]),
+        helper.make_node("Add", ["rows", "nothing"], ["found"]),
+    ]
+    images = helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, 64, 64])
+    found = helper.make_tensor_value_info("found", TensorProto.FLOAT, [1, 1, 5])
+    graph = helper.make_graph(nodes, "corners", [images], [found], [rows, zero])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "corners.onnx").write_bytes(model.SerializeToString())
+    (tmp_path / "pipeline.yaml").write_text(
+        "sources: {cam: {pattern: bars, size: [64, 48], frames: 2}}\n"
+        "pipeline: [detect: {model: corners.onnx, labels: [corner]}, jsonl: out.jsonl]\n"
+    )
+    done = sightline("run", "pipeline.yaml", installed=installed, folder=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [[obj["box"] for obj in line["objects"]] for line in lines] == [[[16, 24, 32, 48]]] * 2
 
 
 def test_a_mistake_in_an_extension_is_reported_with_its_place(installed: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 A rule element holds one or more named rules (`gate_in`, `plaza`). It subclasses `Rule` and makes a `StreamRule` for
 each stream; everything else is shared: which objects belong to which stream and frame, events in the order of frames,
 the outlines and counts that `draw` shows, and the totals in the report. A package registers its rule like any element,
-under `sightline.elements`. `sightline.testing.RuleConformance` tests the contract.
+under `sightline.elements`. `sightline.testing.rule_conformance` tests the contract.
 """
 
 from __future__ import annotations

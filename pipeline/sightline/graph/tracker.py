@@ -3,7 +3,7 @@
 A tracker is a pure algorithm that knows no element, no frame and no thread. The `track` element keeps one for each
 stream, feeds it that stream's detections in order, and writes the ids into the objects. A package registers its
 tracker's options under the entry-point group `sightline.trackers`; `track: {algorithm: NAME, ...}` then takes them.
-`sightline.testing.TrackerConformance` tests the contract.
+`sightline.testing.tracker_conformance` tests the contract.
 """
 
 from __future__ import annotations

@@ -258,7 +258,8 @@ def _unknown_count(shapes: Sequence[Shape]) -> int | None:
     return None
 
 
-def _no_match(signature: Signature) -> MatchScore:
+def no_match(signature: Signature) -> MatchScore:
+    """Return NONE: the head has to be named."""
     del signature
     return MatchScore.NONE
 
@@ -267,7 +268,7 @@ def _no_match(signature: Signature) -> MatchScore:
 class Head(Generic[Result_co]):
     """How the outputs of a family of models are read, and what its training code does before and after the network.
 
-    Register one under the entry-point group `sightline.heads` by its `name`; `HeadConformance` tests the contract.
+    Register one under the entry-point group `sightline.heads` by its `name`; `conformance.py` tests the contract.
 
     name           what `head:` names in YAML; equals the entry point's name
     decode         reads the outputs of one image
@@ -287,7 +288,7 @@ class Head(Generic[Result_co]):
     task: TaskName = "detect"
     result_type: type = Candidates
     count_classes: Callable[[Sequence[Shape]], int | None] = _unknown_count
-    match_score: Callable[[Signature], MatchScore] = _no_match
+    match_score: Callable[[Signature], MatchScore] = no_match
     ranks: tuple[int, ...] = ()
     preprocessing: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     nms: NmsOptions = field(default_factory=NmsOptions)
