@@ -33,8 +33,8 @@ from tests.integration.sources.clips import SMALL, WIDE, write_changing
 from tests.reading import Seen, media, reader_of, same
 
 from sightline.devices.gpu.gpu import Gpu
-from sightline_plugins.decode.nvdec.byte_stream import ByteStream
-from sightline_plugins.decode.nvdec.library import library_for
+from sightline_plugins.codecs.byte_stream import ByteStream
+from sightline_plugins.decode.nvdec_library import library_for
 from sightline_plugins.decode.open_media import OpenOptions, open_media, video_stream
 
 GOAL = 0.95

@@ -13,7 +13,7 @@ from sightline.devices.gpu.availability import why_not
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.libcuda import driver_release
 from sightline.devices.gpu.opening import open_gpu
-from sightline_plugins.decode.nvdec.library import NvdecError
+from sightline_plugins.decode.nvdec_library import NvdecError
 
 _PACKAGES = (
     "tensorrt",

@@ -35,7 +35,7 @@ from sightline.media import Batch, FrameView, TimeSource
 from sightline.runtime.stats.report import Report
 from sightline.testing import assert_accounted
 from sightline_plugins import Callback
-from sightline_plugins.soak.verdict import slope
+from sightline_plugins.commands.soak.samples import slope
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks" / "latency.md"

@@ -24,16 +24,14 @@ from tools.train.coded import coded_frames
 from tools.train.precision import LEAST_SIDE_PX, LEAST_VISIBLE
 from tools.world.scene import LABELS
 
+from sightline_plugins.commands.quantize.options import QuantizeOptions, QuantizeRequest, order_of
+from sightline_plugins.commands.quantize.report import Report, write
+from sightline_plugins.commands.quantize.run import run
 from sightline_plugins.commands.verify.command import element_of
 from sightline_plugins.engines.opening import available_cores
 from sightline_plugins.engines.protocol import open_engine
-from sightline_plugins.infer.precision.choice import Chosen, choose_model
-from sightline_plugins.infer.precision.on_cpu import CpuSpeeds
-from sightline_plugins.infer.precision.rate import interleaved_seconds
-from sightline_plugins.quantize.order import Order, Wish, order_of
-from sightline_plugins.quantize.report import Report
-from sightline_plugins.quantize.run import run
-from sightline_plugins.quantize.writing import write
+from sightline_plugins.infer.precision import Chosen, choose_model, interleaved_seconds
+from sightline_plugins.infer.precision_speeds import CpuSpeeds
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "benchmarks" / "precision.md"
@@ -56,7 +54,7 @@ class Case:
     settings: tuple[str, ...] = ()
     count: int = 32
 
-    def order(self, folder: Path) -> Order:
+    def order(self, folder: Path) -> QuantizeRequest:
         """What is quantised; the file is written into `folder`, beside a link to the model."""
         model = folder / self.model.name
         if not model.exists():
@@ -65,7 +63,7 @@ class Case:
             if card.exists():
                 (folder / card.name).symlink_to(card.resolve())
         return order_of(
-            Wish(
+            QuantizeOptions(
                 str(model),
                 output=None,
                 task=self.task,
@@ -143,7 +141,7 @@ def shared_cases(shared: Path) -> list[Case]:
     ]
 
 
-def measure(order: Order, report: Report, *, rounds: int) -> list[Speed]:
+def measure(order: QuantizeRequest, report: Report, *, rounds: int) -> list[Speed]:
     """Both files in turns on each engine."""
     speeds = list[Speed]()
     for engine in order.engines:
@@ -160,13 +158,13 @@ def measure(order: Order, report: Report, *, rounds: int) -> list[Speed]:
     return speeds
 
 
-def chosen(case: Case, order: Order, engine: Any) -> Chosen:
+def chosen(case: Case, order: QuantizeRequest, engine: Any) -> Chosen:
     """What `precision: auto` takes."""
     element = element_of(order.model, case.task, case.settings).model_copy(update={"precision": "auto"})
     return choose_model(element, speeds=CpuSpeeds(engine, form=order.form, warn=print))
 
 
-def quantized(case: Case, folder: Path) -> tuple[Order, Report]:
+def quantized(case: Case, folder: Path) -> tuple[QuantizeRequest, Report]:
     """Quantised, written whatever it lost."""
     order = case.order(folder)
     print(f"\n{order.model.name}")

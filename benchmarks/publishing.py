@@ -34,8 +34,8 @@ from av.video.frame import VideoFrame
 
 from sightline import Pipeline
 from sightline.media import Batch
-from sightline.rtsp.bitstream import annex_b, avcc_parts, length_prefixed_units
 from sightline.runtime.stats.report import Report
+from sightline_plugins.codecs.bitstream import annex_b, avcc_parts, length_prefixed_units
 
 SAMPLE = Path(__file__).resolve().parent.parent / "sample_videos" / "street.mp4"
 PORT = 18_554

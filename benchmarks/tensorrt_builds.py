@@ -26,14 +26,14 @@ import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from sightline.errors import SightlineError
-from sightline_plugins.engines.device.preparing import prepare
-from sightline_plugins.engines.device.samples import sample_feeds
+from sightline_plugins.engines.cuda_model import prepare
+from sightline_plugins.engines.half import sample_feeds
 from sightline_plugins.engines.model_file import read_model
 from sightline_plugins.engines.protocol import Array, Precision
-from sightline_plugins.engines.simplify.graph import LEARNED
-from sightline_plugins.engines.simplify.inputs import fix_size
-from sightline_plugins.engines.tensorrt.building import BuildSettings, build_plan
-from sightline_plugins.engines.tensorrt.library import TensorRt, installed
+from sightline_plugins.engines.tensorrt_builder import BuildSettings, build_plan
+from sightline_plugins.engines.tensorrt_library import TensorRt, installed
+from sightline_plugins.onnx_graph.graph import LEARNED
+from sightline_plugins.onnx_graph.inputs import fix_size
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TARGETS = ((8, 6), (8, 9))

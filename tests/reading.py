@@ -16,7 +16,7 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import StreamError
 from sightline.graph import Site, SourceElement, SourceReader
 from sightline.media import ColorMatrix, ColorRange, Frame, Memory, PixelFormat, Stream
-from sightline_plugins.sources.media import Media
+from sightline_plugins.sources.file.element import Media
 from sightline_plugins.testing.nvdec_names import HOPPER, Caps
 
 SMALL = {**HOPPER, "HEVC": Caps(HOPPER["HEVC"].depths), "VP9": Caps(HOPPER["VP9"].depths)}

@@ -34,10 +34,10 @@ from benchmarks.gpus import describe, measured_gpu
 from tests.reading import media, reader_of
 
 from sightline.devices.gpu.gpu import Gpu
-from sightline_plugins.encode.encoders import EncoderError
-from sightline_plugins.encode.nvenc import choosing
-from sightline_plugins.encode.nvenc.library import library_for
-from sightline_plugins.encode.video import Video
+from sightline_plugins.encode import nvenc
+from sightline_plugins.encode.nvenc_library import library_for
+from sightline_plugins.encode.settings import EncoderError
+from sightline_plugins.sinks.video import Video
 
 _IMAGES = 50
 _IMAGES_OF_CHURN = 5
@@ -90,7 +90,7 @@ def subject_of(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Encoding
     with reader_of(media(clip), gpu) as reader:
         frames = list(islice(reader.frames(), _IMAGES))
     images = [dataclasses.replace(frame, surface=frame.surface.to_device(gpu).shared()) for frame in frames]
-    reason = choosing.reason_against(images[0].surface, codec=given.codec, library=library)
+    reason = nvenc.reason_against(images[0].surface, codec=given.codec, library=library)
     if reason is not None:
         raise EncoderError(reason)
     video = Video(path="{stream}.mp4", codec=given.codec, quality=_QUALITY, encoder="nvenc")

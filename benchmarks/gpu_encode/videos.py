@@ -11,12 +11,10 @@ from typing import Protocol
 from sightline.devices.gpu.gpu import Gpu
 from sightline.media import Batch, Frame, Stream
 from sightline.testing.run import site_for
-from sightline_plugins.encode.encoders import EncoderError
-from sightline_plugins.encode.nvenc.library import HardwareEncoder, library_for
-from sightline_plugins.encode.nvenc.options import options_of
-from sightline_plugins.encode.nvenc.padding import without_padding
-from sightline_plugins.encode.settings import EncoderSettings
-from sightline_plugins.encode.video import Video
+from sightline_plugins.encode.nvenc import options_of, without_padding
+from sightline_plugins.encode.nvenc_library import HardwareEncoder, library_for
+from sightline_plugins.encode.settings import EncoderError, EncoderSettings
+from sightline_plugins.sinks.video import Video
 
 STEP_NS = 40_000_000
 """From one image to the next."""

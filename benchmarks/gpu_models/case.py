@@ -17,15 +17,14 @@ from sightline.devices.gpu.streams import GpuStream
 from sightline.errors import DeviceUnavailable, GpuError, GpuFailed, MissingExtra, ModelError
 from sightline_plugins.commands.verify.command import element_of, plan_of
 from sightline_plugins.engines.cache import ModelCache, models_folder
-from sightline_plugins.engines.device.batch_model import prepare_batches
-from sightline_plugins.engines.device.onnxruntime import OnnxRuntimeCuda
-from sightline_plugins.engines.device.protocol import DeviceEngine
-from sightline_plugins.engines.protocol import Precision, TensorSpec
-from sightline_plugins.engines.tensorrt.opening import open_tensorrt
+from sightline_plugins.engines.cuda_model import prepare_batches
+from sightline_plugins.engines.onnxruntime_cuda import OnnxRuntimeCuda
+from sightline_plugins.engines.protocol import CudaEngine, Precision, TensorSpec
+from sightline_plugins.engines.tensorrt_model import open_tensorrt
 from sightline_plugins.infer.cuda_predictor import WARM_UPS
 from sightline_plugins.infer.options import DetectionElement
 from sightline_plugins.infer.plan import ModelPlan
-from sightline_plugins.infer.precision.quantized_file import find_quantized
+from sightline_plugins.infer.precision import find_quantized
 
 EngineName: TypeAlias = Literal["tensorrt", "onnxruntime"]
 ENGINES: tuple[EngineName, ...] = ("tensorrt", "onnxruntime")
@@ -49,7 +48,7 @@ class BenchmarkCase:
         """What computes."""
         return "tensorrt" if self.element.engine == "tensorrt" else "onnxruntime"
 
-    def open(self, *, stream: GpuStream, precision: Precision | None = None) -> DeviceEngine:
+    def open(self, *, stream: GpuStream, precision: Precision | None = None) -> CudaEngine:
         """The engine of the model, in the step's precision if it is not given. Raises one of `REFUSALS`."""
         model, precision = Path(self.element.model), precision or self._precision
         if precision == "int8":
@@ -72,7 +71,7 @@ class BenchmarkCase:
             raise SystemExit("precision auto would compare one engine with another: give fp32, fp16 or int8")
         return self.element.precision
 
-    def rows_for(self, engine: DeviceEngine, *, images: int) -> int:
+    def rows_for(self, engine: CudaEngine, *, images: int) -> int:
         """In how many rows so many images are computed at once."""
         fixed = engine.inputs[self.plan.inputs.image].shape[0]
         return fixed or min(1 << (images - 1).bit_length(), engine.most_rows)
@@ -112,7 +111,7 @@ class EngineAlone:
     """
 
     def __init__(
-        self, case: BenchmarkCase, engine: DeviceEngine, *, rows: int, stream: GpuStream, as_graph: bool = True
+        self, case: BenchmarkCase, engine: CudaEngine, *, rows: int, stream: GpuStream, as_graph: bool = True
     ) -> None:
         self.rows = rows
         self._stream = stream

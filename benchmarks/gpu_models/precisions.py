@@ -21,8 +21,7 @@ from sightline.graph import Pending
 from sightline.media import Batch, Frame
 from sightline_plugins.commands.evaluate.annotations import Annotations
 from sightline_plugins.commands.evaluate.scores import DetectionScores, score_detections
-from sightline_plugins.engines.device.protocol import DeviceEngine
-from sightline_plugins.engines.protocol import Precision
+from sightline_plugins.engines.protocol import CudaEngine, Precision
 from sightline_plugins.infer.cuda_predictor import CudaPredictor
 from sightline_plugins.infer.detections import DetectionPostprocessor, detection_rules
 from sightline_plugins.infer.operator import ModelOperator, target_selector
@@ -42,7 +41,7 @@ class Form:
     """A model in one precision, open."""
 
     precision: Precision
-    engine: DeviceEngine
+    engine: CudaEngine
     stream: GpuStream
 
 

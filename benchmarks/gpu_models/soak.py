@@ -15,7 +15,7 @@ from sightline import Pipeline
 from sightline.devices.gpu.gpu import Gpu
 from sightline.media import Batch
 from sightline.server.metrics import Process
-from sightline_plugins.soak.verdict import slope
+from sightline_plugins.commands.soak.samples import slope
 
 MOST_GROWN_MIB = 64.0
 """Over the whole run: what allocators hold moves that much by itself."""

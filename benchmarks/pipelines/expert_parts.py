@@ -34,7 +34,7 @@ def simplified(job: Job) -> bytes:
 
 def rewritten(job: Job) -> bytes:
     """The model as this project rewrites it for OpenVINO."""
-    from sightline_plugins.engines.simplify import simplify
+    from sightline_plugins.onnx_graph.simplify import simplify
 
     return bytes(simplify(onnx.load(job.model), engine="openvino").SerializeToString())
 

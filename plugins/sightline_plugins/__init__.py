@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sightline_plugins.draw.draw import Draw
     from sightline_plugins.draw.privacy import Privacy
-    from sightline_plugins.encode.video import Video
     from sightline_plugins.functions.apply import Apply
     from sightline_plugins.functions.callback import Callback
     from sightline_plugins.infer.classify import Classify
@@ -30,11 +29,12 @@ if TYPE_CHECKING:
     from sightline_plugins.sinks.kitti import Kitti
     from sightline_plugins.sinks.mot import Mot
     from sightline_plugins.sinks.snapshots import Snapshots
-    from sightline_plugins.sources.images import Images
-    from sightline_plugins.sources.media import Media
+    from sightline_plugins.sinks.video import Video
+    from sightline_plugins.sources.file.element import Media
+    from sightline_plugins.sources.images.element import Images
+    from sightline_plugins.sources.live.rtsp import Rtsp
+    from sightline_plugins.sources.live.v4l2 import V4l2
     from sightline_plugins.sources.pattern import Pattern
-    from sightline_plugins.sources.rtsp import Rtsp
-    from sightline_plugins.sources.v4l2 import V4l2
     from sightline_plugins.track.track import Track
 
 _HOMES = {
@@ -46,12 +46,12 @@ _HOMES = {
     "Detect": "sightline_plugins.infer.detect",
     "Draw": "sightline_plugins.draw.draw",
     "Embed": "sightline_plugins.infer.embed",
-    "Images": "sightline_plugins.sources.images",
+    "Images": "sightline_plugins.sources.images.element",
     "Infer": "sightline_plugins.infer.infer",
     "Jsonl": "sightline_plugins.sinks.jsonl",
     "Kitti": "sightline_plugins.sinks.kitti",
     "Lines": "sightline_plugins.rules.lines",
-    "Media": "sightline_plugins.sources.media",
+    "Media": "sightline_plugins.sources.file.element",
     "Mot": "sightline_plugins.sinks.mot",
     "Pattern": "sightline_plugins.sources.pattern",
     "Pose": "sightline_plugins.infer.pose",
@@ -60,13 +60,13 @@ _HOMES = {
     "Read": "sightline_plugins.infer.read",
     "Record": "sightline_plugins.record.record",
     "Replay": "sightline_plugins.replay.replay",
-    "Rtsp": "sightline_plugins.sources.rtsp",
+    "Rtsp": "sightline_plugins.sources.live.rtsp",
     "Segment": "sightline_plugins.infer.segment",
     "Snapshots": "sightline_plugins.sinks.snapshots",
     "Tensors": "sightline_plugins.infer.tensors",
     "Track": "sightline_plugins.track.track",
-    "V4l2": "sightline_plugins.sources.v4l2",
-    "Video": "sightline_plugins.encode.video",
+    "V4l2": "sightline_plugins.sources.live.v4l2",
+    "Video": "sightline_plugins.sinks.video",
     "Zones": "sightline_plugins.rules.zones",
 }
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sightline_plugins.sinks.rle import decode_mask
+from sightline_plugins.sinks.records import decode_mask
 from tests.integration.gpu.agreement import LEAST_OVERLAP, MOST_OFF, overlap
 
 Thing: TypeAlias = Mapping[str, Any]

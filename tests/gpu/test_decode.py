@@ -9,11 +9,11 @@ import pytest
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.media import Memory
-from sightline.testing.camera import CameraOptions, FakeCamera
-from sightline_plugins.decode.clip_packets import load_clip
-from sightline_plugins.decode.nvdec.library import NvdecError, library_for
-from sightline_plugins.decode.nvdec.surfaces import ImageSurfaces
-from sightline_plugins.sources.rtsp import Rtsp
+from sightline_plugins.commands.camera import CameraOptions, FakeCamera
+from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.decode.nvdec_library import NvdecError, library_for
+from sightline_plugins.decode.nvdec_surfaces import ImageSurfaces
+from sightline_plugins.sources.live.rtsp import Rtsp
 from tests.integration.sources.clips import SMALL, TALL, WIDE, write_changing, write_clip
 from tests.parity.decode.test_nvdec import NEVER, SAMPLES, assert_as_on_the_cpu
 from tests.parity.decode.test_video_facts import CLIPS

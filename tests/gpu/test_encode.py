@@ -14,9 +14,9 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.media import ColorMatrix, ColorRange, PixelFormat
 from sightline.testing import make_batches, make_frames
 from sightline.testing.run import site_for
-from sightline_plugins.encode.encoders import EncoderError
-from sightline_plugins.encode.nvenc.library import NvencLibrary, library_for
-from sightline_plugins.encode.video import Video
+from sightline_plugins.encode.nvenc_library import NvencLibrary, library_for
+from sightline_plugins.encode.settings import EncoderError
+from sightline_plugins.sinks.video import Video
 from tests.integration.encode.clips import read_back
 from tests.integration.gpu.videos import CONSTANT, MS, VARIABLE, Written, assert_alike, nv12, on
 

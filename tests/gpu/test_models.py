@@ -18,10 +18,10 @@ from sightline.errors import DeviceUnavailable, MissingExtra, ModelError
 from sightline.graph import Message
 from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
-from sightline.testing.camera import CameraOptions, FakeCamera
-from sightline_plugins.decode.clip_packets import load_clip
-from sightline_plugins.engines.device.onnxruntime import why_not
-from sightline_plugins.engines.tensorrt.library import library_for
+from sightline_plugins.commands.camera import CameraOptions, FakeCamera
+from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.engines.onnxruntime_cuda import why_not
+from sightline_plugins.engines.tensorrt_library import library_for
 from tests.gpu.alike import assert_alike, assert_same_areas, share_found_again
 from tests.gpu.model_cases import OWN, SHARED, Case, own_case, shared_case
 from tests.integration.test_plates import chain, read_lines, read_texts

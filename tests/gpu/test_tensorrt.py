@@ -12,8 +12,8 @@ import pytest
 from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import DeviceUnavailable, MissingExtra
 from sightline_plugins.engines.protocol import Precision
-from sightline_plugins.engines.tensorrt.library import library_for
-from sightline_plugins.engines.tensorrt.opening import open_tensorrt
+from sightline_plugins.engines.tensorrt_library import library_for
+from sightline_plugins.engines.tensorrt_model import open_tensorrt
 from tests.unit.engines.graphs import compute
 from tests.unit.engines.tensorrt.conftest import Bench
 

@@ -15,8 +15,8 @@ import pytest
 
 from sightline.config import load_description
 from sightline.graph import PipelineDescription
-from sightline.testing.camera import FakeCamera
-from sightline_plugins.decode.clip_packets import load_clip
+from sightline_plugins.commands.camera import FakeCamera
+from sightline_plugins.commands.camera.packets import load_clip
 from tests.conftest import REPOSITORY, missing
 from tests.integration.sources.clips import write_clip
 

@@ -10,8 +10,8 @@ import pytest
 from sightline import Pipeline
 from sightline.graph import Message, MessageKind
 from sightline.testing import FrameOrder, assert_accounted
-from sightline.testing.camera import CameraOptions, Clip, FakeCamera
-from sightline_plugins.decode.clip_packets import load_clip
+from sightline_plugins.commands.camera import CameraOptions, Clip, FakeCamera
+from sightline_plugins.commands.camera.packets import load_clip
 
 FRAMES = 40
 ONCE = CameraOptions(paced=False, passes=1)

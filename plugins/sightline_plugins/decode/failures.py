@@ -1,13 +1,55 @@
-"""What FFmpeg says, in words: which stream, which file, what is wrong, what to do; never a password."""
+"""Turn FFmpeg's failures and log lines into errors that name what happened.
+
+Lines belong to the thread in which FFmpeg writes them, hence to one stream. FFmpeg writes nowhere else: its lines are
+not passed on to Python's logging, unless the application has asked for them (`av.logging.set_level`).
+"""
 
 from __future__ import annotations
 
 import errno
+import logging
+import re
+from collections.abc import Sequence
+from threading import Lock
 
 import av.error
+import av.logging
 
 from sightline.errors import StreamError, StreamLost, StreamRefused, StreamStalled, StreamUnreadable
 from sightline.redaction import redact
+
+Line = tuple[int, str, str]
+"""FFmpeg's level, who says it, and what."""
+
+_MISSED = re.compile(r"RTP: missed (\d+) packets")
+_TROUBLE = re.compile(
+    r"conceal|error while decoding|corrupt|could not find ref|reference image missing|missing reference|invalid nal"
+    r"|error constructing|overread|bad cseq|mjpeg_decode_dc|error count",
+    re.IGNORECASE,
+)
+_LOCK = Lock()
+
+
+def listen() -> None:
+    """Let FFmpeg say what it has to say; harmless when called again."""
+    with _LOCK:
+        if av.logging.get_level() is None:
+            quiet = logging.getLogger("libav")
+            quiet.addHandler(logging.NullHandler())
+            quiet.propagate = False
+            av.logging.set_level(av.logging.WARNING)
+        av.logging.set_skip_repeated(False)
+
+
+def lost_packets(lines: Sequence[Line]) -> int:
+    """How many RTP packets these lines say are lost."""
+    return sum(int(match[1]) for _, _, text in lines if (match := _MISSED.search(text)))
+
+
+def tells_of_damage(lines: Sequence[Line]) -> bool:
+    """Whether these lines say that an image did not decode as it was meant to."""
+    return any(_TROUBLE.search(text) for _, _, text in lines)
+
 
 _REFUSED: tuple[tuple[type[Exception], str], ...] = (
     (av.error.HTTPUnauthorizedError, "the server does not accept the credentials (401); check user and password"),

@@ -1,12 +1,34 @@
-"""Which kind of source a URI is for, told by its text and by what lies there."""
+"""Tell what a URI names: a file, a device, images, or a network stream."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from sightline.graph.fields import is_folder, is_url
-from sightline_plugins.decode.protocols import PROTOCOLS
+
+DEFAULT_MAX_PIXELS = 8192 * 4320
+"""The most pixels of one frame or image that are decoded unless `max_pixels` allows more: 8K."""
+
+PROTOCOLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "file": ("file", "crypto"),
+        "http": ("http", "https", "tcp", "tls", "httpproxy", "crypto"),
+        "https": ("http", "https", "tcp", "tls", "httpproxy", "crypto"),
+        "rtmp": ("rtmp", "tcp"),
+        "rtmps": ("rtmps", "rtmp", "tls", "tcp"),
+        "rtp": ("rtp", "udp"),
+        "rtsp": ("rtsp", "rtp", "udp", "tcp"),
+        "rtsps": ("rtsps", "rtsp", "rtp", "udp", "tcp", "tls"),
+        "srt": ("srt",),
+        "tcp": ("tcp",),
+        "udp": ("udp",),
+    }
+)
+"""The schemes that are read, each with the protocols that FFmpeg may use for it."""
+
 
 IMAGE_SUFFIXES = frozenset((".bmp", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 _DEVICE = re.compile(r"/dev/(video\d+|v4l/by-(id|path)/[^/]+)")

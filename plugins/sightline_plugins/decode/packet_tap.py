@@ -11,7 +11,7 @@ from av.video.stream import VideoStream
 from sightline.graph import EncodedFormat, PacketRing, Site
 from sightline.graph.site import Clock
 from sightline.media import Stream
-from sightline_plugins.decode.parameter_sets import in_band_configuration, is_byte_stream, size_of_image
+from sightline_plugins.codecs.bitstream import in_band_configuration, is_byte_stream, size_of_image
 from sightline_plugins.decode.timestamps import nanoseconds
 
 _BACK_NS = 1_000_000_000

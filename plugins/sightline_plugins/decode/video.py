@@ -1,4 +1,4 @@
-"""Demuxing and decoding one video stream: packets in, images in presentation order out."""
+"""Decode video packets into surfaces."""
 
 from __future__ import annotations
 
@@ -6,21 +6,70 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import av.error
 from av.container import InputContainer
 from av.packet import Packet
+from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from sightline_plugins.decode.cpu_decoder import CpuDecoder
-from sightline_plugins.decode.decoding import DecoderChoice, Decoding, Image, ImageDecoder
+from sightline_plugins.decode.decoder import Decoded, DecoderChoice, DecodeSettings, Image, ImageDecoder
 from sightline_plugins.decode.failures import failure, unreadable
 from sightline_plugins.decode.open_media import OpenOptions, open_media, scheme_of, video_stream
+from sightline_plugins.decode.orientation import UPRIGHT
 from sightline_plugins.decode.packet_tap import PacketTap
+from sightline_plugins.decode.surfaces import FrameSurfaces
 from sightline_plugins.decode.timestamps import DEFAULT_INTERVAL_NS, Timestamps, last_ticks, nanoseconds
 
+
+class CpuDecoder:
+    """FFmpeg's decoder of a stream: a `ImageDecoder`. Surfaces are views of its images, in host memory."""
+
+    def __init__(self, video: VideoStream, *, decoding: DecodeSettings, live: bool) -> None:
+        context = video.codec_context
+        context.thread_count = decoding.threads
+        # Threads for frames cost a frame of delay each.
+        several = "SLICE" if live else "AUTO"
+        context.thread_type = "NONE" if decoding.threads == 1 else several
+        self._context = context
+        self._has_threads = decoding.threads != 1
+        self._surfaces = FrameSurfaces(orientation=decoding.orientation)
+        self.choice: DecoderChoice | None = DecoderChoice("cpu")
+
+    def decode(self, packet: Packet[VideoStream]) -> Decoded:
+        """The images that come out when this packet goes in; none when it is damaged."""
+        try:
+            frames = packet.decode()
+        except (av.error.FFmpegError, OSError):
+            return Decoded(damaged_packets=1)
+        return Decoded([self._image(frame) for frame in frames])
+
+    def restart(self) -> None:
+        """The next packet is from elsewhere in the stream."""
+        self._context.flush_buffers()
+
+    def close(self) -> None:
+        """Let go of what the decoder's threads hold."""
+        if self._has_threads:
+            # PyAV frees a decoder while it holds the GIL, which the decoder's threads want when they have to log.
+            self._has_threads = False
+            self._context.flush_buffers()
+
+    def _image(self, frame: VideoFrame) -> Image:
+        orientation = self._surfaces.follow(frame)
+        return Image(
+            frame.pts,
+            frame.dts,
+            is_corrupt=frame.is_corrupt,
+            packet=frame.opaque if isinstance(frame.opaque, int) else None,
+            surface=partial(self._surfaces.surface, frame, orientation=orientation),
+            is_turned=orientation != UPRIGHT,
+        )
+
+
 _NANOSECONDS = 1_000_000_000
-_ON_THE_CPU = Decoding()
+_ON_THE_CPU = DecodeSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +127,7 @@ class VideoDecoder:
         stream: str,
         options: OpenOptions,
         number: int = 0,
-        decoding: Decoding = _ON_THE_CPU,
+        decoding: DecodeSettings = _ON_THE_CPU,
         warn: Callable[[str], None],
         on_damage: Callable[[], None],
         on_choice: Callable[[DecoderChoice], None] | None = None,
@@ -215,11 +264,11 @@ class VideoDecoder:
         )
 
 
-def _decoder_of(video: VideoStream, *, decoding: Decoding, live: bool) -> ImageDecoder:
+def _decoder_of(video: VideoStream, *, decoding: DecodeSettings, live: bool) -> ImageDecoder:
     """The decoder of the CPU, or, where there is a GPU, the one that decides between them."""
     cpu = CpuDecoder(video, decoding=decoding, live=live)
     if decoding.gpu is None:
         return cpu
-    from sightline_plugins.decode.nvdec.decoder import NvdecDecoder
+    from sightline_plugins.decode.nvdec_decoder import NvdecDecoder
 
     return NvdecDecoder(video, cpu=cpu, gpu=decoding.gpu, orientation=decoding.orientation, live=live)

@@ -1,4 +1,4 @@
-"""The one place that opens a container for writing: files that stay readable whatever ends the program.
+"""Write encoded packets into files.
 
 MP4 is written as hybrid fragmented MP4: a fragment for each second and each group of images, on the disk as soon as
 it is complete, and the ordinary index at the end when the file is closed. `delay_moov` makes the header carry the edit
@@ -20,20 +20,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import av
 from av.container import OutputContainer
+from av.packet import Packet
 from av.video.stream import VideoStream
 
 from sightline.errors import OutputError
-from sightline.graph import EncodedFormat
+from sightline.graph import EncodedFormat, EncodedPacket
 from sightline.graph.outputs import Outputs, output_error
-from sightline_plugins.encode.containers import CONTAINERS, SENDERS
-from sightline_plugins.encode.encoders import EncoderError
+from sightline_plugins.encode.settings import CONTAINERS, SENDERS, EncoderError
 
 if TYPE_CHECKING:
-    from av.packet import Packet
     from av.stream import Stream
 
 
@@ -203,3 +202,42 @@ def open_sender(url: str, *, codec: str, size_wh: tuple[int, int]) -> tuple[Outp
     container = av.open(url, "w", format=kind.muxer, options=dict(kind.options))
     width, height = size_wh
     return container, container.add_mux_stream(codec, width=width, height=height)
+
+
+class PacketFile:
+    """A file of packets of one format that begins with a key frame, at time 0; opened at once.
+
+    Times keep their distances, exactly in MP4 and to 1 ms in Matroska. What was written a second ago stays readable
+    whatever ends the program, however long the groups of images are. After an OutputError it is closed and readable.
+    """
+
+    def __init__(self, path: Path, *, first: EncodedPacket, outputs: Outputs) -> None:
+        self.path = path
+        self.format = first.format
+        self._origin = first.pts
+        self._last_dts: int | None = None
+        self._muxer = open_muxer(path, outputs=outputs)
+        self._stream: VideoStream = self._muxer.add_encoded_stream(first.format)
+
+    @property
+    def whole_bytes(self) -> int:
+        """How much of the file is complete and stays readable whatever comes."""
+        return self._muxer.whole_bytes
+
+    def write(self, packet: EncodedPacket) -> None:
+        """Append a packet, in decoding order. Raises OutputError."""
+        made = cast("Packet[VideoStream]", Packet(packet.data))
+        made.stream = self._stream
+        made.time_base = self.format.time_base
+        dts = packet.dts - self._origin
+        if self._last_dts is not None:
+            dts = max(dts, self._last_dts + 1)
+        self._last_dts = dts
+        made.dts, made.pts = dts, max(packet.pts - self._origin, dts)
+        made.duration = packet.duration
+        made.is_keyframe = packet.is_key
+        self._muxer.mux([made])
+
+    def finish(self) -> None:
+        """Write the index and close the file. Raises OutputError."""
+        self._muxer.finish()

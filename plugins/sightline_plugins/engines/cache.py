@@ -217,6 +217,7 @@ def _processor() -> tuple[str, ...]:
 def _rewriting() -> str:
     """The state of the code that rewrites models before they are compiled."""
     digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.rglob("*.py")):
+    folder = Path(__file__).parent
+    for file in sorted((*folder.glob("*.py"), *(folder.parent / "onnx_graph").glob("*.py"))):
         digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Models that take a fixed number of images a call, behind the contract of one image at a time.
+"""Run models of a fixed batch size on any number of inputs.
 
 Images that are submitted one after the other share a call; when a result is asked for before a call is full, its last
 image fills the rest. That is done only where the results are the same to the bit, whatever place an image has and
@@ -18,6 +18,55 @@ from sightline.errors import ModelError
 from sightline_plugins.engines.protocol import Array, Engine, Pending, TensorSpec
 from sightline_plugins.engines.rebatching import close
 from sightline_plugins.engines.requests import check_inputs
+from sightline_plugins.pixels.image_form import ImageForm
+
+
+@dataclass(frozen=True, slots=True)
+class HostForm:
+    """What is done to the image, the input number `image`, before it goes to a model that takes `spec`.
+
+    `first` says that the model's channels come first.
+    """
+
+    form: ImageForm
+    image: int
+    spec: TensorSpec
+    first: bool
+
+    @property
+    def taken(self) -> TensorSpec:
+        """The input as it is to be given: the form's layout and element type, batch 1."""
+        rows, *sizes = self.spec.shape
+        del rows
+        channels, height, width = sizes if self.first else (sizes[2], *sizes[:2])
+        if self.form.size_wh is not None:
+            width, height = self.form.size_wh
+        shape = (height, width, channels) if self.form.layout == "nhwc" else (channels, height, width)
+        return replace(self.spec, shape=(1, *shape), dtype=np.dtype(self.form.dtype))
+
+    def apply(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """The inputs that the model takes."""
+        seen = inputs[self.image]
+        last = self.form.layout == "nhwc"
+        if self.spec.dtype.kind == "f":
+            mean, scale = (np.array(values, np.float32) for values in (self.form.mean, self.form.scale))
+            shape = (-1,) if last else (-1, 1, 1)
+            seen = (seen.astype(np.float32) - mean.reshape(shape)) * scale.reshape(shape)
+        if last == self.first:
+            seen = seen.transpose(0, 3, 1, 2) if last else seen.transpose(0, 2, 3, 1)
+        made = np.ascontiguousarray(seen, self.spec.dtype)
+        return tuple(made if place == self.image else array for place, array in enumerate(inputs))
+
+
+def host_form(form: ImageForm, specs: Sequence[TensorSpec]) -> HostForm:
+    """The form for the first input of rank 4 with 1, 3 or 4 channels. Raises ModelError when there is none."""
+    for place, spec in enumerate(specs):
+        for axis in (1, 3):
+            if len(spec.shape) == 4 and spec.shape[axis] in (1, 3, 4):
+                return HostForm(form, place, spec, first=axis == 1)
+    found = "; ".join(map(str, specs))
+    raise ModelError(f"no input takes an image (1 x channels x height x width, 1, 3 or 4 channels); found {found}")
+
 
 _OPEN_SIZE = 128
 

@@ -23,9 +23,8 @@ from onnxruntime.capi import onnxruntime_pybind11_state as native
 
 from sightline.errors import DeviceUnavailable, ModelError
 from sightline_plugins.engines.libraries import About
-from sightline_plugins.engines.pooled import PooledEngine
 from sightline_plugins.engines.protocol import Array, Engine, TensorSpec
-from sightline_plugins.engines.requests import numpy_type
+from sightline_plugins.engines.requests import PooledEngine, numpy_type
 
 FATAL_ONLY = 4
 ON_CPU = "CPUExecutionProvider"

@@ -20,9 +20,9 @@ from sightline_plugins.engines.libraries import About, Library
 from sightline_plugins.engines.model_file import content_digest, read_model
 from sightline_plugins.engines.protocol import Engine, EngineName
 from sightline_plugins.engines.rebatching import make_single
-from sightline_plugins.engines.simplify import clean, simplify
-from sightline_plugins.engines.simplify.inputs import find_image_input, fix_batch, fix_size, take_image
-from sightline_plugins.engines.simplify.quantized import store_unsigned
+from sightline_plugins.onnx_graph.constants import store_unsigned
+from sightline_plugins.onnx_graph.inputs import find_image_input, fix_batch, fix_size, take_image
+from sightline_plugins.onnx_graph.simplify import clean, simplify
 from sightline_plugins.pixels.image_form import ImageForm
 
 Installed = Literal["openvino", "onnxruntime"]
@@ -148,7 +148,7 @@ def check_engine(engine: EngineName, model: str | Path | bytes) -> Address | Non
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     if address is None and engine == "tensorrt":
-        from sightline_plugins.engines.tensorrt.library import is_installed
+        from sightline_plugins.engines.tensorrt_library import is_installed
 
         if not is_installed():
             raise MissingExtra("tensorrt", extra="gpu", purpose="engine tensorrt")

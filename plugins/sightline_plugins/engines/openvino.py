@@ -1,11 +1,18 @@
-"""OpenVINO on the CPU: one thread for a request, as many streams as images are computed at once."""
+"""OpenVINO as an engine.
+
+`import openvino` starts a thread that reports the import to an analytics service unless the user has opted out.
+Sightline sends nothing anywhere unasked, so the package that does this is hidden while OpenVINO is imported, which
+then takes its own stand-in.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from io import BytesIO
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +23,38 @@ from sightline_plugins.engines.libraries import About
 from sightline_plugins.engines.protocol import Array, Engine, Pending, TensorSpec
 from sightline_plugins.engines.requests import Arrays, Requests, numpy_type
 
+REPORTER = "openvino_telemetry"
+
+
+def _import_silently() -> ModuleType:
+    hidden = REPORTER not in sys.modules
+    if hidden:
+        sys.modules[REPORTER] = None  # type: ignore[assignment]
+    try:
+        import openvino
+    finally:
+        if hidden:
+            del sys.modules[REPORTER]
+    library: ModuleType = openvino
+    return library
+
+
 if TYPE_CHECKING:
     import openvino as ov
-
-    def core() -> ov.Core: ...
 else:
-    from sightline_plugins.engines.openvino_library import core, ov
+    ov = _import_silently()
+
+
+@cache
+def core() -> ov.Core:
+    """The one OpenVINO core of the process; it is never let go of.
+
+    A core gives the thread that makes it a stack for signals, and frees that when it is destroyed, in whatever thread
+    that happens. If it is another one (a pipeline is built in one thread and closed in another), the first is left with
+    a stack that is gone, and the next Ctrl-C kills the process.
+    """
+    return ov.Core()
+
 
 NOISE = (
     "Exception from",

@@ -1,4 +1,4 @@
-"""What an engine is: the thing that executes a model's graph on arrays.
+"""The contracts of engines: on host arrays, and on CUDA memory.
 
 An engine is built from an ONNX file (or its bytes) by :func:`open_engine`; it takes arrays, one image at a
 time, and gives arrays back, asynchronously. It knows nothing about frames, boxes or streams.
@@ -9,6 +9,9 @@ way the result of an image is the same to the last bit whatever else is under wa
 batch size, number of streams or timing.
 
 Importing this module imports neither OpenVINO nor ONNX Runtime nor onnx.
+
+The inputs are what the model was exported with, already normalised, in its own layout and element type: kernels write
+them. Nothing crosses to the host, and nobody waits.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import ModelError
+from sightline.media.device_array import DeviceArray
 from sightline_plugins.pixels.image_form import ImageForm
 
 __all__ = [
@@ -153,3 +157,55 @@ def open_engine(
         optimize=optimize,
         warn=warn,
     )
+
+
+MOST_ROWS = 32
+"""Images that are computed at once where a model takes any number, unless its engine is told otherwise."""
+
+
+class Execution(Protocol):
+    """A model bound to memory, for one number of images. It keeps that memory; its addresses never change."""
+
+    @property
+    def not_capturable(self) -> str | None:
+        """Why a CUDA graph cannot hold it; None when it can."""
+        ...
+
+    def enqueue(self) -> None:
+        """Queue it on the engine's stream, behind what makes its inputs. Raises ModelError or GpuError."""
+        ...
+
+
+class CudaEngine(Protocol):
+    """A model on one GPU, ready to compute on one stream, which is told when it is opened. One thread uses it."""
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """What it takes. The first size is None where it takes any number of images up to `most_rows`."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """What it gives, with the same first size; all other sizes are fixed."""
+        ...
+
+    @property
+    def report(self) -> Mapping[str, Any]:
+        """What the run report says of it: ``engine``, ``model`` (``compiled`` or ``cached``) and more."""
+        ...
+
+    @property
+    def most_rows(self) -> int:
+        """How many images it computes at once."""
+        ...
+
+    def bind(self, inputs: Sequence[DeviceArray], outputs: Sequence[DeviceArray]) -> Execution:
+        """The model on this memory: dense arrays of `inputs` and `outputs`, all of the same number of rows.
+
+        Raises ModelError for other shapes or types, or when the library refuses.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the model. What it bound may not be queued any more. May be called again."""
+        ...

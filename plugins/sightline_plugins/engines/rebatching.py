@@ -12,9 +12,9 @@ import onnx
 
 from sightline.errors import ModelError
 from sightline_plugins.engines.protocol import Array
-from sightline_plugins.engines.simplify import COMMON, apply_rules
-from sightline_plugins.engines.simplify.batch import rebatch
-from sightline_plugins.engines.simplify.graph import Graph
+from sightline_plugins.onnx_graph.batch import rebatch
+from sightline_plugins.onnx_graph.graph import Graph
+from sightline_plugins.onnx_graph.simplify import COMMON, apply_rules
 
 Feeds = Mapping[str, Array]
 Compute = Callable[[onnx.ModelProto, Sequence[Feeds]], list[list[Array]]]

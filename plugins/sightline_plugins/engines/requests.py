@@ -1,16 +1,18 @@
-"""What engines share: checking inputs, and keeping account of the requests that are under way."""
+"""Requests to an engine: queued, pooled, and collected in any thread."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from sightline.errors import ModelError, SightlineError
-from sightline_plugins.engines.protocol import Array, TensorSpec
+from sightline_plugins.engines.libraries import About
+from sightline_plugins.engines.protocol import Array, Pending, TensorSpec
 
 _QUEUED = 2
 """Requests accepted beyond those that are computed at once, so that no core waits for the next image."""
@@ -131,3 +133,42 @@ def numpy_type(found: object, *, tensor: str, label: str) -> np.dtype[np.generic
     except TypeError:
         raise ModelError(f"{label}: tensor {tensor!r} has element type {found}, which is not supported") from None
     return dtype
+
+
+class PooledEngine:
+    """Calls `run` (releasing the GIL, raising ModelError) in as many threads as images are computed at once.
+
+    `release` is called once, after all work, when the engine is closed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        run: Callable[[Arrays], Arrays],
+        release: Callable[[], None],
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+        about: About,
+        concurrency: int,
+    ) -> None:
+        self.name = name
+        self.inputs = inputs
+        self.outputs = outputs
+        self.report: Mapping[str, Any] = about.report
+        self.concurrency = concurrency
+        self._run = run
+        self._release = release
+        self._workers = ThreadPoolExecutor(concurrency, thread_name_prefix=name)
+        self._requests = Requests(inputs, concurrency=concurrency, label=about.label)
+
+    def submit(self, inputs: Sequence[Array]) -> Pending:
+        """See `Engine.submit`."""
+        return self._requests.submit(inputs, start=lambda arrays: self._workers.submit(self._run, arrays).result)
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        if self._requests.close():
+            self._workers.shutdown(wait=True)
+            self._release()
+            del self._run, self._release

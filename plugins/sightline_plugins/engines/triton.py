@@ -18,11 +18,10 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype, tri
 
 from sightline.errors import ModelError
 from sightline_plugins.engines.address import Address
-from sightline_plugins.engines.fixed_batch import one_by_one
-from sightline_plugins.engines.host_form import HostForm, host_form
+from sightline_plugins.engines.fixed_batch import HostForm, host_form, one_by_one
 from sightline_plugins.engines.libraries import About
-from sightline_plugins.engines.pooled import PooledEngine
 from sightline_plugins.engines.protocol import Array, Engine, TensorSpec
+from sightline_plugins.engines.requests import PooledEngine
 from sightline_plugins.pixels.image_form import ImageForm
 
 CONNECT_SECONDS = 5.0

@@ -14,20 +14,19 @@ from sightline.graph.messages import Message, MessageKind
 from sightline.graph.site import Site
 from sightline_plugins.engines.address import ModelSource, address_of
 from sightline_plugins.engines.cache import ModelCache, models_folder
-from sightline_plugins.engines.device.batch_model import prepare_batches
-from sightline_plugins.engines.device.onnxruntime import OnnxRuntimeCuda
-from sightline_plugins.engines.device.onnxruntime import why_not as why_not_onnxruntime
-from sightline_plugins.engines.device.protocol import DeviceEngine
-from sightline_plugins.engines.protocol import Precision
-from sightline_plugins.engines.tensorrt.library import library_for
-from sightline_plugins.engines.tensorrt.opening import TensorRtModel
+from sightline_plugins.engines.cuda_model import prepare_batches
+from sightline_plugins.engines.onnxruntime_cuda import OnnxRuntimeCuda
+from sightline_plugins.engines.onnxruntime_cuda import why_not as why_not_onnxruntime
+from sightline_plugins.engines.protocol import CudaEngine, Precision
+from sightline_plugins.engines.tensorrt_library import library_for
+from sightline_plugins.engines.tensorrt_model import TensorRtModel
 from sightline_plugins.infer.cuda_predictor import CudaPredictor
 from sightline_plugins.infer.opening import choose_and_tell, open_cpu_predictor, open_engine_predictor
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor
-from sightline_plugins.infer.precision.choice import Candidate, Chosen
-from sightline_plugins.infer.precision.on_gpu import GpuSpeeds, OpenCandidate
+from sightline_plugins.infer.precision import Candidate, Chosen
+from sightline_plugins.infer.precision_speeds import GpuSpeeds, OpenCandidate
 from sightline_plugins.infer.requests import Predictor, UpgradingPredictor
 
 _LOG = logging.getLogger("sightline.tensorrt")
@@ -109,10 +108,10 @@ class _Opening:
         stream = self._stream()
         return self._predictor(self._compiled(model, stream), stream, told=chosen.report())
 
-    def _tensorrt_engine(self, candidate: Candidate, stream: GpuStream) -> DeviceEngine:
+    def _tensorrt_engine(self, candidate: Candidate, stream: GpuStream) -> CudaEngine:
         return self._compiled(self._tensorrt_model(candidate.model, candidate.precision), stream)
 
-    def _compiled(self, model: TensorRtModel, stream: GpuStream) -> DeviceEngine:
+    def _compiled(self, model: TensorRtModel, stream: GpuStream) -> CudaEngine:
         """How far compiling is becomes messages; all that the library says stands in the log (`--verbose`)."""
         return model.load(stream=stream, progress=self._tell, log=_noted)
 
@@ -146,10 +145,10 @@ class _Opening:
         told = {"no_tensorrt": "; ".join(self.reasons)} if self.reasons else {}
         return self._predictor(engine, stream, told={**chosen.report(), **told})
 
-    def _onnxruntime_engine(self, candidate: Candidate, stream: GpuStream) -> DeviceEngine:
+    def _onnxruntime_engine(self, candidate: Candidate, stream: GpuStream) -> CudaEngine:
         return self._opened_by_onnxruntime(candidate.model, candidate.precision, stream)
 
-    def _opened_by_onnxruntime(self, model: ModelSource, precision: Precision, stream: GpuStream) -> DeviceEngine:
+    def _opened_by_onnxruntime(self, model: ModelSource, precision: Precision, stream: GpuStream) -> CudaEngine:
         prepared = prepare_batches(
             model,
             size_wh=self._size_wh,
@@ -159,7 +158,7 @@ class _Opening:
         )
         return OnnxRuntimeCuda(prepared, gpu=self.gpu, stream=stream)
 
-    def _predictor(self, engine: DeviceEngine, stream: GpuStream, *, told: Mapping[str, str]) -> Predictor:
+    def _predictor(self, engine: CudaEngine, stream: GpuStream, *, told: Mapping[str, str]) -> Predictor:
         return CudaPredictor(
             self.plan, engine=engine, postprocessor=self.postprocessor, gpu=self.gpu, stream=stream, details=told
         )

@@ -19,8 +19,7 @@ from sightline.devices.gpu.streams import GpuStream
 from sightline.errors import GpuError, GpuFailed
 from sightline.media import Batch
 from sightline.media.device_array import DeviceArray, DeviceEvent
-from sightline_plugins.engines.device.protocol import DeviceEngine
-from sightline_plugins.engines.protocol import TensorSpec
+from sightline_plugins.engines.protocol import CudaEngine, TensorSpec
 from sightline_plugins.engines.requests import Work
 from sightline_plugins.infer.cuda_postprocessing import (
     BoundPostprocessing,
@@ -61,7 +60,7 @@ class CudaPredictor:
         self,
         plan: ModelPlan,
         *,
-        engine: DeviceEngine,
+        engine: CudaEngine,
         postprocessor: Postprocessor[Any],
         gpu: Gpu,
         stream: GpuStream,
@@ -147,7 +146,7 @@ class BufferSet:
         self,
         plan: ModelPlan,
         *,
-        engine: DeviceEngine,
+        engine: CudaEngine,
         postprocessor: CudaPostprocessor,
         max_rows: int,
         gpu: Gpu,
@@ -262,7 +261,7 @@ class ForwardPass:
 
     def __init__(
         self,
-        engine: DeviceEngine,
+        engine: CudaEngine,
         inputs: InputBuffers,
         postprocessing: BoundPostprocessing,
         *,
@@ -322,7 +321,7 @@ def _collected(
     return postprocessing.read(pinned.array((postprocessing.results.nbytes,)), count=count)
 
 
-def _rows_that_fit(engine: DeviceEngine) -> int:
+def _rows_that_fit(engine: CudaEngine) -> int:
     """Return the largest power of two of images that the engine takes and whose outputs are not too large."""
     fitting = max(min(_MAX_OUTPUT_BYTES // output_bytes(engine.outputs), engine.most_rows), 1)
     return 1 << (fitting.bit_length() - 1)

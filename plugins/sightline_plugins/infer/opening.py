@@ -12,8 +12,8 @@ from sightline_plugins.engines.protocol import open_engine
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor
-from sightline_plugins.infer.precision.choice import Chosen, Speeds, choose_model
-from sightline_plugins.infer.precision.on_cpu import CpuSpeeds
+from sightline_plugins.infer.precision import Chosen, Speeds, choose_model
+from sightline_plugins.infer.precision_speeds import CpuSpeeds
 from sightline_plugins.infer.requests import HostPredictor, Predictor
 from sightline_plugins.pixels.image_form import ImageForm
 from sightline_plugins.pixels.preprocess import HostPreprocessor, Preprocessing, Preprocessor

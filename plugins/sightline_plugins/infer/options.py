@@ -231,7 +231,7 @@ class ModelElement(Element):
         return next((regions for glob, regions in self.regions.items() if fnmatchcase(stream, glob)), _WHOLE)
 
     def _option_problems(self, context: CheckContext) -> list[Problem]:
-        from sightline_plugins.infer.precision.choice import precision_problem
+        from sightline_plugins.infer.precision import precision_problem
 
         found = {"precision": precision_problem(self), "engine": self._engine_problem(context)}
         problems = [Problem(message, (key,)) for key, message in found.items() if message is not None]

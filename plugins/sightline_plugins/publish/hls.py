@@ -11,8 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from sightline.graph import Outputs
-from sightline_plugins.publish.boxes import fragment, start_of_file
-from sightline_plugins.publish.image import Format, Image
+from sightline_plugins.publish.broadcast import Format, Image
+from sightline_plugins.publish.fragments import fragment, start_of_file
 
 _SECOND_NS = 1_000_000_000
 _SEGMENT_NS = 2 * _SECOND_NS

@@ -10,22 +10,19 @@ from urllib.parse import quote
 from sightline.errors import OutputError
 from sightline.graph import Sink, Site
 from sightline.media import Batch, Frame, Stream
-from sightline.rtsp.codec import Codec
 from sightline_plugins.encode.live import LiveSettings
-from sightline_plugins.publish.broadcast import Broadcast
-from sightline_plugins.publish.encoding import Encoding
+from sightline_plugins.publish.broadcast import Broadcast, Hub
 from sightline_plugins.publish.hls import HlsWriter
-from sightline_plugins.publish.hub import Hub
-from sightline_plugins.publish.making import Making
-from sightline_plugins.publish.passing import Passing
 from sightline_plugins.publish.services import Server, Services
+from sightline_plugins.publish.video_source import EncodedSource, Encoding, PassthroughSource
+from sightline_plugins.rtsp.payloads import Codec
 
 _RING_NS = 2_000_000_000
 _RING_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class PublishOptions:
     """What is published, and how: `hls` and `url` have `{stream}` for the stream's name, `codecs` may be passed on."""
 
     settings: LiveSettings
@@ -38,7 +35,7 @@ class Orders:
 class Publisher(Sink):
     """Makes images in the pipeline's thread; whoever watches is served by another, which it never waits for."""
 
-    def __init__(self, orders: Orders, *, site: Site, hub: Hub, servers: Sequence[Server]) -> None:
+    def __init__(self, orders: PublishOptions, *, site: Site, hub: Hub, servers: Sequence[Server]) -> None:
         self._orders = orders
         self._site = site
         self._hub = hub
@@ -95,8 +92,9 @@ class Publisher(Sink):
         files = None
         if orders.hls is not None:
             files = HlsWriter(outputs.path(orders.hls, stream=stream.name), outputs=outputs)
-        making = Making(
-            passing=Passing(self._site.packets.of(stream), codecs=orders.codecs), encoding=Encoding(orders.settings)
+        making = EncodedSource(
+            passing=PassthroughSource(self._site.packets.of(stream), codecs=orders.codecs),
+            encoding=Encoding(orders.settings),
         )
         broadcast = Broadcast(stream.name, making, write=None if files is None else files.write)
         self._broadcasts[stream] = broadcast, files

@@ -11,13 +11,13 @@ from sightline.errors import MissingExtra, OutputError
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
 from sightline.graph.fields import checked_url, matching
 from sightline.media.time import Duration
-from sightline.rtsp.codec import Codec
-from sightline_plugins.encode.video import Bitrate
 from sightline_plugins.publish.address import check_access, parse_address
-from sightline_plugins.sinks.placeholders import placeholder_problems
+from sightline_plugins.rtsp.payloads import Codec
+from sightline_plugins.sinks.files import placeholder_problems
+from sightline_plugins.sinks.video import Bitrate
 
 if TYPE_CHECKING:
-    from sightline_plugins.publish.hub import Hub
+    from sightline_plugins.publish.broadcast import Hub
     from sightline_plugins.publish.services import Server
 
 
@@ -112,11 +112,11 @@ class Publish(Element):
         without its package.
         """
         from sightline_plugins.encode.live import LiveSettings
-        from sightline_plugins.publish.hub import Hub
-        from sightline_plugins.publish.operator import Orders, Publisher
+        from sightline_plugins.publish.broadcast import Hub
+        from sightline_plugins.publish.operator import Publisher, PublishOptions
 
         hub = Hub()
-        orders = Orders(
+        orders = PublishOptions(
             settings=LiveSettings(self.preset, self.quality, self.bitrate, self.key_interval),
             codecs=self._codecs(),
             streams=self.streams,
@@ -150,13 +150,13 @@ class Publish(Element):
     def _servers(self, hub: Hub) -> list[Server]:
         servers: list[Server] = []
         if self.rtsp is not None:
-            from sightline_plugins.publish.rtsp.server import RtspServer
+            from sightline_plugins.publish.rtsp import RtspServer
 
             place, _, path = self.rtsp.partition("/")
             servers.append(RtspServer(parse_address(place), path=path, hub=hub, token=self.token))
         if self.web is not None:
             try:
-                from sightline_plugins.publish.web.server import WebServer
+                from sightline_plugins.publish.web import WebServer
             except ModuleNotFoundError as error:
                 raise MissingExtra("websockets", extra="web", purpose="publish: web") from error
             servers.append(WebServer(parse_address(self.web), hub=hub, token=self.token))

@@ -11,14 +11,12 @@ from contextlib import suppress
 from typing import Any
 
 from sightline.redaction import redact
-from sightline.rtsp.bitstream import annex_b
-from sightline.rtsp.codec import Codec
 from sightline.runtime.sources.health import backoff_seconds
+from sightline_plugins.codecs.bitstream import annex_b
 from sightline_plugins.encode.settings import ticks_from_ns
-from sightline_plugins.publish.broadcast import Broadcast
-from sightline_plugins.publish.image import Image
+from sightline_plugins.publish.broadcast import Broadcast, Image, Viewer
 from sightline_plugins.publish.sender import SILENCE_SECONDS, Sending, image_bytes
-from sightline_plugins.publish.viewer import Viewer
+from sightline_plugins.rtsp.payloads import Codec
 
 _NAMES = {Codec.H264: "h264", Codec.H265: "hevc", Codec.MJPEG: "mjpeg"}
 _FAREWELL_SECONDS = 0.7

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from sightline.graph import EncodedPacket, Sink, Site
 from sightline.graph.fields import matching
 from sightline.media import Batch, FrameView, Stream
-from sightline_plugins.record.shelf import Shelf
+from sightline_plugins.record.clip_store import ClipStore
+from sightline_plugins.record.record import causes
 from sightline_plugins.record.stream_recorder import StreamRecorder
-from sightline_plugins.record.triggers import causes
 
 if TYPE_CHECKING:
     from sightline_plugins.record.record import Record
@@ -51,7 +51,7 @@ class Recorder(Sink):
     def __init__(self, element: Record, site: Site) -> None:
         self._element = element
         self._site = site
-        self._shelf = Shelf(element.path, keep=element.keep, site=site)
+        self._clip_store = ClipStore(element.path, keep=element.keep, site=site)
         self._streams: dict[Stream, StreamRecorder] = {}
         self._requests: deque[_Request] = deque(maxlen=_MOST_REQUESTS)
         self._missing: dict[Stream, _Missing] = {}
@@ -96,7 +96,7 @@ class Recorder(Sink):
 
     def totals(self) -> Mapping[str, Any]:
         """What was recorded of each stream: `files`, `images`, `size_bytes`, and `gaps` where packets were missed."""
-        return {stream: asdict(totals) for stream, totals in self._shelf.totals.items()}
+        return {stream: asdict(totals) for stream, totals in self._clip_store.totals.items()}
 
     def close(self) -> None:
         """Close all files."""
@@ -124,7 +124,7 @@ class Recorder(Sink):
     def _make(self, stream: Stream) -> StreamRecorder:
         segment_ns, ring = self._element.segment, self._site.packets.of(stream)
         longest_ns = self._element.longest if segment_ns is None else segment_ns
-        return StreamRecorder(stream, ring=ring, shelf=self._shelf, longest_ns=longest_ns)
+        return StreamRecorder(stream, ring=ring, clip_store=self._clip_store, longest_ns=longest_ns)
 
     def _take_requests(self, stream: Stream, recorder: StreamRecorder) -> None:
         for _ in range(len(self._requests)):

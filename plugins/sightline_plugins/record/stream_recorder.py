@@ -1,4 +1,4 @@
-"""The recording of one stream: from what is wanted, in the stream's time, to files of whole packets."""
+"""Record one stream: which packets belong to which clip."""
 
 from __future__ import annotations
 
@@ -6,10 +6,47 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sightline.graph import EncodedPacket, PacketRing
+from sightline.graph import EncodedFormat, EncodedPacket, PacketRing
 from sightline.media import Frame, Stream
-from sightline_plugins.record.shelf import Clip, Shelf
-from sightline_plugins.record.times import PacketTimes
+from sightline_plugins.record.clip_store import Clip, ClipStore
+
+_FORMATS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    shift_ns: int
+    capture_shift_ns: int | None
+
+
+@dataclass(slots=True)
+class PacketTimes:
+    """What must be added to the container's times of a format's packets: frames go on over connections and repairs."""
+
+    _known: dict[EncodedFormat, _Known] = field(default_factory=dict)
+
+    def note(self, packet: EncodedPacket, frame: Frame) -> None:
+        """This frame was decoded from that packet."""
+        if packet.format not in self._known and len(self._known) >= _FORMATS:
+            del self._known[next(iter(self._known))]
+        captured = None if frame.capture_ns is None else frame.capture_ns - packet.pts_ns
+        self._known[packet.format] = _Known(frame.pts_ns - packet.pts_ns, captured)
+
+    def shown_ns(self, packet: EncodedPacket) -> int | None:
+        """When a packet's image is shown; None before a frame of its format was seen."""
+        known = self._known.get(packet.format)
+        return None if known is None else packet.pts_ns + known.shift_ns
+
+    def decoded_ns(self, packet: EncodedPacket) -> int:
+        """When a packet is decoded. The time it is shown must be known."""
+        return packet.dts_ns + self._known[packet.format].shift_ns
+
+    def captured_ns(self, packet: EncodedPacket) -> int | None:
+        """The time of day at which a packet's image was taken, where it is known."""
+        known = self._known.get(packet.format)
+        if known is None or known.capture_shift_ns is None:
+            return None
+        return packet.pts_ns + known.capture_shift_ns
 
 
 @dataclass(slots=True)
@@ -32,10 +69,10 @@ class StreamRecorder:
     format and a gap in the ring begin a new file. Used by one thread.
     """
 
-    def __init__(self, stream: Stream, *, ring: PacketRing, shelf: Shelf, longest_ns: int) -> None:
+    def __init__(self, stream: Stream, *, ring: PacketRing, clip_store: ClipStore, longest_ns: int) -> None:
         self._stream = stream
         self._ring = ring
-        self._shelf = shelf
+        self._clip_store = clip_store
         self._longest_ns = longest_ns
         self._times = PacketTimes()
         self._wanted: deque[Interval] = deque()
@@ -89,7 +126,7 @@ class StreamRecorder:
 
     def _is_written(self, current: Interval, *, at_end: bool) -> bool:
         """Write what there is; say whether the interval is complete."""
-        if self._shelf.is_waiting and not at_end:
+        if self._clip_store.is_waiting and not at_end:
             return False
         if not current.has_begun:
             self._begin(current)
@@ -125,7 +162,7 @@ class StreamRecorder:
             return
         is_gap = packet.number != self._cursor + 1
         if is_gap:
-            self._shelf.count_gap(self._stream)
+            self._clip_store.count_gap(self._stream)
         if is_gap or packet.format is not clip.file.format:
             self._finish()
 
@@ -152,7 +189,7 @@ class StreamRecorder:
         """Write a packet, in a new file where one has to begin; False when nothing can be written now."""
         if packet.is_key and (self._clip is None or pts_ns - self._clip.first_pts_ns >= self._longest_ns):
             self._finish()
-            self._clip = self._shelf.begin(
+            self._clip = self._clip_store.begin(
                 packet, stream=self._stream, first_pts_ns=pts_ns, first_capture_ns=self._times.captured_ns(packet)
             )
             if self._clip is None:
@@ -160,7 +197,7 @@ class StreamRecorder:
         clip = self._clip
         if clip is None or packet.pts < clip.first.pts:
             return True  # no key frame yet, or one that was shown before it and needs what is not in the file
-        if self._shelf.write(clip, packet, pts_ns=pts_ns):
+        if self._clip_store.write(clip, packet, pts_ns=pts_ns):
             return True
         self._cursor = clip.key.number - 1
         self._clip = None
@@ -169,4 +206,4 @@ class StreamRecorder:
     def _finish(self) -> None:
         if self._clip is not None:
             clip, self._clip = self._clip, None
-            self._shelf.finish(clip, causes=", ".join(self._wanted[0].causes) if self._wanted else "")
+            self._clip_store.finish(clip, causes=", ".join(self._wanted[0].causes) if self._wanted else "")

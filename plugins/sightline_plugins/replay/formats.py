@@ -14,9 +14,7 @@ import numpy.typing as npt
 
 from sightline.errors import ConfigurationError
 from sightline.media.shapes import Mask
-from sightline_plugins.sinks.details import MaskRecord
-from sightline_plugins.sinks.records import Attribute, FrameRecord, Numbers, ObjectRecord
-from sightline_plugins.sinks.rle import decode_mask
+from sightline_plugins.sinks.records import Attribute, FrameRecord, MaskRecord, Numbers, ObjectRecord, decode_mask
 
 MAX_CLASS = 65_535
 

@@ -13,8 +13,7 @@ from sightline.graph import CheckContext, Element, OutputPath, Problem, Site
 from sightline.media import Batch
 from sightline.media.events import Scalar
 from sightline_plugins.sinks.files import LineSink, StreamFiles, path_problems
-from sightline_plugins.sinks.numbers import BOX_STEPS, CONFIDENCE_STEPS, rounded
-from sightline_plugins.sinks.records import Attribute, attributes_of, frame_bounds
+from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, Attribute, attributes_of, frame_bounds, rounded
 
 COLUMNS = (
     "stream",

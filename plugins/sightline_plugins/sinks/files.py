@@ -1,7 +1,9 @@
-"""What sinks that write lines have in common: their open files, and what a check says of their paths."""
+"""Output files, one per stream: paths, errors on write, going on after them."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -9,12 +11,131 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import OutputError
-from sightline.graph import CheckContext, Element, Problem, Sink, Site
+from sightline.graph import CheckContext, Element, Message, MessageKind, Outputs, Problem, Sink, Site
 from sightline.graph.fields import matching
+from sightline.graph.outputs import LineFile
+from sightline.graph.registry import suggest
 from sightline.media import Batch, Stream
-from sightline_plugins.sinks.degradation import Degradation
-from sightline_plugins.sinks.placeholders import STREAM, placeholder_problems
-from sightline_plugins.sinks.stream_file import StreamFile
+
+_RETRY_NS = 2_000_000_000
+
+
+class Degradation:
+    """Whether a sink is degraded: what it should write is lost, nothing else stops, and it tries again.
+
+    Used by one thread.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._retry_at_ns = 0
+        self.is_degraded = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it failed within the last two seconds, so that nothing is tried yet."""
+        return self.is_degraded and self._site.clock.monotonic_ns() < self._retry_at_ns
+
+    def failed(self, error: OutputError, *, stream: str, at_once: bool = False) -> None:
+        """Writing failed; it is tried again in two seconds, or at once where room was made."""
+        self._retry_at_ns = 0 if at_once else self._site.clock.monotonic_ns() + _RETRY_NS
+        if not self.is_degraded:
+            self.is_degraded = True
+            self._post(MessageKind.SINK_DEGRADED, f"{error}; it is tried again every 2 s", stream)
+
+    def succeeded(self, *, stream: str) -> None:
+        """Something is written, and whole."""
+        if self.is_degraded:
+            self.is_degraded = False
+            self._post(MessageKind.SINK_RECOVERED, "writing goes on", stream)
+
+    def _post(self, kind: MessageKind, text: str, stream: str) -> None:
+        self._site.post(Message(kind, text, stream=stream, element=self._site.element_id))
+
+
+STREAM = "{stream}"
+_WORD = re.compile(r"\{\w*\}")
+
+
+def placeholder_problems(template: str, *, known: Sequence[str] = (STREAM,), key: str = "path") -> Iterator[Problem]:
+    """Words in braces that stand for nothing: names of files would hold them as they are."""
+    for word in dict.fromkeys(_WORD.findall(template)):
+        if word not in known:
+            near = suggest(word, known) or f"; there is {' and '.join(known)}"
+            yield Problem(f"{word} stands for nothing here{near}", (key,))
+
+
+class StreamFile:
+    """A file of lines, or standard output (`path` None), opened when it is first written to; it begins with `header`.
+
+    With a `degradation`, trouble stops nothing: lines are lost, and two seconds later writing is tried again, behind
+    the last line that is whole. Without one, trouble is raised, and nothing is written after it. Used by one thread.
+    """
+
+    def __init__(
+        self, path: Path | None, *, outputs: Outputs, header: bytes = b"", degradation: Degradation | None = None
+    ) -> None:
+        self._path = path
+        self._outputs = outputs
+        self._header = header
+        self._degradation = degradation
+        self._file: LineFile | None = None
+        self._reason = ""
+        self._stream = ""
+
+    def write(self, lines: bytes, *, stream: str) -> str | None:
+        """Append whole lines of a stream in one go; where they are lost, the reason. Raises OutputError."""
+        trouble, self._stream = self._degradation, stream
+        if trouble is not None and (trouble.is_waiting or (trouble.is_degraded and not lines)):
+            return self._reason
+        if trouble is None and self._file is not None and not self._file.is_open:
+            return None
+        try:
+            self._opened().write(lines)
+        except OutputError as error:
+            return self._failed(error)
+        if trouble is not None:
+            trouble.succeeded(stream=stream)
+        return None
+
+    def restart(self) -> None:
+        """Take back all that was written. Raises OutputError."""
+        if self._file is not None:
+            try:
+                self._file.restart()
+            except OutputError as error:
+                self._failed(error)
+
+    def close(self) -> None:
+        """Close it; harmless when it is closed. Raises OutputError."""
+        if self._file is not None:
+            try:
+                self._file.close()
+            except OutputError as error:
+                self._failed(error)
+
+    def _failed(self, error: OutputError) -> str:
+        if self._degradation is None:
+            raise error
+        self._degradation.failed(error, stream=self._stream)
+        self._reason = error.reason
+        return self._reason
+
+    def _opened(self) -> LineFile:
+        if self._file is None or not self._file.is_open:
+            self._file = self._open(self._file)
+        if self._header and not self._file.whole_bytes:
+            self._file.write(self._header)
+        return self._file
+
+    def _open(self, before: LineFile | None) -> LineFile:
+        whole_bytes = 0 if before is None else before.whole_bytes
+        if self._path is None:
+            return LineFile(Path("standard output"), sys.stdout.buffer, keep_open=True, whole_bytes=whole_bytes)
+        if before is None:
+            return self._outputs.open_lines(self._path)
+        return self._outputs.open_again(self._path, whole_bytes=whole_bytes)
+
 
 STANDARD_OUTPUT = "-"
 

@@ -7,10 +7,8 @@ from typing import ClassVar, Literal
 
 from sightline.graph import CheckContext, Element, OutputPath, Outputs, Problem, Sink, Site
 from sightline.media import Batch
-from sightline_plugins.sinks.files import STANDARD_OUTPUT, LineSink, StreamFiles, path_problems
-from sightline_plugins.sinks.numbers import BOX_STEPS, CONFIDENCE_STEPS, rounded
-from sightline_plugins.sinks.placeholders import STREAM
-from sightline_plugins.sinks.records import frame_bounds
+from sightline_plugins.sinks.files import STANDARD_OUTPUT, STREAM, LineSink, StreamFiles, path_problems
+from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, frame_bounds, rounded
 
 FRAME = "{frame}"
 _UNKNOWN_BEFORE = "-1 -1 -10"

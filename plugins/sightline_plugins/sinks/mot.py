@@ -10,8 +10,7 @@ import numpy as np
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Site
 from sightline.media import Batch, Stream
 from sightline_plugins.sinks.files import STANDARD_OUTPUT, LineSink, StreamFiles, path_problems
-from sightline_plugins.sinks.numbers import BOX_STEPS, CONFIDENCE_STEPS, rounded
-from sightline_plugins.sinks.records import frame_bounds
+from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, frame_bounds, rounded
 
 
 class Mot(Element):

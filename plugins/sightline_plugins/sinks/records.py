@@ -1,9 +1,14 @@
-"""Records: what is written about a frame and its objects, free of the noise of 32-bit floats."""
+"""Records of frames and objects, as sinks write them.
+
+The format is that of the COCO API (cocodataset/cocoapi, `common/maskApi.c`): counts of pixels outside and inside by
+turns, column by column; from the fourth on as the difference to the count before the last; each number in groups of
+five bits, lowest first, with a sixth bit for "more follows", as characters from "0" on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -11,9 +16,206 @@ import numpy.typing as npt
 
 from sightline.media import Batch, Frame, Objects
 from sightline.media.events import Scalar
+from sightline.media.shapes import Mask
 from sightline.media.time import format_time
-from sightline_plugins.sinks.details import MaskRecord, details
-from sightline_plugins.sinks.numbers import BOX_STEPS, CONFIDENCE_STEPS, Values, rounded
+
+Values = list[Any]
+
+BOX_STEPS = 100.0
+"""Boxes and points are written to a hundredth of a pixel."""
+CONFIDENCE_STEPS = 1000.0
+"""Confidences are written to a thousandth."""
+EMBEDDING_STEPS = 1e6
+"""Embeddings are written to a millionth."""
+
+
+def rounded(values: npt.NDArray[np.floating[Any]], *, steps: float) -> Values:
+    """Each value as the double next to a whole number of steps (100: two decimals), in nested lists of its shape."""
+    scaled = np.multiply(values, steps, dtype=np.float64)
+    np.rint(scaled, out=scaled)
+    scaled /= steps
+    scaled += 0.0  # no negative zero
+    return scaled.tolist()  # type: ignore[no-any-return]
+
+
+_Counts = npt.NDArray[np.int64]
+
+_FIRST = 48
+_GROUP_BITS = 5
+_MORE = 1 << _GROUP_BITS
+_SIGN = 1 << (_GROUP_BITS - 1)
+_MOST_GROUPS = 8
+_MOST_PIXELS = 1 << 31
+
+
+def encode_mask(mask: Mask, *, size_wh: tuple[int, int]) -> str:
+    """The compressed run lengths of a mask in an image of that size; what lies outside the image is left out."""
+    return _text_from_counts(_counts(mask, size_wh))
+
+
+def decode_mask(text: str, *, size_wh: tuple[int, int]) -> Mask:
+    """The mask that `encode_mask` wrote, cut to the pixels it covers.
+
+    Raises ValueError when the text is none, or its runs do not add up to the image.
+    """
+    width, height = size_wh
+    if width < 1 or height < 1 or width * height > _MOST_PIXELS:
+        raise ValueError(f"a mask's size is {height} x {width}: it must be that of an image, [height, width]")
+    counts = _counts_from_text(text)
+    if (counts < 0).any() or counts.sum() != width * height:
+        raise ValueError(f"the runs of a mask do not add up to its image of {width} x {height} pixels")
+    ends = np.cumsum(counts)[: len(counts) // 2 * 2].reshape(-1, 2)
+    filled = ends[ends[:, 1] > ends[:, 0]]
+    if not len(filled):
+        return Mask(0, 0, np.zeros((0, 0), np.bool_))
+    left, right = int(filled[0, 0] // height), int((filled[-1, 1] - 1) // height) + 1
+    changes = np.zeros((right - left) * height + 1, np.int8)
+    changes[filled[:, 0] - left * height] += 1
+    changes[filled[:, 1] - left * height] -= 1
+    columns = np.cumsum(changes[:-1], dtype=np.int8).astype(np.bool_).reshape(-1, height)
+    rows = np.flatnonzero(columns.any(axis=0))
+    top, bottom = int(rows[0]), int(rows[-1]) + 1
+    return Mask(left, top, np.ascontiguousarray(columns[:, top:bottom].T))
+
+
+def _counts(mask: Mask, size_wh: tuple[int, int]) -> _Counts:
+    width, height = size_wh
+    left, top = max(mask.left, 0), max(mask.top, 0)
+    inside = mask.bits[top - mask.top : height - mask.top, left - mask.left : width - mask.left]
+    if mask.top >= height or mask.left >= width or not inside.size:
+        return np.array([width * height], np.int64)
+    framed = np.zeros((inside.shape[1], inside.shape[0] + 2), np.int8)
+    framed[:, 1:-1] = inside.T
+    column, row = np.nonzero(np.diff(framed, axis=1))
+    edges = (column + left) * height + row + top
+    return _runs(edges, pixels=width * height)
+
+
+def _runs(edges: npt.NDArray[np.intp], *, pixels: int) -> _Counts:
+    """Run lengths from places where pixels begin and end to be covered, by turns; runs that touch become one."""
+    touching = np.flatnonzero(edges[1:-1:2] == edges[2::2])
+    edges = np.delete(edges, np.concatenate([2 * touching + 1, 2 * touching + 2]))
+    counts = np.diff(edges, prepend=0, append=pixels).astype(np.int64)
+    return counts[:-1] if len(counts) > 1 and counts[-1] == 0 else counts
+
+
+def _text_from_counts(counts: _Counts) -> str:
+    numbers = counts.copy()
+    numbers[3:] -= counts[1:-2]
+    shifts = _GROUP_BITS * np.arange(_MOST_GROUPS)
+    rest = numbers[:, None] >> shifts
+    more = np.where(rest & _SIGN, rest >> _GROUP_BITS != -1, rest >> _GROUP_BITS != 0)
+    groups = (rest & (_MORE - 1)) + np.where(more, _MORE, 0) + _FIRST
+    last = np.argmin(more, axis=1)
+    written: npt.NDArray[np.uint8] = groups[np.arange(_MOST_GROUPS) <= last[:, None]].astype(np.uint8)
+    return written.tobytes().decode("ascii")
+
+
+def _counts_from_text(text: str) -> _Counts:
+    try:
+        groups = np.frombuffer(text.encode("ascii"), np.uint8).astype(np.int64) - _FIRST
+    except UnicodeEncodeError as error:
+        raise ValueError("the counts of a mask are no compressed run lengths") from error
+    if not len(groups) or groups.min() < 0 or groups.max() >= 2 * _MORE or groups[-1] & _MORE:
+        raise ValueError("the counts of a mask are no compressed run lengths")
+    first = np.flatnonzero(np.concatenate([[True], (groups[:-1] & _MORE) == 0]))
+    lengths = np.diff(first, append=len(groups))
+    if lengths.max() > _MOST_GROUPS:
+        raise ValueError("the counts of a mask hold a number that is too large")
+    place = np.arange(len(groups)) - np.repeat(first, lengths)
+    numbers = np.add.reduceat((groups & (_MORE - 1)) << (_GROUP_BITS * place), first)
+    negative = (groups[first + lengths - 1] & _SIGN) != 0
+    numbers -= np.where(negative, np.int64(1) << (_GROUP_BITS * lengths), 0)
+    return _undone(numbers)
+
+
+def _undone(numbers: npt.NDArray[Any]) -> _Counts:
+    """Counts from differences to the count before the last, which begin with the fourth."""
+    counts = numbers.astype(np.int64)
+    counts[1::2] = np.cumsum(counts[1::2])
+    if len(counts) > 2:
+        counts[2::2] = np.cumsum(counts[2::2])
+    return counts
+
+
+Point: TypeAlias = list[float]
+MaskRecord: TypeAlias = dict[str, Any]
+
+
+def parents(batch: Batch, bounds: Sequence[int]) -> list[int]:
+    """For each object, the number of its parent among the objects of its frame; -1 for none."""
+    objects = batch.objects
+    first = np.asarray(bounds)[objects.frame]
+    return np.where(objects.parent >= 0, objects.parent - first, -1).tolist()  # type: ignore[no-any-return]
+
+
+def keypoints(objects: Objects) -> list[list[Point] | None]:
+    """For each object, its keypoints as x, y, confidence, in the order of its skeleton; None without any.
+
+    A point that was not found is NaN. Rows that only fill the column up (people and hands: 17 and 21) are cut off.
+    """
+    column = objects.extra["keypoints"]
+    there = ~np.isnan(column[..., 0])
+    lengths = np.where(there.any(axis=1), column.shape[1] - np.argmax(there[:, ::-1], axis=1), 0).tolist()
+    skeletons = objects.extra.get("skeleton", np.full(len(objects), None)).tolist()
+    places = rounded(column[..., :2], steps=BOX_STEPS)
+    sure = rounded(column[..., 2:], steps=CONFIDENCE_STEPS)
+    return [
+        [[*xy, *c] for xy, c in zip(own[:count], own_sure[:count], strict=True)] if length else None
+        for own, own_sure, length, skeleton in zip(places, sure, lengths, skeletons, strict=True)
+        for count in (length if skeleton is None else max(length, len(skeleton.points)),)
+    ]
+
+
+def corners(objects: Objects) -> list[list[Point] | None]:
+    """For each object, the four corners of its oriented box; None without one."""
+    column = objects.extra["corners"]
+    lacking = np.logical_or.reduce(np.isnan(column.reshape(len(column), -1)), axis=1)
+    values = rounded(column, steps=BOX_STEPS)
+    return [None if lacks else own for own, lacks in zip(values, lacking, strict=True)]
+
+
+def masks(batch: Batch) -> list[MaskRecord | None]:
+    """For each object, its mask as COCO's compressed run lengths of the whole image; None without one."""
+    objects = batch.objects
+    sizes = [batch.frames[row].size_wh for row in objects.frame.tolist()]
+    return [
+        None if mask is None else {"size": [size_wh[1], size_wh[0]], "counts": encode_mask(mask, size_wh=size_wh)}
+        for mask, size_wh in zip(objects.extra["mask"].tolist(), sizes, strict=True)
+    ]
+
+
+def embeddings(objects: Objects) -> list[list[float] | None]:
+    """For each object, its embedding with six decimals; None without one."""
+    column = objects.extra["embedding"]
+    lacking = np.logical_or.reduce(np.isnan(column), axis=1)
+    values = rounded(column, steps=EMBEDDING_STEPS)
+    return [None if lacks else own for own, lacks in zip(values, lacking, strict=True)]
+
+
+def details(batch: Batch, bounds: Sequence[int], *, with_embeddings: bool) -> dict[str, list[Any]]:
+    """The values of each object by key, for what the objects of a batch have beyond a box; empty for plain objects."""
+    objects = batch.objects
+    found: dict[str, list[Any]] = {}
+    if objects.parent.max(initial=-1) >= 0:
+        found["parent"] = parents(batch, bounds)
+    if "keypoints" in objects.extra:
+        found["keypoints"] = keypoints(objects)
+    if "corners" in objects.extra:
+        found["corners"] = corners(objects)
+    if "mask" in objects.extra:
+        found["mask"] = masks(batch)
+    if with_embeddings and "embedding" in objects.extra:
+        found["embedding"] = embeddings(objects)
+    return found
+
+
+def polygon_areas(column: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
+    """The areas (N,) of polygons (N, K, 2) by the shoelace formula."""
+    x, y = np.moveaxis(column.astype(np.float64), -1, 0)
+    crossed = x * np.roll(y, -1, axis=1) - np.roll(x, -1, axis=1) * y
+    return np.abs(crossed.sum(axis=1)) / 2  # type: ignore[no-any-return]
+
 
 Attribute = Scalar | tuple[str, ...]
 Numbers = list[float | None]

@@ -11,8 +11,7 @@ from pydantic import Field, model_validator
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Site, Threading
 from sightline.graph.fields import Fraction
 from sightline.media.time import Duration
-from sightline_plugins.sinks.files import path_problems
-from sightline_plugins.sinks.placeholders import STREAM
+from sightline_plugins.sinks.files import STREAM, path_problems
 from sightline_plugins.sinks.retention import Keep
 
 if TYPE_CHECKING:

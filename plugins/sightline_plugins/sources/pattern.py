@@ -1,15 +1,109 @@
-"""The `pattern` source: test images with known pixels, without any file."""
+"""`pattern`: test images with known pixels."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from sightline.graph import Site, SourceElement, SourceReader
-from sightline.media import Frame, Stream
-from sightline_plugins.sources.cards import Card, CardPainter
+from sightline.media import Frame, PixelFormat, Stream, Surface
+from sightline.media.convert import surface_from_rgb
+from sightline.media.surface import Plane
+
+Card = Literal["bars", "gradient", "solid", "moving", "counter", "noise"]
+
+# 75 % bars of ITU-R BT.471 in BT.601 limited range, as (Y, U, V) from white to black.
+BARS_YUV = (
+    (180, 128, 128),
+    (162, 44, 142),
+    (131, 156, 44),
+    (112, 72, 58),
+    (84, 184, 198),
+    (65, 100, 212),
+    (35, 212, 114),
+    (16, 128, 128),
+)
+BLACK, WHITE, NEUTRAL = 16, 235, 128
+COUNTER_BITS = 16
+MOVING_STEP = 4
+
+
+class CardPainter:
+    """Makes the image of any frame number; still patterns are made once and shared by all frames."""
+
+    def __init__(self, card: Card, *, size_wh: tuple[int, int], color: tuple[int, int, int], seed: int) -> None:
+        self._card = card
+        self._size_wh = size_wh
+        self._seed = seed
+        if card == "solid":
+            width, height = size_wh
+            self._still = surface_from_rgb(np.full((height, width, 3), color, np.uint8)).shared()
+        else:
+            self._still = {"bars": _bars, "gradient": _gradient}.get(card, _black)(size_wh).shared()
+
+    def surface(self, index: int) -> Surface:
+        """The image of that frame."""
+        if self._card == "moving":
+            return self._moving(index)
+        if self._card == "counter":
+            return self._counter(index)
+        if self._card == "noise":
+            return self._noise(index)
+        return self._still
+
+    def _moving(self, index: int) -> Surface:
+        luma = self._still.planes[0].copy()
+        width, height = self._size_wh
+        left, top = MOVING_STEP * index % width // 2 * 2, height * 3 // 8
+        right, bottom = left + max(width // 4, 1), top + max(height // 4, 1)
+        luma[top:bottom, left:right] = WHITE
+        luma[top:bottom, : max(right - width, 0)] = WHITE
+        return self._with_luma(luma)
+
+    def _counter(self, index: int) -> Surface:
+        width, height = self._size_wh
+        cells = COUNTER_BITS * np.arange(width) // width
+        row = np.where(index >> (COUNTER_BITS - 1 - cells) & 1, WHITE, BLACK).astype(np.uint8)
+        return self._with_luma(np.tile(row, (height, 1)))
+
+    def _with_luma(self, luma: Plane) -> Surface:
+        return dataclasses.replace(self._still, pixels=(luma, *self._still.planes[1:]))
+
+    def _noise(self, index: int) -> Surface:
+        random = np.random.default_rng((self._seed, index))
+        shapes = PixelFormat.I420.plane_shapes(self._size_wh)
+        planes = tuple(np.frombuffer(random.bytes(math.prod(shape)), np.uint8).reshape(shape) for shape in shapes)
+        return Surface(PixelFormat.I420, self._size_wh, planes)
+
+
+def _black(size_wh: tuple[int, int]) -> Surface:
+    surface = Surface.allocate(PixelFormat.I420, size_wh=size_wh)
+    for plane, value in zip(surface.planes, (BLACK, NEUTRAL, NEUTRAL), strict=True):
+        plane[:] = value
+    return surface
+
+
+def _bars(size_wh: tuple[int, int]) -> Surface:
+    surface = _black(size_wh)
+    values = np.array(BARS_YUV, np.uint8)
+    for plane, channel in zip(surface.planes, (0, 1, 2), strict=True):
+        # A sample of chroma belongs to the bar of the left one of the columns it covers.
+        columns = np.arange(plane.shape[1]) * (1 if channel == 0 else 2)
+        plane[:] = values[len(BARS_YUV) * columns // size_wh[0], channel]
+    return surface
+
+
+def _gradient(size_wh: tuple[int, int]) -> Surface:
+    surface = _black(size_wh)
+    columns = np.arange(size_wh[0])
+    surface.planes[0][:] = BLACK + (WHITE - BLACK) * columns // max(size_wh[0] - 1, 1)
+    return surface
+
 
 _SECOND_NS = 1_000_000_000
 _Side = Annotated[int, Field(ge=1, le=16384)]

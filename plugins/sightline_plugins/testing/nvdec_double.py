@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.devices.gpu.gpu import Gpu
-from sightline_plugins.decode.nvdec.library import NvdecLibrary
+from sightline_plugins.decode.nvdec_library import NvdecLibrary
 from sightline_plugins.testing import nvdec_names as names
 from sightline_plugins.testing.nvdec_decoder import PyNvDecoder
 

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Mapping
 
 from sightline.devices.gpu.gpu import Gpu
-from sightline_plugins.encode.nvenc.library import NvencLibrary
+from sightline_plugins.encode.nvenc_library import NvencLibrary
 from sightline_plugins.testing.nvdec_names import PyNvVCException, PyNvVCExceptionUnsupported
 from sightline_plugins.testing.nvenc_encoder import PyNvEncoder
 from sightline_plugins.testing.nvenc_names import ADA, NvencCaps, NvencFaults, PicFlags

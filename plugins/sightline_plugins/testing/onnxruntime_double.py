@@ -15,8 +15,8 @@ import onnxruntime as ort
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.streams import GpuStream
 from sightline.testing.gpu import DoubleDriver
-from sightline_plugins.engines.device.onnxruntime import OnnxRuntimeCuda
 from sightline_plugins.engines.onnxruntime import FATAL_ONLY, ON_CUDA
+from sightline_plugins.engines.onnxruntime_cuda import OnnxRuntimeCuda
 
 
 @dataclass(slots=True)

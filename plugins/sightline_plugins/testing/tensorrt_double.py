@@ -17,7 +17,7 @@ from typing import Any
 from sightline.devices.gpu.driver import DriverError
 from sightline.devices.gpu.gpu import Gpu
 from sightline.testing.gpu import DoubleDriver, GpuMisuse
-from sightline_plugins.engines.tensorrt.library import TensorRt
+from sightline_plugins.engines.tensorrt_library import TensorRt
 from sightline_plugins.testing import tensorrt_names as names
 from sightline_plugins.testing.tensorrt_builder import Builder, Network, OnnxParser
 from sightline_plugins.testing.tensorrt_context import Context, RtxContext

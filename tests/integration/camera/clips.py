@@ -13,8 +13,8 @@ import numpy as np
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from sightline.testing.camera import Clip, Codec
-from sightline_plugins.decode.clip_packets import load_clip
+from sightline_plugins.commands.camera import Clip, Codec
+from sightline_plugins.commands.camera.packets import load_clip
 
 logging.getLogger("libav").setLevel(logging.CRITICAL)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import av
 import pytest
 
-from sightline.testing.camera import CameraOptions, Clip, Codec, FakeCamera, Step
+from sightline_plugins.commands.camera import CameraOptions, Clip, Codec, FakeCamera, Step
 from tests.integration.camera.clips import FPS, noise_clip, watch
 
 TICKS = 3_600

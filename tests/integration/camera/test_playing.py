@@ -10,8 +10,8 @@ import av
 import numpy as np
 import pytest
 
-from sightline.rtsp.bitstream import nal_units
-from sightline.testing.camera import CameraOptions, Clip, Codec, FakeCamera, self_signed_certificate
+from sightline_plugins.codecs.bitstream import nal_units
+from sightline_plugins.commands.camera import CameraOptions, Clip, Codec, FakeCamera, self_signed_certificate
 from tests.integration.camera.clips import Watched, noise_clip, watch
 
 ONCE = CameraOptions(paced=False, passes=1)

@@ -10,8 +10,8 @@ import av
 import numpy as np
 import pytest
 
-from sightline.rtsp.bitstream import is_h264_parameter_set, is_h265_parameter_set, nal_units
-from sightline.testing.camera import CameraOptions, Clip, Codec, FakeCamera
+from sightline_plugins.codecs.bitstream import is_h264_parameter_set, is_h265_parameter_set, nal_units
+from sightline_plugins.commands.camera import CameraOptions, Clip, Codec, FakeCamera
 from tests.conftest import missing
 from tests.integration.camera.clips import noise_clip, watch
 from tests.integration.sources.gst_camera import GstCamera

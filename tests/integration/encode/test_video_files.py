@@ -13,7 +13,7 @@ from sightline.graph.messages import Message
 from sightline.media import ColorMatrix, ColorRange, Frame, PixelFormat, Stream, Surface
 from sightline.media.convert import rgb_from_surface, surface_from_rgb
 from sightline.testing import make_batches, make_frames, run_element
-from sightline_plugins.encode.video import Video
+from sightline_plugins.sinks.video import Video
 
 MS = 1_000_000
 CONSTANT = [index * 40 * MS for index in range(60)]

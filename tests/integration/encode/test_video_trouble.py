@@ -16,7 +16,7 @@ from sightline.devices import Device
 from sightline.errors import OutputError
 from sightline.graph import Outputs, Site
 from sightline.testing import make_batches, make_frames, run_element
-from sightline_plugins.encode.video import Video
+from sightline_plugins.sinks.video import Video
 
 ENDLESS = """
 import dataclasses, sys
@@ -24,7 +24,7 @@ from pathlib import Path
 from sightline.devices import Device
 from sightline.graph import Outputs, Site
 from sightline.testing import make_batches, make_frames
-from sightline_plugins.encode.video import Video
+from sightline_plugins.sinks.video import Video
 
 video = Video.model_validate({"path": sys.argv[1], "gop": "400ms"})
 writer = video.build(Site(device=Device(), outputs=Outputs(Path(sys.argv[2]))))
@@ -45,7 +45,7 @@ from sightline.devices import Device
 from sightline.errors import OutputError
 from sightline.graph import Outputs, Site
 from sightline.testing import make_batches, make_frames
-from sightline_plugins.encode.video import Video
+from sightline_plugins.sinks.video import Video
 
 path, folder, limit, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))

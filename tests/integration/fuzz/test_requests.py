@@ -10,14 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sightline.rtsp.authentication import Guard
-from sightline.rtsp.bitstream import avcc_parts, hvcc_parts, length_prefixed_units, nal_units
-from sightline.rtsp.codec import Codec
-from sightline.rtsp.jpeg import jpeg_payloads
-from sightline.rtsp.messages import Request, next_request
-from sightline.rtsp.payloads import payloads
-from sightline.rtsp.sdp import describe
-from sightline.testing.camera import Clip, FakeCamera
+from sightline_plugins.codecs.bitstream import avcc_parts, hvcc_parts, length_prefixed_units, nal_units
+from sightline_plugins.commands.camera import Clip, FakeCamera
+from sightline_plugins.rtsp.messages import Guard, Request, next_request
+from sightline_plugins.rtsp.payloads import Codec, jpeg_payloads, payloads
+from sightline_plugins.rtsp.sdp import describe
 from tests.integration.camera.clips import noise_clip, watch
 
 METHODS = ("OPTIONS", "DESCRIBE", "SETUP", "PLAY", "PAUSE", "GET_PARAMETER", "TEARDOWN", "ANNOUNCE", "", "\x00")

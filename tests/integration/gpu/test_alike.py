@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sightline.media.shapes import Mask
-from sightline_plugins.sinks.rle import encode_mask
+from sightline_plugins.sinks.records import encode_mask
 from tests.gpu.alike import assert_alike, assert_same_areas, share_found_again
 
 LEAST = 0.25

@@ -16,8 +16,8 @@ from sightline.errors import ModelError
 from sightline.graph import Message, MessageKind
 from sightline.media import Batch
 from sightline.testing import FrameOrder, assert_accounted
-from sightline.testing.camera import CameraOptions, FakeCamera
-from sightline_plugins.decode.clip_packets import load_clip
+from sightline_plugins.commands.camera import CameraOptions, FakeCamera
+from sightline_plugins.commands.camera.packets import load_clip
 from sightline_plugins.testing import NvdecDouble
 from sightline_plugins.testing.onnxruntime_double import OnnxRuntimeDouble
 from sightline_plugins.testing.tensorrt_double import tensorrt_double

@@ -20,7 +20,7 @@ from sightline.testing import make_batches
 from sightline.testing.gpu import DoubleDriver
 from sightline.testing.gpu.double_memory import GpuMisuse
 from sightline.testing.run import site_for
-from sightline_plugins.encode.video import Video
+from sightline_plugins.sinks.video import Video
 from sightline_plugins.testing import NvdecDouble, NvencDouble, NvencFaults, nvenc_double
 from tests.integration.encode.clips import read_back
 from tests.integration.gpu.videos import CONSTANT, DENSE, MS, SIZE, VARIABLE, Written, assert_alike, nv12, on

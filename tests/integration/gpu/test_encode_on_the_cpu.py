@@ -16,7 +16,7 @@ from sightline.media import Frame, PixelFormat
 from sightline.testing import make_batches
 from sightline.testing.gpu import DoubleDriver
 from sightline.testing.run import site_for
-from sightline_plugins.encode.video import Video
+from sightline_plugins.sinks.video import Video
 from sightline_plugins.testing import ADA, NO_NVENC, NvencCaps, NvencDouble, NvencFaults, nvenc_double
 from tests.integration.encode.clips import read_back
 from tests.integration.gpu.videos import CONSTANT, SIZE, Written, nv12, on

@@ -18,8 +18,8 @@ from benchmarks.gpu_models import latency
 from onnx import helper, numpy_helper
 
 from sightline.devices.gpu.gpu import Gpu
-from sightline_plugins.encode.encoders import EncoderError
-from sightline_plugins.infer.precision.quantized_file import NOTE_KEY, quantized_path
+from sightline_plugins.encode.settings import EncoderError
+from sightline_plugins.infer.precision import NOTE_KEY, quantized_path
 from sightline_plugins.testing import NvdecDouble, NvencDouble, NvencFaults, nvenc_double
 from sightline_plugins.testing.nvenc_names import NO_NVENC
 from tests.unit.infer.tiny import write_detector

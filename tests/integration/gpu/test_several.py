@@ -18,9 +18,9 @@ from sightline.graph import Message, MessageKind
 from sightline.media import Batch
 from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
-from sightline.testing.camera import CameraOptions, FakeCamera
 from sightline.testing.gpu import DoubleDriver
-from sightline_plugins.decode.clip_packets import load_clip
+from sightline_plugins.commands.camera import CameraOptions, FakeCamera
+from sightline_plugins.commands.camera.packets import load_clip
 from sightline_plugins.testing import nvdec_double
 from sightline_plugins.testing.nvdec_names import HOPPER
 from tests.integration.gpu.conftest import let_go

@@ -13,7 +13,7 @@ from sightline.graph.messages import Message
 from sightline.media import Frame, PixelFormat
 from sightline.testing import make_batches
 from sightline.testing.run import site_for
-from sightline_plugins.encode.video import Video
+from sightline_plugins.sinks.video import Video
 from tests.integration.encode.clips import Readback, frames_at, psnr, read_back
 
 MS = 1_000_000

@@ -13,9 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from sightline.errors import DeviceUnavailable, MissingExtra, ModelError
 from sightline_plugins.engines.protocol import Precision
-from sightline_plugins.engines.tensorrt.building import BuildSettings, build_plan
-from sightline_plugins.engines.tensorrt.library import TensorRt, installed
-from sightline_plugins.engines.tensorrt.loading import load_plan
+from sightline_plugins.engines.tensorrt import load_plan
+from sightline_plugins.engines.tensorrt_builder import BuildSettings, build_plan
+from sightline_plugins.engines.tensorrt_library import TensorRt, installed
 from tests.conftest import missing
 from tests.unit.engines.graphs import make_model, small_network
 

@@ -19,10 +19,10 @@ from sightline.errors import StreamLost
 from sightline.graph import MessageKind, Site
 from sightline.media import Frame, Stream
 from sightline.testing import run_source
-from sightline.testing.camera import CameraOptions, Clip, Codec, FakeCamera
-from sightline_plugins.decode.clip_packets import load_clip
-from sightline_plugins.sources.media import Media
-from sightline_plugins.sources.rtsp import Rtsp
+from sightline_plugins.commands.camera import CameraOptions, Clip, Codec, FakeCamera
+from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.sources.file.element import Media
+from sightline_plugins.sources.live.rtsp import Rtsp
 from tests.integration.camera.clips import noise_clip
 from tests.integration.figures import Record, form
 from tests.integration.live.watching import Watched, until

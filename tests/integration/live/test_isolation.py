@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.testing.camera import Clip, FakeCamera
-from sightline_plugins.soak.verdict import slope
+from sightline_plugins.commands.camera import Clip, FakeCamera
+from sightline_plugins.commands.soak.samples import slope
 from tests.integration.camera.clips import write_noise
 from tests.integration.figures import Record
 from tests.integration.live.watching import Watched, until

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from sightline.graph import MessageKind
-from sightline.testing.camera import CameraOptions, Clip, FakeCamera
+from sightline_plugins.commands.camera import CameraOptions, Clip, FakeCamera
 from tests.integration.camera.clips import noise_clip
 from tests.integration.figures import Record, form
 from tests.integration.live.watching import PATIENCE_SECONDS, Watched, until
@@ -34,7 +34,7 @@ def test_nothing_is_shown_before_the_first_key_frame(clip: Clip) -> None:
 def test_that_no_key_frame_comes_is_said_with_what_to_do(
     clip: Clip, monkeypatch: pytest.MonkeyPatch, figure: Record
 ) -> None:
-    monkeypatch.setattr("sightline_plugins.decode.live_input._LONG_WITHOUT_KEY_NS", round(LIMIT_SECONDS * 1e9))
+    monkeypatch.setattr("sightline_plugins.sources.live.input._LONG_WITHOUT_KEY_NS", round(LIMIT_SECONDS * 1e9))
     with FakeCamera(clip) as camera:
         camera.faults.late_key = LATE_SECONDS
         begun = time.monotonic()

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sightline.testing.camera import Clip, FakeCamera
+from sightline_plugins.commands.camera import Clip, FakeCamera
 from tests.integration.figures import Record, form
 from tests.integration.live.watching import Watched, until
 from tests.integration.many_pipelines import resident_mib

@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 
 from sightline.graph import MessageKind, StreamState
-from sightline.testing.camera import CameraOptions, Clip, FakeCamera
+from sightline_plugins.commands.camera import CameraOptions, Clip, FakeCamera
 from tests.integration.figures import Record
 from tests.integration.live.watching import Watched, until
 
@@ -97,7 +97,7 @@ def test_another_refusal_is_a_loss_that_names_its_cause(clip: Clip, status: int,
 
 
 def test_a_camera_that_talks_nonsense_is_tried_again_soon(clip: Clip, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sightline_plugins.decode.waits._CONNECTING_SECONDS", 1.0)
+    monkeypatch.setattr("sightline_plugins.decode.open_media._CONNECTING_SECONDS", 1.0)
     with FakeCamera(clip) as camera:
         camera.faults.garbage = True
         with Watched({"cam": camera.url}) as watched:

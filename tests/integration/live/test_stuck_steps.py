@@ -8,8 +8,8 @@ import time
 import pytest
 
 from sightline.graph import MessageKind
-from sightline.testing.camera import Clip, FakeCamera
 from sightline_plugins import Callback
+from sightline_plugins.commands.camera import Clip, FakeCamera
 from tests.integration.figures import Record, form
 from tests.integration.live.watching import PATIENCE_SECONDS, Watched, until
 

@@ -12,7 +12,7 @@ import pytest
 
 from sightline.graph import MessageKind
 from sightline.graph.site import SystemClock
-from sightline.testing.camera import CameraOptions, Clip, FakeCamera
+from sightline_plugins.commands.camera import CameraOptions, Clip, FakeCamera
 from tests.integration.camera.clips import noise_clip
 from tests.integration.figures import Record
 from tests.integration.live.watching import Seen, Watched, until

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline_plugins.soak.verdict import slope
+from sightline_plugins.commands.soak.samples import slope
 from tests.integration.camera.clips import write_noise
 from tests.integration.figures import LONG_SECONDS, Record, form
 

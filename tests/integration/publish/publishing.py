@@ -20,7 +20,7 @@ from av.video.stream import VideoStream
 from sightline import Pipeline
 from sightline.graph import Message
 from sightline.media import Batch, Frame
-from sightline_plugins.sources.cards import CardPainter
+from sightline_plugins.sources.pattern import CardPainter
 
 SIZE_WH = (320, 176)
 CELLS = 16

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from sightline.server.http import Address
-from sightline_plugins.publish.broadcast import Broadcast
-from sightline_plugins.publish.hub import Hub
-from sightline_plugins.publish.rtsp.server import RtspServer
+from sightline_plugins.publish.broadcast import Broadcast, Hub
+from sightline_plugins.publish.rtsp import RtspServer
 from tests.integration.publish.publishing import free_port
 from tests.unit.publish.images import SETTINGS, Encoder, frames
 

@@ -14,9 +14,9 @@ import pytest
 from sightline import Pipeline
 from sightline.errors import OutputError, StreamError
 from sightline.media.frame import TimeSource
-from sightline.rtsp.bitstream import nal_units
-from sightline.testing.camera import FakeCamera
-from sightline_plugins.decode.clip_packets import load_clip
+from sightline_plugins.codecs.bitstream import nal_units
+from sightline_plugins.commands.camera import FakeCamera
+from sightline_plugins.commands.camera.packets import load_clip
 from tests.conftest import missing
 from tests.integration.publish.publishing import (
     COUNTER,

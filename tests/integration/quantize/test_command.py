@@ -20,9 +20,8 @@ from sightline.errors import ConfigurationError
 from sightline.graph.messages import MessageKind
 from sightline_plugins import Detect
 from sightline_plugins.engines.protocol import open_engine
-from sightline_plugins.infer.precision.on_cpu import multiplies_bytes
-from sightline_plugins.infer.precision.quantized_file import find_quantized
-from sightline_plugins.infer.precision.rate import interleaved_seconds
+from sightline_plugins.infer.precision import find_quantized, interleaved_seconds
+from sightline_plugins.infer.precision_speeds import multiplies_bytes
 from sightline_plugins.pixels.image_form import ImageForm
 from tests.unit.engines.graphs import make_model, random
 

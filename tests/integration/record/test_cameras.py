@@ -15,8 +15,8 @@ import pytest
 
 from sightline import Pipeline
 from sightline.media import Batch
-from sightline.testing.camera import CameraOptions, Clip, Codec, FakeCamera
-from sightline_plugins.decode.clip_packets import load_clip
+from sightline_plugins.commands.camera import CameraOptions, Clip, Codec, FakeCamera
+from sightline_plugins.commands.camera.packets import load_clip
 from tests.integration.camera.clips import noise_clip, watch, write_noise
 from tests.integration.record.scenes import Bell, Told, look_of
 

@@ -19,8 +19,8 @@ from sightline.graph import Site, SourceReader
 from sightline.graph.messages import Message
 from sightline.media import Frame, Stream
 from sightline.testing import run_source
-from sightline_plugins.sources.images import Images
-from sightline_plugins.sources.media import Media
+from sightline_plugins.sources.file.element import Media
+from sightline_plugins.sources.images.element import Images
 
 LIMIT_SECONDS = 5
 NULL_PACKET = b"\x47\x1f\xff\x10" + b"\xff" * 184

@@ -13,7 +13,7 @@ from tests.integration.sources.clips import write_clip
 
 from sightline.errors import StreamUnreadable
 from sightline.testing import run_source
-from sightline_plugins.sources.media import Media
+from sightline_plugins.sources.file.element import Media
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

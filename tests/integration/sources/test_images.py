@@ -15,7 +15,7 @@ from sightline.graph.messages import Message
 from sightline.media import PixelFormat, Stream
 from sightline.media.convert import rgb_from_surface
 from sightline.testing import run_source
-from sightline_plugins.sources.images import Images
+from sightline_plugins.sources.images.element import Images
 
 
 def image(value: int, size_wh: tuple[int, int] = (16, 8)) -> npt.NDArray[np.uint8]:

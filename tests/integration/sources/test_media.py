@@ -14,7 +14,7 @@ from sightline.errors import StreamUnreadable
 from sightline.graph import Site
 from sightline.media import Frame, Stream
 from sightline.testing import run_source
-from sightline_plugins.sources.media import Media
+from sightline_plugins.sources.file.element import Media
 
 MILLISECOND = 1_000_000
 

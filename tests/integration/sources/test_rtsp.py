@@ -13,9 +13,9 @@ from sightline.devices import Device
 from sightline.errors import StreamError, StreamLost, StreamUnreadable
 from sightline.graph import Site, SourceReader
 from sightline.media import Frame, Stream
-from sightline.testing.camera import CameraOptions, Clip, FakeCamera
-from sightline_plugins.decode.clip_packets import load_clip
-from sightline_plugins.sources.rtsp import Rtsp
+from sightline_plugins.commands.camera import CameraOptions, Clip, FakeCamera
+from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.sources.live.rtsp import Rtsp
 
 COUNT = 30
 MILLISECOND = 1_000_000

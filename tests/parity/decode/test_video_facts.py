@@ -13,7 +13,7 @@ import pytest
 from sightline.devices import Device
 from sightline.graph import Site
 from sightline.media import Frame, Stream
-from sightline_plugins.sources.media import Media
+from sightline_plugins.sources.file.element import Media
 
 NATIVE = {"yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p", "nv12", "gray", "rgb24", "bgr24"}
 CLIPS = [

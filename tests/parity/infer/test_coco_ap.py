@@ -18,8 +18,8 @@ from sightline_plugins.commands.evaluate.annotations import Annotations
 from sightline_plugins.commands.evaluate.scores import score_detections
 from sightline_plugins.commands.verify.comparison import BoxSettings, compare
 from sightline_plugins.commands.verify.images import images_of
-from sightline_plugins.decode.images_reader import find_images
 from sightline_plugins.infer.detections import detection_rules
+from sightline_plugins.sources.images.reader import find_images
 
 LIMIT = 0.003
 DETECTORS: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ import pytest
 
 from sightline.media import ColorMatrix, ColorRange, PixelFormat
 from sightline.media.convert import rgb_from_surface, surface_from_rgb
-from sightline_plugins.encode.jpeg import encode_jpeg
+from sightline_plugins.encode.images import encode_jpeg
 
 LARGE = (1920, 1080)
 Image = npt.NDArray[np.uint8]

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from sightline.devices import Device
 from sightline.graph import CheckContext, Outputs, Problem
 from sightline_plugins.encode.settings import ticks_from_ns
-from sightline_plugins.encode.video import Video
+from sightline_plugins.sinks.video import Video
 
 
 def problems(video: Video, *streams: str) -> list[Problem]:
@@ -94,7 +94,7 @@ def test_ticks_are_rounded_to_the_nearest() -> None:
 
 
 def test_the_description_imports_no_codec() -> None:
-    code = "import sys, sightline_plugins.encode.video; print('av' in sys.modules, 'cv2' in sys.modules)"
+    code = "import sys, sightline_plugins.sinks.video; print('av' in sys.modules, 'cv2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.split() == ["False", "False"]

@@ -11,17 +11,16 @@ import onnx
 import pytest
 from onnx import helper
 
-from sightline_plugins.engines.simplify import CLEANING, COMMON, OPENVINO, Rule, apply_rules, simplify
-from sightline_plugins.engines.simplify.axes import (
+from sightline_plugins.onnx_graph.channels import fold_focus, make_planes, pick_channels
+from sightline_plugins.onnx_graph.constants import fold_constants, remove_idle, store_constants
+from sightline_plugins.onnx_graph.graph import Graph
+from sightline_plugins.onnx_graph.layout import (
+    convolve_before_upsampling,
     softmax_over_channels,
     transpose_before_concat,
     transpose_before_flattening,
 )
-from sightline_plugins.engines.simplify.channels import make_planes, pick_channels
-from sightline_plugins.engines.simplify.constants import fold_constants, remove_idle, store_constants
-from sightline_plugins.engines.simplify.focus import fold_focus
-from sightline_plugins.engines.simplify.graph import Graph
-from sightline_plugins.engines.simplify.upsample import convolve_before_upsampling
+from sightline_plugins.onnx_graph.simplify import CLEANING, COMMON, OPENVINO, Rule, apply_rules, simplify
 from tests.unit.engines.graphs import compute, make_model, random
 
 Constants = dict[str, npt.NDArray[Any]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sightline.media import Frame, Stream
-from sightline.rtsp.codec import Codec
 from sightline.testing import make_frames
 from sightline_plugins.encode.live import LiveSettings
-from sightline_plugins.publish.encoding import Encoding
-from sightline_plugins.publish.image import Format, Image
+from sightline_plugins.publish.broadcast import Format, Image
+from sightline_plugins.publish.video_source import Encoding
+from sightline_plugins.rtsp.payloads import Codec
 
 INTERVAL_NS = 40_000_000
 SETTINGS = LiveSettings(preset="ultrafast", quality=26, bitrate=None, key_ns=1_000_000_000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sightline_plugins.publish.backlog import Backlog
+from sightline_plugins.publish.broadcast import Backlog
 from tests.unit.publish.images import group, plain
 
 

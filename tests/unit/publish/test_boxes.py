@@ -9,10 +9,10 @@ from pathlib import Path
 import av
 import pytest
 
-from sightline.rtsp.codec import Codec
-from sightline_plugins.decode.clip_packets import load_clip
-from sightline_plugins.publish.boxes import codec_string, fragment, start_of_file
-from sightline_plugins.publish.image import Format, Image
+from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.publish.broadcast import Format, Image
+from sightline_plugins.publish.fragments import codec_string, fragment, start_of_file
+from sightline_plugins.rtsp.payloads import Codec
 from tests.integration.camera.clips import write_noise
 from tests.unit.publish.images import PLAIN, encoded, frames
 
@@ -52,7 +52,7 @@ def test_the_size_is_that_of_the_images() -> None:
 
 @pytest.mark.parametrize("codec", [Codec.H264, Codec.H265])
 def test_images_in_another_order_than_they_are_shown_come_back_in_the_right_one(codec: Codec, tmp_path: Path) -> None:
-    from sightline.rtsp.bitstream import is_h264_parameter_set, is_h265_parameter_set, nal_units
+    from sightline_plugins.codecs.bitstream import is_h264_parameter_set, is_h265_parameter_set, nal_units
 
     clip = load_clip(str(write_noise(tmp_path / "noise.mp4", codec=codec, count=20, b_frames=2)))
     is_set = is_h264_parameter_set if codec is Codec.H264 else is_h265_parameter_set

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from sightline_plugins.publish.backlog import Backlog
-from sightline_plugins.publish.broadcast import MOST_VIEWERS, Broadcast
-from sightline_plugins.publish.image import Image
+from sightline_plugins.publish.broadcast import MOST_VIEWERS, Backlog, Broadcast, Image
 from tests.unit.publish.images import SETTINGS, Encoder, frames
 
 

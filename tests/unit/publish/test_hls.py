@@ -11,8 +11,8 @@ import pytest
 
 from sightline.errors import OutputError
 from sightline.graph import Outputs
+from sightline_plugins.publish.broadcast import Image
 from sightline_plugins.publish.hls import HlsWriter
-from sightline_plugins.publish.image import Image
 from tests.unit.publish.images import PLAIN, group, plain
 
 LARGER = replace(PLAIN, size_wh=(128, 96))

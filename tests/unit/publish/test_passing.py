@@ -9,12 +9,10 @@ import pytest
 
 from sightline.graph import EncodedFormat, PacketRing
 from sightline.media import Frame, Stream
-from sightline.rtsp.bitstream import annex_b
-from sightline.rtsp.codec import Codec
-from sightline_plugins.publish.encoding import Encoding
-from sightline_plugins.publish.image import Image
-from sightline_plugins.publish.making import Making
-from sightline_plugins.publish.passing import Passing
+from sightline_plugins.codecs.bitstream import annex_b
+from sightline_plugins.publish.broadcast import Image
+from sightline_plugins.publish.video_source import EncodedSource, Encoding, PassthroughSource
+from sightline_plugins.rtsp.payloads import Codec
 from tests.unit.publish.images import SETTINGS, frames
 
 SETS = (b"\x67\x42\xc0\x1e\xd9", b"\x68\xce\x0f\xc8")
@@ -54,8 +52,8 @@ def given(count: int) -> list[Frame]:
     ]
 
 
-def making(ring: PacketRing, *, codecs: frozenset[Codec] = frozenset(Codec)) -> Making:
-    return Making(passing=Passing(ring, codecs=codecs), encoding=Encoding(SETTINGS))
+def making(ring: PacketRing, *, codecs: frozenset[Codec] = frozenset(Codec)) -> EncodedSource:
+    return EncodedSource(passing=PassthroughSource(ring, codecs=codecs), encoding=Encoding(SETTINGS))
 
 
 def numbers(images: list[Image]) -> list[int]:

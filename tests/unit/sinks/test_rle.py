@@ -8,7 +8,7 @@ import pytest
 from pycocotools import mask as coco
 
 from sightline.media.shapes import Mask
-from sightline_plugins.sinks.rle import decode_mask, encode_mask
+from sightline_plugins.sinks.records import decode_mask, encode_mask
 
 
 def by_coco(image: npt.NDArray[np.bool_]) -> str:

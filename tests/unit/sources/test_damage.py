@@ -11,9 +11,9 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 
 from sightline.media import PixelFormat, Surface
-from sightline_plugins.decode.damage import Damage
-from sightline_plugins.decode.decoding import Image
-from sightline_plugins.decode.ffmpeg_log import lost_packets, tells_of_damage
+from sightline_plugins.decode.decoder import Image
+from sightline_plugins.decode.failures import lost_packets, tells_of_damage
+from sightline_plugins.sources.live.reader import DamageTracker
 
 NO_PIXELS = partial(Surface.allocate, PixelFormat.GRAY8, size_wh=(16, 16))
 
@@ -31,7 +31,7 @@ def image(pts: int | None) -> Image:
 
 def marked(*, missed_at: set[int], keys: set[int], count: int = 12, troubled_at: frozenset[int] = frozenset()) -> str:
     """One letter an image: `.` whole, `x` damaged."""
-    damage = Damage()
+    damage = DamageTracker()
     letters = []
     for number in range(count):
         damage.packet(packet(number, key=number in keys), missed=number in missed_at)
@@ -59,7 +59,7 @@ def test_what_the_decoder_concealed_is_passed_on_to_the_images_after_it() -> Non
 
 
 def test_images_shown_before_the_key_frame_that_was_decoded_before_them_stay_damaged() -> None:
-    damage = Damage()
+    damage = DamageTracker()
     for number, missed in ((1, True), (2, False), (5, False)):
         damage.packet(packet(number, key=number == 5), missed=missed)
 

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from sightline.graph.registry import Registry
-from sightline_plugins.sources.media import Media
-from sightline_plugins.sources.rtsp import Rtsp
+from sightline_plugins.sources.file.element import Media
+from sightline_plugins.sources.live.rtsp import Rtsp
 
 KINDS = ("images", "media", "pattern", "rtsp")
 
@@ -25,8 +25,9 @@ def test_the_example_in_a_docstring_is_valid(name: str) -> None:
 
 
 def test_describing_sources_imports_no_codec_and_no_opencv() -> None:
-    modules = ", ".join(f"sightline_plugins.sources.{name}" for name in KINDS)
-    code = f"import sys, {modules}; print([name for name in ('av', 'cv2') if name in sys.modules])"
+    modules = ("file.element", "images.element", "pattern", "live.rtsp", "live.v4l2")
+    imports = ", ".join(f"sightline_plugins.sources.{module}" for module in modules)
+    code = f"import sys, {imports}; print([name for name in ('av', 'cv2') if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
 

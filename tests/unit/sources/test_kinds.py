@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from sightline.errors import ConfigurationError
 from sightline.graph.registry import Registry
-from sightline_plugins.sources.media import Media
-from sightline_plugins.sources.rtsp import Rtsp
+from sightline_plugins.sources.file.element import Media
+from sightline_plugins.sources.live.rtsp import Rtsp
 
 
 @pytest.mark.parametrize(

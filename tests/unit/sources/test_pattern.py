@@ -7,8 +7,7 @@ import pytest
 
 from sightline.media import ColorMatrix, ColorRange, PixelFormat
 from sightline.testing import run_source
-from sightline_plugins.sources.cards import BARS_YUV
-from sightline_plugins.sources.pattern import Pattern
+from sightline_plugins.sources.pattern import BARS_YUV, Pattern
 
 
 def test_bars_have_eight_known_colours() -> None:

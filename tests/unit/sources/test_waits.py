@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sightline.graph.site import SystemClock
-from sightline_plugins.decode.waits import Waits
+from sightline_plugins.decode.open_media import Waits
 
 SECOND_NS = 1_000_000_000
 

@@ -18,12 +18,11 @@ from sightline.devices import Device
 from sightline.errors import StreamError
 from sightline.graph import Site
 from sightline.media import Stream
-from sightline.rtsp.bitstream import nal_units
-from sightline.rtsp.payloads import payloads
-from sightline.rtsp.rtp import RtpStream
-from sightline.rtsp.sdp import describe
 from sightline_plugins import Rtsp
-from sightline_plugins.decode.clip_packets import load_clip
+from sightline_plugins.codecs.bitstream import nal_units
+from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.rtsp.payloads import RtpStream, payloads
+from sightline_plugins.rtsp.sdp import describe
 from tools.fuzz.mutations import mutated
 from tools.fuzz.targets.media import SAMPLES
 from tools.fuzz.targets.target import Mutant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sightline.devices.gpu.memory import BorrowedMemory
 from sightline.media import Surface
-from sightline_plugins.decode.nvdec.surfaces import ImageSurfaces
+from sightline_plugins.decode.nvdec_surfaces import ImageSurfaces
 
 
 def surface_of_the_decoder(self: ImageSurfaces, address: int) -> Surface:

@@ -9,7 +9,7 @@ import pytest
 from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import GpuFailed, SurfaceReleased
 from sightline.testing.gpu import DoubleDriver
-from sightline_plugins.decode.decoding import Decoding
+from sightline_plugins.decode.decoder import DecodeSettings
 from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.video import VideoDecoder
 from sightline_plugins.testing import nvdec_double
@@ -183,7 +183,7 @@ def test_an_image_is_gone_when_its_decoder_has_had_another_packet(gpu: Gpu, clip
         str(clip),
         stream="cam",
         options=OpenOptions(),
-        decoding=Decoding(gpu=gpu),
+        decoding=DecodeSettings(gpu=gpu),
         warn=lambda text: None,
         on_damage=lambda: None,
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline_plugins.decode.nvdec.configurations import configuration_of, configuration_outside, length_bytes_of
+from sightline_plugins.codecs.byte_stream import configuration_of, configuration_outside, length_bytes_of
 from sightline_plugins.decode.open_media import OpenOptions, open_media, video_stream
 from tests.integration.sources.clips import write_clip
 

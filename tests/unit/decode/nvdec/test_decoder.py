@@ -11,7 +11,7 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import GpuFailed
 from sightline.media import Memory, Surface
 from sightline.testing.gpu import DoubleDriver
-from sightline_plugins.decode.nvdec.surfaces import ImageSurfaces
+from sightline_plugins.decode.nvdec_surfaces import ImageSurfaces
 from sightline_plugins.testing import nvdec_double
 from tests.integration.sources.clips import write_clip
 from tests.reading import SMALL, all_same, frames_of, media, reader_of

@@ -10,26 +10,26 @@ import pytest
 from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import GpuFailed
 from sightline.testing.gpu import DoubleDriver
-from sightline_plugins.decode.nvdec import library
-from sightline_plugins.decode.nvdec.library import NvdecError, library_for
+from sightline_plugins.decode import nvdec_library
+from sightline_plugins.decode.nvdec_library import NvdecError, library_for
 from sightline_plugins.testing import nvdec_double
 
 
 @pytest.fixture
 def present(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """The driver's library is there."""
-    library._installed.cache_clear()
-    monkeypatch.setattr(library, "nvdec_library", lambda: None)
+    nvdec_library._installed.cache_clear()
+    monkeypatch.setattr(nvdec_library, "nvdec_library", lambda: None)
     return monkeypatch
 
 
 def test_a_driver_without_a_video_decoder_is_told(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    library._installed.cache_clear()
+    nvdec_library._installed.cache_clear()
 
     def missing() -> None:
         raise OSError("no such file")
 
-    monkeypatch.setattr(library, "nvdec_library", missing)
+    monkeypatch.setattr(nvdec_library, "nvdec_library", missing)
 
     with pytest.raises(NvdecError, match=r"the driver brings no video decoder \(libnvcuvid.so.1 is missing\)"):
         library_for(gpu)
@@ -48,14 +48,14 @@ def test_a_package_that_can_not_be_imported_is_told(gpu: Gpu, present: pytest.Mo
     def fails(name: str) -> ModuleType:
         raise RuntimeError("Failed to load NVENC library:\n libnvidia-encode.so.1\n\n=== TROUBLESHOOTING ===")
 
-    present.setattr(library, "import_module", fails)
+    present.setattr(nvdec_library, "import_module", fails)
 
     with pytest.raises(NvdecError, match=r"cannot be imported: Failed to load NVENC library: libnvidia-encode.so.1$"):
         library_for(gpu)
 
 
 def test_what_stands_in_is_that_of_its_gpu_alone(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    library._installed.cache_clear()
+    nvdec_library._installed.cache_clear()
     nvdec_double(gpu)
     other = Gpu(DoubleDriver(memory_bytes=2**20, pinned_bytes=2**20))
 

@@ -10,10 +10,10 @@ from sightline import Pipeline
 from sightline.devices.gpu.gpu import Gpu
 from sightline.graph import Message, MessageKind
 from sightline.media import Memory
-from sightline.testing.camera import CameraOptions, Clip, FakeCamera
-from sightline_plugins.decode.clip_packets import load_clip
-from sightline_plugins.decode.nvdec.hardware import HardwareStream
-from sightline_plugins.sources.rtsp import Rtsp
+from sightline_plugins.commands.camera import CameraOptions, Clip, FakeCamera
+from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.decode.nvdec import HardwareStream
+from sightline_plugins.sources.live.rtsp import Rtsp
 from sightline_plugins.testing import nvdec_double
 from tests.integration.sources.clips import write_clip
 from tests.reading import frames_of

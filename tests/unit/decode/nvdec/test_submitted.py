@@ -9,8 +9,8 @@ import pytest
 from sightline.devices import Device, DeviceKind
 from sightline.devices.gpu.gpu import Gpu
 from sightline.graph import Site
-from sightline_plugins.decode.decoding import Decoding, Image
-from sightline_plugins.decode.nvdec.submitted import LONGEST_STAY, Submission, Submitted
+from sightline_plugins.decode.decoder import DecodeSettings, Image
+from sightline_plugins.decode.nvdec_surfaces import LONGEST_STAY, Submission, Submitted
 from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.video import VideoDecoder
 from sightline_plugins.testing import nvdec_double
@@ -106,7 +106,7 @@ def times_without_pts(path: Path, gpu: Gpu | None) -> list[tuple[int | None, int
         str(path),
         stream="cam",
         options=OpenOptions(),
-        decoding=Decoding(gpu=gpu),
+        decoding=DecodeSettings(gpu=gpu),
         warn=lambda text: None,
         on_damage=lambda: None,
     )

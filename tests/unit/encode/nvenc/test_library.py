@@ -12,13 +12,10 @@ from sightline.errors import GpuFailed
 from sightline.media import PixelFormat
 from sightline.testing import make_frames
 from sightline.testing.gpu import double_gpu
-from sightline_plugins.encode.encoders import EncoderError
-from sightline_plugins.encode.nvenc import library
-from sightline_plugins.encode.nvenc.choosing import reason_against
-from sightline_plugins.encode.nvenc.library import EncoderSupport, library_for
-from sightline_plugins.encode.nvenc.options import options_of
-from sightline_plugins.encode.nvenc.same_format import as_format
-from sightline_plugins.encode.settings import EncoderSettings
+from sightline_plugins.encode import nvenc_library
+from sightline_plugins.encode.nvenc import as_format, options_of, reason_against
+from sightline_plugins.encode.nvenc_library import EncoderSupport, library_for
+from sightline_plugins.encode.settings import EncoderError, EncoderSettings
 from sightline_plugins.testing import NvencCaps, NvencFaults, nvenc_double
 
 
@@ -44,7 +41,7 @@ def test_sizes_have_bounds_on_both_sides(size_wh: tuple[int, int], fits: bool) -
 
 
 def test_a_driver_without_an_encoder_is_the_reason(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "reason_against_sessions", lambda gpu: "this GPU has no NVENC")
+    monkeypatch.setattr(nvenc_library, "reason_against_sessions", lambda gpu: "this GPU has no NVENC")
 
     with pytest.raises(EncoderError, match=r"^this GPU has no NVENC$"):
         library_for(gpu)
@@ -63,9 +60,9 @@ def test_a_package_that_can_not_be_imported_is_the_reason(
     def fails(name: str) -> None:
         raise error
 
-    library._installed.cache_clear()
-    monkeypatch.setattr(library, "reason_against_sessions", lambda gpu: None)
-    monkeypatch.setattr(library, "import_module", fails)
+    nvenc_library._installed.cache_clear()
+    monkeypatch.setattr(nvenc_library, "reason_against_sessions", lambda gpu: None)
+    monkeypatch.setattr(nvenc_library, "import_module", fails)
 
     with pytest.raises(EncoderError, match=reason):
         library_for(gpu)

@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from sightline_plugins.encode.nvenc.options import CODECS, PRESETS, options_of
+from sightline_plugins.encode.nvenc import CODECS, PRESETS, options_of
 from sightline_plugins.encode.settings import EncoderSettings
-from sightline_plugins.encode.video import Video
+from sightline_plugins.sinks.video import Video
 
 
 def settings(*, codec: str = "h264", quality: int = 23, bitrate: int | None = None) -> EncoderSettings:

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from sightline_plugins.encode.nvenc.pace import Pace
+from sightline_plugins.encode.nvenc import Pace
 
 
 def told(pace: Pace, *, ticks_apart: int, count: int, start: int = 0) -> list[Fraction]:

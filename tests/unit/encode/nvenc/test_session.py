@@ -9,8 +9,8 @@ import pytest
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.testing.gpu import double_gpu
-from sightline_plugins.encode.nvenc import session
-from sightline_plugins.encode.nvenc.session import reason_against_sessions, session_status
+from sightline_plugins.encode import nvenc_library
+from sightline_plugins.encode.nvenc_library import reason_against_sessions, session_status
 
 HANDLE, CONTEXT = 0x77, 0x1234
 UNSUPPORTED_DEVICE = 2
@@ -91,7 +91,7 @@ def test_each_status_has_its_reason(monkeypatch: pytest.MonkeyPatch, gpu: Gpu, s
         def cuCtxGetCurrent(self, place: object) -> int:  # noqa: N802  CUDA's name
             return 0
 
-    libraries = {session.LIBRARY: Library(status=status), "libcuda.so.1": Cuda()}
+    libraries = {nvenc_library.LIBRARY: Library(status=status), "libcuda.so.1": Cuda()}
     monkeypatch.setattr(ctypes, "CDLL", libraries.__getitem__)
 
     assert reason_against_sessions(gpu) == reason

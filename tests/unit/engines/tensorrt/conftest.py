@@ -12,7 +12,7 @@ import pytest
 from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.streams import GpuStream
 from sightline.media.device_array import DeviceArray
-from sightline_plugins.engines.device.protocol import DeviceEngine
+from sightline_plugins.engines.protocol import CudaEngine
 from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
 
 
@@ -30,7 +30,7 @@ def stream(gpu: Gpu) -> GpuStream:
 class Bench:
     """Memory for a batch of an engine's: filled by the host, computed, and looked at."""
 
-    def __init__(self, engine: DeviceEngine, *, gpu: Gpu, stream: GpuStream, rows: int) -> None:
+    def __init__(self, engine: CudaEngine, *, gpu: Gpu, stream: GpuStream, rows: int) -> None:
         self.gpu, self.stream = gpu, stream
         self.inputs = [self._empty(spec.shape, spec.dtype, rows) for spec in engine.inputs]
         self.outputs = [self._empty(spec.shape, spec.dtype, rows) for spec in engine.outputs]

@@ -13,8 +13,8 @@ from sightline.devices.gpu.gpu import Gpu
 from sightline.devices.gpu.streams import GpuStream
 from sightline.errors import GpuError, GpuFailed, ModelError
 from sightline.testing.gpu import DoubleDriver, GpuMisuse
-from sightline_plugins.engines.tensorrt.engine import TensorRtEngine
-from sightline_plugins.engines.tensorrt.opening import open_tensorrt
+from sightline_plugins.engines.tensorrt import TensorRtEngine
+from sightline_plugins.engines.tensorrt_model import open_tensorrt
 from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
 from sightline_plugins.testing.tensorrt_names import TensorRtFaults
 from tests.unit.engines.graphs import compute, small_network

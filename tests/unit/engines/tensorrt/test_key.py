@@ -10,10 +10,9 @@ import pytest
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.testing.gpu import DoubleDriver
-from sightline_plugins.engines import cache
+from sightline_plugins.engines import cache, tensorrt_builder
 from sightline_plugins.engines.cache import key_digest
-from sightline_plugins.engines.tensorrt import building
-from sightline_plugins.engines.tensorrt.opening import TensorRtModel
+from sightline_plugins.engines.tensorrt_model import TensorRtModel
 from sightline_plugins.testing.tensorrt_double import tensorrt_double
 from tests.unit.engines.graphs import small_network
 
@@ -73,8 +72,8 @@ def test_the_name_of_the_gpu_matters_where_kernels_are_timed_on_it() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda patch: patch.setattr(building, "WORKSPACE_BYTES", 1),
-        lambda patch: patch.setattr(building, "USUAL_ROWS", 4),
+        lambda patch: patch.setattr(tensorrt_builder, "WORKSPACE_BYTES", 1),
+        lambda patch: patch.setattr(tensorrt_builder, "USUAL_ROWS", 4),
         lambda patch: patch.setattr(cache, "_rewriting", lambda: "other"),
     ],
     ids=["workspace", "usual rows", "our own rewriting"],

@@ -10,8 +10,8 @@ import pytest
 
 from sightline.devices.gpu.gpu import Gpu
 from sightline.errors import DeviceUnavailable, MissingExtra
-from sightline_plugins.engines.tensorrt import library
-from sightline_plugins.engines.tensorrt.library import PACKAGES, TensorRt, installed, library_for
+from sightline_plugins.engines import tensorrt_library
+from sightline_plugins.engines.tensorrt_library import PACKAGES, TensorRt, installed, library_for
 from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
 
 MODULE = """
@@ -89,6 +89,6 @@ def test_one_that_compiles_on_the_gpu_names_nothing(gpu: Gpu) -> None:
 
 def test_a_stand_in_is_for_its_gpu_alone(gpu: Gpu, double: TensorRtDouble, monkeypatch: pytest.MonkeyPatch) -> None:
     other = TensorRt(double, title="the installed one")
-    monkeypatch.setattr(library, "_with_driver", lambda: other)
+    monkeypatch.setattr(tensorrt_library, "_with_driver", lambda: other)
 
     assert library_for(gpu) is not other

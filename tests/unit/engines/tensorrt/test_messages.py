@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from sightline_plugins.engines.tensorrt.messages import Messages, gist
+from sightline_plugins.engines.tensorrt_library import Messages, gist
 from sightline_plugins.testing.tensorrt_names import ILogger, Severity
 
 

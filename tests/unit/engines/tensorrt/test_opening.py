@@ -16,7 +16,7 @@ from sightline.devices.gpu.streams import GpuStream
 from sightline.errors import DeviceUnavailable, ModelError
 from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.engines.cache import Entry, ModelCache
-from sightline_plugins.engines.tensorrt.opening import TensorRtModel, open_tensorrt
+from sightline_plugins.engines.tensorrt_model import TensorRtModel, open_tensorrt
 from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
 from sightline_plugins.testing.tensorrt_names import BEGINNING, Plan, TensorRtFaults, read_plan
 from tests.unit.engines.graphs import make_model, small_network

@@ -10,7 +10,7 @@ from sightline.devices.gpu.streams import GpuStream
 from sightline.media import Batch, Frame, Stream
 from sightline.media.convert import surface_from_rgb
 from sightline_plugins import Detect
-from sightline_plugins.engines.tensorrt.opening import open_tensorrt
+from sightline_plugins.engines.tensorrt_model import open_tensorrt
 from sightline_plugins.infer.cuda_predictor import CudaPredictor
 from sightline_plugins.infer.detections import DetectionPostprocessor, detection_rules
 from sightline_plugins.infer.plan import ModelPlan

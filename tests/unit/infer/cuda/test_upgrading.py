@@ -11,8 +11,8 @@ from sightline.errors import ModelError
 from sightline.testing.gpu import DoubleDriver
 from sightline_plugins import Detect
 from sightline_plugins.engines.cache import ModelCache
-from sightline_plugins.engines.device.batch_model import prepare_batches
-from sightline_plugins.engines.device.onnxruntime import OnnxRuntimeCuda
+from sightline_plugins.engines.cuda_model import prepare_batches
+from sightline_plugins.engines.onnxruntime_cuda import OnnxRuntimeCuda
 from sightline_plugins.infer.cuda_predictor import CudaPredictor
 from sightline_plugins.infer.detections import DetectionPostprocessor
 from sightline_plugins.infer.requests import Predictor, UpgradingPredictor

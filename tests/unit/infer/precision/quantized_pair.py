@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 
-from sightline_plugins.infer.precision.quantized_file import NOTE_KEY
+from sightline_plugins.infer.precision import NOTE_KEY
 from tests.unit.engines.graphs import small_network
 from tests.unit.engines.quantized_graphs import two_branches
 

@@ -11,7 +11,7 @@ import pytest
 
 from sightline.errors import ConfigurationError, ModelError
 from sightline_plugins import Detect
-from sightline_plugins.infer.precision.choice import Candidate, Chosen, choose_model, precision_problem
+from sightline_plugins.infer.precision import Candidate, Chosen, choose_model, precision_problem
 from tests.unit.infer.precision.quantized_pair import write_pair
 
 

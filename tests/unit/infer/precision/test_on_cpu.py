@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sightline_plugins.engines.protocol import Engine
-from sightline_plugins.infer.precision import on_cpu
-from sightline_plugins.infer.precision.choice import Candidate
-from sightline_plugins.infer.precision.on_cpu import CpuSpeeds
+from sightline_plugins.infer import precision_speeds
+from sightline_plugins.infer.precision import Candidate
+from sightline_plugins.infer.precision_speeds import CpuSpeeds
 from sightline_plugins.pixels.image_form import ImageForm
 from tests.unit.infer.precision.quantized_pair import write_pair
 
@@ -25,7 +25,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
         return [0.5, 0.25]
 
     monkeypatch.setenv("SIGHTLINE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(on_cpu, "interleaved_seconds", count)
+    monkeypatch.setattr(precision_speeds, "interleaved_seconds", count)
     return counts
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from sightline.errors import ModelError
 from sightline_plugins.infer.card import read_card
-from sightline_plugins.infer.precision.quantized_file import file_digest, find_quantized
+from sightline_plugins.infer.precision import file_digest, find_quantized
 from tests.unit.engines.graphs import small_network
 from tests.unit.engines.quantized_graphs import two_branches
 from tests.unit.infer.precision.quantized_pair import write_pair

@@ -1,1 +1,0 @@
-"""`sightline camera`: video files shown by a fake camera."""

@@ -1,0 +1,243 @@
+"""`sightline camera`: serve clips as RTSP cameras, with faults on request."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+from pydantic import BaseModel, ConfigDict
+
+from sightline.cli.options import DURATION, debug_option
+from sightline.config.load import read_document
+from sightline.errors import ConfigurationError
+from sightline_plugins.commands.camera import Step
+from sightline_plugins.commands.camera.clip import Seconds
+from sightline_plugins.commands.camera.packets import load_clip
+
+if TYPE_CHECKING:
+    from sightline_plugins.commands.camera import Clip, FakeCamera
+
+
+class FileStep(Step):
+    """A step that names another clip by its file."""
+
+    clip: str | None = None
+    """Another clip: a video file, from the folder of the script."""
+
+
+class ScriptFile(BaseModel):
+    """What a script file holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    steps: tuple[FileStep, ...]
+    """What happens, in any order."""
+    repeat: Seconds | None = None
+    """After this long everything happens again."""
+
+
+def read_script(path: Path) -> tuple[list[Step], float | None]:
+    """The steps of a script file, their clips loaded, and after how many seconds they repeat.
+
+    Raises InvalidConfiguration with all mistakes, and StreamUnreadable when a clip cannot be used.
+    """
+    script = read_document(ScriptFile, path)
+    return list(_with_clips(script, path.parent)), script.repeat
+
+
+def _with_clips(script: ScriptFile, folder: Path) -> Iterator[Step]:
+    for step in script.steps:
+        if step.clip is None:
+            yield step
+        else:
+            yield step.model_copy(update={"swap": load_clip(str(folder / step.clip))})
+
+
+_PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
+_EXAMPLES = """
+\b
+Examples:
+  sightline camera sample_videos/street.mp4
+  sightline camera gate=street.mp4 yard=entrance.mp4 --user admin:secret
+  sightline camera street.mp4 --loss 5% --fps 10
+  sightline camera street.mp4 --script bad-day.yaml
+
+\b
+A script says what happens when; `lasts` puts it right again:
+  steps:
+    - {at: 5s, loss: 5%, lasts: 10s}        # also: corruption
+    - {at: 20s, stall: true, lasts: 8s}     # open, and silent
+    - {at: 40s, kill: true, lasts: 1s}      # gone, and back on its port
+    - {at: 50s, clip: other.mp4}            # another size, rate or codec
+    - {at: 60s, jump: -1h}                  # timestamps
+  repeat: 90s
+Further: fps, refuse (401, 404, 503), garbage, trickle (bytes a second), late_key, wrap,
+timestamps (zero, doubled), reports (none, 1970, future), camera (one of several).
+"""
+
+
+class FractionType(click.ParamType[float]):
+    """A part of all, such as `5%` or 0.05."""
+
+    name = "percent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """From 0 to 1."""
+        from pydantic import TypeAdapter, ValidationError
+
+        from sightline_plugins.commands.camera.clip import Fraction
+
+        try:
+            return TypeAdapter[float](Fraction).validate_python(value)
+        except ValidationError:
+            self.fail(f"{value!r} is no part of all: write it like 5% or 0.05", param, ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class _FaultOptions:
+    """What the command line says."""
+
+    clips: tuple[str, ...]
+    host: str
+    port: int
+    user: str | None
+    authentication: Literal["digest", "basic"]
+    transport: Literal["tcp", "udp", "both"]
+    fps: float | None
+    passes: int | None
+    live: bool
+    loss: float
+    corruption: float
+    seed: int
+    script: Path | None
+    tls: Path | None
+    duration: int | None
+
+
+@click.command("camera", short_help="Show a video file as a camera does, with faults on purpose.", epilog=_EXAMPLES)
+@click.argument("clips", nargs=-1, required=True, metavar="CLIP...")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8554, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--user", envvar="CAMERA_USER", metavar="NAME:PASSWORD", help="Ask for these. Also: CAMERA_USER.")
+@click.option("--authentication", type=click.Choice(["digest", "basic"]), default="digest", show_default=True)
+@click.option("--transport", type=click.Choice(["tcp", "udp", "both"]), default="both", show_default=True)
+@click.option("--tls", type=_PATH, help="Speak rtsps with this key and certificate (one PEM file).")
+@click.option("--fps", type=click.FloatRange(0, 10_000, min_open=True), help="Another rate than the clip's own.")
+@click.option("--passes", type=click.IntRange(1), help="End sessions after so many passes; else clips go round.")
+@click.option("--live", is_flag=True, help="Join what all see; else every session begins at the beginning.")
+@click.option("--loss", type=FractionType(), default=0.0, metavar="PERCENT", help="RTP packets that are lost.")
+@click.option("--corruption", type=FractionType(), default=0.0, metavar="PERCENT", help="RTP packets with wrong bytes.")
+@click.option("--seed", default=0, show_default=True, help="Which packets: the same seed hits the same.")
+@click.option("--script", type=_PATH, help="A YAML file that says what happens when (below).")
+@click.option("--duration", type=DURATION, help="End after this long, such as 30s; else with Ctrl-C.")
+@debug_option
+def command(**options: Any) -> None:
+    """Show video files as network cameras do (RTSP), to try a pipeline without one.
+
+    CLIP is a file with H.264, H.265 or MJPEG video; it is sent as it is, in real time, round and round. NAME=CLIP
+    chooses the name of the camera, which is the file's name otherwise. The addresses go to standard output, what
+    happens to standard error.
+    """
+    wishes = _FaultOptions(**options)
+    camera = _camera(wishes)
+    for mount in camera.mounts.values():
+        mount.faults.loss, mount.faults.corruption = wishes.loss, wishes.corruption
+    with _terminate_as_interrupt():
+        _start(camera, wishes)
+        try:
+            _show(camera, wishes)
+        finally:
+            camera.stop()
+            for line in _summary(camera):
+                click.echo(line, err=True)
+
+
+def _camera(wishes: _FaultOptions) -> FakeCamera:
+    from sightline_plugins.commands.camera import CameraOptions, FakeCamera
+
+    if wishes.user is not None and ":" not in wishes.user:
+        raise ConfigurationError("--user is written NAME:PASSWORD")
+    steps, repeat_seconds = read_script(wishes.script) if wishes.script is not None else ([], None)
+    options = CameraOptions(
+        host=wishes.host,
+        transports=("tcp", "udp") if wishes.transport == "both" else (wishes.transport,),
+        authentication=wishes.authentication,
+        passes=wishes.passes,
+        live=wishes.live,
+    )
+    try:
+        return FakeCamera(
+            _clips(wishes.clips, fps=wishes.fps),
+            port=wishes.port,
+            credentials=wishes.user,
+            certificate=wishes.tls,
+            options=options,
+            script=steps,
+            repeat_seconds=repeat_seconds,
+            seed=wishes.seed,
+            on_event=lambda text: click.echo(text, err=True),
+        )
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+
+
+def _clips(arguments: Sequence[str], *, fps: float | None) -> Mapping[str, Clip]:
+    from sightline_plugins.commands.camera.packets import load_clip
+
+    clips: dict[str, Clip] = {}
+    for argument in arguments:
+        name, separator, path = argument.partition("=")
+        name, path = (name, path) if separator else (Path(argument).stem, argument)
+        if not name or "/" in name or name in clips:
+            raise ConfigurationError(f"{argument!r}: each camera has a name of its own without slashes: NAME=CLIP")
+        clip = load_clip(path)
+        clips[name] = clip if fps is None else clip.at_fps(fps)
+    return clips
+
+
+def _start(camera: FakeCamera, wishes: _FaultOptions) -> None:
+    try:
+        camera.start()
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise ConfigurationError(
+            f"cannot listen on port {wishes.port} of {wishes.host} ({reason}): choose another --port, 0 for any"
+        ) from error
+
+
+def _show(camera: FakeCamera, wishes: _FaultOptions) -> None:
+    """Say what is shown, and wait until the time is over."""
+    for name, mount in camera.mounts.items():
+        clip = mount.clip
+        size = "x".join(map(str, clip.size_wh))
+        click.echo(camera.url_of(name))
+        click.echo(f"{name}: {clip.codec}, {size}, {clip.fps:.3g} fps, {clip.duration_ns / 1e9:.1f} s", err=True)
+    if wishes.user is not None:
+        click.echo("user and password go into the address: rtsp://NAME:PASSWORD@...", err=True)
+    threading.Event().wait(None if wishes.duration is None else wishes.duration / 1e9)
+
+
+@contextmanager
+def _terminate_as_interrupt() -> Iterator[None]:
+    """SIGTERM ends the command as Ctrl-C does; the exit code is 130."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _summary(camera: FakeCamera) -> Iterator[str]:
+    for name, mount in camera.mounts.items():
+        sent = mount.sent
+        yield (
+            f"{name}: {sent.sessions} sessions, {sent.refused} requests refused, {sent.images} images, "
+            f"{sent.packets} packets sent, {sent.lost_packets} lost, {sent.corrupted_packets} with wrong bytes"
+        )

@@ -1,0 +1,164 @@
+"""What a quantised model finds beside what its float32 original finds, in points of 100."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sightline.errors import ModelError
+from sightline.media.boxes import clip
+from sightline_plugins.commands.evaluate.annotations import Annotations
+from sightline_plugins.commands.evaluate.scores import DetectionScores, score_detections
+from sightline_plugins.commands.quantize.samples import Sample, alike, frame_number
+from sightline_plugins.commands.verify.comparison import BoxSettings, cosine
+from sightline_plugins.engines.protocol import Array, Engine
+from sightline_plugins.heads.head import Candidates, ClassMap, Points, Scores, Text, Vector
+from sightline_plugins.infer.detections import suppressed
+from sightline_plugins.infer.plan import ModelPlan
+from sightline_plugins.replay.formats import UNLABELLED
+
+_SURE = 0.5
+"""What is likelier than not, where a model's usual confidence is lower."""
+_NEAR = 0.02
+"""Of the spread of the keypoints: as far as one may be from where it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a model was worth on one engine: points of `measure` of the original and the quantised model.
+
+    `details` are further figures, by their names: 0..1.
+    """
+
+    engine: str
+    measure: str
+    fp32_points: float
+    int8_points: float
+    details: Mapping[str, float]
+
+    @property
+    def lost_points(self) -> float:
+        """What the quantised model lost."""
+        return self.fp32_points - self.int8_points
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Findings:
+    """What a model found: a table of boxes, or else what the head reads from each image."""
+
+    boxes: Annotations | None
+    answers: tuple[object, ...]
+
+
+def find_all(engine: Engine, plan: ModelPlan, samples: Sequence[Sample], *, settings: BoxSettings | None) -> Findings:
+    """What a model finds in images, without regard to its usual confidence. Raises ModelError."""
+    assert plan.head is not None
+    answers = list[object]()
+    for start in range(0, len(samples), engine.concurrency):
+        portion = samples[start : start + engine.concurrency]
+        underway = [engine.submit(_inputs(engine, plan, sample)) for sample in portion]
+        for sample, work in zip(portion, underway, strict=True):
+            confidence = 0.0 if settings is None else settings.confidence
+            reading = plan.decode_context(size_wh=sample.placement.size_wh, confidence=confidence)
+            found: object = plan.head.decode(work.result(), reading)
+            answers.append(found.finite() if isinstance(found, Candidates) else found)
+    if settings is None or not all(isinstance(found, Candidates) for found in answers):
+        return Findings(None, tuple(answers))
+    return Findings(_table(plan, samples, answers, settings=settings), ())
+
+
+def judge(
+    engine: str, fp32: Findings, int8: Findings, *, truth: Annotations | None, usual_confidence: float
+) -> Judgement:
+    """Compare both. Boxes are scored against truth, or else against what the original finds and is sure of.
+
+    What it finds and doubts then counts neither way: whether such a box is a little below or above a limit of
+    confidence is chance, and no loss.
+    """
+    if fp32.boxes is None or int8.boxes is None:
+        shares = [_alike(own, other) for own, other in zip(int8.answers, fp32.answers, strict=True)]
+        return Judgement(engine, "agreement", 100.0, 100.0 * float(np.mean(shares)), {})
+    if truth is not None:
+        before, after = (_scored(table, truth) for table in (fp32.boxes, int8.boxes))
+        return Judgement(engine, "AP", 100 * before.ap, 100 * after.ap, _details(before, after))
+    confidence = fp32.boxes.confidence
+    sure = max(usual_confidence, _SURE)
+    doubtful = confidence < (sure if (confidence >= sure).any() else usual_confidence)
+    if doubtful.all():
+        raise ModelError(
+            f"the model finds nothing with a confidence of {usual_confidence:g} in these images: nothing can be said "
+            "of what it loses; give --frames that show what it is made for"
+        )
+    known = sorted({*fp32.boxes.label.tolist(), *int8.boxes.label.tolist()})
+    sure_boxes = _pooled(replace(fp32.boxes, ignored=doubtful), known)
+    after = score_detections(_pooled(int8.boxes, known), truth=sure_boxes)
+    return Judgement(engine, "AP50 against fp32", 100.0, 100 * after.ap50, {"int8_ap": after.ap})
+
+
+def _scored(found: Annotations, truth: Annotations) -> DetectionScores:
+    found, truth = alike(found, truth)
+    return score_detections(found, truth=truth)
+
+
+def _pooled(table: Annotations, labels: Sequence[str]) -> Annotations:
+    """All classes as one, while only boxes of the same class can meet: each class has images of its own.
+
+    So each box counts the same; a mean over classes would make much of one that was found once.
+    """
+    numbers = np.searchsorted(labels, table.label)
+    label = np.full(len(table), UNLABELLED, np.str_)
+    return replace(table, frame=table.frame * len(labels) + numbers, label=label)
+
+
+def _details(before: DetectionScores, after: DetectionScores) -> dict[str, float]:
+    figures = {"fp32_ap50": before.ap50, "int8_ap50": after.ap50}
+    for label, value in before.by_label.items():
+        figures |= {f"fp32_ap {label}": value, f"int8_ap {label}": after.by_label[label]}
+    return figures
+
+
+def _inputs(engine: Engine, plan: ModelPlan, sample: Sample) -> list[Array]:
+    inputs: list[Array] = [sample.image]
+    for place, values in plan.inputs.extra_values(sample.placement.size_wh).items():
+        inputs.insert(place, np.array([values], engine.inputs[place].dtype))
+    return inputs
+
+
+def _table(
+    plan: ModelPlan, samples: Sequence[Sample], answers: Sequence[object], *, settings: BoxSettings
+) -> Annotations:
+    frames, boxes, confidences, labels = [], [np.empty((0, 4), np.float32)], [np.empty(0, np.float32)], list[str]()
+    for sample, found in zip(samples, answers, strict=True):
+        assert isinstance(found, Candidates)
+        kept = suppressed(found, settings.nms, min_confidence=settings.confidence)
+        frames += [frame_number(sample)] * len(kept)
+        boxes.append(clip(sample.placement.boxes_in_image(kept.xyxy), size_wh=sample.size_wh))
+        confidences.append(kept.confidence)
+        labels += [plan.labels[one] if 0 <= one < len(plan.labels) else str(one) for one in kept.class_id.tolist()]
+    return Annotations.from_rows(
+        frame=frames,
+        xyxy=np.concatenate(boxes),
+        confidence=np.concatenate(confidences),
+        label=labels,
+        identity=np.full(len(frames), -1),
+    )
+
+
+def _alike(own: object, other: object) -> float:
+    """How far two answers to an image agree, 0..1."""
+    if isinstance(own, Scores) and isinstance(other, Scores):
+        pairs = zip(own.values, other.values, strict=True)
+        return float(np.mean([one.argmax() == two.argmax() for one, two in pairs]))
+    if isinstance(own, Vector) and isinstance(other, Vector):
+        return cosine(own.values, other.values)
+    if isinstance(own, Text) and isinstance(other, Text):
+        return float(own.text == other.text)
+    if isinstance(own, ClassMap) and isinstance(other, ClassMap):
+        return float(np.mean(own.scores.argmax(axis=0) == other.scores.argmax(axis=0)))
+    if isinstance(own, Points) and isinstance(other, Points):
+        spread = np.ptp(other.values[:, :2], axis=0).max() + 1e-6
+        far = np.abs(own.values[:, :2] - other.values[:, :2]).max(axis=1)
+        return float(np.mean(far <= _NEAR * spread))
+    raise ModelError(f"what this model gives ({type(other).__name__}) cannot be judged")

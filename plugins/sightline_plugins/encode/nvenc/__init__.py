@@ -1,1 +1,0 @@
-"""Encoding on the GPU: NVENC through PyNvVideoCodec, from surfaces in GPU memory."""

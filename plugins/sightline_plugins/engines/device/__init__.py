@@ -1,1 +1,0 @@
-"""Engines whose inputs and outputs lie in the memory of a GPU."""

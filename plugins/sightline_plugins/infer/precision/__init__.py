@@ -1,1 +1,0 @@
-"""In which precision a model is computed: as its file says, halved, or from the quantised file beside it."""

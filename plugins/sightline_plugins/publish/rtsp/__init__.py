@@ -1,1 +1,0 @@
-"""Live video by RTSP: a server for players, recorders and other pipelines."""

@@ -1,0 +1,184 @@
+"""Where recordings are put: their names, what is told of them, what of them is kept, and what a full disk means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sightline.errors import OutputError
+from sightline.graph import EncodedPacket, Message, MessageKind, Site
+from sightline.media import Stream
+from sightline.media.events import Scalar
+from sightline_plugins.encode.muxer import PacketFile
+from sightline_plugins.sinks.files import Degradation
+from sightline_plugins.sinks.retention import FileNames, Keep, Retention, facts_of
+
+TIME = "{time}"
+_TIMES = r"(?:\d{8}T\d{6}\.\d{3}Z|\d{2,}h\d{2}m\d{2}\.\d{3}s)"
+_TIDY_BYTES = 1_000_000
+
+
+@dataclass(slots=True)
+class Clip:
+    """A recording that is being written: times in the stream's clock, `key` the last key frame in it."""
+
+    file: PacketFile
+    stream: Stream
+    first: EncodedPacket
+    key: EncodedPacket
+    latest: EncodedPacket
+    first_pts_ns: int
+    last_pts_ns: int
+    first_capture_ns: int | None
+    images: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Totals:
+    """What was recorded of one stream."""
+
+    files: int = 0
+    images: int = 0
+    size_bytes: int = 0
+    gaps: int = 0
+
+
+class ClipStore:
+    """The files of one step. When one cannot be written, it is closed as it stands, the trouble is told once, and
+    after two seconds recording is tried again; that it goes on is told as well. Used by one thread.
+    """
+
+    def __init__(self, template: str, *, keep: Keep | None, site: Site) -> None:
+        self._template = template
+        self._site = site
+        names = FileNames(template, {TIME: _TIMES})
+        self._retention: Retention | None = None
+        if keep is not None:
+            self._retention = Retention(
+                keep, names=names, outputs=site.outputs, clock=site.clock, warn=lambda text: site.warn(text)
+            )
+        self._open: dict[Path, Clip] = {}
+        self._degradation = Degradation(site)
+        self._untidied_bytes = 0
+        self.totals: dict[str, Totals] = {}
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there was trouble so lately that nothing is tried yet."""
+        return self._degradation.is_waiting
+
+    def begin(
+        self, first: EncodedPacket, *, stream: Stream, first_pts_ns: int, first_capture_ns: int | None
+    ) -> Clip | None:
+        """A new file that begins with this key frame; None when it cannot be opened now."""
+        self._tidy()
+        try:
+            path = self._free_path(stream, pts_ns=first_pts_ns, capture_ns=first_capture_ns)
+            file = PacketFile(path, first=first, outputs=self._site.outputs)
+        except OutputError as error:
+            self._note_trouble(error, stream)
+            return None
+        clip = Clip(file, stream, first, first, first, first_pts_ns, first_pts_ns, first_capture_ns)
+        self._open[path] = clip
+        return clip
+
+    def write(self, clip: Clip, packet: EncodedPacket, *, pts_ns: int) -> bool:
+        """Append a packet; False when that failed, and the file is closed as it stands."""
+        try:
+            clip.file.write(packet)
+        except OutputError as error:
+            self._note_trouble(error, clip.stream)
+            self._put_away(clip)
+            return False
+        if packet.is_key:
+            clip.key = packet
+        if packet.pts >= clip.latest.pts:
+            clip.latest, clip.last_pts_ns = packet, pts_ns
+        clip.images += 1
+        clip.size_bytes += len(packet.data)
+        self._untidied_bytes += len(packet.data)
+        if clip.file.whole_bytes:
+            self._degradation.succeeded(stream=clip.stream.name)
+        if self._untidied_bytes >= _TIDY_BYTES:
+            self._tidy()
+        return True
+
+    def finish(self, clip: Clip, *, causes: str) -> None:
+        """Close a file and tell of it."""
+        try:
+            clip.file.finish()
+        except OutputError as error:
+            self._note_trouble(error, clip.stream)
+        else:
+            self._degradation.succeeded(stream=clip.stream.name)
+        if self._put_away(clip):
+            self._tell(clip, causes)
+        self._tidy()
+
+    def count_gap(self, stream: Stream) -> None:
+        """Packets were missed."""
+        self.totals.setdefault(stream.name, Totals()).gaps += 1
+
+    def _put_away(self, clip: Clip) -> bool:
+        """Count a file that is closed; False when nothing is left of it."""
+        path = clip.file.path
+        self._open.pop(path, None)
+        facts = facts_of(path)
+        if facts is None:
+            return False
+        clip.size_bytes = facts.st_size
+        totals = self.totals.setdefault(clip.stream.name, Totals())
+        totals.files += 1
+        totals.images += clip.images
+        totals.size_bytes += facts.st_size
+        if self._retention is not None:
+            self._retention.add(path, size_bytes=facts.st_size)
+        return True
+
+    def _tidy(self) -> None:
+        self._untidied_bytes = 0
+        if self._retention is not None:
+            self._retention.tidy(open_bytes=sum(clip.size_bytes for clip in self._open.values()))
+
+    def _free_path(self, stream: Stream, *, pts_ns: int, capture_ns: int | None) -> Path:
+        template = self._template.replace(TIME, _time_text(pts_ns=pts_ns, capture_ns=capture_ns))
+        path = wanted = self._site.outputs.path(template, stream=stream.name)
+        number = 1
+        while path.exists() or path.is_symlink():
+            number += 1
+            path = wanted.with_stem(f"{wanted.stem}-{number}")
+        return path
+
+    def _tell(self, clip: Clip, causes: str) -> None:
+        data: dict[str, Scalar] = {
+            "path": str(clip.file.path),
+            "first_pts_ns": clip.first_pts_ns,
+            "last_pts_ns": clip.last_pts_ns,
+            "images": clip.images,
+            "size_bytes": clip.size_bytes,
+        }
+        if clip.first_capture_ns is not None:
+            data["first_capture_ns"] = clip.first_capture_ns
+        if causes:
+            data["causes"] = causes
+        seconds = (clip.last_pts_ns - clip.first_pts_ns) / 1e9
+        text = f"recorded {clip.images} images, {seconds:.1f} s, to {clip.file.path}{f' ({causes})' if causes else ''}"
+        self._site.post(
+            Message(MessageKind.RECORDING, text, stream=clip.stream.name, element=self._site.element_id, data=data)
+        )
+
+    def _note_trouble(self, error: OutputError, stream: Stream) -> None:
+        made_room = self._retention is not None and self._retention.make_room()
+        self._degradation.failed(error, stream=stream.name, at_once=made_room)
+
+
+def _time_text(*, pts_ns: int, capture_ns: int | None) -> str:
+    """The time of day in UTC where it is known, else the time in the stream; it sorts as time does."""
+    if capture_ns is not None:
+        moment = datetime.fromtimestamp(capture_ns // 1_000_000 / 1_000, UTC)
+        return f"{moment:%Y%m%dT%H%M%S}.{capture_ns // 1_000_000 % 1_000:03d}Z"
+    milliseconds = max(pts_ns, 0) // 1_000_000
+    minutes, rest = divmod(milliseconds, 60_000)
+    return f"{minutes // 60:02d}h{minutes % 60:02d}m{rest // 1_000:02d}.{rest % 1_000:03d}s"

@@ -1,0 +1,88 @@
+"""The operator of `video`: one open recording for each stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sightline.errors import GpuError, OutputError
+from sightline.graph import RunsOn, Sink, Site
+from sightline.media import Batch, Frame, Memory, Stream
+from sightline_plugins.encode.recording import EncoderName, Encoders, Recording
+from sightline_plugins.encode.settings import EncoderChoice, EncoderSettings, Layout
+
+
+class VideoWriter(Sink):
+    """Holds one open recording for each stream; they are written by whichever thread calls."""
+
+    def __init__(self, template: str, *, settings: EncoderSettings, site: Site, encoder: EncoderName = "auto") -> None:
+        """Raises DeviceUnavailable for an encoder that is not there."""
+        self._template = template
+        self._site = site
+        self._encoders = Encoders(encoder, settings=settings, gpu=site.gpu)
+        self._open: dict[Stream, Recording] = {}
+        self._choices: dict[str, EncoderChoice] = {}
+        self._told: set[str] = set()
+
+    def consume(self, batch: Batch) -> None:
+        """Encode the frames of the batch. Raises OutputError, GpuError."""
+        for frame in batch.frames:
+            self._recording(frame).write(frame)
+
+    def end_stream(self, stream: Stream) -> None:
+        """Close the stream's file. Raises OutputError, GpuError."""
+        recording = self._open.pop(stream, None)
+        if recording is not None:
+            recording.finish()
+
+    def close(self) -> None:
+        """Close all files that are open; the first failure is raised when all are closed."""
+        failure: OutputError | GpuError | None = None
+        while self._open:
+            _, recording = self._open.popitem()
+            try:
+                recording.finish()
+            except (OutputError, GpuError) as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def totals(self) -> Mapping[str, Any]:
+        """The `encoder` of each stream's video, the latest, and why it has that one."""
+        return {stream: {"encoder": str(choice)} for stream, choice in self._choices.items()}
+
+    def runs_on(self) -> RunsOn:
+        """On the GPU where it encodes any video; the reason says what it does not."""
+        device = next((choice.device for choice in self._choices.values() if choice.device != "cpu"), "cpu")
+        reasons = dict.fromkeys(choice.reason for choice in self._choices.values() if choice.reason)
+        return RunsOn(device, "; ".join(reasons))
+
+    def _recording(self, frame: Frame) -> Recording:
+        layout = Layout.of(frame.surface)
+        current = self._open.get(frame.stream)
+        if current is not None and current.layout == layout:
+            return current
+        path = self._site.outputs.claim(self._site.outputs.path(self._template, stream=frame.stream.name))
+        warn = self._warner(frame.stream)
+        if current is not None:
+            current.finish()
+            warn(f"the image changed from {_describe(current.layout)} to {_describe(layout)}: going on in {path}")
+        opened = Recording(path, first=frame.surface, encoders=self._encoders, outputs=self._site.outputs, warn=warn)
+        self._open[frame.stream] = opened
+        self._note(opened.encoder, frame)
+        return opened
+
+    def _note(self, choice: EncoderChoice, frame: Frame) -> None:
+        self._choices[frame.stream.name] = choice
+        is_news = choice.reason and choice.reason not in self._told and frame.surface.memory is Memory.CUDA
+        if is_news:
+            self._told.add(choice.reason)
+            self._site.warn(f"videos are encoded on the CPU: {choice.reason}", stream=frame.stream.name)
+
+    def _warner(self, stream: Stream) -> Callable[[str], None]:
+        return lambda text: self._site.warn(text, stream=stream.name)
+
+
+def _describe(layout: Layout) -> str:
+    width, height = layout.size_wh
+    return f"{width}x{height} {layout.matrix} {layout.range}"

@@ -1,0 +1,118 @@
+"""The `media` source: any video file or URL that FFmpeg reads."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field, model_validator
+
+from sightline.graph import Site, SourceReader
+from sightline.graph.fields import InputUri, is_url
+from sightline.media import Stream
+from sightline.media.time import Duration
+from sightline_plugins.decode.kinds import DEFAULT_MAX_PIXELS, is_device, is_readable_url, is_rtsp, names_images
+from sightline_plugins.sources.live.options import LiveOptions
+from sightline_plugins.sources.options import Rotation, asked_orientation, passes_of
+
+_SENT_LIVE = ("udp://", "rtp://", "tcp://", "srt://", "rtmp://", "rtmps://")
+
+
+class Media(LiveOptions):
+    """A video file, or a stream at a URL, through FFmpeg: MP4, MOV, MKV, WebM, AVI, TS, FLV, HLS and more.
+
+    Every frame comes once, in presentation order, with the timestamps of the file: not shifted to zero, exact to the
+    nanosecond, variable frame rate included. Pixels stay as they are decoded (YUV with its own matrix and range;
+    BT.601 limited where the file does not say); more than 8 bits, alpha and palettes are converted.
+
+    A packet that does not decode costs that packet and is counted; a file that is cut off ends with a warning. What
+    is no video at all is an error of this stream only.
+
+    Decoding takes one thread a stream, which is the least work; `threads` trades work for speed of a single stream.
+    Streams over `udp`, `rtp`, `tcp`, `srt` and `rtmp` are live, and those over `http` when `live: true` says so (an
+    MJPEG camera, a running HLS playlist): frames are dropped when the pipeline is slow, and a stream that breaks off or
+    falls silent is tried again, as with `rtsp`. A live stream has no end, no beginning and no passes.
+
+    ```yaml
+    sources:
+      gate: {uri: street.mp4, start: 2s, duration: 10s, max_fps: 12.5, loop: 2}
+    ```
+    """
+
+    name: ClassVar[str] = "media"
+
+    uri: InputUri
+    """File or URL."""
+    is_live: Annotated[bool | None, Field(alias="live")] = None
+    """Whether the sender sets the pace; told by the URL's scheme when not given."""
+    loop: bool | Annotated[int, Field(ge=1)] = False
+    """Read it again and again (`true`), or so many times in all; timestamps and frame numbers go on."""
+    start: Duration = 0
+    """Begin this long after the first frame, at the first frame that is not earlier."""
+    duration: Annotated[Duration, Field(gt=0)] | None = None
+    """Read this much of it; all when not given."""
+    max_fps: Annotated[float, Field(gt=0)] | None = None
+    """Frames a second at most; the others are left out evenly, by their timestamps, and counted as skipped."""
+    stream_index: Annotated[int, Field(ge=0)] = 0
+    """Which of the file's video streams, from 0."""
+    threads: Annotated[int, Field(ge=0, le=64)] = 1
+    """Threads that decode; 0 takes one for each core."""
+    rotate: Rotation = "auto"
+    """Degrees clockwise to turn images by; `auto` follows the file's own rotation metadata."""
+    max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
+    """Refuse images with more pixels."""
+
+    @classmethod
+    def accepts(cls, uri: str) -> bool:
+        """Every file that is no image and no folder, and every URL of a scheme that is read but RTSP."""
+        if is_url(uri):
+            return is_readable_url(uri) and not is_rtsp(uri)
+        return not names_images(uri) and not is_device(uri)
+
+    @property
+    def live(self) -> bool:
+        """Whether the sender sets the pace, as said or as the URL's scheme tells."""
+        return self.uri.lower().startswith(_SENT_LIVE) if self.is_live is None else self.is_live
+
+    @model_validator(mode="after")
+    def _live_has_no_beginning(self) -> Media:
+        if self.is_live and not is_url(self.uri):
+            raise ValueError("a file is not live: leave live out (realtime: true shows it at its own speed)")
+        if self.live and (self.loop or self.start or self.duration is not None):
+            scheme = self.uri.partition(":")[0]
+            raise ValueError(f"{scheme} is a live stream: it has no start, no duration and cannot be looped")
+        return self
+
+    def build(self, site: Site, *, stream: Stream) -> SourceReader:
+        """A reader for one attempt."""
+        return self._live_reader(site, stream) if self.live else self._reader(site, stream)
+
+    def _live_reader(self, site: Site, stream: Stream) -> SourceReader:
+        from sightline_plugins.sources.live.reader import LiveReader, LiveReaderOptions
+
+        reading = LiveReaderOptions(
+            uri=self.uri,
+            stall_ns=self.stall,
+            max_fps=self.max_fps,
+            stream_number=self.stream_index,
+            threads=self.threads,
+            orientation=asked_orientation(self.rotate),
+            max_pixels=self.max_pixels,
+        )
+        return LiveReader(reading, stream=stream, site=site)
+
+    def _reader(self, site: Site, stream: Stream) -> SourceReader:
+        from sightline_plugins.decode.open_media import OpenOptions
+        from sightline_plugins.sources.file.reader import MediaReader, ReaderOptions
+
+        reading = ReaderOptions(
+            uri=self.uri,
+            passes=passes_of(self.loop),
+            start_ns=self.start,
+            duration_ns=self.duration,
+            max_fps=self.max_fps,
+            stream_number=self.stream_index,
+            threads=self.threads,
+            orientation=asked_orientation(self.rotate),
+            options=OpenOptions(max_pixels=self.max_pixels),
+        )
+        return MediaReader(reading, stream=stream, site=site)

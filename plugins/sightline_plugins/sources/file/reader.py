@@ -1,0 +1,176 @@
+"""Reading files and URLs: passes, a start and an end in stream time, and a limit of frames per second."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sightline.graph import Site, SourceReader
+from sightline.media import Frame, Stream
+from sightline_plugins.decode.decoder import DecoderChoice, DecodeSettings, Image
+from sightline_plugins.decode.failures import unreadable
+from sightline_plugins.decode.open_media import OpenOptions
+from sightline_plugins.decode.orientation import Orientation
+from sightline_plugins.decode.packet_tap import tap_for
+from sightline_plugins.decode.timestamps import RateLimit, nanoseconds
+from sightline_plugins.decode.video import VideoDecoder, VideoFacts
+
+_SECOND_NS = 1_000_000_000
+_MARGINS_NS = (0, _SECOND_NS, 4 * _SECOND_NS, 16 * _SECOND_NS, 64 * _SECOND_NS)
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderOptions:
+    """What of an input is read, and how.
+
+    `passes` is how often it is read, None for ever; `start_ns` and `duration_ns` count from its first frame.
+    """
+
+    uri: str
+    passes: int | None = 1
+    start_ns: int = 0
+    duration_ns: int | None = None
+    max_fps: float | None = None
+    stream_number: int = 0
+    threads: int = 1
+    orientation: Orientation | None = None
+    options: OpenOptions = field(default_factory=OpenOptions)
+
+
+class MediaReader(SourceReader):
+    """One attempt at reading a file or URL."""
+
+    def __init__(self, reading: ReaderOptions, *, stream: Stream, site: Site) -> None:
+        self._reading = reading
+        self._stream = stream
+        self._site = site
+        self._decoding = DecodeSettings(reading.threads, reading.orientation, site.gpu)
+        self._tap = tap_for(stream, site=site)
+        self._warned: set[str] = set()
+        self._decoder: VideoDecoder | None = None
+        self._index = 0
+        self._end_ns = 0
+        self._limit = RateLimit(reading.max_fps) if reading.max_fps else None
+
+    def frames(self) -> Iterator[Frame]:
+        """The frames of all passes; timestamps and indices go on from one pass to the next."""
+        passes = itertools.count() if self._reading.passes is None else range(self._reading.passes)
+        for _ in passes:
+            before = self._handed_out
+            yield from self._pass(self._open())
+            self.close()
+            if self._handed_out == before:
+                start = f"start ({self._reading.start_ns / _SECOND_NS:g} s)"
+                raise unreadable(f"it ends before {start}", stream=self._stream.name, uri=self._reading.uri)
+
+    def close(self) -> None:
+        """Close the input."""
+        if self._decoder is not None:
+            self._decoder.close()
+            self._decoder = None
+
+    @property
+    def _handed_out(self) -> int:
+        return self._index + self.skipped_frames
+
+    def _open(self) -> VideoDecoder:
+        reading = self._reading
+        self._decoder = VideoDecoder(
+            reading.uri,
+            stream=self._stream.name,
+            options=reading.options,
+            number=reading.stream_number,
+            decoding=self._decoding,
+            warn=self._warn_once,
+            on_damage=self._count_damage,
+            on_choice=self._note_choice,
+            tap=self._tap,
+        )
+        self.frame_count = _expected_frames(reading, self._decoder.facts)
+        return self._decoder
+
+    def _pass(self, decoder: VideoDecoder) -> Iterator[Frame]:
+        """The frames of one pass, moved to where the pass before ended."""
+        interval_ns = decoder.facts.interval_ns
+        first_ns = last_ns = self._end_ns
+        shift_ns: int | None = None if self._handed_out else 0
+        number = 0
+        for number, (image, file_ns) in enumerate(self._timed_images(decoder)):
+            if shift_ns is None:
+                shift_ns = self._end_ns - file_ns
+            last_ns = file_ns + shift_ns
+            if number == 0:
+                first_ns = last_ns
+            if self._limit is not None and not self._limit.takes(last_ns):
+                self.skipped_frames += 1
+                continue
+            yield Frame(
+                self._stream,
+                self._index,
+                last_ns,
+                image.surface(),
+                damaged=image.is_corrupt,
+                packet=image.packet,
+                altered=image.is_turned,
+            )
+            self._index += 1
+        self._end_ns = last_ns + ((last_ns - first_ns) // number if number else interval_ns)
+
+    def _timed_images(self, decoder: VideoDecoder) -> Iterator[tuple[Image, int]]:
+        """The images between start and end, each with its time in the file."""
+        reading = self._reading
+        start_ns = decoder.facts.start_ns + reading.start_ns if reading.start_ns else None
+        end_ns = (
+            None if reading.duration_ns is None else decoder.facts.start_ns + reading.start_ns + reading.duration_ns
+        )
+        timestamps = decoder.timestamps()
+        images = decoder.images() if start_ns is None else self._images_before(start_ns, decoder)
+        pts_ns = decoder.facts.start_ns
+        for image in images:
+            pts_ns = timestamps.next_ns(image.pts, image.dts)
+            if start_ns is not None and pts_ns < start_ns:
+                continue
+            if end_ns is not None and pts_ns >= end_ns:
+                return
+            yield image, pts_ns
+        if self._decoder is not None:
+            self._decoder.check_end(last_ns=pts_ns if start_ns is None else None)
+
+    def _images_before(self, start_ns: int, decoder: VideoDecoder) -> Iterator[Image]:
+        """The images from a key frame that is not after `start_ns`, or from the beginning when none is found."""
+        facts = decoder.facts
+        for margin_ns in _MARGINS_NS:
+            time_ns = start_ns - margin_ns
+            if time_ns <= facts.start_ns or not decoder.seek(time_ns):
+                break
+            images = decoder.images()
+            first = next(images, None)
+            if first is not None and first.pts is not None and nanoseconds(first.pts, facts.time_base) <= start_ns:
+                return itertools.chain((first,), images)
+        self.close()
+        return self._open().images()
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            self._site.warn(f"{self._reading.uri}: {text}", stream=self._stream.name)
+
+    def _count_damage(self) -> None:
+        self.damaged_packets += 1
+
+    def _note_choice(self, choice: DecoderChoice) -> None:
+        self.decoder, self.decoder_reason = choice.name, choice.reason
+
+
+def _expected_frames(reading: ReaderOptions, facts: VideoFacts) -> int | None:
+    count = facts.expected_frames
+    if count is None or reading.passes is None:
+        return None
+    interval_ns = facts.interval_ns
+    if reading.start_ns or reading.duration_ns is not None:
+        left_ns = max(count * interval_ns - reading.start_ns, 0)
+        count = round(min(left_ns, reading.duration_ns or left_ns) / interval_ns)
+    if reading.max_fps:
+        count = min(count, round(count * interval_ns * reading.max_fps / _SECOND_NS))
+    return count * reading.passes

@@ -1,0 +1,62 @@
+"""The `images` source: a folder or glob of images, or a single one."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from sightline.graph import Site, SourceElement, SourceReader
+from sightline.graph.fields import InputUri
+from sightline.media import Stream
+from sightline_plugins.decode.kinds import DEFAULT_MAX_PIXELS, names_images
+from sightline_plugins.sources.options import Rotation, asked_orientation, passes_of
+
+
+class Images(SourceElement):
+    """Images (JPEG, PNG, BMP, WebP, TIFF, PNM) as the frames of a stream, in natural order of their names.
+
+    `uri` is a folder, a glob (`frames/*.jpg`), a numbered name (`frames/%06d.jpg`) or one image, which makes a
+    stream of one frame. Sizes may differ. An image that cannot be read is left out, counted as damaged and
+    reported; the others keep their times. JPEG images have the very pixels that OpenCV reads, so that a model finds
+    what it finds in a notebook; alpha is dropped, 16 bits become 8, EXIF orientation is applied.
+
+    ```yaml
+    sources:
+      shelf: {uri: "frames/*.jpg", fps: 10}
+    ```
+    """
+
+    name: ClassVar[str] = "images"
+
+    uri: InputUri
+    """Folder, glob, numbered name or image."""
+    fps: Annotated[float, Field(gt=0, le=1000)] = 25.0
+    """Images a second of stream time."""
+    loop: bool | Annotated[int, Field(ge=1)] = False
+    """Show them again and again (`true`), or so many times in all."""
+    max_fps: Annotated[float, Field(gt=0)] | None = None
+    """Frames a second at most; the others are left out evenly and counted as skipped."""
+    rotate: Rotation = "auto"
+    """Degrees clockwise to turn images by; `auto` follows EXIF."""
+    max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
+    """Leave out images with more pixels."""
+
+    @classmethod
+    def accepts(cls, uri: str) -> bool:
+        """Folders, images and globs of images."""
+        return names_images(uri)
+
+    def build(self, site: Site, *, stream: Stream) -> SourceReader:
+        """A reader for one attempt."""
+        from sightline_plugins.sources.images.reader import ImageFolder, ImagesReader
+
+        folder = ImageFolder(
+            uri=self.uri,
+            fps=self.fps,
+            passes=passes_of(self.loop),
+            max_fps=self.max_fps,
+            max_pixels=self.max_pixels,
+            orientation=asked_orientation(self.rotate),
+        )
+        return ImagesReader(folder, stream=stream, warn=lambda text: site.warn(text, stream=stream.name))

@@ -1,0 +1,91 @@
+"""The `rtsp` source: network cameras."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from sightline.graph import Site, SourceReader
+from sightline.graph.fields import checked_url
+from sightline.media import Stream
+from sightline_plugins.decode.kinds import DEFAULT_MAX_PIXELS, is_rtsp
+from sightline_plugins.sources.live.options import LiveOptions
+from sightline_plugins.sources.options import Rotation, asked_orientation
+
+# Over TCP nothing arrives out of order; a queue of two packets makes FFmpeg tell of those that a camera left out.
+_TRANSPORTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "tcp": {"rtsp_transport": "tcp", "reorder_queue_size": "2"},
+        "udp": {"rtsp_transport": "udp"},
+        "auto": {"rtsp_flags": "prefer_tcp", "reorder_queue_size": "8"},
+    }
+)
+
+
+class Rtsp(LiveOptions):
+    """A network camera, or any other RTSP server: H.264, H.265 or MJPEG, over `rtsp` or `rtsps`.
+
+    The stream is live: a slow pipeline gets the newest frames, older ones are dropped and counted. A camera that ends
+    the stream, falls silent for `stall` or cannot be reached is tried again, for ever: after 0.1 s, then every 0.5 s
+    for ten seconds, then more and more rarely, up to every 30 s. One that does not accept the credentials is tried
+    less than twice a minute, so that it locks nobody out. The stream's state says which of these it is.
+
+    Frames begin with the first key frame. When packets were lost or did not decode, frames are marked as damaged until
+    the next key frame that came whole. Size, frame rate and codec may change while it runs; that is told.
+
+    `tcp` loses nothing on the way and is right for nearly every camera; `udp` has less delay on a perfect network;
+    `auto` asks for TCP and takes UDP when the server offers nothing else. Each frame carries the time of day at which
+    it was taken: by the camera's clock when it tells it (RTCP sender reports no more than five minutes off), else when
+    it arrived; `time_source` says which. Timestamps that jump, step back, repeat or are missing are put right by the
+    clock and counted.
+
+    ```yaml
+    sources:
+      yard: {uri: "rtsp://user:${YARD_PASSWORD:-secret}@10.0.0.7/main", transport: tcp, stall: 5s, damaged: keep}
+    ```
+    """
+
+    name: ClassVar[str] = "rtsp"
+
+    uri: Annotated[str, StringConstraints(pattern=r"(?i)^rtsps?://"), AfterValidator(checked_url)]
+    """Address of the camera's stream, `rtsp://` or `rtsps://`."""
+    transport: Literal["tcp", "udp", "auto"] = "tcp"
+    """How packets travel."""
+    max_fps: Annotated[float, Field(gt=0)] | None = None
+    """Frames a second at most; the others are left out evenly and counted as skipped."""
+    threads: Annotated[int, Field(ge=0, le=64)] = 1
+    """Threads that decode; 0 takes one for each core."""
+    rotate: Rotation = "auto"
+    """Degrees clockwise to turn images by; `auto` follows the stream's own metadata."""
+    max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
+    """Refuse images with more pixels."""
+
+    @classmethod
+    def accepts(cls, uri: str) -> bool:
+        """`rtsp://` and `rtsps://`."""
+        return is_rtsp(uri)
+
+    @property
+    def live(self) -> bool:
+        """Always: the camera sets the pace."""
+        return True
+
+    def build(self, site: Site, *, stream: Stream) -> SourceReader:
+        """A reader for one attempt."""
+        from sightline_plugins.sources.live.reader import LiveReader, LiveReaderOptions
+
+        reading = LiveReaderOptions(
+            uri=self.uri,
+            stall_ns=self.stall,
+            max_fps=self.max_fps,
+            threads=self.threads,
+            orientation=asked_orientation(self.rotate),
+            max_pixels=self.max_pixels,
+            sender="the camera",
+            demuxer={"allowed_media_types": "video", **_TRANSPORTS[self.transport]},
+            resumable=True,
+        )
+        return LiveReader(reading, stream=stream, site=site)
