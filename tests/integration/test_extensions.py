@@ -89,7 +89,7 @@ def test_a_worked_package_is_short(name: str) -> None:
     assert len(lines) < LONGEST
 
 
-@pytest.mark.parametrize("name", ["rawtcp", "sqlite"])
+@pytest.mark.parametrize("name", ["loitering", "rawtcp", "sqlite"])
 def test_an_extension_has_a_page(installed: Path, tmp_path: Path, name: str) -> None:
     done = sightline("elements", name, installed=installed, folder=tmp_path)
 
@@ -145,6 +145,38 @@ def test_a_tracker_of_another_package_is_chosen_by_its_name(installed: Path, tmp
     lines = [json.loads(line) for line in (tmp_path / "out" / "street.jsonl").read_text().splitlines()]
     first, last = ({obj["track_id"] for obj in line["objects"]} for line in (lines[0], lines[-1]))
     assert len(first & last) > len(first) / 2
+
+
+def test_a_rule_of_another_package_reports_events(installed: Path, tmp_path: Path) -> None:
+    clip = REPOSITORY / "sample_videos" / "street.mp4"
+    (tmp_path / "loitering.yaml").write_text(
+        f"sources: {{street: {{uri: {clip}, duration: 4s}}}}\n"
+        "pipeline:\n"
+        f"  - replay: {{path: {clip.with_suffix('.mot.txt')}, format: mot, ids: true}}\n"
+        "  - loitering: {after: 2s, distance: 20}\n"
+        "  - jsonl: out/street.jsonl\n"
+    )
+    done = sightline("run", "loitering.yaml", "--report", "report.json", installed=installed, folder=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "out" / "street.jsonl").read_text().splitlines()]
+    stays = [event["track_id"] for line in lines for event in line.get("events", ()) if event["kind"] == "loitering"]
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert stays
+    assert report["totals"]["loitering-1"]["street"]["loitering"]["objects"] == len(stays)
+
+
+def test_a_head_of_another_package_has_a_name(installed: Path, tmp_path: Path) -> None:
+    code = "from sightline_plugins.heads.registry import HEADS; print(HEADS['corners'].name)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout == "corners\n", done.stderr
 
 
 class TestCentroidTracker(TrackerConformance):

@@ -51,17 +51,23 @@ def _walk(node: ast.AST, *, lazy: bool) -> Iterator[ast.AST]:
 
 @cache
 def module_graph(*, lazy: bool) -> Graph:
-    """Return for each module the modules that it imports: the one that defines a name, not the package around it."""
+    """Return for each module the modules that it imports, with those that define names which a package passes on."""
     known = modules()
+    passed_on = {
+        f"{name}.{target.rpartition('.')[2]}": target
+        for name, file in known.items()
+        if file.name == "__init__.py"
+        for target in imported(file, lazy=False)
+    }
     graph = {}
     for name, file in known.items():
         found = set()
         for target in imported(file, lazy=lazy):
-            while target and target not in known:
-                target = target.rpartition(".")[0]
-            if target and target != name:
-                found.add(target)
-        graph[name] = frozenset(found)
+            for origin in {target, passed_on.get(target, target)}:
+                while origin and origin not in known:
+                    origin = origin.rpartition(".")[0]
+                found.add(origin)
+        graph[name] = frozenset(found - {"", name})
     return graph
 
 
