@@ -41,8 +41,8 @@ def stages_of(repository: Path) -> Stages:
 
 
 def first(stages: Stages) -> str | None:
-    departs = stages.first_departure
-    return None if departs is None else departs.name
+    differs = stages.first_difference
+    return None if differs is None else differs.name
 
 
 def test_a_sound_model_passes_every_stage(repository: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_sound_model_passes_every_stage(repository: Path) -> None:
     told = json.loads(done.stdout)
     assert done.returncode == 0
     assert list(told["stages"]) == ["input", "outputs", "decoded", "suppressed", "placed", "answers"]
-    assert told["departs"] is None
+    assert told["differs"] is None
 
 
 def test_swapped_channels_are_found_in_the_input(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

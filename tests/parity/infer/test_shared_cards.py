@@ -49,5 +49,5 @@ def test_a_shared_model_runs_from_its_card_as_in_a_notebook(
     plan, boxes = plan_of(element)
     compared = compare(element, plan, images_of(str(shared_data / "truth" / images), count=10), boxes=boxes)
 
-    departs = compared.stages.first_departure
-    assert departs is None, f"{departs.name}: {departs.departure}"
+    differs = compared.stages.first_difference
+    assert differs is None, f"{differs.name}: {differs.difference}"

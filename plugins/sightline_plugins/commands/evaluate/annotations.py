@@ -47,7 +47,7 @@ class Annotations:
         identity: npt.ArrayLike,
         ignored: npt.ArrayLike | None = None,
     ) -> Annotations:
-        """A table of values of any numeric types, converted."""
+        """Return a table from values of any numeric dtypes."""
         frames = np.asarray(frame, np.int64).reshape(-1)
         return cls(
             frames,
@@ -62,7 +62,7 @@ class Annotations:
         return len(self.frame)
 
     def select(self, rows: npt.NDArray[np.bool_]) -> Annotations:
-        """The rows of a mask."""
+        """Return the rows of a mask."""
         return Annotations(
             self.frame[rows],
             self.xyxy[rows],
@@ -83,7 +83,7 @@ _FLAG, _VISIBLE = 6, 1
 def read_annotations(
     path: Path, *, file_format: Format | None = None, stream: str = "", truth: bool = False
 ) -> Annotations:
-    """Everything in a file (or a folder of KITTI labels). The format is guessed when it is not given.
+    """Return everything in a file (or a folder of KITTI labels). The format is guessed when it is not given.
 
     `truth` reads MOT text as truth: rows whose flag is 0 are ignored. `stream` picks one stream of JSON lines.
     Raises ConfigurationError that names the file, and the line where there is one.
@@ -147,7 +147,7 @@ def _read_coco(path: Path) -> Annotations:
 
 
 def frame_numbers(images: Sequence[Mapping[str, Any]]) -> dict[Any, int]:
-    """The number of each image id's image: its place when all are put in the natural order of their names.
+    """Return the frame number of each image id: its place in the natural order of the file names.
 
     That is the order in which the `images` source reads a folder.
     """

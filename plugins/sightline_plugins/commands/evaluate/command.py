@@ -1,4 +1,4 @@
-"""`sightline eval`: scores the boxes and tracks of a run against truth."""
+"""`sightline eval`: score the boxes and tracks of a run against ground truth."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _FILE = click.Path(exists=True, path_type=Path)
 ANY_LABEL = "object"
 
 
-@click.command("eval", short_help="Score a run's boxes and tracks against truth.")
+@click.command("eval", short_help="Score a run's boxes and tracks against ground truth.")
 @click.argument("results", type=_FILE)
 @click.option(
-    "--truth", type=_FILE, required=True, help="What is true: MOT text, KITTI labels, JSON lines or COCO JSON."
+    "--truth", type=_FILE, required=True, help="Ground truth: MOT text, KITTI labels, JSON lines or COCO JSON."
 )
 @click.option("--format", "result_format", type=_FORMATS, help="Format of RESULTS; guessed when not given.")
 @click.option("--truth-format", type=_FORMATS, help="Format of the truth; guessed when not given.")
 @click.option("--stream", default="", help="Which stream of a JSON lines file that holds several.")
 @click.option("--label", "labels", multiple=True, help="Only objects with this label; may be repeated.")
-@click.option("--any-label", is_flag=True, help="Labels do not matter: every object is of one kind.")
+@click.option("--any-label", is_flag=True, help="Ignore labels: all objects are of one class.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     results: Path,
@@ -38,10 +38,10 @@ def command(
     any_label: bool,
     as_json: bool,
 ) -> None:
-    """Score the boxes and tracks in RESULTS, which `jsonl`, `mot`, `kitti` or `coco` wrote, against truth.
+    """Score the boxes and tracks in RESULTS, which `jsonl`, `mot`, `kitti` or `coco` wrote, against ground truth.
 
-    Prints COCO's average precision (pycocotools), HOTA, MOTA and IDF1 where both sides have tracks (TrackEval), and how
-    far the counts are off. Images of a COCO document count as frames in the natural order of their names, as the
+    Prints COCO's average precision (pycocotools), HOTA, MOTA and IDF1 where both sides have tracks (TrackEval), and the
+    errors of the counts. Images of a COCO document count as frames in the natural order of their names, as the
     `images` source reads them. Files without labels (MOT) are compared without regard to labels.
     """
     from sightline_plugins.commands.evaluate.annotations import read_annotations
@@ -56,7 +56,7 @@ def command(
 def _alike(
     found: Annotations, truth: Annotations, *, any_label: bool, labels: tuple[str, ...]
 ) -> tuple[Annotations, Annotations]:
-    """Both sides with labels that can be compared."""
+    """Return both sides with labels that can be compared."""
     import dataclasses
 
     import numpy as np

@@ -34,7 +34,7 @@ def require_scoring() -> None:
 
 
 def score_detections(found: Annotations, *, truth: Annotations) -> DetectionScores:
-    """COCO's scores of what was found; labels that the truth does not know are left out.
+    """Return COCO's scores; labels that the truth does not contain are left out.
 
     Raises MissingExtra without pycocotools.
     """
@@ -116,7 +116,7 @@ class TrackScores:
 
 
 def score_tracks(found: Annotations, *, truth: Annotations, frames: range | None = None) -> TrackScores:
-    """Scores over these frames (all of the truth when None). Boxes found on ignored truth count neither way.
+    """Return scores over these frames (all of the truth when None). Boxes found on ignored truth count neither way.
 
     HOTA: J. Luiten and others, 2020; CLEAR: K. Bernardin and R. Stiefelhagen, 2008; IDF1: E. Ristani and others, 2016.
     Raises MissingExtra without TrackEval.
@@ -141,7 +141,7 @@ def score_tracks(found: Annotations, *, truth: Annotations, frames: range | None
 
 
 def _without_ignored(found: Annotations, truth: Annotations) -> Annotations:
-    """What was found, without boxes that lie on ignored truth and on none that counts."""
+    """Drop boxes that lie on ignored truth and on no other."""
     if not truth.ignored.any():
         return found
     keep = np.ones(len(found), np.bool_)
@@ -159,7 +159,7 @@ def _best(a: Boxes, b: Boxes) -> npt.NDArray[np.float32]:
 
 
 def _sequence(found: Annotations, truth: Annotations, frames: range) -> dict[str, object]:
-    """The form that TrackEval's metrics take."""
+    """Return the input of TrackEval's metrics."""
     inside = (truth.frame >= frames.start) & (truth.frame < frames.stop)
     truth = truth.select(inside)
     found = found.select((found.frame >= frames.start) & (found.frame < frames.stop) & (found.identity >= 0))
@@ -192,7 +192,7 @@ class CountScores:
 
 
 def score_counts(found: Annotations, *, truth: Annotations) -> CountScores:
-    """The scores over the frames of the truth and of what was found."""
+    """Return the scores over the frames of the truth and of what was found."""
     truth = truth.select(~truth.ignored)
     frames = int(max(truth.frame.max(initial=-1), found.frame.max(initial=-1))) + 1
     here, there = (np.bincount(table.frame, minlength=frames) for table in (found, truth))

@@ -1,4 +1,4 @@
-"""`sightline verify`: shows that a model gives in the pipeline what it gives in a notebook."""
+"""`sightline verify`: compare a model in the pipeline with the same model in a notebook."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 TASKS = ("detect", "classify", "segment", "pose", "embed", "read")
 _OPTION_DEPTH = len(("pipeline", 0, "detect"))
-"""Where the option's own name begins in the key path of a step by itself."""
+"""Length of the key path of a step by itself, after which an option's name begins."""
 AP_LIMIT = 0.003
 
 
-@click.command("verify", short_help="Show that a model gives here what it gives in a notebook.")
+@click.command("verify", short_help="Compare a model in the pipeline with the same model in a notebook.")
 @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--task", type=click.Choice(TASKS), help="What the model is for; from its card or file when not given.")
-@click.option("--frames", help="Clip, folder or glob of images to try it on; made images when not given.")
-@click.option("--count", type=click.IntRange(min=1), default=32, show_default=True, help="Images at most.")
+@click.option("--task", type=click.Choice(TASKS), help="What the model is for; by default what its card or file says.")
+@click.option("--frames", help="Clip, folder or glob of images; generated images by default.")
+@click.option("--count", type=click.IntRange(min=1), default=32, show_default=True, help="Maximum number of images.")
 @click.option("--truth", type=click.Path(exists=True, path_type=Path), help="COCO JSON of the images in --frames.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="An option of the step, such as head=yolox."
@@ -43,11 +43,11 @@ def command(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run MODEL stage by stage beside a plain reference, and name the first stage that departs.
+    """Run MODEL stage by stage beside a plain reference, and name the first stage that differs.
 
-    The reference works as in a notebook: whole images, OpenCV's resize, NumPy, ONNX Runtime on the file as it is.
-    With --truth both ways are scored by COCO's average precision, which tells of wrong channels, scales and labels that
-    both ways share. The exit code is 1 when a stage departs by more than is tolerated.
+    The reference works as in a notebook: whole images, OpenCV's resize, NumPy, ONNX Runtime on the unchanged file. With
+    --truth both are scored by COCO's average precision, which reveals wrong channels, scales and labels that both
+    share. The exit code is 1 when a stage differs by more than its limit.
     """
     from sightline.errors import ConfigurationError
     from sightline_plugins.commands.evaluate.scores import require_scoring
@@ -61,17 +61,17 @@ def command(
     plan, boxes = plan_of(element)
     compared = compare(element, plan, _images(frames, count), boxes=boxes)
     scores = _scores(compared, truth) if truth is not None else {}
-    departs = compared.stages.first_departure
+    differs = compared.stages.first_difference
     lost = abs(scores.get("ap", 0.0) - scores.get("plain_ap", 0.0)) > AP_LIMIT
     if as_json:
         click.echo(json.dumps(_as_json(compared.stages, scores), indent=2))
     else:
         click.echo(_as_text(element, plan, compared.stages, scores, made=frames is None))
-    context.exit(1 if departs is not None or lost else 0)
+    context.exit(1 if differs is not None or lost else 0)
 
 
 def element_of(model: Path, task: str | None, settings: tuple[str, ...]) -> ModelElement:
-    """The step that runs a model: its task is told, or is its card's or file's; settings are KEY=VALUE.
+    """Return the step that runs a model; the task is given, or that of its card or file. Settings are KEY=VALUE.
 
     Raises ConfigurationError for a setting that the step does not have.
     """
@@ -99,14 +99,14 @@ def element_of(model: Path, task: str | None, settings: tuple[str, ...]) -> Mode
     try:
         (element,) = parse_steps([{name: options}])
     except InvalidConfiguration as error:
-        told = [f"--set {dotted(one.key[_OPTION_DEPTH:])}: {one.message}" for one in error.problems]
-        raise ConfigurationError("; ".join(told)) from error
+        messages = [f"--set {dotted(one.key[_OPTION_DEPTH:])}: {one.message}" for one in error.problems]
+        raise ConfigurationError("; ".join(messages)) from error
     assert isinstance(element, ModelElement)
     return element
 
 
 def plan_of(element: ModelElement) -> tuple[ModelPlan, BoxSettings | None]:
-    """The plan of a step, and what its boxes depend on when it finds boxes. Raises ModelError with every mistake."""
+    """Return the plan of a step, and the box settings of a detector. Raises ModelError with every mistake."""
     from sightline.errors import ModelError
     from sightline_plugins.commands.verify.comparison import BoxSettings
     from sightline_plugins.infer.detections import detection_rules
@@ -114,7 +114,7 @@ def plan_of(element: ModelElement) -> tuple[ModelPlan, BoxSettings | None]:
 
     plan, problems = element.plan()
     if plan is None:
-        hint = "; it was taken for a detector: --task says what else it is" if element.name == "detect" else ""
+        hint = "; it was taken for a detector: set --task if it is something else" if element.name == "detect" else ""
         raise ModelError("; ".join(problem.message for problem in problems) + hint)
     if not isinstance(element, DetectionElement):
         return plan, None
@@ -146,13 +146,13 @@ def _scores(compared: Comparison, truth: Path) -> dict[str, float]:
 
 
 def _as_json(stages: Stages, scores: dict[str, float]) -> dict[str, Any]:
-    departs = stages.first_departure
+    differs = stages.first_difference
     return {
         "stages": {
-            stage.name: {"departure": stage.departure, "limit": stage.limit, "within": stage.is_within}
+            stage.name: {"difference": stage.difference, "limit": stage.limit, "within": stage.is_within}
             for stage in stages
         },
-        "departs": None if departs is None else departs.name,
+        "differs": None if differs is None else differs.name,
         "scores": scores,
     }
 
@@ -163,28 +163,28 @@ def _as_text(element: ModelElement, plan: ModelPlan, stages: Stages, scores: dic
     head = "-" if plan.head is None else plan.head.name
     lines = [f"{element.model}: {element.name}, head {head}, {_input(plan)}"]
     for stage in stages:
-        mark = "ok     " if stage.is_within else "DEPARTS"
+        mark = "ok     " if stage.is_within else "DIFFERS"
         lines.append(
-            f"  {mark} {stage.name:10} {stage.departure:10.5f}  at most {stage.limit:g}   {MEANING[stage.name]}"
+            f"  {mark} {stage.name:10} {stage.difference:10.5f}  at most {stage.limit:g}   {MEANING[stage.name]}"
         )
     if scores:
         lines.append(
             f"  COCO AP {scores['ap']:.4f} (AP50 {scores['ap50']:.4f}), "
             f"plain recipe {scores['plain_ap']:.4f} (AP50 {scores['plain_ap50']:.4f})"
         )
-    departs = stages.first_departure
+    differs = stages.first_difference
     lines.append(
         "every stage agrees with the plain reference"
-        if departs is None
-        else f"the first stage that departs is {departs.name!r}"
+        if differs is None
+        else f"the first stage that differs is {differs.name!r}"
     )
-    if departs is not None and departs.name == "answers":
+    if differs is not None and differs.name == "answers":
         lines.append(
-            "each stage alone agrees, but the model reacts to single levels of its input: with convert: image it "
-            "gets the very pixels that OpenCV gives"
+            "each stage alone agrees, but the model reacts to single levels of its input: convert: image gives it "
+            "the exact pixels that OpenCV gives"
         )
     if made:
-        lines.append("on made images, which show few objects: --frames tries it on yours")
+        lines.append("on generated images, which show few objects: try yours with --frames")
     return "\n".join(lines)
 
 

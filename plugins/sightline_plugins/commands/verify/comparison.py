@@ -27,10 +27,10 @@ StageName = Literal["input", "outputs", "decoded", "suppressed", "placed", "answ
 MEANING = {
     "input": "pre-processed input, mean difference in levels (0..255)",
     "outputs": "raw outputs on the same input, difference relative to the largest value",
-    "decoded": "what the head reads from them: share that differs",
-    "suppressed": "boxes that stay on the same candidates: share that differs",
+    "decoded": "what the head reads from them: fraction that differs",
+    "suppressed": "boxes kept of the same candidates: fraction that differs",
     "placed": "boxes in pixels of the image: largest difference in pixels",
-    "answers": "from the image to the answer, all stages together: share that differs",
+    "answers": "from the image to the result, all stages together: fraction that differs",
 }
 LIMITS: dict[StageName, float] = {
     "input": 2.0,
@@ -41,55 +41,55 @@ LIMITS: dict[StageName, float] = {
     "answers": 0.02,
 }
 HALF_LIMIT = 2e-2
-"""Of raw outputs of files that compute in 16 bits."""
+"""Limit of raw outputs of files that compute in 16 bits."""
 
 
 @dataclass(slots=True)
 class Stage:
-    """One stage: its departures, one an image, and the greatest that is tolerated of their worst (or mean) value."""
+    """One stage: its difference on each image, and the limit of their maximum (of whole results: their mean)."""
 
     name: StageName
     limit: float
-    departures: list[float] = field(default_factory=list)
+    differences: list[float] = field(default_factory=list)
 
     @property
-    def departure(self) -> float:
-        """The worst over all images; of whole answers, the mean."""
-        if not self.departures:
+    def difference(self) -> float:
+        """Maximum over all images; of whole results, the mean."""
+        if not self.differences:
             return 0.0
-        return float(np.mean(self.departures)) if self.name == "answers" else max(self.departures)
+        return float(np.mean(self.differences)) if self.name == "answers" else max(self.differences)
 
     @property
     def is_within(self) -> bool:
-        """Whether the departure is tolerated."""
-        return self.departure <= self.limit
+        """Whether the difference is within the limit."""
+        return self.difference <= self.limit
 
 
 @dataclass(slots=True)
 class Stages:
-    """All stages of a run, in the order in which images go through them."""
+    """All stages of a run, in the order in which images pass them."""
 
     half: bool = False
     by_name: dict[StageName, Stage] = field(default_factory=dict)
 
-    def note(self, name: StageName, departure: float) -> None:
-        """Add one image's departure."""
+    def note(self, name: StageName, difference: float) -> None:
+        """Add one image's difference."""
         limit = HALF_LIMIT if name == "outputs" and self.half else LIMITS[name]
-        self.by_name.setdefault(name, Stage(name, limit)).departures.append(departure)
+        self.by_name.setdefault(name, Stage(name, limit)).differences.append(difference)
 
     def __iter__(self) -> Iterator[Stage]:
         return iter([self.by_name[name] for name in LIMITS if name in self.by_name])
 
     @property
-    def first_departure(self) -> Stage | None:
-        """The first stage that departs by more than is tolerated."""
+    def first_difference(self) -> Stage | None:
+        """The first stage beyond its limit, None when there is none."""
         return next((stage for stage in self if not stage.is_within), None)
 
 
 def difference_of_outputs(ours: Sequence[Values], plain: Sequence[Values]) -> float:
-    """The largest difference between outputs, relative to the largest value of each; 1 where shapes differ.
+    """Return the largest difference between outputs, relative to the largest value of each; 1 where shapes differ.
 
-    Models that sort what they find may put equal things in another order: values are compared sorted as well.
+    Models that sort their results may order equal ones differently, so values are also compared sorted.
     """
     worst = 0.0
     for own, other in zip(ours, plain, strict=True):
@@ -105,8 +105,8 @@ def _difference(own: Values, other: Values) -> float:
     return float(np.abs(np.asarray(own, np.float64) - there).max() / max(np.abs(there).max(), 1.0))
 
 
-def difference_of_findings(ours: object, plain: object) -> float:
-    """The share of what the reference finds that is not found alike."""
+def difference_of_results(ours: object, plain: object) -> float:
+    """Return the fraction of the reference's results that the pipeline does not find alike."""
     if isinstance(ours, Candidates) and isinstance(plain, Candidates):
         return unmatched((ours.xyxy, ours.confidence, ours.class_id), (plain.xyxy, plain.confidence, plain.class_id))
     if isinstance(ours, Scores) and isinstance(plain, Scores):
@@ -123,7 +123,7 @@ def difference_of_findings(ours: object, plain: object) -> float:
         return float(np.mean(ours.scores.argmax(axis=0) != plain.scores.argmax(axis=0)))
     if isinstance(ours, Text) and isinstance(plain, Text):
         return float(ours.text != plain.text)
-    raise TypeError(f"findings of two kinds: {type(ours).__name__} and {type(plain).__name__}")
+    raise TypeError(f"results of two kinds: {type(ours).__name__} and {type(plain).__name__}")
 
 
 def _is_other_choice(own: Values, other: Values) -> bool:
@@ -135,7 +135,7 @@ Boxes = tuple[Values, Values, Values]
 
 
 def unmatched(ours: Boxes, plain: Boxes, *, iou: float = 0.95, confidence: float = 0.02) -> float:
-    """The share of boxes, of either side, without one of the same class on the other at that IoU and confidence."""
+    """Return the fraction of boxes of either side without one of the same class, IoU and confidence on the other."""
     count = len(ours[1]) + len(plain[1])
     if not count:
         return 0.0
@@ -146,14 +146,14 @@ def unmatched(ours: Boxes, plain: Boxes, *, iou: float = 0.95, confidence: float
 
 
 def cosine(a: Values, b: Values) -> float:
-    """The cosine of the angle between two vectors."""
+    """Return the cosine of the angle between two vectors."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     return float(a @ b / max(float(np.linalg.norm(a) * np.linalg.norm(b)), 1e-12))
 
 
 @dataclass(frozen=True, slots=True)
 class BoxSettings:
-    """What of a step's options the boxes depend on."""
+    """The options of a step that boxes depend on."""
 
     nms: NmsOptions
     confidence: float
@@ -161,7 +161,7 @@ class BoxSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """The stages of a run, and the boxes of both ways, by number of image."""
+    """The stages of a run, and the boxes of both ways by number of the image."""
 
     stages: Stages
     ours: Annotations | None = None
@@ -171,14 +171,14 @@ class Comparison:
 def compare(
     element: ModelElement, plan: ModelPlan, images: Iterable[ImagePair], *, boxes: BoxSettings | None
 ) -> Comparison:
-    """Compare both ways on images. `boxes` is for models that find boxes. Raises ModelError."""
+    """Compare both ways on images; `boxes` are the settings of a model that finds boxes. Raises ModelError."""
     if isinstance(element.model, str):
         raise ModelError(f"model {element.model!r}: is served elsewhere; verify needs the file")
     plain = ReferenceModel(element.model, plan)
     engine = open_engine(element.model, engine=element.engine, image=plan.preprocessing.image_form())
     preprocessor = HostPreprocessor(plan.preprocessing)
     half = any(output.dtype == np.float16 for output in plan.outputs)
-    ways = _Ways(plan, Stages(half), boxes)
+    recorder = _Recorder(plan, Stages(half), boxes)
     try:
         for pair in images:
             surface = pair.surface
@@ -192,25 +192,25 @@ def compare(
                 inputs.insert(place, np.array([values], engine.inputs[place].dtype))
             outputs = engine.submit(inputs).result()
             levels, placement = plain.levels(pair.rgb)
-            ways.stages.note("input", float(np.abs(image[0] - levels).mean()))
+            recorder.stages.note("input", float(np.abs(image[0] - levels).mean()))
             expected = plain.run(image[0].astype(np.float64))
-            ways.stages.note("outputs", difference_of_outputs(outputs, expected))
-            own = ways.read(outputs, prepared.placement.size_wh)
-            other = ways.read(plain.run(levels), prepared.placement.size_wh)
-            same = ways.read(expected, prepared.placement.size_wh)
-            ways.stages.note("decoded", difference_of_findings(own, same))
+            recorder.stages.note("outputs", difference_of_outputs(outputs, expected))
+            own = recorder.read(outputs, prepared.placement.size_wh)
+            other = recorder.read(plain.run(levels), prepared.placement.size_wh)
+            same = recorder.read(expected, prepared.placement.size_wh)
+            recorder.stages.note("decoded", difference_of_results(own, same))
             if isinstance(own, Candidates) and isinstance(other, Candidates) and boxes is not None:
                 placed = prepared.placement.boxes_in_image
-                ways.boxes(own, other, placed(own.xyxy), placement, surface.size_wh)
+                recorder.boxes(own, other, placed(own.xyxy), placement, surface.size_wh)
             else:
-                ways.stages.note("answers", difference_of_findings(own, other))
+                recorder.stages.note("answers", difference_of_results(own, other))
     finally:
         engine.close()
-    return ways.comparison()
+    return recorder.comparison()
 
 
-class _Ways:
-    """Notes departures, and gathers the boxes of both ways."""
+class _Recorder:
+    """Collects the differences of each stage, and the boxes of both recorder."""
 
     def __init__(self, plan: ModelPlan, stages: Stages, boxes: BoxSettings | None) -> None:
         self.stages = stages
@@ -228,7 +228,7 @@ class _Ways:
     def boxes(
         self, own: Candidates, other: Candidates, placed: Array, placement: ReferencePlacement, size_wh: tuple[int, int]
     ) -> None:
-        """Suppression on the same candidates, placing of the same boxes, and both ways from end to end."""
+        """Compare suppression of the same candidates, placing of the same boxes, and both ways from end to end."""
         assert self._settings is not None
         nms = self._settings.nms
         kept = suppress(own.xyxy, own.confidence, own.class_id, options=nms).tolist()

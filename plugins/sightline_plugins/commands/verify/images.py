@@ -26,7 +26,7 @@ _SEED = 20_26
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImagePair:
-    """An image as the pipeline has it, and its RGB (height, width, 3) as OpenCV would give it in a notebook."""
+    """A surface as the pipeline has it, and its RGB (height, width, 3) uint8 as OpenCV would give it in a notebook."""
 
     surface: Surface
     rgb: npt.NDArray[np.uint8]

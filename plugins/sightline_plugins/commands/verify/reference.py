@@ -1,7 +1,7 @@
 """The reference of `verify`: whole images, OpenCV's resize, NumPy, ONNX Runtime on the unchanged file.
 
-Slow on purpose and written as in a notebook. Nothing of the pipeline's own pre-processing, graph rewriting, suppression
-or placing is used; the head is the pipeline's (its own tests compare it with each family's published layout).
+Slow on purpose and written as in a notebook. It uses nothing of the pipeline's pre-processing, graph rewriting,
+suppression or placing; the head is the pipeline's (its own tests compare it with each family's published layout).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INTERPOLATION = {"bilinear": cv2.INTER_LINEAR, "area": cv2.INTER_AREA, "nearest
 
 @dataclass(frozen=True, slots=True)
 class ReferencePlacement:
-    """Where an image lies in the network's input: a cut of the image, scales, and where it begins."""
+    """Where an image lies in the network's input: origin of the crop, scales, and offset in the input."""
 
     left: float
     top: float
@@ -41,7 +41,7 @@ class ReferencePlacement:
     begins_y: int
 
     def boxes(self, xyxy: Array, *, size_wh: tuple[int, int]) -> Floats:
-        """Boxes of the network's input in pixels of the image, clipped to it."""
+        """Convert boxes of the network's input to pixels of the image, clipped to it."""
         found = np.asarray(xyxy, np.float64).copy()
         found[:, 0::2] = (found[:, 0::2] - self.begins_x) * self.across + self.left
         found[:, 1::2] = (found[:, 1::2] - self.begins_y) * self.down + self.top
@@ -64,7 +64,7 @@ class ReferenceModel:
         self._plan = plan
 
     def levels(self, rgb: Rgb) -> tuple[Floats, ReferencePlacement]:
-        """The network's input as levels 0..255 in its order of channels, (h, w, C), and where the image lies."""
+        """Return the network's input as levels 0..255, (h, w, C) in its channel order, and where the image lies."""
         wanted = self._plan.preprocessing
         cut, left, top = _cut(rgb, wanted)
         height, width = cut.shape[:2]
@@ -79,7 +79,7 @@ class ReferenceModel:
         return canvas, ReferencePlacement(left, top, width / inner[0], height / inner[1], begins_x, begins_y)
 
     def run(self, levels: Array) -> tuple[Array, ...]:
-        """The outputs of the file as it is for levels (h, w, C)."""
+        """Return the outputs of the unchanged file for levels (h, w, C)."""
         wanted, inputs = self._plan.preprocessing, self._plan.inputs
         fed: dict[str, Array] = {}
         for number, port in enumerate(self._session.get_inputs()):
@@ -163,8 +163,9 @@ def _triangle(old: int, new: int) -> Floats:
 
 
 def reference_nms(xyxy: Array, confidence: Array, class_id: Array, *, options: NmsOptions) -> list[int]:
-    """Greedy suppression: the most confident box stays, its rivals that overlap it go, and so on with the rest. Indices
-    that stay, the most confident first.
+    """Return the indices that greedy suppression keeps, the most confident first.
+
+    The most confident box stays, boxes that overlap it by more than the limit go, and so on with the rest.
     """
     boxes = np.asarray(xyxy, np.float64)
     rest = np.array(sorted(range(len(confidence)), key=lambda row: (-float(confidence[row]), row)), np.int64)
