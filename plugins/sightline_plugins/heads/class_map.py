@@ -40,7 +40,7 @@ class ClassMapOptions(HeadOptions):
 
 
 def decode(outputs: Sequence[Array], context: DecodeContext) -> ClassMap:
-    """The map over the network's input. Raises ModelError when no output has such a shape."""
+    """Return the map over the network's input. Raises ModelError when no output has such a shape."""
     options = context.options_or(ClassMapOptions())
     number = _chosen([output.shape for output in outputs], context, options)
     channels = channels_first(outputs[number], context.size_wh)
@@ -55,13 +55,13 @@ def decode(outputs: Sequence[Array], context: DecodeContext) -> ClassMap:
 
 
 def channels_first(output: Array, size_wh: SizeWh) -> Array:
-    """A map (1, C, h, w), (1, h, w, C) or (1, h, w) as (C, h, w): a view."""
+    """Return a map (1, C, h, w), (1, h, w, C) or (1, h, w) as (C, h, w): a view."""
     plain = output[0] if output.ndim == 4 else output.reshape(1, *output.shape[-2:])
     return plain if has_shape_of(plain.shape[1:], size_wh) else plain.transpose(2, 0, 1)
 
 
 def has_shape_of(map_hw: Sequence[int | None], size_wh: SizeWh) -> bool:
-    """Whether a map has the shape of the network's input, within a row or column; so has one that is left open."""
+    """Return whether a map has the aspect of the network's input, within a row or column; an open shape has it."""
     rows, columns = map_hw
     if rows is None or columns is None or 0 in size_wh:
         return rows is None and columns is None
@@ -70,7 +70,7 @@ def has_shape_of(map_hw: Sequence[int | None], size_wh: SizeWh) -> bool:
 
 
 def match_score(signature: Signature) -> MatchScore:
-    """A map in the shape of the input as the first output, and no rows of boxes beside it."""
+    """Match a map in the shape of the input as the first output, and no rows of boxes beside it."""
     if not signature.outputs or any(len(shape) in (2, 3) and _is_table(shape) for shape in signature.shapes):
         return MatchScore.NONE
     first = signature.outputs[0]
@@ -80,7 +80,7 @@ def match_score(signature: Signature) -> MatchScore:
 
 
 def count_classes(shapes: Sequence[Shape]) -> int | None:
-    """The channels, where two equal sizes beside them say which those are; None for one channel, and for classes."""
+    """Return the number of channels where the two equal sizes of a map tell which it is; None for one channel."""
     if len(shapes) != 1 or len(shapes[0]) != 4:
         return None
     _, second, third, fourth = shapes[0]
@@ -91,7 +91,7 @@ def count_classes(shapes: Sequence[Shape]) -> int | None:
 
 
 def _is_table(shape: Shape) -> bool:
-    """Whether an output of rank 2 or 3 is rows of something: (1, h, w) with sides as unequal is no map."""
+    """Return whether an output of rank 2 or 3 is rows of something: (1, h, w) with sides as unequal is no map."""
     sizes = [size for size in shape[-2:] if size is not None]
     return len(shape) == 2 or (len(sizes) == 2 and max(sizes) > 8 * min(sizes))
 
@@ -125,7 +125,7 @@ def _is_ready(channels: Array, ending: str) -> bool:
 
 
 def _of_classes(classes: Array) -> ClassMap:
-    """The one-hot map of the classes that are there."""
+    """Return the one-hot map of the classes that are there."""
     present = np.unique(classes).astype(np.int32)
     scores = (classes[None] == present[:, None, None]).astype(np.float32)
     return ClassMap(scores, class_id=present, probabilities=True)

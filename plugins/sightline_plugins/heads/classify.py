@@ -52,13 +52,13 @@ class TagOptions(HeadOptions):
 
 
 def decode_classes(outputs: Sequence[Array], context: DecodeContext) -> Scores:
-    """Probabilities of each output's classes, which add up to 1."""
+    """Return probabilities of each output's classes, which add up to 1."""
     scores = context.options_or(ClassifyOptions()).scores
     return _probabilities(outputs, context, scores=scores, looks_like=sum_to_one, convert=softmax)
 
 
 def decode_tags(outputs: Sequence[Array], context: DecodeContext) -> Scores:
-    """The probability of each label by itself."""
+    """Return the probability of each label by itself."""
     scores = context.options_or(TagOptions()).scores
     return _probabilities(outputs, context, scores=scores, looks_like=are_in_unit_range, convert=sigmoid)
 
@@ -82,7 +82,7 @@ def _probabilities(
 
 
 def count_values(shape: Shape) -> int | None:
-    """How long the vector of an output is: its one size that is not 1; None where it is no vector or left open."""
+    """Return the length of an output's vector: its one size that is not 1; None for others and open sizes."""
     if None in shape[1:]:
         return None
     sizes = [size for size in (shape[1:] if len(shape) > 1 else shape) if size != 1]
@@ -90,12 +90,12 @@ def count_values(shape: Shape) -> int | None:
 
 
 def count_classes(shapes: Sequence[Shape]) -> int | None:
-    """The classes of a model with one output; None with several, which have labels of their own."""
+    """Return the classes of a model with one output; None with several, which have labels of their own."""
     return count_values(shapes[0]) if len(shapes) == 1 else None
 
 
 def match_classes(signature: Signature) -> MatchScore:
-    """Vectors of several values that are not each a logistic one."""
+    """Match vectors of several values that are not each a logistic one."""
     counts = [count_values(shape) for shape in signature.shapes]
     if None in counts or 1 in counts:
         return MatchScore.NONE
@@ -103,7 +103,7 @@ def match_classes(signature: Signature) -> MatchScore:
 
 
 def match_tags(signature: Signature) -> MatchScore:
-    """Vectors of logistic values, or single values."""
+    """Match vectors of logistic values, or single values."""
     counts = [count_values(shape) for shape in signature.shapes]
     if None in counts:
         return MatchScore.NONE
@@ -147,13 +147,13 @@ TAGS = Head(
 
 
 def decode_embedding(outputs: Sequence[Array], context: DecodeContext) -> Vector:
-    """The vector as the network gives it."""
+    """Return the vector as the network gives it."""
     del context
     return Vector(outputs[0].reshape(-1).astype(np.float32, copy=False))
 
 
 def match_embedding(signature: Signature) -> MatchScore:
-    """One output that is a vector; the first of several perhaps."""
+    """Match one output that is a vector; the first of several perhaps."""
     if count_values(signature.shapes[0]) in (None, 1):
         return MatchScore.NONE
     return MatchScore.CERTAIN if len(signature.shapes) == 1 else MatchScore.POSSIBLE

@@ -33,13 +33,13 @@ class CtcOptions(HeadOptions):
 
 
 def alphabet(labels: Sequence[str], options: CtcOptions) -> tuple[str, ...]:
-    """All symbols in the order of the network's, the blank (an empty string) among them."""
+    """Return all symbols in the order of the network's, the blank (an empty string) among them."""
     symbols = (*labels, " ") if options.space else tuple(labels)
     return ("", *symbols) if options.blank == "first" else (*symbols, "")
 
 
 def decode(outputs: Sequence[Array], context: DecodeContext) -> Text:
-    """The text, and the mean confidence of its symbols (0 when there are none)."""
+    """Return the text, and the mean confidence of its symbols (0 when there are none)."""
     options = context.options_or(CtcOptions())
     symbols = alphabet(context.labels, options)
     steps = _steps(outputs[0], len(symbols))
@@ -60,7 +60,7 @@ def decode(outputs: Sequence[Array], context: DecodeContext) -> Text:
 
 
 def _steps(output: Array, count: int) -> Array:
-    """The output as (T, C)."""
+    """Return the output as (T, C)."""
     axis = symbols_axis(output.shape, count)
     if axis is None:
         raise ModelError(
@@ -71,12 +71,12 @@ def _steps(output: Array, count: int) -> Array:
 
 
 def symbols_axis(shape: Sequence[int | None], count: int) -> int | None:
-    """The axis that is as long as the alphabet, the last such; None when there is none."""
+    """Return the axis that is as long as the alphabet, the last such; None when there is none."""
     return next((axis for axis in reversed(range(len(shape))) if shape[axis] == count), None)
 
 
 def match_score(signature: Signature) -> MatchScore:
-    """A sequence of distributions."""
+    """Match a sequence of distributions."""
     sizes = [size for size in signature.shapes[0][1:] if size != 1]
     return MatchScore.CERTAIN if 1 <= len(sizes) <= 2 else MatchScore.NONE
 

@@ -33,7 +33,7 @@ _Planner: TypeAlias = Callable[["list[Marks]", DecodeContext], "list[Step]"]
 
 
 def plan_decoding(head: str, *, shapes: Sequence[tuple[int, ...]], context: DecodeContext) -> Decoding:
-    """How the outputs of these shapes (of one image, without the batch) are decoded on the device.
+    """Return how outputs of these shapes (of one image, without the batch) are decoded on the device.
 
     Raises ModelError for a head without a kernel (`DENSE_HEADS` have one), for outputs that are not this head's, and
     where the values would have to tell whether they are probabilities: on the device nobody looks at them first.
@@ -152,7 +152,7 @@ def _grid(columns: int, rows: int, stride: int, first: int) -> Any:
 
 
 def _view(values: Marks, outputs: Sequence[Marks]) -> OutputView:
-    """Where a view (values, boxes) or (values, rows, columns) of one of the outputs lies in it."""
+    """Return where a view (values, boxes) or (values, rows, columns) of one of the outputs lies in it."""
     address = values.ctypes.data
     place = next(
         place for place, output in enumerate(outputs) if 0 <= address - output.ctypes.data < max(output.nbytes, 1)

@@ -67,7 +67,7 @@ def decode_independent(outputs: Sequence[Array], context: DecodeContext) -> Cand
 
 
 def _tables(outputs: Sequence[Array], context: DecodeContext) -> tuple[Array, Array, str]:
-    """Boxes (queries, 4), scores (queries, columns), and what made the scores."""
+    """Return boxes (queries, 4), scores (queries, columns), and the operator that produces the scores."""
     fours = [place for place, output in enumerate(outputs) if output.shape[-1] == 4]
     if len(fours) > 1:
         fours = named(outputs, context, "box", "dets") or fours[1:]
@@ -95,7 +95,7 @@ def _candidates(boxes: Array, kept: Selection, context: DecodeContext) -> Candid
 
 
 def _columns(signature: Signature) -> int | None:
-    """The columns of the scores, when the outputs can be a set's: not too many rows, and no grid's or prior's."""
+    """Return the columns of the scores if the outputs can be a fixed set: few rows, not those of a grid or anchors."""
     if not is_dense_pair(signature):
         return None
     rows = signature.shapes[0][1] or 0
@@ -112,7 +112,7 @@ def _is_rf_detr(signature: Signature) -> bool:
 
 
 def match_exclusive(signature: Signature) -> MatchScore:
-    """One column more than labels; without labels 100 queries, or columns for COCO's 91 and "no object"."""
+    """Match one column more than labels; without labels 100 queries, or columns for COCO's 91 and "no object"."""
     columns = _columns(signature)
     if columns is None or _is_rf_detr(signature):
         return MatchScore.NONE
@@ -124,7 +124,7 @@ def match_exclusive(signature: Signature) -> MatchScore:
 
 
 def match_independent(signature: Signature) -> MatchScore:
-    """As many columns as labels; without labels other than 100 queries."""
+    """Match as many columns as labels; without labels other than 100 queries."""
     columns = _columns(signature)
     if columns is None or _is_rf_detr(signature):
         return MatchScore.NONE
@@ -136,7 +136,7 @@ def match_independent(signature: Signature) -> MatchScore:
 
 
 def match_rf_detr(signature: Signature) -> MatchScore:
-    """Outputs called dets and labels."""
+    """Match outputs called dets and labels."""
     return MatchScore.CERTAIN if _is_rf_detr(signature) and is_dense_pair(signature) else MatchScore.NONE
 
 

@@ -92,19 +92,19 @@ def _detection_api_columns(outputs: Sequence[Array], context: DecodeContext) -> 
 
 
 def _exactly(outputs: Sequence[Array], context: DecodeContext, name: str) -> int | None:
-    """The output of that name, with or without `:0` after it."""
+    """Return the output of that name, with or without `:0` after it."""
     found = [place for place in named(outputs, context, name) if context.outputs[place].split(":")[0] == name]
     return found[0] if found else None
 
 
 def _is_detection_api(signature: Signature) -> bool:
-    """Whether outputs have the names, and classes in floating point: those of EfficientNMS are integers."""
+    """Return whether outputs have the names, and classes in floating point: those of EfficientNMS are integers."""
     by_name = {output.name.split(":")[0]: output for output in signature.outputs}
     return set(_DETECTION_API_NAMES[:3]) <= set(by_name) and by_name["detection_classes"].dtype.kind == "f"
 
 
 def match_detection_api(signature: Signature) -> MatchScore:
-    """Outputs of these names."""
+    """Match outputs of these names."""
     return MatchScore.CERTAIN if _is_detection_api(signature) else MatchScore.NONE
 
 
@@ -126,7 +126,7 @@ def decode_pixels(outputs: Sequence[Array], context: DecodeContext) -> Candidate
 
 
 def decode_shares(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
-    """As `decode_pixels`, of boxes that are fractions of the network's input."""
+    """Return what `decode_pixels` does, for boxes that are fractions of the network's input."""
     found = decode_pixels(outputs, context)
     return Candidates(found.xyxy * np.array(context.size_wh * 2, np.float32), found.confidence, found.class_id)
 
@@ -141,7 +141,7 @@ def _rows(output: Array) -> tuple[Array, Array, Array]:
 
 
 def _columns(outputs: Sequence[Array], context: DecodeContext) -> tuple[Array, Array, Array]:
-    """Boxes, scores and labels from outputs of their own."""
+    """Return boxes, scores and labels from separate outputs."""
     fours = [place for place, array in enumerate(outputs) if array.ndim >= 2 and array.shape[-1] == 4]
     if not fours:
         raise ModelError("head end_to_end: no output holds boxes (its last size must be 4)")
@@ -168,14 +168,14 @@ def _columns(outputs: Sequence[Array], context: DecodeContext) -> tuple[Array, A
 
 
 def _count_place(outputs: Sequence[Array], context: DecodeContext, others: Sequence[int]) -> int:
-    """Which output is the count: by its name, else the first that holds one number."""
+    """Return the place of the count among the outputs: by its name, else the first that holds one number."""
     called = [place for place in named(outputs, context, "num", "count") if place in others]
     single = [place for place in (*called, *others) if outputs[place].size == 1]
     return single[0] if single else others[0]
 
 
 def match_rows(signature: Signature) -> MatchScore:
-    """Rows of 6 or 7 values that are no boxes of cells, or boxes with columns of their own beside them."""
+    """Match rows of 6 or 7 values that are no boxes of cells, or boxes with columns of their own beside them."""
     shapes = signature.shapes
     if len(shapes) in (2, 3, 4):
         return _match_separate_columns(signature)
@@ -195,7 +195,7 @@ def match_rows(signature: Signature) -> MatchScore:
 
 
 def _match_separate_columns(signature: Signature) -> MatchScore:
-    """Boxes, and beside them nothing but columns: (1, n), (n,) or (1, n, 1)."""
+    """Match boxes, and beside them nothing but columns: (1, n), (n,) or (1, n, 1)."""
     boxes = [shape for shape in signature.shapes if len(shape) in (2, 3) and shape[-1] == 4]
     columns = [shape for shape in signature.shapes if len(shape) in (1, 2) or (len(shape) == 3 and shape[2] == 1)]
     others = [shape for shape in columns if shape not in boxes]
@@ -206,7 +206,7 @@ def _match_separate_columns(signature: Signature) -> MatchScore:
 
 
 def match_deployed(signature: Signature) -> MatchScore:
-    """Labels as integers, boxes and scores, by these names in this order."""
+    """Match labels as integers, boxes and scores, by these names in this order."""
     outputs = signature.outputs
     if [output.name for output in outputs] != ["labels", "boxes", "scores"] or outputs[0].dtype.kind not in "iu":
         return MatchScore.NONE
@@ -243,7 +243,7 @@ class SelectedIndicesOptions(HeadOptions):
     boxes: Literal["yxyx", "xyxy", "cxcywh"] = "yxyx"
     """The order of a box: two corners, or (`center_point_box: 1`) centre, width and height."""
     units: Literal["pixels", "shares"] = "pixels"
-    """What boxes are measured in: pixels of the input, or shares of its size."""
+    """Unit of the boxes: pixels of the input, or fractions of its size."""
 
 
 _SELECTED_INDICES = SelectedIndicesOptions()
@@ -271,7 +271,7 @@ def decode_selected_indices(outputs: Sequence[Array], context: DecodeContext) ->
 
 
 def _tables(outputs: Sequence[Array]) -> tuple[Array, Array, Array]:
-    """Indices (n, 3), boxes (boxes, 4) and scores (classes, boxes)."""
+    """Return indices (n, 3), boxes (boxes, 4) and scores (classes, boxes)."""
     indices = [output for output in outputs if output.dtype.kind in "iu" and output.shape[-1] == 3]
     boxes = [output for output in outputs if output.dtype.kind == "f" and output.ndim > 1 and output.shape[-1] == 4]
     if len(boxes) == 2:  # four boxes, so that the scores have four columns, too
@@ -289,7 +289,7 @@ def _tables(outputs: Sequence[Array]) -> tuple[Array, Array, Array]:
 
 
 def match_selected_indices(signature: Signature) -> MatchScore:
-    """Three outputs, one with rows of three integers, one with boxes."""
+    """Match three outputs, one with rows of three integers, one with boxes."""
     if len(signature.outputs) != 3:
         return MatchScore.NONE
     indices = [output for output in signature.outputs if _is_indices(output.shape) and output.dtype.kind in "iu"]
@@ -298,12 +298,12 @@ def match_selected_indices(signature: Signature) -> MatchScore:
 
 
 def _is_indices(shape: Shape) -> bool:
-    """Whether a shape can be that of selected indices."""
+    """Return whether a shape can be that of selected indices."""
     return len(shape) in (2, 3) and shape[-1] == 3
 
 
 def count_selected_classes(shapes: Sequence[Shape]) -> int | None:
-    """The rows of the scores."""
+    """Return the rows of the scores."""
     others = [shape for shape in shapes if not _is_indices(shape) and len(shape) == 3 and shape[2] != 4]
     return others[0][1] if len(others) == 1 else None
 
@@ -334,7 +334,7 @@ def decode_paddle(outputs: Sequence[Array], context: DecodeContext) -> Candidate
 
 
 def match_paddle(signature: Signature) -> MatchScore:
-    """Rows of 6 values, and a list of counts as integers."""
+    """Match rows of 6 values, and a list of counts as integers."""
     if len(signature.outputs) != 2:
         return MatchScore.NONE
     tables = [shape for shape in signature.shapes if len(shape) == 2 and shape[1] == 6]
@@ -379,7 +379,7 @@ def decode_detection_output(outputs: Sequence[Array], context: DecodeContext) ->
 
 
 def match_detection_output(signature: Signature) -> MatchScore:
-    """One output (1, 1, n, 7)."""
+    """Match one output (1, 1, n, 7)."""
     shapes = signature.shapes
     fits = len(shapes) == 1 and len(shapes[0]) == 4 and shapes[0][1] == 1 and shapes[0][3] == 7
     return MatchScore.CERTAIN if fits else MatchScore.NONE

@@ -56,7 +56,7 @@ here and of `sightline.media.shapes.FACE_5`. Training code calls them left and r
 
 
 def with_confidence(points: Array, confidence: Array) -> npt.NDArray[np.float32]:
-    """Points (N, K, 2) as (N, K, 3): each is as sure as its face (N,)."""
+    """Return points (N, K, 2) as (N, K, 3): each has the confidence of its face (N,)."""
     column = np.broadcast_to(confidence[:, None, None], (*points.shape[:2], 1))
     return np.concatenate([points, column], axis=2).astype(np.float32)
 
@@ -90,7 +90,7 @@ def decode_scrfd(outputs: Sequence[Array], context: DecodeContext) -> Candidates
 
 
 def match_scrfd(signature: Signature) -> MatchScore:
-    """Tables of one and four columns, and perhaps of ten, each on three or five levels."""
+    """Match tables of one and four columns, and perhaps of ten, each on three or five levels."""
     widths = [shape[-1] for shape in signature.shapes if len(shape) in (2, 3)]
     levels = widths.count(1)
     if levels not in _LEVELS or widths.count(4) != levels or widths.count(10) not in (0, levels):
@@ -99,7 +99,7 @@ def match_scrfd(signature: Signature) -> MatchScore:
 
 
 def _count_one(shapes: Sequence[Shape]) -> int | None:
-    """One: faces."""
+    """Return 1: faces."""
     del shapes
     return 1
 
@@ -154,7 +154,7 @@ def decode_yunet(outputs: Sequence[Array], context: DecodeContext) -> Candidates
 
 
 def _yunet_scores(outputs: Sequence[Array]) -> Array:
-    """The roots of both scores of each cell: levels are told apart by their size, and a product has no order."""
+    """Return the square root of the product of both scores of each cell; their size tells the levels apart."""
     levels = sorted((output.reshape(-1) for output in outputs), key=len, reverse=True)
     if any(len(one) != len(other) for one, other in zip(levels[::2], levels[1::2], strict=True)):
         raise ModelError(f"head yunet: cls and obj differ in size: {shapes_text(outputs)}")
@@ -164,7 +164,7 @@ def _yunet_scores(outputs: Sequence[Array]) -> Array:
 
 
 def match_yunet(signature: Signature) -> MatchScore:
-    """Twelve tables: six columns of scores, three of boxes, three of landmarks."""
+    """Match twelve tables: six columns of scores, three of boxes, three of landmarks."""
     widths = [shape[-1] for shape in signature.shapes]
     fits = len(widths) == sum(_YUNET_WIDTHS.values()) and all(
         widths.count(width) == n for width, n in _YUNET_WIDTHS.items()
@@ -210,7 +210,7 @@ def decode_ultraface(outputs: Sequence[Array], context: DecodeContext) -> Candid
 
 
 def match_ultraface(signature: Signature) -> MatchScore:
-    """Tables of 2 and 4 columns with as many rows as the family has boxes; or by the names scores and boxes."""
+    """Match tables of 2 and 4 columns with as many rows as the family has boxes; or by the names scores and boxes."""
     shapes = signature.shapes
     if len(shapes) != 2 or {shape[-1] for shape in shapes} != {2, 4} or any(len(shape) != 3 for shape in shapes):
         return MatchScore.NONE
@@ -241,11 +241,11 @@ class RetinaFaceOptions(HeadOptions):
     """Options of the head `retinaface`."""
 
     strides: tuple[int, ...] = (8, 16, 32)
-    """Pixels of the input from cell to cell, for each level."""
+    """Stride in pixels of the input, for each level."""
     sides: Sides = ((16, 32), (64, 128), (256, 512))
     """Sides of the priors in each cell, in pixels of the input, for each level."""
     variances: tuple[float, float] = (0.1, 0.2)
-    """What corrections of the centre (and of landmarks) and of the size are multiplied with."""
+    """Factors of the offsets of the centre (and of landmarks), and of the size."""
     scores: ScoreForm = "auto"
     """Whether scores are `probabilities` or `logits` (a softmax is still to be made)."""
 
@@ -265,7 +265,7 @@ def decode_retinaface(outputs: Sequence[Array], context: DecodeContext) -> Candi
     by_width = {output.shape[-1]: place for place, output in enumerate(outputs)}
     if len(outputs) != 3 or set(by_width) != {2, 4, 2 * LANDMARKS}:
         raise ModelError(
-            "head retinaface: corrections (n, 4), scores (n, 2) and landmarks (n, 10) are needed; the outputs are "
+            "head retinaface: offsets (n, 4), scores (n, 2) and landmarks (n, 10) are needed; the outputs are "
             f"{shapes_text(outputs)}"
         )
     scores = outputs[by_width[2]].reshape(-1, 2)
@@ -283,7 +283,7 @@ def decode_retinaface(outputs: Sequence[Array], context: DecodeContext) -> Candi
 
 @lru_cache(maxsize=16)
 def _retinaface_priors(size_wh: SizeWh, strides: tuple[int, ...], sides: Sides) -> npt.NDArray[np.float32]:
-    """The priors (N, 4): centre, width and height in pixels of the input. Nobody writes to them."""
+    """Return the priors (N, 4): centre, width and height in pixels of the input. Read-only."""
     levels = []
     for stride, of_level in zip(strides, sides, strict=True):
         cells = cells_of(size_wh, (stride,), each=len(of_level))
@@ -297,7 +297,7 @@ def _retinaface_priors(size_wh: SizeWh, strides: tuple[int, ...], sides: Sides) 
 
 
 def match_retinaface(signature: Signature) -> MatchScore:
-    """Three tables of 4, 2 and 10 columns; with a known size also of as many rows as there are priors."""
+    """Match three tables of 4, 2 and 10 columns; with a known size also of as many rows as there are priors."""
     shapes = signature.shapes
     if len(shapes) != 3 or {shape[-1] for shape in shapes} != {2, 4, 2 * LANDMARKS}:
         return MatchScore.NONE

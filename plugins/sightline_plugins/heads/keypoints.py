@@ -33,13 +33,13 @@ class HeatmapOptions(HeadOptions):
 
     refine: Literal["quarter", "dark", "none"] = "quarter"
     """How positions between cells are found: a `quarter` of a cell towards the higher neighbour, by the shape of the
-    hill (`dark`, for networks trained for it), or not."""
+    peak (`dark`, for networks trained for it), or not."""
     kernel: int = Field(default=11, ge=3, le=31)
     """Side of the blur that `dark` begins with, in cells, an odd number: 11 for maps trained with sigma 2, 17 for 3."""
 
 
 def decode_heatmaps(outputs: Sequence[Array], context: DecodeContext) -> Points:
-    """The keypoints; those whose map is nowhere above 0 have confidence 0."""
+    """Return the keypoints; those whose map is nowhere above 0 have confidence 0."""
     if outputs[0].ndim != 4:
         raise ModelError(f"head heatmap: the output must be (1, keypoints, rows, columns), not {outputs[0].shape}")
     options = context.options_or(HeatmapOptions())
@@ -59,7 +59,7 @@ def decode_heatmaps(outputs: Sequence[Array], context: DecodeContext) -> Points:
 
 
 def match_heatmaps(signature: Signature) -> MatchScore:
-    """Maps a whole number of times smaller than the input, one for each keypoint."""
+    """Match maps a whole number of times smaller than the input, one for each keypoint."""
     if len(signature.outputs) != 1 or len(signature.shapes[0]) != 4 or signature.outputs[0].dtype.kind != "f":
         return MatchScore.NONE
     _, count, rows, columns = signature.shapes[0]
@@ -69,7 +69,7 @@ def match_heatmaps(signature: Signature) -> MatchScore:
 
 
 def _quarters(maps: Floats, cells: npt.NDArray[np.intp]) -> Floats:
-    """A quarter of a cell towards the higher neighbour, (K, 2); 0 near the edge of the map and between equals."""
+    """Return a quarter of a cell towards the higher neighbour, (K, 2); 0 near the edge and between equals."""
     count, rows, columns = maps.shape
     number, (x, y) = np.arange(count), cells.T
     inside = (x > 1) & (x < columns - 1) & (y > 1) & (y < rows - 1)
@@ -83,7 +83,7 @@ def _quarters(maps: Floats, cells: npt.NDArray[np.intp]) -> Floats:
 
 
 def _tops(maps: Floats, cells: npt.NDArray[np.intp], *, kernel: int) -> Floats:
-    """From the highest cell to the top of the hill, (K, 2): minus the inverse Hessian times the gradient."""
+    """Return the steps from the highest cell to the peak, (K, 2): minus the inverse Hessian times the gradient."""
     steps = np.zeros((len(maps), 2), np.float32)
     rows, columns = maps.shape[1:]
     for number, (x, y) in enumerate(cells.tolist()):
@@ -120,7 +120,7 @@ HEATMAP = Head(
 
 
 def decode_simcc(outputs: Sequence[Array], context: DecodeContext) -> Points:
-    """The keypoints. Raises ModelError unless there are two rows of scores for each keypoint."""
+    """Return the keypoints. Raises ModelError unless there are two rows of scores for each keypoint."""
     if not _is_pair([output.shape for output in outputs]):
         shapes = ", ".join(str(output.shape) for output in outputs)
         raise ModelError(f"head simcc: two outputs (1, keypoints, places) are needed; the outputs are {shapes}")
@@ -135,7 +135,7 @@ def decode_simcc(outputs: Sequence[Array], context: DecodeContext) -> Points:
 
 
 def match_simcc(signature: Signature) -> MatchScore:
-    """Two outputs with as many rows, whose lengths are to each other as the sides of the input."""
+    """Match two outputs with as many rows, whose lengths have the ratio of the input's sides."""
     if not _is_pair(signature.shapes):
         return MatchScore.NONE
     (_, _, across), (_, _, down) = signature.shapes

@@ -16,7 +16,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def anchor_points(xyxy: npt.NDArray[np.floating[Any]], *, fractions: Floats) -> Floats:
-    """Points of boxes (N, 4) at fractions (K, 2) of their width and height -> (N, K, 2)."""
+    """Return points of boxes (N, 4) at fractions (K, 2) of their width and height -> (N, K, 2)."""
     corners = xyxy.astype(np.float64)
     low, high = corners[:, None, :2], corners[:, None, 2:]
     points: Floats = low + (high - low) * fractions
@@ -24,7 +24,7 @@ def anchor_points(xyxy: npt.NDArray[np.floating[Any]], *, fractions: Floats) -> 
 
 
 def line_sides(points: Floats, *, segments: Floats) -> Floats:
-    """Cross product (to - from) x (point - from) of points (N, L, 2) and segments (L, 2, 2) -> (N, L).
+    """Return cross product (to - from) x (point - from) of points (N, L, 2) and segments (L, 2, 2) -> (N, L).
 
     Positive on the right-hand side of somebody who walks along the segment as it is seen on the screen, zero on the
     line, and in size the distance from the line times the length of the segment.
@@ -37,7 +37,7 @@ def line_sides(points: Floats, *, segments: Floats) -> Floats:
 
 
 def steps_meet_segments(before: Floats, after: Floats, *, sides: tuple[Floats, Floats], segments: Floats) -> Mask:
-    """Whether steps from `before` to `after` (N, L, 2) meet segments (L, 2, 2), ends included -> (N, L).
+    """Return whether steps from `before` to `after` (N, L, 2) meet segments (L, 2, 2), ends included -> (N, L).
 
     `sides` are what `line_sides` gives for both. A step that runs along the line meets nothing: the step that led
     to the line did, or the one that leaves it will.
@@ -55,7 +55,7 @@ def steps_meet_segments(before: Floats, after: Floats, *, sides: tuple[Floats, F
 
 
 def polygon_edges(polygons: Sequence[Floats]) -> Floats:
-    """The edges of polygons (V, 2), each as x1, y1, x2, y2, in one array (Z, V, 4).
+    """Return the edges of polygons (V, 2), each as x1, y1, x2, y2, in one array (Z, V, 4).
 
     Where corners lack, the last one is repeated, which adds nothing.
     """
@@ -65,7 +65,7 @@ def polygon_edges(polygons: Sequence[Floats]) -> Floats:
 
 
 def inside_polygons(points: Floats, *, edges: Floats) -> Mask:
-    """Whether points (N, Z, 2) lie in polygons (Z, V, 4), each in its own, by the even-odd rule -> (N, Z)."""
+    """Return whether points (N, Z, 2) lie in polygons (Z, V, 4), each in its own, by the even-odd rule -> (N, Z)."""
     x, y = points[..., 0, None], points[..., 1, None]
     x1, y1, x2, y2 = edges[..., 0], edges[..., 1], edges[..., 2], edges[..., 3]
     straddles = (y1 > y) != (y2 > y)
@@ -76,7 +76,7 @@ def inside_polygons(points: Floats, *, edges: Floats) -> Mask:
 
 
 def distance_to_edges(points: Floats, *, edges: Floats) -> Floats:
-    """Distances from points (N, Z, 2) to the nearest edge of polygons (Z, V, 4), each to its own -> (N, Z)."""
+    """Return distances from points (N, Z, 2) to the nearest edge of polygons (Z, V, 4), each to its own -> (N, Z)."""
     start, along = edges[..., :2], edges[..., 2:] - edges[..., :2]
     offset = points[:, :, None] - start
     length = (along * along).sum(axis=-1)

@@ -258,7 +258,7 @@ class CrossingCounter:
 
 
 def _walk(path: _Positions, *, known: Mask, segments: Floats, near: Floats) -> tuple[_Positions, Mask | None]:
-    """The positions (N rows, those of one track together) with their sides, and which steps (N - 1, L) crossed."""
+    """Return the positions (N rows, track by track) with their sides, and which steps (N - 1, L) crossed."""
     cross = line_sides(path.points, segments=segments)
     side = np.where(np.abs(cross) > near, np.sign(cross), 0).astype(np.int8)
     side[known] = path.side[known]
@@ -279,7 +279,7 @@ def _walk(path: _Positions, *, known: Mask, segments: Floats, near: Floats) -> t
 
 
 def _last_settled(side: Signs, *, same_track: Mask, known: Mask) -> Indices:
-    """For each row and line (N, L) the row, itself or before, where the track's side was last known."""
+    """Return for each row and line (N, L) the row, itself or before, where the track's side was last known."""
     numbers = np.arange(len(side))[:, None]
     begins = np.append(True, ~same_track) | known
     rows = np.where((side != 0) | begins[:, None], numbers, 0)

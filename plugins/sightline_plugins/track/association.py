@@ -11,7 +11,7 @@ Indices = npt.NDArray[np.int64]
 
 
 def assign(margin: Floats) -> tuple[Indices, Indices]:
-    """Rows and columns of the one-to-one assignment with the largest sum of positive margins.
+    """Return rows and columns of the one-to-one assignment with the largest sum of positive margins.
 
     `margin` (N, M) says how far a pair's similarity is above what it needs; pairs at or below 0 never match. Solved by
     shortest augmenting paths (R. Jonker and A. Volgenant, 1987; the `lapx` package).
@@ -50,5 +50,5 @@ def assign_in_rounds(
 
 
 def _are_distinct(rows: Indices, columns: Indices) -> bool:
-    """Whether no row and no column comes twice."""
+    """Return whether no row and no column comes twice."""
     return len(set(columns.tolist())) == len(columns) and len(set(rows.tolist())) == len(rows)

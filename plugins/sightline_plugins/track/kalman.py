@@ -67,7 +67,7 @@ class Propagator:
 
 
 def initiate(xyxy: Floats, *, area: Floats, model: MotionModel) -> tuple[Floats, Floats]:
-    """Mean (2, N, 4) and covariance (3, N) of tracks that start at these boxes (N, 4), with velocity unknown."""
+    """Return mean (2, N, 4) and covariance (3, N) of tracks that start at these boxes (N, 4), with velocity unknown."""
     mean = np.stack([xyxy, np.zeros_like(xyxy)])
     covariance = np.stack([model.measurement**2 * area, np.zeros_like(area), model.initial_velocity**2 * area])
     return mean, covariance
@@ -76,7 +76,7 @@ def initiate(xyxy: Floats, *, area: Floats, model: MotionModel) -> tuple[Floats,
 def correct(
     mean: Floats, covariance: Floats, *, xyxy: Floats, confidence: Floats, area: Floats, model: MotionModel
 ) -> tuple[Floats, Floats]:
-    """Mean (2, N, 4) and covariance (3, N) after seeing the boxes (N, 4) of these areas and confidences (N,)."""
+    """Return mean (2, N, 4) and covariance (3, N) after seeing the boxes (N, 4) of these areas and confidences (N,)."""
     variance = model.measurement**2
     noise = (variance * (1 + model.doubt) - (variance * model.doubt) * confidence) * area
     gain = covariance[:2] / (covariance[0] + noise)

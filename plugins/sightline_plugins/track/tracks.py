@@ -55,7 +55,7 @@ class TrackColumns:
         return len(self.state)
 
     def select(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> TrackColumns:
-        """A copy with these rows only (a mask or indices)."""
+        """Return a copy with these rows only (a mask or indices)."""
         return TrackColumns(
             mean=self.mean[:, rows],
             covariance=self.covariance[:, rows],
@@ -70,7 +70,7 @@ class TrackColumns:
         )
 
     def joined(self, younger: TrackColumns) -> TrackColumns:
-        """A copy with the rows of `younger` after these."""
+        """Return a copy with the rows of `younger` after these."""
         return TrackColumns(
             mean=np.concatenate([self.mean, younger.mean], axis=1),
             covariance=np.concatenate([self.covariance, younger.covariance], axis=1),
@@ -86,7 +86,7 @@ class TrackColumns:
 
 
 def no_tracks() -> TrackColumns:
-    """Columns without a row."""
+    """Return columns without a row."""
     floats, integers = np.zeros(0, np.float32), np.zeros(0, np.int64)
     return TrackColumns(
         mean=np.zeros((2, 0, 4), np.float32),

@@ -84,7 +84,7 @@ def test_tags_are_logistic_values_each_by_itself() -> None:
         ((1, 1), "Gemm", "tags"),
     ],
 )
-def test_the_kind_of_classifier_is_told_from_its_output(shape: tuple[int | None, ...], ending: str, head: str) -> None:
+def test_the_kind_of_classifier_is_matched_by_its_output(shape: tuple[int | None, ...], ending: str, head: str) -> None:
     output = TensorSpec("scores", shape, np.dtype(np.float32))
 
     assert match_head(Signature((output,), (8, 8), output_ops=(ending,)), heads_of("classify").values()) == head

@@ -1,4 +1,4 @@
-"""What families are told to do with images and outputs, from the file to objects."""
+"""Default pre-processing and suppression of families, from the file to objects."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from sightline.errors import ModelError
-from tests.unit.heads.contexts import Outputs, Thing, assert_found, read
+from tests.unit.heads.decoding import Expected, Outputs, assert_found, read
 
 SIZE_WH = (256, 128)
 CLASSES = 3
-THINGS: list[Thing] = [((10.0, 8.0, 42.0, 60.0), 2, 0.9), ((100.5, 20.25, 239.0, 110.0), 0, 0.6)]
+THINGS: list[Expected] = [((10.0, 8.0, 42.0, 60.0), 2, 0.9), ((100.5, 20.25, 239.0, 110.0), 0, 0.6)]
 FCOS_STRIDES = (8, 16, 32, 64, 128)
 
 
@@ -90,7 +90,7 @@ def test_centernet_sizes_may_be_in_pixels() -> None:
 
 
 def test_centernet_without_offsets_puts_centres_at_corners_of_cells() -> None:
-    things: list[Thing] = [((16.0, 16.0, 48.0, 80.0), 1, 0.8)]
+    things: list[Expected] = [((16.0, 16.0, 48.0, 80.0), 1, 0.8)]
     heat = np.zeros((1, CLASSES, 32, 64), np.float32)
     heat[0, 1, 12, 8] = 0.8
     size = np.zeros((1, 2, 32, 64), np.float32)

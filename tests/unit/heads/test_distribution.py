@@ -8,11 +8,11 @@ import numpy.typing as npt
 import pytest
 
 from sightline.errors import ModelError
-from tests.unit.heads.contexts import Outputs, Thing, assert_found, read
+from tests.unit.heads.decoding import Expected, Outputs, assert_found, read
 
 SIZE_WH = (160, 96)
 CLASSES = 3
-THINGS: list[Thing] = [
+THINGS: list[Expected] = [
     ((10.0, 8.0, 42.0, 60.0), 2, 0.9),
     ((90.5, 20.25, 139.0, 90.0), 0, 0.6),
     ((60.0, 40.0, 75.0, 52.0), 1, 0.45),

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sightline.errors import ModelError
-from tests.unit.heads.contexts import Outputs, Thing, assert_found, read
+from tests.unit.heads.decoding import Expected, Outputs, assert_found, read
 
 SIZE_WH = (320, 192)
-THINGS: list[Thing] = [((10.0, 8.0, 62.0, 60.0), 2, 0.9), ((100.5, 20.25, 239.0, 110.0), 0, 0.6)]
+THINGS: list[Expected] = [((10.0, 8.0, 62.0, 60.0), 2, 0.9), ((100.5, 20.25, 239.0, 110.0), 0, 0.6)]
 API = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
 
 

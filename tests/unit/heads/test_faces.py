@@ -8,10 +8,10 @@ import pytest
 
 from sightline.errors import ModelError
 from sightline_plugins.heads.head import Candidates
-from tests.unit.heads.contexts import Outputs, Thing, assert_found, read
+from tests.unit.heads.decoding import Expected, Outputs, assert_found, read
 
 SIZE_WH = (224, 160)
-THINGS: list[Thing] = [((10.0, 8.0, 62.0, 70.0), 0, 0.9), ((100.5, 20.25, 179.0, 110.0), 0, 0.6)]
+THINGS: list[Expected] = [((10.0, 8.0, 62.0, 70.0), 0, 0.9), ((100.5, 20.25, 179.0, 110.0), 0, 0.6)]
 MARKS = {
     0.9: [(20.0, 25.0), (50.0, 24.0), (36.5, 40.0), (25.0, 55.0), (48.0, 56.0)],
     0.6: [(115.0, 45.0), (160.0, 47.0), (140.0, 66.0), (120.0, 90.0), (155.0, 92.0)],

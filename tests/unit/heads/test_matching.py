@@ -34,7 +34,7 @@ def specs(*shapes: Shape) -> tuple[TensorSpec, ...]:
         ([(1, 1), (1, 100, 4), (1, 100), (1, 100)], 640, None, "end_to_end"),
     ],
 )
-def test_the_head_is_told_from_the_shapes(shapes: list[Shape], side: int, classes: int | None, head: str) -> None:
+def test_the_head_is_matched_by_the_shapes(shapes: list[Shape], side: int, classes: int | None, head: str) -> None:
     assert match_head(Signature(specs(*shapes), (side, side), classes), heads_of("detect").values()) == head
 
 

@@ -128,7 +128,7 @@ def test_simcc_needs_two_outputs_of_as_many_rows() -> None:
         ([(None, 133, 512), (None, 133, 384)], "simcc"),
     ],
 )
-def test_the_head_is_told_from_the_shapes(shapes: list[tuple[int | None, ...]], name: str) -> None:
+def test_the_head_is_matched_by_the_shapes(shapes: list[tuple[int | None, ...]], name: str) -> None:
     outputs = tuple(TensorSpec(str(n), shape, np.dtype(np.float32)) for n, shape in enumerate(shapes))
     signature = Signature(outputs, (WIDTH, HEIGHT))
 

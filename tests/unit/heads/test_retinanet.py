@@ -9,12 +9,12 @@ import pytest
 from pydantic import ValidationError
 
 from sightline.errors import ModelError
-from tests.unit.heads.contexts import Outputs, Thing, assert_found, read
+from tests.unit.heads.decoding import Expected, Outputs, assert_found, read
 
 SIZE_WH = (256, 192)
 CLASSES = 3
 STRIDES = (8, 16, 32, 64, 128)
-THINGS: list[Thing] = [((10.0, 8.0, 62.0, 60.0), 2, 0.9), ((100.5, 20.25, 239.0, 110.0), 0, 0.6)]
+THINGS: list[Expected] = [((10.0, 8.0, 62.0, 60.0), 2, 0.9), ((100.5, 20.25, 239.0, 110.0), 0, 0.6)]
 Anchor = tuple[float, float, float, float]
 """x1, y1, x2, y2."""
 
@@ -64,7 +64,7 @@ def correction(anchor: Anchor, box: Anchor, *, corners: bool) -> list[float]:
 
 
 def maps(around: Any, *, corners: bool = False) -> Outputs:
-    """Maps of scores of five levels, then of corrections."""
+    """Maps of scores of five levels, then of offsets."""
     scores, boxes = [], []
     for stride in STRIDES:
         columns, rows = math.ceil(SIZE_WH[0] / stride), math.ceil(SIZE_WH[1] / stride)
@@ -120,7 +120,7 @@ def test_tables_of_every_training_are_read_in_either_order(around: Any, options:
     assert_found(read("retinanet", outputs, size_wh=SIZE_WH, **options), THINGS)
 
 
-def test_corrections_may_be_of_the_sides() -> None:
+def test_offsets_may_be_of_the_sides() -> None:
     outputs = as_tables(maps(keras, corners=True))
 
     found = read("retinanet", outputs, size_wh=SIZE_WH, offset=0.5, deltas="corners", deviations=(0.2, 0.2, 0.2, 0.2))
@@ -136,7 +136,7 @@ def test_a_size_beyond_all_numbers_is_no_finite_box() -> None:
 
 
 def test_another_number_of_anchors_is_refused() -> None:
-    with pytest.raises(ModelError, match="corrections of 3 anchors a cell"):
+    with pytest.raises(ModelError, match="offsets of 3 anchors a cell"):
         read("retinanet", maps(mmdetection), size_wh=SIZE_WH, scales=(1.0,))
 
 

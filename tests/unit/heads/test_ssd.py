@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pytest
 
 from sightline.errors import ModelError
-from tests.unit.heads.contexts import Outputs, Thing, assert_found, read
+from tests.unit.heads.decoding import Expected, Outputs, assert_found, read
 
 CLASSES = 4
-THINGS: list[Thing] = [
+THINGS: list[Expected] = [
     ((30.0, 40.0, 100.0, 150.0), 3, 0.9),
     ((120.5, 20.25, 290.0, 280.0), 0, 0.6),
     ((200.0, 200.0, 230.0, 222.0), 1, 0.45),

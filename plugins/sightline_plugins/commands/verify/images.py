@@ -33,7 +33,7 @@ class ImagePair:
 
 
 def images_of(uri: str, *, count: int) -> Iterator[ImagePair]:
-    """The first images of a clip, a folder, a glob or a URL. Raises StreamError when it cannot be read.
+    """Return the first images of a clip, a folder, a glob or a URL. Raises StreamError when it cannot be read.
 
     Still images are read a second time by OpenCV; frames of video are converted by FFmpeg, as OpenCV's capture does.
     """
@@ -67,7 +67,7 @@ def _converted(surface: Surface, colors: ImageColors) -> npt.NDArray[np.uint8]:
 
 
 def made_images(count: int) -> Iterator[ImagePair]:
-    """Images of smooth coloured noise in several sizes and shapes; always the same ones."""
+    """Return images of smooth coloured noise in several sizes and shapes; always the same ones."""
     random = np.random.default_rng(_SEED)
     for number in range(count):
         width, height = _SIZES[number % len(_SIZES)]

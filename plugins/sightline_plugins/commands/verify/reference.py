@@ -112,7 +112,7 @@ def _as_input(levels: Array, port: onnxruntime.NodeArg, wanted: Preprocessing) -
 
 
 def _cut(rgb: Rgb, wanted: Preprocessing) -> tuple[Rgb, float, float]:
-    """The part of the image that is looked at: all of it, or with `cover` its middle."""
+    """Return the part of the image that is looked at: all of it, or with `cover` its middle."""
     if wanted.fit != "cover" or wanted.size_wh is None:
         return rgb, 0.0, 0.0
     height, width = rgb.shape[:2]
@@ -123,7 +123,7 @@ def _cut(rgb: Rgb, wanted: Preprocessing) -> tuple[Rgb, float, float]:
 
 
 def _sizes(width: int, height: int, wanted: Preprocessing) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The size of the resized image, and that of the network's input."""
+    """Return the size of the resized image, and that of the network's input."""
     if wanted.size_wh is None:
         step = wanted.multiple
         return (width, height), (-(-width // step) * step, -(-height // step) * step)
@@ -148,7 +148,7 @@ def _resized(rgb: Rgb, size_wh: tuple[int, int], wanted: Preprocessing) -> Float
 
 
 def _antialiased(image: Rgb, size_wh: tuple[int, int]) -> Floats:
-    """The bilinear filter of Pillow: a triangle as wide as two new samples."""
+    """Return the bilinear filter of Pillow: a triangle as wide as two new samples."""
     down, across = _triangle(image.shape[0], size_wh[1]), _triangle(image.shape[1], size_wh[0])
     values: Floats = np.einsum("yh,hwc,xw->yxc", down, image, across, optimize=True)
     return np.clip(np.rint(values), 0, 255)
@@ -180,7 +180,7 @@ def reference_nms(xyxy: Array, confidence: Array, class_id: Array, *, options: N
 
 
 def _iou(box: Floats, others: Floats) -> Floats:
-    """Intersection over union of a box with each of (N, 4) others."""
+    """Return intersection over union of a box with each of (N, 4) others."""
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     both = np.maximum(sides, 0).prod(axis=1)
     areas = (others[:, 2:] - others[:, :2]).prod(axis=1) + (box[2:] - box[:2]).prod()

@@ -52,7 +52,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Anchors:
-    """What anchors are made from.
+    """Parameters of anchors.
 
     Each cell of a level has a box of `sizes` (pixels of the input, one for each of `strides`) in every one of `scales`
     and `ratios` (height over width), ratio by ratio, or scale by scale when `scale_first`. It lies around the point at
@@ -74,15 +74,13 @@ class Anchors:
         return len(self.scales) * len(self.ratios)
 
     def count(self, size_wh: SizeWh) -> int:
-        """How many boxes there are for an input of that size."""
+        """Return how many boxes there are for an input of that size."""
         return count_cells(size_wh, self.strides) * self.each
 
 
 @lru_cache(maxsize=16)
 def anchor_boxes(anchors: Anchors, size_wh: SizeWh) -> Floats:
-    """The anchors (N, 4): centre, width and height in pixels of the input, level by level, row by row. Nobody writes to
-    them.
-    """
+    """Return the anchors (N, 4), centre and size in pixels of the input, level by level, row by row; read-only."""
     levels = []
     for stride, size in zip(anchors.strides, anchors.sizes, strict=True):
         columns, rows = (-(-side // stride) for side in size_wh)
@@ -98,7 +96,7 @@ def anchor_boxes(anchors: Anchors, size_wh: SizeWh) -> Floats:
 
 
 def _around_a_point(anchors: Anchors, size: float) -> npt.NDArray[np.float64]:
-    """Shift of the centre, width and height of the boxes of a cell (each, 4)."""
+    """Return the shift of the centre, width and height of each box of a cell, (each, 4)."""
     sides = [int(size * scale) if anchors.rounded else size * scale for scale in anchors.scales]
     if anchors.scale_first:
         pairs = [(side, ratio) for side in sides for ratio in anchors.ratios]
@@ -117,7 +115,7 @@ class RetinaNetOptions(HeadOptions):
     """Options of the head `retinanet`."""
 
     strides: tuple[Annotated[int, Field(ge=1)], ...] = (8, 16, 32, 64, 128)
-    """Pixels of the input from cell to cell, for each level."""
+    """Stride in pixels of the input, for each level."""
     sizes: tuple[Positive, ...] | None = None
     """Side of the anchor of scale 1 in pixels of the input, for each level; four strides when not given."""
     scales: tuple[Positive, ...] = (1.0, 2 ** (1 / 3), 2 ** (2 / 3))
@@ -131,9 +129,9 @@ class RetinaNetOptions(HeadOptions):
     rounded: bool = False
     """Whether anchors have whole pixels, as torchvision's."""
     deltas: Literal["size", "corners"] = "size"
-    """Whether corrections are of centre and size, or of the four sides in shares of the anchor's size."""
+    """Whether offsets are of centre and size, or of the four sides in fractions of the anchor's size."""
     deviations: tuple[Positive, Positive, Positive, Positive] = (1.0, 1.0, 1.0, 1.0)
-    """What corrections are multiplied with."""
+    """Factors of the offsets."""
     scores: ScoreForm = "auto"
     """Whether class scores are `probabilities` or `logits`."""
 
@@ -144,7 +142,7 @@ class RetinaNetOptions(HeadOptions):
         return self
 
     def anchors(self) -> Anchors:
-        """What the anchors are made from."""
+        """Return the parameters of the anchors."""
         sizes = self.sizes or tuple(4.0 * stride for stride in self.strides)
         return Anchors(self.strides, sizes, self.scales, self.ratios, self.offset, self.scale_first, self.rounded)
 
@@ -174,7 +172,7 @@ def decode_retinanet(outputs: Sequence[Array], context: DecodeContext) -> Candid
 
 
 def _tables(outputs: Sequence[Array], context: DecodeContext, *, each: int) -> tuple[Array, Array, int]:
-    """Scores (boxes, classes), corrections (boxes, 4), and the place of the first output with scores."""
+    """Return scores (boxes, classes), offsets (boxes, 4), and the place of the first output with scores."""
     half = len(outputs) // 2
     maps = all(output.ndim == 4 for output in outputs)
     per_cell = each if maps else 1
@@ -185,7 +183,7 @@ def _tables(outputs: Sequence[Array], context: DecodeContext, *, each: int) -> t
     scores = [place for place in range(len(outputs)) if place not in boxes]
     if not half or len(boxes) != half or len(scores) != half or widths[scores[0]] % per_cell:
         raise ModelError(
-            f"head retinanet: each level needs scores and corrections of {each} anchors a cell; the outputs are "
+            f"head retinanet: each level needs scores and offsets of {each} anchors a cell; the outputs are "
             f"{shapes_text(outputs)}: set scales and ratios in head_options"
         )
     classes = widths[scores[0]] // per_cell
@@ -194,7 +192,7 @@ def _tables(outputs: Sequence[Array], context: DecodeContext, *, each: int) -> t
 
 
 def match_retinanet(signature: Signature) -> MatchScore:
-    """Five pairs of maps with nine boxes a cell, or two tables with nine rows for each cell."""
+    """Match five pairs of maps with nine boxes a cell, or two tables with nine rows for each cell."""
     shapes, usual = signature.shapes, _DEFAULTS.anchors()
     if len(shapes) == 2 * _LEVELS and all(len(shape) == 4 for shape in shapes):
         boxes = sum(shape[1] == 4 * usual.each for shape in shapes)
@@ -205,7 +203,7 @@ def match_retinanet(signature: Signature) -> MatchScore:
 
 
 def count_retinanet_classes(shapes: Sequence[Shape]) -> int | None:
-    """The columns of the scores, where they are one table."""
+    """Return the columns of the scores, where they are one table."""
     others = [shape[-1] for shape in shapes if len(shape) == 3 and shape[-1] != 4]
     return others[0] if len(shapes) == 2 and len(others) == 1 else None
 

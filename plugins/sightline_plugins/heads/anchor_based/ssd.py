@@ -39,10 +39,10 @@ Floats = npt.NDArray[np.floating]
 
 
 def boxes_from_offsets(offsets: Floats, priors: Floats, *, variances: tuple[float, float]) -> Boxes:
-    """Boxes (N, 4) as x1, y1, x2, y2 in the units of `priors` (N, 4), which are centre, width and height.
+    """Return boxes (N, 4) as x1, y1, x2, y2 in the units of `priors` (N, 4), which are centre, width and height.
 
-    `offsets` (N, 4) shift the centre in shares of the prior's size and hold the logarithm of the change of size, both
-    divided by a variance (W. Liu et al., "SSD: Single Shot MultiBox Detector", 2016).
+    `offsets` (N, 4) shift the centre in fractions of the prior's size and hold the logarithm of the change of size,
+    both divided by a variance (W. Liu et al., "SSD: Single Shot MultiBox Detector", 2016).
     """
     near, far = variances
     centre = priors[:, :2] + offsets[:, :2] * near * priors[:, 2:]
@@ -52,8 +52,9 @@ def boxes_from_offsets(offsets: Floats, priors: Floats, *, variances: tuple[floa
 
 
 def points_from_offsets(offsets: Floats, priors: Floats, *, variance: float) -> Floats:
-    """Points (N, K, 2) in the units of `priors` from shifts (N, K, 2) in shares of the prior's size, divided by the
-    variance.
+    """Return points (N, K, 2) in the units of `priors`.
+
+    `offsets` (N, K, 2) are shifts in fractions of the prior's size, divided by the variance.
     """
     shifts: Floats = offsets * variance * priors[:, None, 2:]
     return shifts + priors[:, None, :2]
@@ -92,7 +93,7 @@ class Layout:
 
     @property
     def consistent(self) -> bool:
-        """Whether there is something of everything for each map."""
+        """Whether every list has an entry for each map."""
         maps = len(self.ratios)
         counts = (len(self.scales) - 1, *(len(given) for given in (self.maps, self.steps) if given is not None))
         return all(count == maps for count in counts)
@@ -139,7 +140,7 @@ anchor_generators/multiple_grid_anchor_generator.py`, create_ssd_anchors, with t
 
 @lru_cache(maxsize=16)
 def default_boxes(layout: Layout, size_wh: SizeWh) -> _Float32:
-    """The default boxes (N, 4): centre, width and height as fractions of the input. Nobody writes to them."""
+    """Return the default boxes (N, 4): centre, width and height as fractions of the input. Read-only."""
     boxes = [_of_map(layout, number, grid, size_wh) for number, grid in enumerate(maps_of(layout, size_wh))]
     every = np.concatenate(boxes)
     if layout.clip:
@@ -150,14 +151,14 @@ def default_boxes(layout: Layout, size_wh: SizeWh) -> _Float32:
 
 
 def count_boxes(layout: Layout, size_wh: SizeWh) -> int:
-    """How many default boxes there are."""
+    """Return how many default boxes there are."""
     return sum(
         columns * rows * len(_shapes(layout, number)) for number, (columns, rows) in enumerate(maps_of(layout, size_wh))
     )
 
 
 def maps_of(layout: Layout, size_wh: SizeWh) -> Sequence[tuple[int, int]]:
-    """Columns and rows of each map."""
+    """Return columns and rows of each map."""
     if layout.maps is not None:
         return layout.maps
     columns, rows = (-(-side // layout.first_stride) for side in size_wh)
@@ -184,7 +185,7 @@ def _of_map(layout: Layout, number: int, grid: tuple[int, int], size_wh: SizeWh)
 
 
 def _shapes(layout: Layout, number: int) -> list[tuple[float, float]]:
-    """Widths and heights of the boxes in a cell of a map."""
+    """Return widths and heights of the boxes in a cell of a map."""
     scale, after, ratios = layout.scales[number], layout.scales[number + 1], layout.ratios[number]
     larger = (scale * after) ** 0.5
     turned = [shape for ratio in ratios for shape in _both(scale, ratio)]
@@ -196,7 +197,7 @@ def _shapes(layout: Layout, number: int) -> list[tuple[float, float]]:
 
 
 def _both(scale: float, ratio: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The shape of that ratio (width over height), and the same turned."""
+    """Return the shape of that ratio (width over height), and the same turned."""
     long, short = scale * ratio**0.5, scale / ratio**0.5
     return (long, short), (short, long)
 
@@ -208,23 +209,23 @@ class SsdOptions(HeadOptions):
     """Options of the head `ssd`."""
 
     style: Style | None = None
-    """How default boxes are made; told from their number when not given."""
+    """How default boxes are made; derived from their number when not given."""
     maps: tuple[tuple[int, int], ...] | None = None
     """Columns and rows of each map, the finest first; the style's when not given."""
     steps: tuple[float, ...] | None = None
-    """Pixels of the input from cell to cell, for each map; the style's when not given."""
+    """Stride in pixels of the input, for each map; the style's when not given."""
     scales: tuple[float, ...] | None = None
     """Sizes of boxes as fractions of the input, for each map and one more; the style's when not given."""
     aspect_ratios: Ratios | None = None
-    """Shapes besides the square for each map, each also turned; the style's when not given."""
+    """Aspect ratios besides the square for each map, each with its inverse; the style's when not given."""
     variances: tuple[float, float] = (0.1, 0.2)
-    """What corrections of the centre and of the size are multiplied with."""
+    """Factors of the offsets of the centre and of the size."""
     order: Literal["xywh", "yxhw"] | None = None
-    """The order within corrections; `yxhw` for the style tensorflow when not given, else `xywh`."""
+    """The order within offsets; `yxhw` for the style tensorflow when not given, else `xywh`."""
     background: Literal["first", "last"] = "first"
     """Which column of the scores is the background."""
     scores: Literal["auto", "probabilities", "softmax", "sigmoid"] = "auto"
-    """Whether scores are `probabilities` already, or what makes them some; `auto` takes raw ones through a softmax,
+    """Whether scores are `probabilities`, or the function that makes them so; `auto` takes raw ones through a softmax,
     with the style tensorflow through the logistic function."""
     priors: Literal["cxcywh", "xyxy"] = "cxcywh"
     """What an output with default boxes holds, in fractions of the input; Caffe's is always `xyxy`."""
@@ -265,12 +266,12 @@ def _select(
 
 
 def _places(outputs: Sequence[Array], context: DecodeContext) -> tuple[int, int, int | None]:
-    """The places of corrections, scores and default boxes."""
+    """Return the places of offsets, scores and default boxes."""
     priors = named(outputs, context, *_PRIORS)
     others = [place for place in range(len(outputs)) if place not in priors[:1]]
     if len(others) != 2:
         raise ModelError(
-            "head ssd: corrections (boxes, 4) and scores (boxes, 1 + classes) are needed, perhaps with default boxes "
+            "head ssd: offsets (boxes, 4) and scores (boxes, 1 + classes) are needed, perhaps with default boxes "
             f"whose name says prior; the outputs are {shapes_text(outputs)}"
         )
     offsets = [place for place in named(outputs, context, "loc", "box", "reg") if place in others]
@@ -281,7 +282,7 @@ def _places(outputs: Sequence[Array], context: DecodeContext) -> tuple[int, int,
     scores = others[1] if others[0] == offsets[0] else others[0]
     rows, rest = divmod(outputs[offsets[0]].size, 4)
     if rest or not rows or outputs[scores].size % rows or outputs[scores].size < 2 * rows:
-        raise ModelError(f"head ssd: corrections and scores do not fit each other: {shapes_text(outputs)}")
+        raise ModelError(f"head ssd: offsets and scores do not fit each other: {shapes_text(outputs)}")
     return offsets[0], scores, priors[0] if priors else None
 
 
@@ -329,7 +330,7 @@ def _layout(style: Style, options: SsdOptions) -> Layout:
 
 
 def match_ssd(signature: Signature) -> MatchScore:
-    """Corrections and scores of as many boxes as a style has, or default boxes beside them."""
+    """Match offsets and scores of as many boxes as a style has, or default boxes beside them."""
     shapes = signature.shapes
     if any(len(shape) not in (2, 3) for shape in shapes):
         return MatchScore.NONE
@@ -345,7 +346,7 @@ def match_ssd(signature: Signature) -> MatchScore:
 
 
 def is_dense_pair(signature: Signature) -> bool:
-    """Whether the outputs are tables (1, boxes, 4) and (1, boxes, more than one) with equally many rows, known ones."""
+    """Return whether the outputs are tables (1, n, 4) and (1, n, m) with the same known number of rows, m above 1."""
     shapes = signature.shapes
     if len(shapes) != 2 or any(len(shape) != 3 for shape in shapes) or shapes[0][1] != shapes[1][1]:
         return False
@@ -353,7 +354,7 @@ def is_dense_pair(signature: Signature) -> bool:
 
 
 def count_ssd_classes(shapes: Sequence[Shape]) -> int | None:
-    """The columns of the scores, less the background."""
+    """Return the columns of the scores, less the background."""
     others = [shape[-1] for shape in shapes if len(shape) == 3 and shape[-1] != 4]
     return others[0] - 1 if len(shapes) == 2 and len(others) == 1 and others[0] is not None else None
 

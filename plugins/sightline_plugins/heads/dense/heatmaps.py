@@ -41,7 +41,7 @@ class CenterNetOptions(HeadOptions):
     """Options of the head `centernet`."""
 
     units: Literal["cells", "pixels"] = "cells"
-    """What width and height are measured in: cells of the map, or pixels of the input."""
+    """Unit of width and height: cells of the map, or pixels of the input."""
     scores: ScoreForm = "auto"
     """Whether heat is `probabilities` or `logits`."""
 
@@ -68,7 +68,7 @@ def decode_centernet(outputs: Sequence[Array], context: DecodeContext) -> Candid
 
 
 def _peaks(heat: Array) -> Array:
-    """Where each map (rows, columns) of `heat` is as hot as the hottest of the 3 x 3 cells around."""
+    """Return where each map of `heat` (classes, rows, columns) is as hot as the hottest of the 3 x 3 cells around."""
     plain = heat.astype(np.float32, copy=False)
     around = np.ones((3, 3), np.uint8)
     return np.stack([plane >= cv2.dilate(plane, around) for plane in plain])
@@ -79,7 +79,7 @@ def _pairs(output: Array) -> Array:
 
 
 def _places(outputs: Sequence[Array], context: DecodeContext) -> tuple[int, int, int | None]:
-    """The places of heat, size and offset: by their names where these say it, else in this order."""
+    """Return the places of heat, size and offset: by their names where these say it, else in this order."""
     heat = named(outputs, context, "heat", "hm")
     size = [place for place in named(outputs, context, "wh", "size", "dim") if place not in heat]
     offset = [place for place in named(outputs, context, "reg", "off") if place not in heat + size]
@@ -94,7 +94,7 @@ def _places(outputs: Sequence[Array], context: DecodeContext) -> tuple[int, int,
 
 
 def match_centernet(signature: Signature) -> MatchScore:
-    """Three maps of one size, two of which have two channels."""
+    """Match three maps of one size, two of which have two channels."""
     shapes = signature.shapes
     if len(shapes) != 3 or any(len(shape) != 4 for shape in shapes):
         return MatchScore.NONE
@@ -104,7 +104,7 @@ def match_centernet(signature: Signature) -> MatchScore:
 
 
 def count_centernet_classes(shapes: Sequence[Shape]) -> int | None:
-    """The channels of the heat map."""
+    """Return the channels of the heat map."""
     others = [shape[1] for shape in shapes if len(shape) == 4 and shape[1] != 2]
     return others[0] if len(others) == 1 else None
 
@@ -155,7 +155,7 @@ def decode_detectnet(outputs: Sequence[Array], context: DecodeContext) -> Candid
 
 
 def _coverage_and_boxes(outputs: Sequence[Array]) -> tuple[Array, Array]:
-    """Coverage (classes, rows, columns) and boxes (4 * classes, rows, columns)."""
+    """Return coverage (classes, rows, columns) and boxes (4 * classes, rows, columns)."""
     if len(outputs) == 2 and all(output.ndim >= 3 for output in outputs):
         first, second = sorted((output.reshape(output.shape[-3:]) for output in outputs), key=len)
         if len(second) == 4 * len(first) and first.shape[1:] == second.shape[1:]:
@@ -167,7 +167,7 @@ def _coverage_and_boxes(outputs: Sequence[Array]) -> tuple[Array, Array]:
 
 
 def match_detectnet(signature: Signature) -> MatchScore:
-    """Two maps of one size, one with four times the channels of the other."""
+    """Match two maps of one size, one with four times the channels of the other."""
     shapes = signature.shapes
     if len(shapes) != 2 or any(len(shape) not in (3, 4) for shape in shapes):
         return MatchScore.NONE
@@ -178,7 +178,7 @@ def match_detectnet(signature: Signature) -> MatchScore:
 
 
 def count_detectnet_classes(shapes: Sequence[Shape]) -> int | None:
-    """The channels of the coverage map."""
+    """Return the channels of the coverage map."""
     channels = [shape[-3] for shape in shapes if len(shape) >= 3]
     known = [count for count in channels if count is not None]
     return min(known) if len(known) == 2 else None

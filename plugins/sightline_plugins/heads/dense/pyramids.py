@@ -61,11 +61,11 @@ class DistributionOptions(HeadOptions):
     """Options of the heads `nanodet`, `nanodet_plus` and `picodet`."""
 
     strides: tuple[Annotated[int, Field(ge=1)], ...] = _THREE
-    """Pixels of the input from cell to cell, for each level."""
+    """Stride in pixels of the input, for each level."""
     offset: float = 0.5
     """Where in its cell the point lies that distances start from: 0.5 is the middle, 0 the upper left corner."""
     reg_max: Annotated[int, Field(ge=1)] | None = None
-    """The longest distance in strides; told from the number of labels when not given, without labels 7."""
+    """The longest distance in strides; by default derived from the number of labels, 7 without labels."""
     scores: ScoreForm = "auto"
     """Whether class scores are `probabilities` or `logits`."""
 
@@ -84,7 +84,7 @@ class PicoDetOptions(DistributionOptions):
 
 
 def decoder(head: str, usual: DistributionOptions) -> Decode[Candidates]:
-    """How a head of this family reads its outputs, with the family's usual settings."""
+    """Return the decoder of a head of this family, with the family's usual options."""
 
     def decode(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
         options = context.options_or(usual)
@@ -102,7 +102,7 @@ def decoder(head: str, usual: DistributionOptions) -> Decode[Candidates]:
 
 
 def expected_distances(distributions: Array) -> Array:
-    """Expected values (N, 4) of four distributions of raw scores (N, 4 * bins) over 0 .. bins - 1."""
+    """Return expected values (N, 4) of four distributions of raw scores (N, 4 * bins) over 0 .. bins - 1."""
     shares = softmax(distributions.reshape(len(distributions), 4, -1))
     return shares @ np.arange(shares.shape[2], dtype=np.float32)
 
@@ -110,7 +110,7 @@ def expected_distances(distributions: Array) -> Array:
 def _scores_and_distributions(
     outputs: Sequence[Array], context: DecodeContext, options: DistributionOptions
 ) -> tuple[Array, Array]:
-    """Scores (cells, classes) and distributions (cells, 4 * bins)."""
+    """Return scores (cells, classes) and distributions (cells, 4 * bins)."""
     if len(outputs) == 1:
         last = outputs[0].shape[-1]
         sides = _sides(last, options, classes=len(context.labels))
@@ -133,14 +133,14 @@ def _scores_and_distributions(
 
 
 def _sides(values: int, options: DistributionOptions, *, classes: int) -> int:
-    """How many of the values of a cell are distances."""
+    """Return how many of the values of a cell are distances."""
     if options.reg_max is not None:
         return 4 * (options.reg_max + 1)
     return values - classes if classes else 4 * (_DEFAULT_REG_MAX + 1)
 
 
 def table_matcher(strides: tuple[int, ...]) -> Callable[[Signature], MatchScore]:
-    """One table whose rows are the cells of these strides, each with classes and four distributions."""
+    """Return a matcher of one table whose rows are the cells of these strides, with classes and distributions."""
 
     def match_score(signature: Signature) -> MatchScore:
         if len(signature.outputs) != 1 or len(signature.shapes[0]) != 3:
@@ -157,7 +157,7 @@ def table_matcher(strides: tuple[int, ...]) -> Callable[[Signature], MatchScore]
 
 
 def match_picodet(signature: Signature) -> MatchScore:
-    """Scores and distances of four levels as outputs of their own."""
+    """Match scores and distances of four levels as separate outputs."""
     return _match_pairs(signature, _FOUR)
 
 
@@ -170,7 +170,7 @@ def _match_pairs(signature: Signature, strides: tuple[int, ...]) -> MatchScore:
 
 
 def count_distribution_classes(shapes: Sequence[Shape]) -> int | None:
-    """The number of classes, where outputs of their own hold the scores."""
+    """Return the number of classes, where separate outputs hold the scores."""
     widths = {width_of(shape) for shape in shapes} - {4 * (_DEFAULT_REG_MAX + 1)}
     return next(iter(widths)) if len(shapes) > 1 and len(widths) == 1 else None
 
@@ -224,13 +224,13 @@ class FcosOptions(HeadOptions):
     """Options of the head `fcos`."""
 
     strides: tuple[Annotated[int, Field(ge=1)], ...] = FCOS_STRIDES
-    """Pixels of the input from cell to cell, for each level."""
+    """Stride in pixels of the input, for each level."""
     offset: float = 0.5
     """Where in its cell the point lies that distances start from: 0.5 is the middle, 0 the upper left corner."""
     units: Literal["pixels", "strides"] = "pixels"
-    """What distances are measured in."""
+    """Unit of the distances."""
     score: Literal["root", "product"] = "root"
-    """How class score and centerness become one: their product, or its square root."""
+    """How class score and centerness are combined: their product, or its square root."""
     scores: ScoreForm = "auto"
     """Whether class scores and centerness are `probabilities` or `logits`."""
 
@@ -262,7 +262,7 @@ def decode_fcos(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
 
 
 def _places(outputs: Sequence[Array], context: DecodeContext) -> tuple[list[int], list[int], list[int]]:
-    """The places of class scores, distances and centerness."""
+    """Return the places of class scores, distances and centerness."""
     count = len(outputs) // 3
     widths = [width_of(output.shape) for output in outputs]
     boxes = [place for place, width in enumerate(widths) if width == 4]
@@ -285,7 +285,7 @@ def _width(outputs: Sequence[Array], places: Sequence[int]) -> int:
 
 
 def match_fcos(signature: Signature) -> MatchScore:
-    """Distances, centerness and classes of five levels as maps, or three tables with a row for each cell."""
+    """Match distances, centerness and classes of five levels as maps, or three tables with a row for each cell."""
     shapes = signature.shapes
     widths = [width_of(shape) for shape in shapes]
     if len(shapes) == 3 * len(FCOS_STRIDES) and all(len(shape) == 4 for shape in shapes):
@@ -298,7 +298,7 @@ def match_fcos(signature: Signature) -> MatchScore:
 
 
 def count_fcos_classes(shapes: Sequence[Shape]) -> int | None:
-    """The number of classes that the widths of the outputs tell."""
+    """Return the number of classes that the widths of the outputs tell."""
     others = {width_of(shape) for shape in shapes} - {1, 4}
     return others.pop() if len(others) == 1 else None
 

@@ -61,12 +61,12 @@ def decode_fastestdet(outputs: Sequence[Array], context: DecodeContext) -> Candi
 
 
 def count_fastestdet_classes(shapes: Sequence[Shape]) -> int | None:
-    """The number of classes that the shape of the output tells."""
+    """Return the number of classes that the shape of the output tells."""
     return None if shapes[0][1] is None else shapes[0][1] - 5
 
 
 def match_fastestdet(signature: Signature) -> MatchScore:
-    """One map of 6 channels or more whose cells divide the input evenly."""
+    """Match one map of 6 channels or more whose cells divide the input evenly."""
     if len(signature.outputs) != 1 or len(signature.shapes[0]) != 4:
         return MatchScore.NONE
     _, channels, rows, columns = signature.shapes[0]
@@ -94,7 +94,7 @@ class FastestV2Options(HeadOptions):
     """Options of `yolo_fastestv2`."""
 
     anchors: Anchors = ((12.64, 19.39, 37.88, 51.48, 55.71, 138.31), (126.91, 78.23, 131.57, 214.55, 279.92, 258.87))
-    """Widths and heights by turns in pixels of the network's input, three for each stride, the finest first."""
+    """Alternating widths and heights in pixels of the network's input, three for each stride, the finest first."""
     scores: ScoreForm = "auto"
     """Whether all values are logits, or went through the logistic function and the choice of class already."""
 
@@ -123,7 +123,7 @@ def decode_fastestv2(outputs: Sequence[Array], context: DecodeContext) -> Candid
 def _decode_stride(
     maps: Sequence[Map], anchors: Floats, options: FastestV2Options, context: DecodeContext
 ) -> tuple[Floats, Floats, Array]:
-    """Boxes, scores and classes of the maps of one stride."""
+    """Return boxes, scores and classes of the maps of one stride."""
     sides, objectness, choices = _parts(maps)
     ready = options.scores == "probabilities"
     if options.scores == "auto":
@@ -146,7 +146,7 @@ def _decode_stride(
 
 
 def _parts(maps: Sequence[Map]) -> tuple[Array, Array, Array]:
-    """Boxes (3, 4, rows, columns), objectness (3, rows, columns) and classes (classes, rows, columns)."""
+    """Return boxes (3, 4, rows, columns), objectness (3, rows, columns) and classes (classes, rows, columns)."""
     parts = [entry.values for entry in maps]
     if len(parts) == 1:
         sizes = (4 * ANCHORS, _BOX_CHANNELS)
@@ -160,7 +160,7 @@ def _parts(maps: Sequence[Map]) -> tuple[Array, Array, Array]:
 
 
 def match_fastestv2(signature: Signature) -> MatchScore:
-    """Two strides, each with one map of boxes, objectness and classes, or with a map of each."""
+    """Match two strides, each with one map of boxes, objectness and classes, or with a map of each."""
     channels: dict[int, list[int | None]] = {}
     for shape in signature.shapes:
         found = grid_axis(shape, signature.size_wh) if len(shape) == 4 else None
@@ -179,7 +179,7 @@ def match_fastestv2(signature: Signature) -> MatchScore:
 
 
 def count_fastestv2_classes(shapes: Sequence[Shape]) -> int | None:
-    """The number of classes, where the classes are maps of their own: the channels of the third."""
+    """Return the number of classes, where the classes are maps of their own: the channels of the third."""
     return shapes[2][1] if len(shapes) == 6 and len(shapes[2]) == 4 else None
 
 

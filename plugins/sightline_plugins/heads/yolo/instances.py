@@ -62,8 +62,9 @@ def decode_obb_rows(outputs: Sequence[Array], context: DecodeContext) -> Candida
 
 
 def corners_of(cxcywh: npt.NDArray[np.float32], angle: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Corners (n, 4, 2) of boxes (n, 4) turned by `angle` (n,) radians: clockwise on the screen, from the one that is
-    top left before the turn.
+    """Return corners (n, 4, 2) of boxes (n, 4) turned by `angle` (n,) radians.
+
+    They are clockwise on the screen, from the corner that is top left before the turn.
     """
     half = cxcywh[:, None, 2:] * np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]], np.float32)
     cosine, sine = np.cos(angle)[:, None], np.sin(angle)[:, None]
@@ -81,7 +82,7 @@ def _candidates(cxcywh: Array, angle: Array, score: Array, class_id: Array) -> C
 
 
 def match_obb(signature: Signature) -> MatchScore:
-    """One box a cell; sure when the metadata says that it is for oriented boxes."""
+    """Match one box a cell; certain when the metadata says that it is for oriented boxes."""
     table = box_table(signature.shapes[0], signature.size_wh) if len(signature.outputs) == 1 else None
     if table is None or table.per_cell not in (None, 1) or (table.boxes is None and not table.values_first):
         return MatchScore.NONE
@@ -94,7 +95,7 @@ def match_obb(signature: Signature) -> MatchScore:
 
 
 def match_obb_rows(signature: Signature) -> MatchScore:
-    """Rows of seven values (1, rows, 7)."""
+    """Match rows of seven values (1, rows, 7)."""
     is_table = len(signature.outputs) == 1 and len(signature.shapes[0]) == 3 and signature.shapes[0][2] == 7
     if not is_table or signature.exported_task not in (None, "obb"):
         return MatchScore.NONE
@@ -156,7 +157,7 @@ def decode_mask_rows(outputs: Sequence[Array], context: DecodeContext) -> Candid
 
 
 def match_yolov5_masks(signature: Signature) -> MatchScore:
-    """Three boxes a cell, with prototypes."""
+    """Match three boxes a cell, with prototypes."""
     found = boxes_and_prototypes(signature.shapes)
     table = box_table(found[0], signature.size_wh) if found else None
     if found is None or table is None or table.values is None or table.per_cell not in (None, ANCHORS):
@@ -168,7 +169,7 @@ def match_yolov5_masks(signature: Signature) -> MatchScore:
 
 
 def match_yolov8_masks(signature: Signature) -> MatchScore:
-    """One box a cell, with prototypes: the values first, or as many as classes, box and masks."""
+    """Match one box a cell, with prototypes: the values first, or as many as classes, box and masks."""
     found = boxes_and_prototypes(signature.shapes)
     table = box_table(found[0], signature.size_wh) if found else None
     if found is None or table is None or table.values is None or table.per_cell not in (None, 1):
@@ -180,7 +181,7 @@ def match_yolov8_masks(signature: Signature) -> MatchScore:
 
 
 def match_mask_rows(signature: Signature) -> MatchScore:
-    """Rows of box, score, class and coefficients, fewer or more than the cells."""
+    """Match rows of box, score, class and coefficients, fewer or more than the cells."""
     found = boxes_and_prototypes(signature.shapes)
     if found is None or found[0][2] is None or found[0][2] != 6 + (found[1][1] or 0):
         return MatchScore.NONE
@@ -236,7 +237,7 @@ class PoseOptions(HeadOptions):
 
     keypoints: tuple[int, int] | None = Field(None, examples=[(17, 3)])
     """Number of keypoints and values of each: 3 (x, y, confidence) or 2 (x, y). The file's metadata says it
-    (`kpt_shape`); else it is told by the number of labels (one class when there are none), 3 values where they fit."""
+    (`kpt_shape`); else the number of labels tells it (one class when there are none), 3 values where they fit."""
 
 
 def decode_poses(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
@@ -260,7 +261,7 @@ def decode_pose_rows(outputs: Sequence[Array], context: DecodeContext) -> Candid
 
 
 def _keypoints(values: int, context: DecodeContext, *, classes: int) -> tuple[int, int]:
-    """How many keypoints of how many values are among `values` of a box, which are class scores besides."""
+    """Return how many keypoints of how many values are among `values` of a box, which are class scores besides."""
     told = context.options_or(PoseOptions()).keypoints
     if told is not None:
         points, size = told
@@ -277,14 +278,14 @@ def _keypoints(values: int, context: DecodeContext, *, classes: int) -> tuple[in
 
 
 def _points(values: Array, *, points: int, size: int) -> Array:
-    """Keypoints (n, K, 3) from rows (n, K * size)."""
+    """Return keypoints (n, K, 3) from rows (n, K * size)."""
     found = np.ones((len(values), points, 3), np.float32)
     found[..., :size] = values.reshape(len(values), points, size)
     return found
 
 
 def match_poses(signature: Signature) -> MatchScore:
-    """One box a cell with more values than classes and box; sure when the metadata says that it is for poses."""
+    """Match one box a cell with more values than classes and box; certain when the metadata names poses."""
     table = box_table(signature.shapes[0], signature.size_wh) if len(signature.outputs) == 1 else None
     if table is None or table.per_cell not in (None, 1) or (table.boxes is None and not table.values_first):
         return MatchScore.NONE
@@ -298,7 +299,7 @@ def match_poses(signature: Signature) -> MatchScore:
 
 
 def match_pose_rows(signature: Signature) -> MatchScore:
-    """Rows of box, score, class and keypoints, fewer or more than the cells."""
+    """Match rows of box, score, class and keypoints, fewer or more than the cells."""
     if len(signature.outputs) != 1 or len(signature.shapes[0]) not in (2, 3):
         return MatchScore.NONE
     rows, values = signature.shapes[0][-2:]
@@ -315,7 +316,7 @@ def match_pose_rows(signature: Signature) -> MatchScore:
 
 
 def _count_pose_classes(shapes: Sequence[Shape]) -> int | None:
-    """The number of classes is not told apart from that of keypoints, except where none is left for these."""
+    """Return 0 where no value is left for keypoints; else None: classes and keypoints cannot be separated."""
     known = [size for size in shapes[0][-2:] if size is not None]
     return 0 if known and min(known) < 4 + 1 + 2 else None
 

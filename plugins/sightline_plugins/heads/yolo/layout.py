@@ -37,12 +37,12 @@ class BoxTable:
 
 
 def count_cells(size_wh: SizeWh, strides: Sequence[int]) -> int:
-    """How many cells the grids of these strides have together."""
+    """Return how many cells the grids of these strides have together."""
     return sum((size_wh[0] // stride) * (size_wh[1] // stride) for stride in strides)
 
 
 def box_table(shape: Shape, size_wh: SizeWh) -> BoxTable | None:
-    """The table that an output of three sizes is; None for others. There are always more boxes than values of a box."""
+    """Return the table of an output of three sizes, else None; a table always has more boxes than values of a box."""
     if len(shape) != 3:
         return None
     _, second, third = shape
@@ -55,9 +55,9 @@ def box_table(shape: Shape, size_wh: SizeWh) -> BoxTable | None:
 
 
 def boxes_and_prototypes(shapes: Sequence[Shape]) -> tuple[Shape, Shape] | None:
-    """The shapes of the table of boxes and of the prototypes (1, masks, rows, columns) of two outputs, in either order.
+    """Return the shapes of the box table and the prototypes (1, masks, rows, columns), given in either order.
 
-    None when the outputs are not such ones.
+    None when the outputs are something else.
     """
     if sorted(map(len, shapes)) != [3, 4]:
         return None
@@ -66,13 +66,13 @@ def boxes_and_prototypes(shapes: Sequence[Shape]) -> tuple[Shape, Shape] | None:
 
 
 def values_first(output: Array) -> Array:
-    """The output as (values of a box, boxes), whichever way it came."""
+    """Return the output as (values of a box, boxes), whichever way it came."""
     plain: Array = output.reshape(output.shape[-2:])
     return plain if plain.shape[0] <= plain.shape[1] else plain.T
 
 
 def table_and_prototypes(outputs: Sequence[Array], head: str) -> tuple[Array, Array]:
-    """The table of boxes and the prototypes (masks, rows, columns) of two outputs, in either order."""
+    """Return the table of boxes and the prototypes (masks, rows, columns) of two outputs, in either order."""
     if len(outputs) != 2 or min(map(np.ndim, outputs)) < 2 or max(map(np.ndim, outputs)) < 3:
         sizes = ", ".join(str(array.shape) for array in outputs)
         raise ModelError(f"head {head}: boxes and prototypes (1, masks, rows, columns) are needed; outputs: {sizes}")
@@ -81,14 +81,14 @@ def table_and_prototypes(outputs: Sequence[Array], head: str) -> tuple[Array, Ar
 
 
 def xyxy_of(values: Array) -> Array:
-    """Corners (n, 4) of boxes that are given as centre and size, values first: (4, n)."""
+    """Return corners (n, 4) of boxes that are given as centre and size, values first: (4, n)."""
     return xyxy_from_cxcywh(np.asarray(values.T, np.float32))
 
 
 def best_classes(scores: Array, confidence: float) -> tuple[Index, Array, Index]:
-    """The boxes whose best class has at least that confidence: their places (n,), that confidence, and the class.
+    """Return the places (n,) of boxes whose best class has at least that confidence, its confidence and the class.
 
-    `scores` is (classes, boxes), in either order in memory.
+    `scores` is (classes, boxes), in either memory order.
     """
     if not len(scores):
         raise ModelError("the model's boxes have no class scores: another head or other head_options are needed")
@@ -104,9 +104,7 @@ def best_classes(scores: Array, confidence: float) -> tuple[Index, Array, Index]
 
 
 def confident_rows(output: Array, confidence: float) -> Array:
-    """Rows (n, values) of boxes that the model has chosen, (1, rows, values), whose fifth value, the confidence, is at
-    least that; rows of padding have 0 there.
-    """
+    """Return the rows (n, values) with at least that confidence, which is their fifth value; padding has 0 there."""
     rows = output.reshape(-1, output.shape[-1])
     found: Array = rows[rows[:, 4] >= max(confidence, np.finfo(np.float32).tiny)].astype(np.float32)
     return found
@@ -128,7 +126,7 @@ class Map:
 
 
 def stride_of(rows: int | None, columns: int | None, size_wh: SizeWh) -> int | None:
-    """Pixels from one cell to the next, None when the grid does not divide the input evenly."""
+    """Return the stride in pixels; None when the grid does not divide the input evenly."""
     if not rows or not columns:
         return None
     width, height = size_wh
@@ -137,7 +135,7 @@ def stride_of(rows: int | None, columns: int | None, size_wh: SizeWh) -> int | N
 
 
 def grid_axis(shape: Shape, size_wh: SizeWh) -> tuple[int, int] | None:
-    """Which size is that of the rows (columns come next), and the stride; None for an output that is no map.
+    """Return the axis of the rows (columns come next) and the stride; None for an output that is not a map.
 
     Maps are (1, channels, rows, columns), (1, rows, columns, channels), (1, anchors, rows, columns, values) or
     (1, rows, columns, anchors, values).
@@ -149,8 +147,9 @@ def grid_axis(shape: Shape, size_wh: SizeWh) -> tuple[int, int] | None:
 
 
 def maps_of(outputs: Sequence[Array], size_wh: SizeWh, head: str) -> list[Map]:
-    """Views (channels, rows, columns), or (anchors, values, rows, columns) of outputs that have these sizes, the finest
-    first; maps of one stride keep their order.
+    """Return views (channels, rows, columns) or (anchors, values, rows, columns), the finest stride first.
+
+    Maps of one stride keep their order. Raises ModelError for an output that is not a map.
     """
     return sorted((_map_of(output, place, size_wh, head) for place, output in enumerate(outputs)), key=_stride)
 

@@ -58,7 +58,7 @@ Anchors = tuple[tuple[float, ...], ...]
 class BoxFormula:
     """How a version makes boxes of its maps, one entry for each stride, the finest first.
 
-    anchors   widths and heights by turns, in pixels of the network's input
+    anchors   widths and heights alternating, in pixels of the network's input
     scale_xy  how far a centre may leave its cell: offset = logistic * scale - (scale - 1) / 2
     squared   sizes are (2 * logistic)^2 * anchor; else exp(value) * anchor
     """
@@ -102,16 +102,16 @@ class AnchorOptions(HeadOptions):
     """Options of `yolo_anchors`."""
 
     version: Version | None = None
-    """Whose formula and anchors: the shapes do not tell it, so it has to be given."""
+    """Whose formula and anchors; required, because the shapes do not tell."""
     anchors: Anchors | None = None
-    """Widths and heights by turns in pixels of the network's input, a list for each stride, the finest first; the
+    """Alternating widths and heights in pixels of the network's input, a list for each stride, the finest first; the
     published ones of the version when not given."""
     scale_xy: tuple[float, ...] | None = None
     """How far centres may leave their cells (`scale_x_y` of Darknet), for each stride; the version's when not given."""
     scores: ScoreForm = "auto"
-    """Whether objectness and classes are logits, or went through the logistic function already."""
+    """Whether objectness and classes are logits, or are after the logistic function."""
     boxes: ScoreForm = "auto"
-    """The same of x and y (and of width and height, where the version's formula has them logistic)."""
+    """The same for x and y (and of width and height, where the version's formula has them logistic)."""
 
     @model_validator(mode="after")
     def _version_given(self) -> AnchorOptions:
@@ -135,7 +135,7 @@ def decode_anchors(outputs: Sequence[Array], context: DecodeContext) -> Candidat
 
 
 def anchor_levels(outputs: Sequence[Array], context: DecodeContext) -> list[tuple[Map, Floats, float]]:
-    """The maps, the finest first, each with its anchors (n, 2) and with how far centres may leave their cells."""
+    """Return the maps, the finest first, each with its anchors (n, 2) and the scale of its centre offsets."""
     options = context.options_or(DEFAULT_ANCHOR_OPTIONS)
     assert options.version is not None
     published = PUBLISHED[options.version]
@@ -155,7 +155,7 @@ def anchor_levels(outputs: Sequence[Array], context: DecodeContext) -> list[tupl
 def _decode_anchor_level(
     entry: Map, anchors: Floats, scale: float, options: AnchorOptions, context: DecodeContext
 ) -> tuple[Floats, Floats, Array]:
-    """Boxes, scores and classes of one map."""
+    """Return boxes, scores and classes of one map."""
     assert options.version is not None
     squared = PUBLISHED[options.version].squared
     values = by_anchor(entry, len(anchors))
@@ -188,7 +188,7 @@ def _are_probabilities(values: Array, form: ScoreForm, op_type: str) -> bool:
 
 
 def by_anchor(entry: Map, anchors: int) -> Array:
-    """The map as (anchors, values, rows, columns)."""
+    """Return the map as (anchors, values, rows, columns)."""
     values = entry.values
     if values.ndim == 3 and values.shape[0] % anchors == 0:
         values = values.reshape(anchors, -1, *values.shape[1:])
@@ -201,7 +201,7 @@ def by_anchor(entry: Map, anchors: int) -> Array:
 
 
 def count_anchor_classes(shapes: Sequence[Shape]) -> int | None:
-    """The number of classes that the shapes tell: the channels are the size that all maps share."""
+    """Return the number of classes that the shapes tell: the channels are the size that all maps share."""
     if len(shapes[0]) == 5:
         return None if shapes[0][4] is None else shapes[0][4] - 5
     shared = [sizes[0] for sizes in zip(*shapes, strict=False) if len(set(sizes)) == 1 and sizes[0] not in (None, 1)]
@@ -209,7 +209,7 @@ def count_anchor_classes(shapes: Sequence[Shape]) -> int | None:
 
 
 def match_anchors(signature: Signature) -> MatchScore:
-    """Maps of different strides that all have the same values for each of three boxes a cell."""
+    """Match maps of different strides that all have the same values for each of three boxes a cell."""
     grids = [grid_axis(shape, signature.size_wh) for shape in signature.shapes]
     strides = {grid[1] for grid in grids if grid is not None}
     if len(grids) < 2 or len(strides) != len(grids):
@@ -223,7 +223,7 @@ def match_anchors(signature: Signature) -> MatchScore:
 
 
 def _values_of(shape: Shape, axis: int) -> int | None:
-    """How many values a box has; None when the map does not hold three boxes a cell."""
+    """Return how many values a box has; None when the map does not hold three boxes a cell."""
     if len(shape) == 5:
         return shape[4] if shape[1 if axis == 2 else 3] == ANCHORS else None
     channels = shape[1 if axis == 2 else 3]
@@ -250,10 +250,10 @@ class DflOptions(HeadOptions):
     """Options of `yolo_dfl`."""
 
     bins: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Whole numbers that a distance is spread over (`reg_max`; YOLOv6: `reg_max` + 1). Told by the box maps where they
-    are outputs of their own, else by the number of labels, else 16."""
+    """Whole numbers that a distance is spread over (`reg_max`; YOLOv6: `reg_max` + 1). By default derived from
+    the box maps where they are separate outputs, else from the number of labels, else 16."""
     scores: ScoreForm = "auto"
-    """Whether class scores are logits, or went through the logistic function already."""
+    """Whether class scores are logits, or are after the logistic function."""
 
 
 def decode_dfl(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
@@ -271,7 +271,7 @@ def decode_dfl(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
 def _decode_dfl_level(
     maps: list[Map], stride: int, options: DflOptions, context: DecodeContext
 ) -> tuple[Floats, Floats, Array]:
-    """Boxes, scores and classes of the maps of one stride."""
+    """Return boxes, scores and classes of the maps of one stride."""
     sides, scores, place = sides_and_scores(maps, options, len(context.labels))
     ready = options.scores == "probabilities"
     if options.scores == "auto":
@@ -286,7 +286,7 @@ def _decode_dfl_level(
 
 
 def _distances(values: Array) -> Floats:
-    """Distances (n, 4) in strides, from what the map says of them: (4 * bins, n)."""
+    """Return distances (n, 4) in strides, from what the map says of them: (4 * bins, n)."""
     spread: Floats = values.T.reshape(values.shape[1], 4, len(values) // 4).astype(np.float32)
     bins = spread.shape[2]
     if bins == 1 or not len(spread):
@@ -295,7 +295,7 @@ def _distances(values: Array) -> Floats:
 
 
 def sides_and_scores(maps: list[Map], options: DflOptions, labels: int) -> tuple[Array, Array, int]:
-    """Distances (4 * bins, rows, columns), scores (classes, rows, columns) and the place of these among the outputs."""
+    """Return distances (4 * bins, rows, columns), scores (classes, rows, columns) and the place of the scores."""
     if any(entry.values.ndim != 3 for entry in maps):
         raise ModelError("head yolo_dfl: maps (1, channels, rows, columns) are needed")
     if len(maps) == 1:
@@ -320,7 +320,7 @@ def sides_and_scores(maps: list[Map], options: DflOptions, labels: int) -> tuple
 
 
 def match_dfl(signature: Signature) -> MatchScore:
-    """Three strides or more, each with one map of distances and classes, or with a map of each."""
+    """Match three strides or more, each with one map of distances and classes, or with a map of each."""
     channels: dict[int, list[int]] = {}
     for shape in signature.shapes:
         found = grid_axis(shape, signature.size_wh) if len(shape) == 4 else None
@@ -335,7 +335,7 @@ def match_dfl(signature: Signature) -> MatchScore:
 
 
 def _match_channels(sizes: tuple[int, ...], classes: int | None) -> MatchScore:
-    """How the channels at each stride look: all together, or distances, scores and perhaps their sum."""
+    """Match the channels at each stride: all together, or distances, scores and perhaps their sum."""
     if len(sizes) == 1:
         rest = [sizes[0] - 4 * bins for bins in _COMMON_BINS]
         if classes is not None:

@@ -67,7 +67,7 @@ def _count_classes(shapes: Sequence[Shape], extra: int) -> int | None:
 
 
 def match_yolov5(signature: Signature) -> MatchScore:
-    """Three boxes a cell; perhaps one a cell with the values first and one value more than classes and box."""
+    """Match three boxes a cell; perhaps one a cell with the values first and one value more than classes and box."""
     table = _lone_table(signature)
     if table is None or table.values is None:
         return MatchScore.NONE
@@ -81,7 +81,7 @@ def match_yolov5(signature: Signature) -> MatchScore:
 
 
 def match_yolov8(signature: Signature) -> MatchScore:
-    """One box a cell: the values first, or as many as classes and box."""
+    """Match one box a cell: the values first, or as many as classes and box."""
     table = box_table(signature.shapes[0], signature.size_wh) if len(signature.outputs) == 1 else None
     if table is None or table.values is None or signature.exported_task not in (None, "detect"):
         return MatchScore.NONE
@@ -96,7 +96,7 @@ def match_yolov8(signature: Signature) -> MatchScore:
 
 
 def _lone_table(signature: Signature) -> BoxTable | None:
-    """The only table of boxes; besides it there may be the raw maps (1, anchors, rows, columns, values)."""
+    """Return the only table of boxes; besides it there may be the raw maps (1, anchors, rows, columns, values)."""
     tables = [shape for shape in signature.shapes if len(shape) == 3]
     if len(tables) != 1:
         return None
@@ -147,7 +147,7 @@ def decode_yolox(outputs: Sequence[Array], context: DecodeContext) -> Candidates
 
 
 def strides_of(size_wh: SizeWh, cells: int) -> tuple[int, ...]:
-    """The strides whose grids have that many cells together. Raises ModelError when there are none."""
+    """Return the strides whose grids have that many cells together. Raises ModelError when there are none."""
     for strides in PYRAMIDS:
         if count_cells(size_wh, strides) == cells:
             return strides
@@ -170,12 +170,12 @@ def _grid(size_wh: SizeWh, cells: int) -> tuple[npt.NDArray[np.float32], npt.NDA
 
 
 def count_yolox_classes(shapes: Sequence[Shape]) -> int | None:
-    """The number of classes that the shape of the output tells."""
+    """Return the number of classes that the shape of the output tells."""
     return None if shapes[0][-1] is None else shapes[0][-1] - 5
 
 
 def match_yolox(signature: Signature) -> MatchScore:
-    """One box a cell, its values last. Without labels, exports that keep values last are these."""
+    """Match one box a cell, its values last. Without labels, exports that keep values last are these."""
     if len(signature.outputs) != 1 or len(signature.shapes[0]) != 3:
         return MatchScore.NONE
     _, boxes, values = signature.shapes[0]
@@ -224,13 +224,13 @@ def decode_nas_rows(outputs: Sequence[Array], context: DecodeContext) -> Candida
 
 
 def count_nas_classes(shapes: Sequence[Shape]) -> int | None:
-    """The last size of the output beside the boxes."""
+    """Return the last size of the output beside the boxes."""
     tables = _boxes_and_scores(shapes)
     return None if tables is None else tables[1][-1]
 
 
 def match_nas(signature: Signature) -> MatchScore:
-    """Two tables of one row for each cell."""
+    """Match two tables of one row for each cell."""
     tables = _boxes_and_scores(signature.shapes)
     if tables is None or tables[0][1] != tables[1][1] or signature.classes not in (None, tables[1][2]):
         return MatchScore.NONE
@@ -242,7 +242,7 @@ def match_nas(signature: Signature) -> MatchScore:
 
 
 def match_nas_rows(signature: Signature) -> MatchScore:
-    """Rows of seven that are named as the exporter names them."""
+    """Match rows of seven that are named as the exporter names them."""
     is_flat = (
         len(signature.outputs) == 1 and NAS_FLAT_NAME in signature.outputs[0].name and signature.shapes[0][-1] == 7
     )

@@ -28,7 +28,7 @@ FASTEST_SIX = [(1, size, side, side) for side in (40, 20) for size in (12, 3, 80
 PROTOTYPES = (1, 32, 160, 160)
 
 
-def recognised(
+def matched_head(
     shapes: list[Any],
     *,
     task: str = "detect",
@@ -64,7 +64,7 @@ def recognised(
     ],
 )
 def test_shapes_tell_the_head(shapes: list[Any], classes: int | None, head: str) -> None:
-    assert recognised(shapes, classes=classes) == head
+    assert matched_head(shapes, classes=classes) == head
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,11 @@ def test_shapes_tell_the_head(shapes: list[Any], classes: int | None, head: str)
     ],
 )
 def test_the_task_in_the_metadata_tells_the_head(shapes: list[Any], exported_task: str, head: str) -> None:
-    assert recognised(shapes, exported_task=exported_task) == head
+    assert matched_head(shapes, exported_task=exported_task) == head
 
 
 def test_the_name_of_its_rows_tells_the_flat_format_of_yolo_nas() -> None:
-    assert recognised([(None, 7)], name="graph2_flat_predictions") == "yolo_nas_rows"
+    assert matched_head([(None, 7)], name="graph2_flat_predictions") == "yolo_nas_rows"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_the_name_of_its_rows_tells_the_flat_format_of_yolo_nas() -> None:
     ],
 )
 def test_a_step_of_the_task_recognises_its_models(task: str, shapes: list[Any], head: str) -> None:
-    assert recognised(shapes, task=task) == head
+    assert matched_head(shapes, task=task) == head
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_step_of_the_task_recognises_its_models(task: str, shapes: list[Any], 
 )
 def test_outputs_that_two_families_have_are_told_with_both(shapes: list[Any], classes: int | None, names: str) -> None:
     with pytest.raises(ModelError, match=f"set head to one of {names}$"):
-        recognised(shapes, classes=classes)
+        matched_head(shapes, classes=classes)
 
 
 def test_an_export_of_oriented_boxes_needs_nothing_but_the_model(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of heads share: reading outputs by a head's name, and comparing what it found."""
+"""Shared by the tests of heads: decode outputs by a head's name, and compare the boxes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sightline_plugins.heads.registry import HEADS, heads_of, match_head
 
 Outputs = list[npt.NDArray[Any]]
 Box = tuple[float, float, float, float]
-Thing = tuple[Box, int, float]
+Expected = tuple[Box, int, float]
 """A box as x1, y1, x2, y2 in pixels of the network's input, its class, its confidence."""
 Shape = tuple[int | None, ...]
 
@@ -37,18 +37,18 @@ def read(
     return found
 
 
-def assert_found(found: Candidates, things: list[Thing], *, pixels: float = 0.02) -> None:
-    """Exactly these things, in any order."""
+def assert_found(found: Candidates, expected_boxes: list[Expected], *, pixels: float = 0.02) -> None:
+    """Exactly these expected_boxes, in any order."""
     given = sorted(zip(found.class_id.tolist(), found.xyxy.tolist(), found.confidence.tolist(), strict=True))
-    wanted = sorted((kind, list(box), score) for box, kind, score in things)
+    wanted = sorted((kind, list(box), score) for box, kind, score in expected_boxes)
     assert [kind for kind, _, _ in given] == [kind for kind, _, _ in wanted]
     for (_, box, score), (_, expected, confidence) in zip(given, wanted, strict=True):
         assert box == pytest.approx(expected, abs=pixels)
         assert score == pytest.approx(confidence, abs=2e-3)
 
 
-def told(*outputs: tuple[Any, ...], size_wh: tuple[int, int] = (640, 640), classes: int | None = None) -> str:
-    """The head recognised for outputs: shapes, or names with shapes and perhaps element types."""
+def matched(*outputs: tuple[Any, ...], size_wh: tuple[int, int] = (640, 640), classes: int | None = None) -> str:
+    """Return the head that matches outputs: shapes, or names with shapes and perhaps element types."""
     named = [output if isinstance(output[0], str) else (f"o{number}", output) for number, output in enumerate(outputs)]
     specs = tuple(TensorSpec(name, tuple(shape), np.dtype(*kind or ("f4",))) for name, shape, *kind in named)
     return match_head(Signature(specs, size_wh, classes), heads_of("detect").values())

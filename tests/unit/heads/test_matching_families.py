@@ -1,4 +1,4 @@
-"""Which head is recognised for the outputs of other families than YOLO."""
+"""Which head matches the outputs of other families than YOLO."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sightline.errors import ModelError
-from tests.unit.heads.contexts import told
+from tests.unit.heads.decoding import matched
 
 API = ("detection_boxes", "detection_classes", "detection_scores")
 FCOS_MAPS = [(1, width, side, side) for width in (80, 4, 1) for side in (80, 40, 20, 10, 5)]
@@ -76,8 +76,8 @@ YUNET = [(1, None, width) for width in (1, 1, 4, 10) for _ in range(3)]
         ([("scores", (1, 4420, 2)), ("boxes", (1, 4420, 4))], (320, 240), None, "ultraface"),
     ],
 )
-def test_the_head_is_told(outputs: list[Any], size_wh: tuple[int, int], classes: int | None, head: str) -> None:
-    assert told(*outputs, size_wh=size_wh, classes=classes) == head
+def test_the_head_is_matched(outputs: list[Any], size_wh: tuple[int, int], classes: int | None, head: str) -> None:
+    assert matched(*outputs, size_wh=size_wh, classes=classes) == head
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,4 @@ def test_outputs_that_fit_several_heads_are_an_error_that_names_them(
     outputs: list[Any], size_wh: tuple[int, int], named: str
 ) -> None:
     with pytest.raises(ModelError, match=f"set head to one of {named}"):
-        told(*outputs, size_wh=size_wh)
+        matched(*outputs, size_wh=size_wh)
