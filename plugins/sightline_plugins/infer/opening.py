@@ -1,56 +1,69 @@
-"""Open the predictor of an element, on the CPU or on the GPU of the run."""
+"""Open the predictor of an element: which engine runs its model, from which file, in which precision, and where.
+
+In a run on the CPU that is OpenVINO, ONNX Runtime or Triton. In a run on a GPU it is TensorRT, else ONNX Runtime with
+CUDA, else an engine on the CPU; the report and a warning give the reason. Nothing falls back silently.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from sightline.errors import DeviceUnavailable, MissingExtra, ModelError
 from sightline.graph.messages import Message, MessageKind
 from sightline.graph.operator import RunsOn
 from sightline.graph.site import Site
+from sightline_plugins.engines.address import address_of
 from sightline_plugins.engines.protocol import open_engine
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor
-from sightline_plugins.infer.precision import Chosen, Speeds, choose_model
+from sightline_plugins.infer.precision import Candidate, Chosen, Speeds, choose_model
 from sightline_plugins.infer.precision_speeds import CpuSpeeds
-from sightline_plugins.infer.requests import HostPredictor, Predictor
-from sightline_plugins.pixels.image_form import ImageForm
+from sightline_plugins.infer.requests import HostPredictor, Predictor, UpgradingPredictor
 from sightline_plugins.pixels.preprocess import HostPreprocessor, Preprocessing, Preprocessor
 
+if TYPE_CHECKING:
+    from sightline.devices.gpu.gpu import Gpu
+    from sightline.devices.gpu.streams import GpuStream
+    from sightline_plugins.engines.protocol import CudaEngine
+    from sightline_plugins.engines.tensorrt_model import TensorRtModel
+    from sightline_plugins.infer.precision_speeds import OpenCandidate
 
-def open_engine_predictor(element: ModelElement, plan: ModelPlan, *, site: Site) -> Predictor:
-    """One with an engine of single images, on the run's device. Raises DeviceUnavailable where it cannot be had."""
-    place = {} if site.gpu is None else {"engine_runs_on": str(site.device)}
-    return _with_engine(element, plan, device=str(site.device), place=place, site=site)
-
-
-def open_cpu_predictor(element: ModelElement, plan: ModelPlan, *, reason: str, site: Site) -> Predictor:
-    """One whose engine computes on the CPU although the run is on a GPU; `reason` says why."""
-    site.warn(f"the model is computed on the CPU: {reason}")
-    place = {"engine_runs_on": str(RunsOn("cpu", reason))}
-    return _with_engine(element, plan, device="cpu", place=place, site=site)
+_LOG = logging.getLogger("sightline.tensorrt")
 
 
-def _with_engine(
+def open_predictor(
+    element: ModelElement, plan: ModelPlan, *, postprocessor: Postprocessor[Any], site: Site
+) -> Predictor:
+    """Return the predictor of an element.
+
+    Raises ModelError when the model cannot be loaded, and ConfigurationError when an engine that was asked for by name
+    is not available.
+    """
+    if site.gpu is None:
+        return _host_predictor(element, plan, device=str(site.device), place={}, site=site)
+    return _CudaOpening(element, plan, postprocessor, site, site.gpu).open()
+
+
+def _host_predictor(
     element: ModelElement, plan: ModelPlan, *, device: str, place: Mapping[str, str], site: Site
 ) -> Predictor:
+    """Return a predictor whose engine takes host arrays. Raises DeviceUnavailable where the device cannot be used."""
     form = plan.preprocessing.image_form() if plan.stack is None else None
-    chosen = _chosen(element, form, device=device, site=site)
-    preprocessor = preprocessor_for(plan.preprocessing, site=site)
+    if device.startswith("cuda"):
+        chosen = Chosen(element.model, "fp32")
+    else:
+        chosen = _choose_model(element, CpuSpeeds(element.engine, form=form, warn=site.warn), site=site)
+    preprocessor = _preprocessor(plan.preprocessing, site=site)
     engine = open_engine(chosen.model, engine=element.engine, device=device, image=form, warn=site.warn)
     return HostPredictor(plan, preprocessor=preprocessor, engine=engine, place={**place, **chosen.report()})
 
 
-def _chosen(element: ModelElement, form: ImageForm | None, *, device: str, site: Site) -> Chosen:
-    """Which file is computed, and in which precision."""
-    if device.startswith("cuda"):
-        return Chosen(element.model, "fp32")
-    return choose_and_tell(element, CpuSpeeds(element.engine, form=form, warn=site.warn), site=site)
-
-
-def choose_and_tell(element: ModelElement, speeds: Speeds, *, site: Site) -> Chosen:
-    """What is computed, and told once why where that was not simply asked for. Raises ConfigurationError."""
+def _choose_model(element: ModelElement, speeds: Speeds, *, site: Site) -> Chosen:
+    """Choose file and precision, and report the reason unless it is the default. Raises ConfigurationError."""
     chosen = choose_model(element, speeds=speeds)
     if chosen.reason:
         text = f"precision {chosen.precision}: {chosen.reason}"
@@ -58,8 +71,8 @@ def choose_and_tell(element: ModelElement, speeds: Speeds, *, site: Site) -> Cho
     return chosen
 
 
-def preprocessor_for(definition: Preprocessing, *, site: Site) -> Preprocessor:
-    """What makes a model's inputs where the step is built: the GPU of the run, else the CPU."""
+def _preprocessor(definition: Preprocessing, *, site: Site) -> Preprocessor:
+    """Return what prepares images: the GPU of the run, else the CPU."""
     if site.gpu is None:
         return HostPreprocessor(definition)
     from sightline_plugins.preprocess.cuda_preprocessor import CudaPreprocessor
@@ -67,12 +80,165 @@ def preprocessor_for(definition: Preprocessing, *, site: Site) -> Preprocessor:
     return CudaPreprocessor(definition, gpu=site.gpu)
 
 
-def open_predictor(
-    element: ModelElement, plan: ModelPlan, *, postprocessor: Postprocessor[Any], site: Site
-) -> Predictor:
-    """The predictor of a step. Raises ModelError or ConfigurationError when the model cannot be loaded."""
-    if site.gpu is None:
-        return open_engine_predictor(element, plan, site=site)
-    from sightline_plugins.infer.cuda_opening import open_cuda_predictor
+@dataclass(slots=True)
+class _CudaOpening:
+    """Tries the engines in turn; `reasons` collects why those before the chosen one cannot run the model.
 
-    return open_cuda_predictor(element, plan, postprocessor=postprocessor, site=site, gpu=site.gpu)
+    With live streams a model that TensorRT has not compiled yet is served by the next engine meanwhile; with files the
+    run begins when it is compiled, so that results do not depend on how long that takes.
+    """
+
+    element: ModelElement
+    plan: ModelPlan
+    postprocessor: Postprocessor[Any]
+    site: Site
+    gpu: Gpu
+    reasons: list[str] = field(default_factory=list)
+
+    def open(self) -> Predictor:
+        """See `open_predictor`."""
+        reason = self._no_batches_reason()
+        if reason is not None:
+            self.reasons.append(reason)
+            if self.element.engine == "tensorrt":
+                raise DeviceUnavailable(f"engine tensorrt cannot compute this model: {reason}")
+            return self._one_by_one()
+        if self.element.engine in ("auto", "tensorrt"):
+            predictor = self._by_tensorrt()
+            if predictor is not None:
+                return predictor
+        return self._without_tensorrt()
+
+    def _no_batches_reason(self) -> str | None:
+        """Return why the model cannot run on batches that stay on the GPU; None when it can."""
+        plan, engine = self.plan, self.element.engine
+        if engine not in ("auto", "tensorrt", "onnxruntime"):
+            return f"engine {engine} takes images one by one"
+        if address_of(self.element.model) is not None:
+            return "the model is served elsewhere"
+        if plan.stack is not None:
+            return "it takes stacks of images"
+        if plan.preprocessing.size_wh is None:
+            return "it takes images of any size"
+        return None
+
+    def _by_tensorrt(self) -> Predictor | None:
+        """Return a predictor with TensorRT, or one that upgrades to it; None, with a reason, where it cannot run."""
+        from sightline_plugins.engines.tensorrt_library import library_for
+
+        is_required = self.element.engine == "tensorrt"
+        try:
+            chosen = self._choose(str(library_for(self.gpu)), self._tensorrt_engine)
+            model = self._tensorrt_model(chosen)
+            if is_required or model.is_kept or not self.site.live:
+                return self._compiled_predictor(model, chosen)
+        except (DeviceUnavailable, MissingExtra, ModelError) as error:
+            if is_required:
+                raise
+            self.reasons.append(str(error))
+            return None
+        return UpgradingPredictor(
+            self._without_tensorrt(),
+            make=lambda: self._compiled_predictor(model, chosen),
+            stop=model.stop,
+            ready=lambda: self._post(f"{model.label}: TensorRT computes it from now on"),
+            warn=self.site.warn,
+        )
+
+    def _without_tensorrt(self) -> Predictor:
+        """Return a predictor with ONNX Runtime on the GPU, or else with an engine on the CPU."""
+        from sightline_plugins.engines.onnxruntime_cuda import OnnxRuntimeCuda, why_not
+
+        reason = why_not(self.gpu)
+        if reason is None:
+            try:
+                chosen = self._choose(OnnxRuntimeCuda.library(), self._onnxruntime_engine)
+                stream = self._stream()
+                engine = self._onnxruntime_engine(chosen, stream)
+                details = {"no_tensorrt": "; ".join(self.reasons)} if self.reasons else {}
+                return self._cuda_predictor(engine, stream, details={**chosen.report(), **details})
+            except (DeviceUnavailable, ModelError) as error:
+                reason = str(error)
+        self.reasons.append(reason)
+        return self._on_the_cpu()
+
+    def _one_by_one(self) -> Predictor:
+        """Return a predictor with an engine of single images, on the GPU where possible."""
+        place = {"engine_runs_on": str(self.site.device)}
+        try:
+            return _host_predictor(self.element, self.plan, device=str(self.site.device), place=place, site=self.site)
+        except DeviceUnavailable as error:
+            self.reasons.append(str(error))
+        return self._on_the_cpu()
+
+    def _on_the_cpu(self) -> Predictor:
+        reason = "; ".join(self.reasons)
+        self.site.warn(f"the model is computed on the CPU: {reason}")
+        place = {"engine_runs_on": str(RunsOn("cpu", reason))}
+        return _host_predictor(self.element, self.plan, device="cpu", place=place, site=self.site)
+
+    def _choose(self, library: str, open_candidate: OpenCandidate) -> Chosen:
+        from sightline_plugins.infer.precision_speeds import GpuSpeeds
+
+        speeds = GpuSpeeds(self.gpu, library=library, size_wh=self._size_wh, open_candidate=open_candidate)
+        return _choose_model(self.element, speeds, site=self.site)
+
+    def _tensorrt_model(self, chosen: Candidate | Chosen) -> TensorRtModel:
+        from sightline_plugins.engines.tensorrt_model import TensorRtModel
+
+        return TensorRtModel(
+            chosen.model,
+            gpu=self.gpu,
+            precision=chosen.precision,
+            size_wh=self._size_wh,
+            input_range=self.plan.preprocessing.value_range,
+            warn=self.site.warn,
+        )
+
+    def _tensorrt_engine(self, candidate: Candidate | Chosen, stream: GpuStream) -> CudaEngine:
+        return self._compiled(self._tensorrt_model(candidate), stream)
+
+    def _compiled(self, model: TensorRtModel, stream: GpuStream) -> CudaEngine:
+        """Compile and load a model; progress becomes messages, the library's output goes to the log (`--verbose`)."""
+        return model.load(stream=stream, progress=self._post, log=_log)
+
+    def _compiled_predictor(self, model: TensorRtModel, chosen: Chosen) -> Predictor:
+        stream = self._stream()
+        return self._cuda_predictor(self._compiled(model, stream), stream, details=chosen.report())
+
+    def _onnxruntime_engine(self, candidate: Candidate | Chosen, stream: GpuStream) -> CudaEngine:
+        from sightline_plugins.engines.cache import ModelCache, models_folder
+        from sightline_plugins.engines.cuda_model import prepare_batches
+        from sightline_plugins.engines.onnxruntime_cuda import OnnxRuntimeCuda
+
+        prepared = prepare_batches(
+            candidate.model,
+            size_wh=self._size_wh,
+            precision=candidate.precision,
+            input_range=self.plan.preprocessing.value_range,
+            cache=ModelCache(models_folder(), warn=self.site.warn),
+        )
+        return OnnxRuntimeCuda(prepared, gpu=self.gpu, stream=stream)
+
+    def _cuda_predictor(self, engine: CudaEngine, stream: GpuStream, *, details: Mapping[str, str]) -> Predictor:
+        from sightline_plugins.infer.cuda_predictor import CudaPredictor
+
+        return CudaPredictor(
+            self.plan, engine=engine, postprocessor=self.postprocessor, gpu=self.gpu, stream=stream, details=details
+        )
+
+    def _stream(self) -> GpuStream:
+        return self.gpu.stream(f"model of {self.site.element_id}")
+
+    @property
+    def _size_wh(self) -> tuple[int, int]:
+        size_wh = self.plan.preprocessing.size_wh
+        assert size_wh is not None
+        return size_wh
+
+    def _post(self, text: str) -> None:
+        self.site.post(Message(MessageKind.MODEL, text, element=self.site.element_id))
+
+
+def _log(severity: str, text: str) -> None:
+    _LOG.debug("%s: %s", severity, text)
