@@ -222,7 +222,7 @@ def test_a_camera_is_served_while_tensorrt_compiles_and_then_by_that(
     is_compiled, order = threading.Event(), FrameOrder()
 
     def note(message: Message) -> None:
-        if "TensorRT computes it from now on" in message.text or "it goes on with" in message.text:
+        if "runs with TensorRT from now on" in message.text or "continuing with" in message.text:
             is_compiled.set()
 
     clip = load_clip(str(repository / "sample_videos" / "street.mp4"))

@@ -137,7 +137,7 @@ def _checked(parsed: onnx.ModelProto, *, label: str) -> onnx.ModelProto:
         onnx.checker.check_model(parsed)
     except UnicodeDecodeError as error:
         # The checker's message quotes what it found.
-        raise ModelError(f"{label}: is damaged: a name in it is no UTF-8 text") from error
+        raise ModelError(f"{label}: is damaged: a name in it is not UTF-8 text") from error
     except onnx.checker.ValidationError as error:
         reason = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
         if SHAPE_LEFT_OUT in reason:

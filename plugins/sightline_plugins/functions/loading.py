@@ -62,7 +62,7 @@ def _split(reference: str) -> tuple[str, str]:
     module, separator, function = reference.rpartition(":")
     if not (separator and module and function.isidentifier()):
         raise ValueError(
-            f"{reference!r} names no function: write package.module:function, or file.py:function for a file"
+            f"{reference!r} is no function reference: write package.module:function, or file.py:function for a file"
         )
     return module, function
 

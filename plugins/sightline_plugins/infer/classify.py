@@ -149,7 +149,7 @@ def _in_order(
     for (name, labels), output in zip(ordered, plan.outputs, strict=True):
         count = count_values(output.shape)
         if count not in (None, len(labels)):
-            message = f"output {output} knows {count} classes, {len(labels)} labels are given"
+            message = f"output {output} has {count} classes, {len(labels)} labels are given"
             problems.append(Problem(message, ("attributes", name)))
     return ordered
 

@@ -261,7 +261,7 @@ class DetectionPostprocessor(ObjectPostprocessor):
 
     def _count_invalid(self, count: int) -> None:
         if count and not self.invalid_boxes:
-            self._warn("the model gave boxes that are not finite numbers; they are left out")
+            self._warn("the model returned boxes that are not finite numbers; they are ignored")
         self.invalid_boxes += count
 
 

@@ -106,7 +106,7 @@ def find_inputs(specs: tuple[TensorSpec, ...]) -> ModelInputs:
         raise ModelError(f"takes images larger than {MAX_SIDE} pixels a side: {specs[images[0]]}")
     if len(images) != 1 or len(images) + len(extras) != len(specs):
         raise ModelError(
-            "a model is fed one image of 3 channels or 1, (1, channels, height, width) or (1, height, width, "
+            "a model takes one image of 3 channels or 1, (1, channels, height, width) or (1, height, width, "
             "channels), or a stack of them, (1, channels, frames, height, width) or (1, frames, channels, height, "
             f"width), and the image's size (1, 2) where it wants it; this model takes {'; '.join(map(str, specs))}"
         )
@@ -204,9 +204,9 @@ def _spec(entry: onnx.ValueInfoProto, label: str) -> TensorSpec:
     try:
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
     except KeyError:
-        raise ModelError(f"{label}: {entry.name!r} is no tensor of numbers") from None
+        raise ModelError(f"{label}: {entry.name!r} is not a numeric tensor") from None
     sizes = tuple(size.dim_value if size.HasField("dim_value") else None for size in kind.shape.dim)
     spec = TensorSpec(entry.name, sizes, dtype)
     if any(size is not None and not 0 < size <= _MAX_AXIS for size in sizes):
-        raise ModelError(f"{label}: {spec} has a size that cannot be: each is from 1 to {_MAX_AXIS}")
+        raise ModelError(f"{label}: {spec} has an impossible size: each must be from 1 to {_MAX_AXIS}")
     return spec

@@ -101,7 +101,7 @@ class _CudaOpening:
         if reason is not None:
             self.reasons.append(reason)
             if self.element.engine == "tensorrt":
-                raise DeviceUnavailable(f"engine tensorrt cannot compute this model: {reason}")
+                raise DeviceUnavailable(f"engine tensorrt cannot run this model: {reason}")
             return self._one_by_one()
         if self.element.engine in ("auto", "tensorrt"):
             predictor = self._by_tensorrt()
@@ -141,7 +141,7 @@ class _CudaOpening:
             self._without_tensorrt(),
             make=lambda: self._compiled_predictor(model, chosen),
             stop=model.stop,
-            ready=lambda: self._post(f"{model.label}: TensorRT computes it from now on"),
+            ready=lambda: self._post(f"{model.label}: runs with TensorRT from now on"),
             warn=self.site.warn,
         )
 
@@ -173,7 +173,7 @@ class _CudaOpening:
 
     def _on_the_cpu(self) -> Predictor:
         reason = "; ".join(self.reasons)
-        self.site.warn(f"the model is computed on the CPU: {reason}")
+        self.site.warn(f"the model runs on the CPU: {reason}")
         place = {"engine_runs_on": str(RunsOn("cpu", reason))}
         return _host_predictor(self.element, self.plan, device="cpu", place=place, site=self.site)
 

@@ -177,7 +177,7 @@ class ModelOperator(Operator):
         self._read(job, batch)
         if job.runs and job.result is None:
             if not self.invalid_outputs:
-                self._warn("the model gave outputs that are not finite numbers; they become nothing")
+                self._warn("the model returned outputs that are not finite numbers; they are ignored")
             self.invalid_outputs += 1
         if entry is None:
             return job.result

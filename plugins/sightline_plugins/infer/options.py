@@ -236,7 +236,11 @@ class ModelElement(Element):
         found = {"precision": precision_problem(self), "engine": self._engine_problem(context)}
         problems = [Problem(message, (key,)) for key, message in found.items() if message is not None]
         if self.on is not None and self.regions is not None:
-            problems.append(Problem("regions are parts of the image: with `on` the objects say where", ("regions",)))
+            problems.append(
+                Problem(
+                    "regions are parts of the frame, and `on` runs on objects: leave one of the two out", ("regions",)
+                )
+            )
         if isinstance(self.regions, Mapping) and not context.streams_may_come:
             problems += [
                 Problem(f"no stream is called {glob!r}; streams: {', '.join(context.streams)}", ("regions", glob))
@@ -249,7 +253,7 @@ class ModelElement(Element):
         from sightline_plugins.engines.opening import check_engine
 
         if self.engine == "tensorrt" and context.device.kind is DeviceKind.CPU:
-            return "tensorrt is an engine of GPUs, and this runs on the CPU: write auto"
+            return "engine tensorrt needs a GPU, and this runs on the CPU: use auto"
         try:
             check_engine(self.engine, self.model)
         except MissingExtra as error:  # for a served model, reading its facts reports it
@@ -308,12 +312,12 @@ class DetectionElement(ModelElement):
         if self.tiles is None:
             return []
         problems = [
-            Problem(f"tiles cover the whole image: leave out {name}, or tiles", ("tiles",))
+            Problem(f"tiles cover the whole frame: leave out {name}, or tiles", ("tiles",))
             for name in ("on", "regions")
             if getattr(self, name) is not None
         ]
         if self.tiles.size is None and plan.preprocessing.size_wh is None:
-            message = "the model takes images of any size: say how large tiles are, such as [640, 640]"
+            message = "the model takes images of any size: set the size of tiles, such as [640, 640]"
             problems.append(Problem(message, ("tiles",)))
         return problems
 

@@ -119,7 +119,7 @@ class _Planner:
         for task, where in ((self.card.task, "its card"), (self.exported.task, "its metadata")):
             finds_boxes = wanted == "detect" and task in ("segment", "pose", "obb")
             if task not in (None, wanted) and wanted in _TASKS and not finds_boxes:
-                self._problem(f"model {model!r} is made for {task!r}, as {where} says, not for {wanted!r}", "model")
+                self._problem(f"model {model!r} is made for {task!r} according to {where}, not for {wanted!r}", "model")
 
     def _labels(self) -> tuple[str, ...]:
         given = self.element.labels if self.element.labels is not None else self.card.labels
@@ -192,7 +192,7 @@ class _Planner:
         if count is not None and count < 1:
             self._problem(f"head {head.name!r} finds no classes in this model's output {output}", "head")
         elif labels and count is not None and count != len(labels):
-            self._problem(f"the model knows {count} classes, {len(labels)} labels are given", "labels")
+            self._problem(f"the model has {count} classes, {len(labels)} labels are given", "labels")
 
     def _preprocessing(self, head: Head[Any] | None, size_wh: tuple[int, int] | None) -> Preprocessing | None:
         chosen = self._chosen(head, size_wh)
@@ -211,7 +211,7 @@ class _Planner:
                 return None
             return Preprocessing(size_wh=None, **chosen)
         if size_wh is None:
-            message = "the model takes images of any size: say which to use, such as size: [640, 640], or fit: native"
+            message = "the model takes images of any size: set one, such as size: [640, 640], or fit: native"
             self._problem(message, "size")
             return None
         return Preprocessing(size_wh=size_wh, **chosen)
@@ -248,7 +248,7 @@ class _Planner:
             return None
         frames = element.frames or card.frames or takes.frames
         if frames is None:
-            message = f"the model takes stacks of any number of images ({self._image}): say how many, such as"
+            message = f"the model takes stacks of any number of images ({self._image}): set the number, such as"
             self._problem(f"{message} frames: 16", "frames")
             return None
         if takes.frames not in (None, frames):

@@ -40,7 +40,7 @@ def _compiles(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"it is no regular expression: {error}") from error
+        raise ValueError(f"not a regular expression: {error}") from error
     return pattern
 
 
@@ -85,7 +85,7 @@ class Read(AttributeElement):
         if plan is None:
             return None, problems
         if not plan.labels:
-            message = "the symbols that the model knows are not known: give labels, a list or a file with one a line"
+            message = "the model's symbols are unknown: give labels, a list or a file with one symbol a line"
             return None, [Problem(message, ("labels",))]
         problem = _symbol_problem(plan)
         return (plan, problems) if problem is None else (None, [*problems, problem])
@@ -114,9 +114,9 @@ def _symbol_problem(plan: ModelPlan) -> Problem | None:
     if shape[-1] is None or symbols_axis(shape, count) is not None:
         return None
     message = (
-        f"{len(plan.labels)} labels make {count} symbols with the blank, and none of the sizes of the model's output "
-        f"{plan.outputs[0]} is that: give as many labels as it knows, or head_options: {{space: true}} where a space "
-        "follows them"
+        f"{len(plan.labels)} labels make {count} symbols with the blank, which is no size of the model's output "
+        f"{plan.outputs[0]}: give as many labels as the model has symbols, or head_options: {{space: true}} where a "
+        "space follows them"
     )
     return Problem(message, ("labels",))
 

@@ -231,7 +231,7 @@ class UpgradingPredictor:
         try:
             faster = made.result()
         except SightlineError as error:
-            self._warn(f"it goes on with {self._served_before}: {error}")
+            self._warn(f"continuing with {self._served_before}: {error}")
             return
         self._serving.close()
         self._serving = faster

@@ -184,7 +184,7 @@ def read_recording(path: Path, *, file_format: RecordedFormat | None, stream: st
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else (error.strerror or str(error))
+    return "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else (error.strerror or str(error))
 
 
 def _guess(path: Path, data: bytes) -> RecordedFormat:
@@ -274,5 +274,5 @@ def _number(text: str) -> float:
 def _whole(text: str) -> int:
     number = _number(text)
     if not number.is_integer():
-        raise ValueError(f"{text.strip()!r} is no whole number")
+        raise ValueError(f"{text.strip()!r} is not an integer")
     return int(number)

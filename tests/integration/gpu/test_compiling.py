@@ -96,7 +96,7 @@ def test_a_camera_is_served_by_onnx_runtime_until_tensorrt_has_compiled_the_mode
     assert (said["engine"], said["served_before"]) == ("tensorrt", "onnxruntime, CUDA")
     assert said["runs_before"] > 0
     assert any("compiles it" in text for text in texts(told, MessageKind.MODEL))
-    assert any("TensorRT computes it from now on" in text for text in texts(told, MessageKind.MODEL))
+    assert any("runs with TensorRT from now on" in text for text in texts(told, MessageKind.MODEL))
 
 
 def test_a_run_that_is_stopped_does_not_wait_for_the_compiler(

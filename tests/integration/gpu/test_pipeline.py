@@ -124,7 +124,7 @@ def test_a_warning_says_that_the_cpu_computes_the_model(
             [
                 text
                 for text in told
-                if text.startswith("the model is computed on the CPU") and "ONNX Runtime has no CUDA" in text
+                if text.startswith("the model runs on the CPU") and "ONNX Runtime has no CUDA" in text
             ]
         )
         == 1

@@ -88,7 +88,7 @@ MODELS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "PyTorch": (bytes_of(lambda folder: b"PK\x03\x04" + bytes(99)), (MODEL, "PyTorch", "torch.onnx.export")),
     "no text": (
         bytes_of(lambda folder: content(folder).replace(b"AveragePool", b"Average\xa8ool")),
-        (MODEL, "is damaged: a name in it is no UTF-8 text"),
+        (MODEL, "is damaged: a name in it is not UTF-8 text"),
     ),
     "folder": (lambda folder: (folder / "m.onnx").mkdir(), (MODEL, "is a folder; give an ONNX file")),
     "sound": (shapes({"audio": [1, 16000]}), (MODEL, "one image of 3 channels", "audio float32 (1, 16000)")),
@@ -110,9 +110,12 @@ MODELS: dict[str, tuple[Make, tuple[str, ...]]] = {
         changed(lambda model: move_weights(model, location="../w.bin")),
         (MODEL, "outside the model's folder: '../w.bin'"),
     ),
-    "no sizes": (shapes({"x": [1, 3, 0, 0]}), (MODEL, "x float32 (1, 3, 0, 0)", "has a size that cannot be")),
+    "no sizes": (shapes({"x": [1, 3, 0, 0]}), (MODEL, "x float32 (1, 3, 0, 0)", "has an impossible size")),
     "huge image": (shapes({"x": [1, 3, 90000, 90000]}), (MODEL, "larger than 8192 pixels", "(1, 3, 90000, 90000)")),
-    "endless size": (shapes({"x": [1, 3, 2**40, 32]}), (MODEL, "x float32 (1, 3, 1099511627776, 32)", "cannot be")),
+    "endless size": (
+        shapes({"x": [1, 3, 2**40, 32]}),
+        (MODEL, "x float32 (1, 3, 1099511627776, 32)", "impossible size"),
+    ),
     "no outputs": (changed(lambda model: model.graph.ClearField("output")), (MODEL, "has no outputs")),
     "future opset": (changed(raise_opset), (MODEL, "is written in opset 99", "export it with opset")),
     "foreign operator": (
@@ -141,7 +144,7 @@ def test_a_model_that_can_not_be_used_is_told_once_before_anything_runs(
 
 
 USES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "a label too many": ("labels: [a, b, c]", ("detect.labels: the model knows 2 classes, 3 labels are given",)),
+    "a label too many": ("labels: [a, b, c]", ("detect.labels: the model has 2 classes, 3 labels are given",)),
     "labels missing": ("labels: no.names", ("detect.labels: there is no file", "no.names")),
     "labels no UTF-8": ("labels: latin.names", ("latin.names is not UTF-8 text",)),
     "unknown head": (f"{OPTIONS}, head: yolov9", (HEAD, "there is no head 'yolov9' for detect; did you mean 'yolov")),
@@ -180,7 +183,7 @@ def test_a_model_that_is_used_wrongly_is_told_once_before_anything_runs(
     [
         ("hed: yolox", ("m.yaml:1:1: hed: there is no such option; did you mean 'head'?",)),
         ("head: [", ("m.yaml:1:8: ", "closing bracket")),
-        ("task: classify", ("is made for 'classify', as its card says",)),
+        ("task: classify", ("is made for 'classify' according to its card",)),
     ],
 )
 def test_a_wrong_model_card_is_told_once(
@@ -228,7 +231,7 @@ def test_boxes_that_are_no_numbers_are_left_out_and_counted(tmp_path: Path) -> N
 
     assert outcome.code == 0
     assert outcome.stderr == (
-        "warning: detect-1: the model gave boxes that are not finite numbers; they are left out\n"
+        "warning: detect-1: the model returned boxes that are not finite numbers; they are ignored\n"
     )
     assert_readable(tmp_path)
     assert lines_of(tmp_path / "out" / "cam.jsonl") == list(range(5))

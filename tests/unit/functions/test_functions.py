@@ -118,7 +118,7 @@ def test_a_file_that_fails_when_it_is_run_is_a_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize("reference", ["os.path", ":run", "os.path:", "os.path:a b"])
 @pytest.mark.parametrize("kind", [Apply, Callback])
 def test_a_reference_has_a_module_and_a_function(kind: type[Apply | Callback], reference: str) -> None:
-    with pytest.raises(ValidationError, match="names no function: write package"):
+    with pytest.raises(ValidationError, match="is no function reference: write package"):
         kind(function=reference)
 
 

@@ -61,7 +61,7 @@ def test_the_vehicle_classifier_has_its_attributes_from_its_card() -> None:
 
 def test_too_few_labels_are_reported(model: Path) -> None:
     assert (
-        "the model knows 3 classes, 2 labels are given" in problems(classify(model, labels=["red", "green"]))["labels",]
+        "the model has 3 classes, 2 labels are given" in problems(classify(model, labels=["red", "green"]))["labels",]
     )
 
 
@@ -75,7 +75,7 @@ def test_several_outputs_ask_for_attributes(two: Path) -> None:
 def test_attributes_must_be_as_many_as_outputs_and_have_all_labels(two: Path) -> None:
     assert "2 output(s)" in problems(classify(two, attributes={"color": COLORS}))["attributes",]
     found = problems(classify(two, attributes={"color": COLORS, "fruit": ["lime"]}))
-    assert "knows 3 classes, 1 labels are given" in found["attributes", "fruit"]
+    assert "has 3 classes, 1 labels are given" in found["attributes", "fruit"]
 
 
 def test_an_attribute_cannot_have_the_name_of_a_column(model: Path) -> None:
@@ -100,7 +100,7 @@ def test_text_needs_its_symbols(tmp_path: Path) -> None:
 
 
 def test_a_pattern_that_is_none_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="it is no regular expression"):
+    with pytest.raises(ValueError, match="not a regular expression"):
         read(write_line_reader(tmp_path / "line.onnx"), labels=["a", "b"], pattern="[A-Z")
 
 

@@ -64,7 +64,7 @@ def test_all_mistakes_are_reported_at_once(model: Path) -> None:
     )
 
     assert found.keys() == {("labels",), ("classes", 1), ("class_confidence", "persn"), ("size",), ("regions", "gat")}
-    assert "the model knows 2 classes, 3 labels are given" in found["labels",]
+    assert "the model has 2 classes, 3 labels are given" in found["labels",]
     assert "did you mean 'bus'?" in found["classes", 1]
     assert "the model takes images of 32x32 only, not 64x64" in found["size",]
 
@@ -103,7 +103,7 @@ def test_a_card_for_another_task_is_reported(model: Path) -> None:
 def test_metadata_for_another_task_is_reported(tmp_path: Path) -> None:
     model = write_detector(tmp_path / "tiny.onnx", metadata={"task": "classify"})
 
-    assert "is made for 'classify', as its metadata says" in problems(model)["model",]
+    assert "is made for 'classify' according to its metadata" in problems(model)["model",]
 
 
 def test_a_model_of_open_size_asks_for_one(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_model_of_open_size_asks_for_one(tmp_path: Path) -> None:
         tmp_path / "open.onnx", inputs={"images": [1, 3, "height", "width"]}, outputs={"out": [1, 84, 8400]}
     )
 
-    assert "say which to use" in problems(model)["size",]
+    assert "set one, such as size" in problems(model)["size",]
     assert problems(model, size=[640, 640]) == {}
 
 
@@ -120,7 +120,7 @@ def test_a_model_of_two_images_is_refused(tmp_path: Path) -> None:
         tmp_path / "two.onnx", inputs={"a": [1, 3, 32, 32], "b": [1, 3, 32, 32]}, outputs={"out": [1, 84, 8400]}
     )
 
-    assert "a model is fed one image of 3 channels" in problems(model)["model",]
+    assert "a model takes one image of 3 channels" in problems(model)["model",]
 
 
 def test_outputs_that_fit_no_head_are_reported_with_the_heads(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_outputs_that_fit_no_head_are_reported_with_the_heads(tmp_path: Path) ->
 
 
 def test_build_refuses_what_check_would_tell(model: Path) -> None:
-    with pytest.raises(ModelError, match="the model knows 2 classes, 1 labels are given"):
+    with pytest.raises(ModelError, match="the model has 2 classes, 1 labels are given"):
         Detect(model=model, labels=("car",)).build(Site(device=Device()))
 
 
@@ -213,4 +213,4 @@ def test_a_method_asked_for_with_a_model_that_needs_none_works_at_the_usual_over
 def test_an_engine_of_gpus_is_refused_on_a_cpu_whether_it_is_installed_or_not(model: Path) -> None:
     found = problems(model, engine="tensorrt")
 
-    assert found["engine",] == "tensorrt is an engine of GPUs, and this runs on the CPU: write auto"
+    assert found["engine",] == "engine tensorrt needs a GPU, and this runs on the CPU: use auto"

@@ -41,7 +41,7 @@ def test_the_card_tells_what_the_file_leaves_open(tmp_path: Path) -> None:
             {"frames": 8},
             "the model takes 4 images at once (clip float32 (1, 3, 4, 16, 16)), not 8: leave frames out",
         ),
-        ("n", {}, "any number of images (clip float32 (1, 3, ?, 16, 16)): say how many, such as frames: 16"),
+        ("n", {}, "any number of images (clip float32 (1, 3, ?, 16, 16)): set the number, such as frames: 16"),
         (4, {"fit": "native"}, "the images of a stack are of one size: fit cannot be native"),
     ],
 )

@@ -159,8 +159,8 @@ def test_public_detections_are_all_read(shared_data: Path) -> None:
     [
         ("det.txt", "1,1,0,0,5,5,1\n1,1,0,0,5\n", "line 2: 5 fields: MOT text is frame,id,left"),
         ("det.txt", "1,1,0,x,5,5,1\n", "line 1: 'x' is no number"),
-        ("det.txt", "1.5,1,0,0,5,5,1\n", "line 1: '1.5' is no whole number"),
-        ("det.txt", "inf,1,0,0,5,5,1\n", "line 1: 'inf' is no whole number"),
+        ("det.txt", "1.5,1,0,0,5,5,1\n", "line 1: '1.5' is not an integer"),
+        ("det.txt", "inf,1,0,0,5,5,1\n", "line 1: 'inf' is not an integer"),
         ("det.txt", "0,1,0,0,5,5,1\n", "line 1: there is no frame -1: the first is 0 (1 in MOT text)"),
         ("det.txt", "1,1,0,0,-5,5,1\n", "has a negative width or height"),
         ("det.txt", "1,1,0,nan,5,5,1\n", "a number is infinite or not a number"),

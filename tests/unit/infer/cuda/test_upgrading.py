@@ -130,7 +130,7 @@ def test_where_the_better_one_can_not_be_made_the_first_one_goes_on_and_says_why
     found = find(upgrading, task, detect, CELLS[:2], gpu=gpu)
 
     assert found == expected(CELLS[:2])
-    assert workshop.told == ["it goes on with onnxruntime, CUDA: it has an operator that nobody knows"]
+    assert workshop.told == ["continuing with onnxruntime, CUDA: it has an operator that nobody knows"]
     assert upgrading.report["engine"] == "onnxruntime, CUDA"
 
 
