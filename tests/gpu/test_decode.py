@@ -89,7 +89,7 @@ def test_every_frame_of_a_camera_comes_in_order(gpu: Gpu, tmp_path: Path, b_fram
     clip = load_clip(str(write_clip(tmp_path / "clip.mp4", count=COUNT, b_frames=b_frames)))
     options = CameraOptions(paced=False, passes=1, holds=not b_frames)
     with FakeCamera(clip, options=options) as camera:
-        seen, reader = frames_of(Rtsp.model_validate({"uri": camera.url, "stall": "1s"}), gpu)
+        seen, reader = frames_of(Rtsp.model_validate({"uri": camera.url, "stall_timeout": "1s"}), gpu)
 
     assert [frame.luma - 16 for frame in seen] == list(range(COUNT))
     assert {frame.memory for frame in seen} == {Memory.CUDA}

@@ -184,7 +184,7 @@ def open_media(uri: str, *, stream: str, options: OpenOptions) -> InputContainer
     except (av.error.FFmpegError, OSError) as error:
         waits = options.waits
         if waits is not None and waits.is_connected and isinstance(error, TIME_LIMITS):
-            cause = "its server answers, but no image came within the time limit (stall)"
+            cause = "its server answers, but no image came within the time limit (stall_timeout)"
             raise stalled(cause, stream=stream, uri=uri) from None
         raise failure(error, stream=stream, uri=uri, live=options.live) from None
 

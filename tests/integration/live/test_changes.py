@@ -88,7 +88,7 @@ SLOW_SECONDS, SLOW_STALL = form((0.8, "200ms"), long=(30.0, "5s"))
 def test_a_camera_slower_than_its_limit_is_not_shot_down_once_it_is_known(clip: Clip, figure: Record) -> None:
     with (
         FakeCamera(clip.at_fps(1 / SLOW_SECONDS)) as camera,
-        Watched({"cam": {"uri": camera.url, "stall": SLOW_STALL}}) as watched,
+        Watched({"cam": {"uri": camera.url, "stall_timeout": SLOW_STALL}}) as watched,
     ):
 
         def frames_since_the_last_stall() -> int:
@@ -100,7 +100,7 @@ def test_a_camera_slower_than_its_limit_is_not_shot_down_once_it_is_known(clip: 
         until(lambda: len(watched.frames["cam"]) >= known + 3, seconds=30 + 5 * SLOW_SECONDS)
         more = len(watched.of_kind(MessageKind.STREAM_STALLED)) - stalls
 
-    what = f"one frame in {SLOW_SECONDS:g} s with `stall: {SLOW_STALL}`: stalls, once it is known"
+    what = f"one frame in {SLOW_SECONDS:g} s with `stall_timeout: {SLOW_STALL}`: stalls, once it is known"
     figure(what, more, limit=0, unit="stalls")
     assert more == 0
 

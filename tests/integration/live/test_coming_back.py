@@ -86,7 +86,7 @@ def test_a_camera_that_stalls_is_seen_within_five_seconds_and_recovers_at_once(c
 
 
 def test_a_stall_is_counted_and_ends_in_a_return(clip: Clip) -> None:
-    with FakeCamera(clip) as camera, Watched({"cam": {"uri": camera.url, "stall": "300ms"}}) as watched:
+    with FakeCamera(clip) as camera, Watched({"cam": {"uri": camera.url, "stall_timeout": "300ms"}}) as watched:
         watched.has_frames(5)
         camera.faults.stall = True
         watched.has_state(StreamState.STALLED, stream="cam")

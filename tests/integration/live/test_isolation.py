@@ -150,7 +150,7 @@ def tried(clip: Clip) -> Trial:
     with ExitStack() as stack:
         cameras = {name: stack.enter_context(FakeCamera(clip.at_fps(FPS[name]))) for name in NAMES}
         stalls = {name: "500ms" if name in HURT else "5s" for name in NAMES}
-        sources = {name: {"uri": cameras[name].url, "stall": stalls[name]} for name in NAMES}
+        sources = {name: {"uri": cameras[name].url, "stall_timeout": stalls[name]} for name in NAMES}
         with Watched(sources, batch={"timeout": "5ms"}) as watched:
             watched.has_frames(10)
             endure(watched, cameras, trial)

@@ -109,7 +109,7 @@ def test_a_camera_that_talks_nonsense_is_tried_again_soon(clip: Clip, monkeypatc
 def test_a_stream_that_is_given_up_fails_and_the_others_go_on(clip: Clip) -> None:
     with socket.socket() as reserved, FakeCamera(clip) as camera:
         reserved.bind(("127.0.0.1", 0))
-        ill = {"uri": f"rtsp://127.0.0.1:{reserved.getsockname()[1]}/cam", "give_up": "300ms"}
+        ill = {"uri": f"rtsp://127.0.0.1:{reserved.getsockname()[1]}/cam", "max_reconnect_time": "300ms"}
         with Watched({"well": camera.url, "ill": ill}) as watched:
             watched.has_state(StreamState.FAILED, stream="ill")
             watched.has_frames(len(watched.frames["well"]) + 10, of="well")

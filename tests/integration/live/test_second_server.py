@@ -43,7 +43,7 @@ def test_a_server_that_is_frozen_is_seen_to_stall_and_watched_again_when_it_goes
     clip: Clip, tmp_path: Path, transport: str, figure: Record
 ) -> None:
     with GstCamera(clip, folder=tmp_path) as camera:
-        source = {"uri": camera.url, "transport": transport, "stall": f"{STALL_SECONDS:g}s"}
+        source = {"uri": camera.url, "transport": transport, "stall_timeout": f"{STALL_SECONDS:g}s"}
         with Watched({"cam": source}) as watched:
             watched.has_frames(10)
             frozen = time.monotonic()
@@ -53,7 +53,7 @@ def test_a_server_that_is_frozen_is_seen_to_stall_and_watched_again_when_it_goes
             thawed = time.monotonic()
             recovered = watched.first_after("cam", thawed).at_seconds - thawed
 
-    figure(f"gst-rtsp-server: seen, with `stall: {STALL_SECONDS:g}s`", seen, limit=5.0, unit="s")
+    figure(f"gst-rtsp-server: seen, with `stall_timeout: {STALL_SECONDS:g}s`", seen, limit=5.0, unit="s")
     figure("gst-rtsp-server: frames again after data comes", recovered, limit=1.5, unit="s")
     assert seen <= STALL_SECONDS * PROMPT
     assert recovered <= 1.5 * PROMPT

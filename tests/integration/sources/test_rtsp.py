@@ -72,7 +72,7 @@ def test_nothing_is_shown_before_the_first_key_frame(clip: Clip) -> None:
 
 def test_silence_is_a_loss_after_the_stall_limit(clip: Clip) -> None:
     with FakeCamera(clip, options=replace(ONCE, holds=True)) as camera:
-        frames, error, _ = watch(Rtsp.model_validate({"uri": camera.url, "stall": "300ms"}))
+        frames, error, _ = watch(Rtsp.model_validate({"uri": camera.url, "stall_timeout": "300ms"}))
     assert len(frames) == COUNT
     assert isinstance(error, StreamLost)
     assert "time limit" in str(error)

@@ -100,7 +100,7 @@ class Jsonl(Element):
     """The file."""
     password: str | None = None
     """Of the receiver."""
-    stall: Duration = 1_000_000_000
+    stall_timeout: Duration = 1_000_000_000
     """How long it may stand still."""
 
 

@@ -60,14 +60,14 @@ def test_a_variable_of_digits_is_a_number_where_a_number_is_wanted(load: Load) -
 
 
 def test_a_bare_number_from_a_variable_is_seconds(load: Load) -> None:
-    assert jsonl(load, "stall: ${S}", S="2")["stall"] == "2s"
+    assert jsonl(load, "stall_timeout: ${S}", S="2")["stall_timeout"] == "2s"
 
 
 def test_an_unset_variable_is_told_with_its_place_and_nothing_else(problems: Problems) -> None:
-    found = problems(f"{HEAD}- jsonl:\n    path: a.jsonl\n    stall: ${{STALL}}\n")
+    found = problems(f"{HEAD}- jsonl:\n    path: a.jsonl\n    stall_timeout: ${{STALL}}\n")
 
     assert "".join(found) == (
-        "p.yaml:5:12: pipeline.0.jsonl.stall: the environment variable STALL is not set: "
+        "p.yaml:5:20: pipeline.0.jsonl.stall_timeout: the environment variable STALL is not set: "
         "set it, or write ${STALL:-default}"
     )
 
@@ -95,7 +95,7 @@ def test_a_reference_that_is_none_is_told(text: str, problems: Problems) -> None
 LEAKS = {
     "number": "- detect:\n    model: street.onnx\n    confidence: ${S}\n",
     "choice": "- detect:\n    model: street.onnx\n    fit: ${S}\n",
-    "duration": "- jsonl:\n    path: a\n    stall: ${S}\n",
+    "duration": "- jsonl:\n    path: a\n    stall_timeout: ${S}\n",
     "id": "- jsonl:\n    path: a\n    id: a b ${S}\n",
     "doubled id": "- jsonl: {path: a, id: '${S}'}\n- jsonl: {path: b, id: '${S}'}\n",
     "glob": "- jsonl: {path: a, streams: ['${S}']}\n",

@@ -39,7 +39,7 @@ def test_types_are_a_few_words_with_their_limits() -> None:
 
 def test_durations_and_files_are_called_so() -> None:
     assert types_of(Jsonl)["path"] == "output file"
-    assert types_of(Jsonl)["stall"] == "duration"
+    assert types_of(Jsonl)["stall_timeout"] == "duration"
     assert types_of(Media)["uri"] == "file or URL"
 
 

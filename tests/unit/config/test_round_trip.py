@@ -38,7 +38,7 @@ detects = st.builds(
 tracks = st.builds(Track, max_lost=durations, draw_trail=st.booleans())
 line = st.builds(lambda start, end: Line.model_validate({"from": start, "to": end}), points, points)
 lines = st.builds(Lines, lines=st.dictionaries(texts, line, min_size=1, max_size=2))
-sinks = st.builds(Jsonl, path=st.just("{stream}"), password=st.none() | texts, stall=durations)
+sinks = st.builds(Jsonl, path=st.just("{stream}"), password=st.none() | texts, stall_timeout=durations)
 bare = st.just(Jsonl(path="{stream}"))
 
 

@@ -106,7 +106,9 @@ class RtspTarget:
     def exercise(self, path: Path) -> str:
         """`frames` or `refused`."""
         with _Server(json.loads(path.read_bytes())) as url:
-            reader = Rtsp.model_validate({"uri": url, "stall": _STALL}).build(Site(device=Device()), stream=_STREAM)
+            reader = Rtsp.model_validate({"uri": url, "stall_timeout": _STALL}).build(
+                Site(device=Device()), stream=_STREAM
+            )
             count = 0
             try:
                 with closing(reader):

@@ -85,7 +85,9 @@ def shown_by_cameras(
             )
             _fill(camera)
             stack.enter_context(camera)
-            sources[name] = Rtsp(uri=camera.url, max_fps=media.max_fps, rotate=media.rotate, stall=media.stall)
+            sources[name] = Rtsp(
+                uri=camera.url, max_fps=media.max_fps, rotate=media.rotate, stall_timeout=media.stall_timeout
+            )
         yield description.model_copy(update={"sources": sources})
 
 

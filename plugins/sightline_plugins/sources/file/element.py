@@ -91,7 +91,7 @@ class Media(LiveOptions):
 
         reading = LiveReaderOptions(
             uri=self.uri,
-            stall_ns=self.stall,
+            stall_ns=self.stall_timeout,
             max_fps=self.max_fps,
             stream_number=self.stream_index,
             threads=self.threads,

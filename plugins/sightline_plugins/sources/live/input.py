@@ -102,5 +102,5 @@ class LiveInput:
         return packet
 
     def _stalled(self) -> Exception:
-        cause = f"nothing came for {self._reader.limit_ns() / 1e9:.3g} s, within the time limit (stall)"
+        cause = f"nothing came for {self._reader.limit_ns() / 1e9:.3g} s, within the time limit (stall_timeout)"
         return stalled(cause, stream=self._stream.name, uri=self._reading.uri)

@@ -1,4 +1,4 @@
-"""What all kinds of source share that can be live."""
+"""Options that all live sources share."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _SHORTEST_STALL_NS = 200_000_000
 
 
 class LiveOptions(SourceElement):
-    """What all sources share that can be live: how long they may be silent, and what becomes of damaged images."""
+    """Options of sources that can be live: limits of silence and of reconnecting, and the fate of damaged frames."""
 
-    stall: Annotated[Duration, Field(ge=_SHORTEST_STALL_NS)] = STALL_NS
-    """A live stream that is silent for this long counts as stalled, and is connected to anew; never less than three of
-    its own frame intervals, so slow cameras need nothing here."""
-    give_up: Annotated[Duration, Field(gt=0)] | None = None
-    """A live stream that showed nothing for this long is given up; by default it is tried again for ever."""
+    stall_timeout: Annotated[Duration, Field(ge=_SHORTEST_STALL_NS)] = STALL_NS
+    """Reconnect when a live stream delivers no data for this long; never less than three of its own frame intervals, so
+    slow cameras need no other value."""
+    max_reconnect_time: Annotated[Duration, Field(gt=0)] | None = None
+    """Let a live stream fail when it delivers no frame for this long; by default it reconnects without end."""
     damaged: Damaged = "keep"
-    """What becomes of frames of a live stream that are not whole, from a loss to the next whole key frame: `keep`
-    hands them on, marked and counted as `damaged`; `skip` drops them, counted."""
+    """Frames of a live stream decoded from incomplete data, from a loss to the next intact key frame: `keep` passes
+    them on, marked and counted as `damaged`; `skip` drops and counts them."""
 
     @property
     def stall_ns(self) -> int | None:
-        """`stall` where it is live."""
-        return self.stall if self.live else None
+        """`stall_timeout` where it is live."""
+        return self.stall_timeout if self.live else None
 
     @property
     def gives_up_ns(self) -> int | None:
-        """`give_up`."""
-        return self.give_up
+        """`max_reconnect_time`."""
+        return self.max_reconnect_time
 
     @property
     def skips_damaged(self) -> bool:

@@ -26,25 +26,25 @@ _TRANSPORTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 
 
 class Rtsp(LiveOptions):
-    """A network camera, or any other RTSP server: H.264, H.265 or MJPEG, over `rtsp` or `rtsps`.
+    """Read a network camera or another RTSP server: H.264, H.265 or MJPEG, over `rtsp` or `rtsps`.
 
-    The stream is live: a slow pipeline gets the newest frames, older ones are dropped and counted. A camera that ends
-    the stream, falls silent for `stall` or cannot be reached is tried again, for ever: after 0.1 s, then every 0.5 s
-    for ten seconds, then more and more rarely, up to every 30 s. One that does not accept the credentials is tried
-    less than twice a minute, so that it locks nobody out. The stream's state says which of these it is.
+    The stream is live: a slow pipeline gets the newest frames, and older ones are dropped and counted. The source
+    reconnects without end when the camera ends the stream, delivers no data for `stall_timeout`, or cannot be reached:
+    after 0.1 s, then every 0.5 s for ten seconds, then less and less often, up to every 30 s. When the camera refuses
+    the credentials, it tries less than twice a minute, so that it locks nobody out. The stream's state names the
+    trouble.
 
-    Frames begin with the first key frame. When packets were lost or did not decode, frames are marked as damaged until
-    the next key frame that came whole. Size, frame rate and codec may change while it runs; that is told.
+    Frames begin with the first key frame. After lost or undecodable packets, frames are marked as damaged until the
+    next intact key frame. Size, frame rate and codec may change while it runs; a message reports that.
 
-    `tcp` loses nothing on the way and is right for nearly every camera; `udp` has less delay on a perfect network;
-    `auto` asks for TCP and takes UDP when the server offers nothing else. Each frame carries the time of day at which
-    it was taken: by the camera's clock when it tells it (RTCP sender reports no more than five minutes off), else when
-    it arrived; `time_source` says which. Timestamps that jump, step back, repeat or are missing are put right by the
-    clock and counted.
+    `tcp` loses no packets and is right for nearly every camera. `udp` has less delay on a perfect network. `auto` asks
+    for TCP and uses UDP when the server offers nothing else. Each frame carries the time of day at which it was taken:
+    by the camera's clock if it sends it (RTCP sender reports, at most five minutes off), else its arrival;
+    `time_source` states which. Timestamps that jump, step back, repeat or are missing are repaired and counted.
 
     ```yaml
     sources:
-      yard: {uri: "rtsp://user:${YARD_PASSWORD:-secret}@10.0.0.7/main", transport: tcp, stall: 5s, damaged: keep}
+      yard: {uri: "rtsp://user:${YARD_PASSWORD:-secret}@10.0.0.7/main", transport: tcp, stall_timeout: 5s}
     ```
     """
 
@@ -79,7 +79,7 @@ class Rtsp(LiveOptions):
 
         reading = LiveReaderOptions(
             uri=self.uri,
-            stall_ns=self.stall,
+            stall_ns=self.stall_timeout,
             max_fps=self.max_fps,
             threads=self.threads,
             orientation=asked_orientation(self.rotate),

@@ -61,7 +61,7 @@ class V4l2(LiveOptions):
 
         reading = LiveReaderOptions(
             uri=self.uri,
-            stall_ns=self.stall,
+            stall_ns=self.stall_timeout,
             max_fps=self.max_fps,
             orientation=asked_orientation(self.rotate),
             max_pixels=self.max_pixels,

@@ -47,7 +47,7 @@ def test_a_camera_without_b_frames_gives_each_image_with_its_packet(gpu: Gpu, tm
     nvdec_double(gpu)
     options = CameraOptions(paced=False, passes=1, holds=True)
     with FakeCamera(clip_of(tmp_path, b_frames=0), options=options) as camera:
-        seen, _ = frames_of(Rtsp.model_validate({"uri": camera.url, "stall": "300ms"}), gpu)
+        seen, _ = frames_of(Rtsp.model_validate({"uri": camera.url, "stall_timeout": "300ms"}), gpu)
 
     assert len(seen) == COUNT
 
