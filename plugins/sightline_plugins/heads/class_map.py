@@ -1,6 +1,6 @@
 """Semantic segmentation: a score for each class and pixel, or the winning class of each pixel.
 
-Scores may be (1, C, h, w) or (1, h, w, C), told apart by which two sizes have the shape of the network's input:
+Scores may be (1, C, h, w) or (1, h, w, C), distinguished by which two sizes have the shape of the network's input:
 DeepLab (https://arxiv.org/abs/1706.05587), FCN, SegFormer, BiSeNet, PIDNet, U-Net. One channel is a map of one class
 against the rest (U²-Net, portrait matting). Integers (1, h, w), (1, 1, h, w) or (1, h, w, 1) are classes (PaddleSeg).
 Of several outputs the first that has such a shape is read, `output` names another; the rest (auxiliary maps) is not

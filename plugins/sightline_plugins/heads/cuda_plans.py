@@ -58,8 +58,8 @@ def _plan_table(
 ) -> list[Step]:
     values = values_first(output)
     classes = _classes(head, len(values) - 4 - has_objectness)
-    told = (values.shape[1], classes, has_objectness, np.float32(context.confidence))
-    return [Step("decode_table", values.shape[1], (_view(values, outputs),), told)]
+    arguments = (values.shape[1], classes, has_objectness, np.float32(context.confidence))
+    return [Step("decode_table", values.shape[1], (_view(values, outputs),), arguments)]
 
 
 def _plan_yolox(outputs: list[Marks], context: DecodeContext) -> list[Step]:
@@ -84,8 +84,8 @@ def _plan_dfl(outputs: list[Marks], context: DecodeContext) -> list[Step]:
         ready = _are_probabilities("yolo_dfl", options.scores, context.op_type(place), option="scores")
         limit = context.confidence if ready else logit(context.confidence)
         (_, rows, columns), views = sides.shape, (_view(sides, outputs), _view(scores, outputs))
-        told = (_grid(columns, rows, stride, first), len(sides) // 4, len(scores), not ready, np.float32(limit))
-        steps.append(Step("decode_distances", rows * columns, views, told))
+        arguments = (_grid(columns, rows, stride, first), len(sides) // 4, len(scores), not ready, np.float32(limit))
+        steps.append(Step("decode_distances", rows * columns, views, arguments))
         first += rows * columns
     return steps
 
@@ -95,17 +95,17 @@ def _plan_anchors(outputs: list[Marks], context: DecodeContext) -> list[Step]:
     first, steps = 0, []
     for entry, sizes, scale in anchor_levels(outputs, context):
         values = by_anchor(entry, len(sizes))
-        made_by = context.op_type(entry.place)
-        ready = _are_probabilities("yolo_anchors", options.scores, made_by, option="scores")
+        op_type = context.op_type(entry.place)
+        ready = _are_probabilities("yolo_anchors", options.scores, op_type, option="scores")
         record = _anchor_record(options, sizes, scale)
         record["are_scores_logits"] = not ready
-        record["are_boxes_logits"] = not _are_probabilities("yolo_anchors", options.boxes, made_by, option="boxes")
+        record["are_boxes_logits"] = not _are_probabilities("yolo_anchors", options.boxes, op_type, option="boxes")
         record["step"] = values.strides[0]
         rows, columns = values.shape[2:]
         limit = context.confidence if ready else logit(context.confidence)
         limits = np.float32(limit), np.float32(context.confidence)
-        told = (_grid(columns, rows, entry.stride, first), record[()], values.shape[1] - 5, *limits)
-        steps.append(Step("decode_anchors", len(sizes) * rows * columns, (_view(values[0], outputs),), told))
+        arguments = (_grid(columns, rows, entry.stride, first), record[()], values.shape[1] - 5, *limits)
+        steps.append(Step("decode_anchors", len(sizes) * rows * columns, (_view(values[0], outputs),), arguments))
         first += len(sizes) * rows * columns
     return steps
 
@@ -127,18 +127,18 @@ def _plan_fastestdet(outputs: list[Marks], context: DecodeContext) -> list[Step]
     channels, rows, columns = outputs[0].shape[1:]
     classes, confidence = _classes("fastestdet", channels - 5), context.confidence
     limits = np.float32(confidence ** (1 / OBJECT_POWER)), np.float32(confidence)
-    told = (_grid(columns, rows, 0, 0), classes, *context.size_wh, *limits)
-    return [Step("decode_fastestdet", rows * columns, (_view(outputs[0][0], outputs),), told)]
+    arguments = (_grid(columns, rows, 0, 0), classes, *context.size_wh, *limits)
+    return [Step("decode_fastestdet", rows * columns, (_view(outputs[0][0], outputs),), arguments)]
 
 
-def _are_probabilities(head: str, form: ScoreForm, made_by: str, *, option: str) -> bool:
-    told = is_probability_op(made_by) if form == "auto" else form == "probabilities"
-    if told is None:
+def _are_probabilities(head: str, form: ScoreForm, op_type: str, *, option: str) -> bool:
+    known = is_probability_op(op_type) if form == "auto" else form == "probabilities"
+    if known is None:
         raise ModelError(
             f"head {head}: the model does not tell whether its {option} are logits, and on the device nobody looks at "
             f"them first: set head_options: {{{option}: logits}} or {{{option}: probabilities}}"
         )
-    return told
+    return known
 
 
 def _classes(head: str, count: int) -> int:

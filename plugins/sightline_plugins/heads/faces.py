@@ -247,7 +247,7 @@ class RetinaFaceOptions(HeadOptions):
     variances: tuple[float, float] = (0.1, 0.2)
     """Factors of the offsets of the centre (and of landmarks), and of the size."""
     scores: ScoreForm = "auto"
-    """Whether scores are `probabilities` or `logits` (a softmax is still to be made)."""
+    """Whether scores are `probabilities` or `logits` (before the softmax)."""
 
     @model_validator(mode="after")
     def _check_levels(self) -> RetinaFaceOptions:

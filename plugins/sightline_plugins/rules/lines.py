@@ -212,7 +212,7 @@ class CrossingCounter:
 
     A crossing is a change of strict side of the line between successive positions of a track whose step, from the one
     to the other, meets the segment; so a fast object cannot jump a line. A position on the line, or nearer to it than
-    the margin, leaves the track on its former side, and the steps made meanwhile count as one path.
+    the margin, leaves the track on its former side, and the steps meanwhile count as one path.
     """
 
     def __init__(self, count: int) -> None:

@@ -317,8 +317,8 @@ class ByteTracker(Tracker):
         tracks.seen_ns[rows] = self._now_ns
         if not tracks.state.all():
             tracks.evidence[rows] += self._evidence(confidence)
-        usual = tracks.usual_confidence[rows]
-        tracks.usual_confidence[rows] = usual + CONFIDENCE_MEMORY * (confidence - usual)
+        mean = tracks.mean_confidence[rows]
+        tracks.mean_confidence[rows] = mean + CONFIDENCE_MEMORY * (confidence - mean)
 
     def _evidence(self, confidence: Floats) -> Floats:
         """Return what a detection of each of these confidences counts for `min_hits`, 0.1 to 1."""
@@ -372,7 +372,7 @@ class ByteTracker(Tracker):
             track_id=track_id[columns],
             state=np.where(confirmed, TRACKED, TENTATIVE),
             evidence=evidence,
-            usual_confidence=confidence.copy(),
+            mean_confidence=confidence.copy(),
             seen_ns=np.full(len(columns), self._now_ns),
         )
         self._tracks = self._tracks.joined(started)
@@ -390,7 +390,7 @@ def _enlarged(xyxy: Floats, share: float) -> Floats:
 
 def _kinds(tracks: TrackColumns, *, high_confidence: float) -> Integers:
     """Return the kind of each track (N,): its state, or another kind where its mean confidence is below high."""
-    is_fair = tracks.usual_confidence < high_confidence
+    is_fair = tracks.mean_confidence < high_confidence
     if not is_fair.any():
         return tracks.state
     is_fair &= tracks.state != TENTATIVE

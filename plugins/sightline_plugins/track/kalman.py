@@ -23,10 +23,10 @@ class MotionModel:
     """Noise of the filter; lengths in box sizes (square root of the area), times in seconds."""
 
     measurement: float = 0.1
-    """Standard deviation of a sure detection's edges."""
+    """Standard deviation of the edges of a detection of confidence 1."""
     doubt: float = 4.0
-    """A detection of confidence c has its variance multiplied by 1 + doubt * (1 - c): doubtful boxes are often cut by
-    what hides the object (the idea of StrongSORT's NSA Kalman filter, Du et al. 2022)."""
+    """A detection of confidence c has its variance multiplied by 1 + doubt * (1 - c): low-confidence boxes are often
+    cut by what hides the object (the idea of StrongSORT's NSA Kalman filter, Du et al. 2022)."""
     position_diffusion: float = 0.003
     """Variance that position gains per second without any motion."""
     velocity_diffusion: float = 0.2

@@ -19,7 +19,7 @@ class TrackState(IntEnum):
     """What is known of a track."""
 
     TENTATIVE = 0
-    """Not yet seen often or surely enough to be believed; has no id yet."""
+    """Not yet confirmed: seen too rarely or with too little confidence; has no id yet."""
     TRACKED = 1
     """Confirmed, and seen when the detector last looked."""
     LOST = 2
@@ -45,8 +45,8 @@ class TrackColumns:
     state: Integers
     """A `TrackState`."""
     evidence: Floats
-    """Until it is confirmed: the sum over its detections, each 1 where it is sure, else less."""
-    usual_confidence: Floats
+    """Until it is confirmed: the sum of its detections, each 1 from `high_threshold` on, else less."""
+    mean_confidence: Floats
     """Running mean of the confidence of its detections."""
     seen_ns: Integers
     """When last seen, on the tracker's clock."""
@@ -65,7 +65,7 @@ class TrackColumns:
             track_id=self.track_id[rows],
             state=self.state[rows],
             evidence=self.evidence[rows],
-            usual_confidence=self.usual_confidence[rows],
+            mean_confidence=self.mean_confidence[rows],
             seen_ns=self.seen_ns[rows],
         )
 
@@ -80,7 +80,7 @@ class TrackColumns:
             track_id=np.concatenate([self.track_id, younger.track_id]),
             state=np.concatenate([self.state, younger.state]),
             evidence=np.concatenate([self.evidence, younger.evidence]),
-            usual_confidence=np.concatenate([self.usual_confidence, younger.usual_confidence]),
+            mean_confidence=np.concatenate([self.mean_confidence, younger.mean_confidence]),
             seen_ns=np.concatenate([self.seen_ns, younger.seen_ns]),
         )
 
@@ -97,7 +97,7 @@ def no_tracks() -> TrackColumns:
         track_id=integers,
         state=integers,
         evidence=floats,
-        usual_confidence=floats,
+        mean_confidence=floats,
         seen_ns=integers,
     )
 

@@ -93,7 +93,7 @@ def test_outputs_without_a_map_are_an_error() -> None:
         ([(1, 1000)], MatchScore.NONE),
     ],
 )
-def test_maps_are_told_from_boxes_and_vectors(shapes: list[tuple[int | None, ...]], expected: MatchScore) -> None:
+def test_maps_are_known_from_boxes_and_vectors(shapes: list[tuple[int | None, ...]], expected: MatchScore) -> None:
     outputs = tuple(TensorSpec(str(n), shape, np.dtype(np.float32)) for n, shape in enumerate(shapes))
 
     assert CLASS_MAP.match_score(Signature(outputs, (257, 257))) is expected

@@ -50,7 +50,7 @@ def test_fcos_reads_tables_of_all_levels() -> None:
     assert_found(read("fcos", as_tables(fcos_levels(raw=False)), size_wh=SIZE_WH), THINGS)
 
 
-def test_fcos_of_other_trainings_is_told_by_options() -> None:
+def test_fcos_of_other_trainings_is_known_by_options() -> None:
     outputs = as_tables(fcos_levels(offset=0.0, in_strides=True, product=True))
 
     assert_found(read("fcos", outputs, size_wh=SIZE_WH, offset=0.0, units="strides", score="product"), THINGS)
@@ -79,7 +79,7 @@ def test_centernet_finds_the_peaks(raw: bool) -> None:
     assert_found(read("centernet", centernet_maps(raw=raw), size_wh=SIZE_WH), THINGS)
 
 
-def test_centernet_maps_are_told_by_their_names() -> None:
+def test_centernet_maps_are_known_by_their_names() -> None:
     heat, size, offset = centernet_maps()
 
     assert_found(read("centernet", [offset, heat, size], size_wh=SIZE_WH, names=("reg", "hm", "wh")), THINGS)

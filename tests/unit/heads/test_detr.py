@@ -72,7 +72,7 @@ def test_probabilities_are_taken_as_they_are() -> None:
     assert_found(read("rt_detr", [1 / (1 + np.exp(-scores)), where], size_wh=SIZE_WH), THINGS)
 
 
-def test_four_classes_are_told_from_boxes_by_the_names() -> None:
+def test_four_classes_are_known_from_boxes_by_the_names() -> None:
     scores, where = independent()
     scores = scores[..., :4]
 

@@ -129,7 +129,7 @@ def columns() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return boxes, np.array([[0.9, 0.6, 0.8]], np.float32), np.array([[2, 0, 1]], np.float32)
 
 
-def test_the_count_is_told_by_its_name_wherever_it_stands() -> None:
+def test_the_count_is_known_by_its_name_wherever_it_stands() -> None:
     boxes, scores, labels = columns()
     outputs: Outputs = [boxes, labels.astype(np.int32), scores, np.array([[2]], np.int32)]
     names = ("det_boxes", "det_classes", "det_scores", "num_dets")

@@ -126,7 +126,7 @@ def test_tensorflow_has_rows_before_columns_and_scores_every_class_by_itself() -
     assert_found(read("ssd", outputs, size_wh=(300, 300)), THINGS)
 
 
-def test_default_boxes_of_ones_own_are_told_by_options() -> None:
+def test_default_boxes_of_ones_own_are_known_by_options() -> None:
     priors: Priors = []
     for count, step, scale, larger in [(8, 40, 0.2, 0.3), (2, 160, 0.45, 0.6)]:
         for row, column in itertools.product(range(count), repeat=2):

@@ -193,7 +193,7 @@ def test_events_already_there_stay() -> None:
         ({}, (), "no line is given"),
     ],
 )
-def test_a_mistake_is_told_where_it_is(text: dict[str, Any], location: tuple[str, ...], message: str) -> None:
+def test_a_mistake_is_reported_where_it_is(text: dict[str, Any], location: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Lines.model_validate(text)
     assert [(error["loc"], message in error["msg"]) for error in caught.value.errors() if error["loc"] == location] == [
@@ -213,6 +213,6 @@ def test_plain_form_loads_again() -> None:
     )
 
 
-def test_the_classes_of_each_line_are_told_with_their_paths() -> None:
+def test_the_classes_of_each_line_are_reported_with_their_paths() -> None:
     element = Lines.model_validate({"a": {**LEVEL, "classes": ["car", "bus"]}, "b": LEVEL})
     assert list(element.wanted_labels()) == [(("a", "classes", 0), "car"), (("a", "classes", 1), "bus")]

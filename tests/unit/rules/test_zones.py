@@ -23,7 +23,7 @@ def zones(*, gone: str = "2s", **options: Any) -> Zones:
     return Zones.model_validate({"plaza": {"polygon": SQUARE, **options}, "gone": gone})
 
 
-def told(element: Zones, batches: list[Batch]) -> list[tuple[int, str, dict[str, object]]]:
+def reported(element: Zones, batches: list[Batch]) -> list[tuple[int, str, dict[str, object]]]:
     return [(index, event.kind, dict(event.data)) for index, event in events(run_element(element, batches))]
 
 
@@ -58,23 +58,23 @@ def test_dwell_of_true_tracks_is_the_known_one_within_a_frame(shared_data: Path,
         assert dwell[name] == pytest.approx(zone["dwell_s"], abs=1 / truth["fps"])
 
 
-def test_entering_and_leaving_are_told_with_the_time_inside() -> None:
+def test_entering_and_leaving_are_reported_with_the_time_inside() -> None:
     walk = path([OUT, IN, IN, IN, OUT])
-    assert told(zones(), scene({3: walk}, frames=5)) == [
+    assert reported(zones(), scene({3: walk}, frames=5)) == [
         (1, "zone", {"direction": "enter", "track_id": 3}),
         (4, "zone", {"direction": "leave", "track_id": 3, "dwell_seconds": 0.3}),
     ]
 
 
 def test_a_track_that_vanishes_inside_leaves_after_a_while_with_the_time_it_was_seen() -> None:
-    assert told(zones(gone="500ms"), scene({3: path([IN, IN, IN])}, frames=10))[1:] == [
+    assert reported(zones(gone="500ms"), scene({3: path([IN, IN, IN])}, frames=10))[1:] == [
         (8, "zone", {"direction": "leave", "track_id": 3, "dwell_seconds": 0.3})
     ]
 
 
 def test_a_short_occlusion_does_not_end_a_stay() -> None:
     walk = {0: IN, 1: IN, 5: IN, 6: OUT}
-    assert told(zones(), scene({3: walk}, frames=7))[1:] == [
+    assert reported(zones(), scene({3: walk}, frames=7))[1:] == [
         (6, "zone", {"direction": "leave", "track_id": 3, "dwell_seconds": 0.6})
     ]
 
@@ -95,27 +95,27 @@ def test_a_margin_keeps_a_trembling_box_from_coming_and_going() -> None:
     walk = path([OUT, IN, (21.0, 50.0), (19.0, 50.0), (21.0, 50.0), (19.0, 50.0), IN, OUT])
     trembling = scene({7: walk}, frames=8)
 
-    plain = [data["direction"] for _, _, data in told(zones(), trembling)]
-    steady = [data["direction"] for _, _, data in told(zones(margin=0.05), trembling)]
+    plain = [data["direction"] for _, _, data in reported(zones(), trembling)]
+    steady = [data["direction"] for _, _, data in reported(zones(margin=0.05), trembling)]
 
     assert plain == ["enter", "leave", "enter", "leave", "enter", "leave"]
     assert steady == ["enter", "leave"]
 
 
 def test_who_walks_along_within_the_margin_outside_has_not_entered() -> None:
-    assert told(zones(margin=0.05), scene({7: path([OUT, (17.0, 50.0), OUT])}, frames=3)) == []
+    assert reported(zones(margin=0.05), scene({7: path([OUT, (17.0, 50.0), OUT])}, frames=3)) == []
 
 
-def test_a_long_stay_is_told_once() -> None:
+def test_a_long_stay_is_reported_once() -> None:
     walk = path([IN] * 8)
-    assert [thing for thing in told(zones(dwell="300ms"), scene({3: walk}, frames=8)) if thing[1] == "dwell"] == [
+    assert [event for event in reported(zones(dwell="300ms"), scene({3: walk}, frames=8)) if event[1] == "dwell"] == [
         (3, "dwell", {"track_id": 3, "dwell_seconds": 0.3})
     ]
 
 
-def test_a_crowd_is_told_when_it_forms_and_when_it_clears() -> None:
+def test_a_crowd_is_reported_when_it_forms_and_when_it_clears() -> None:
     batches = scene({1: path([IN] * 4), 2: path([IN] * 2 + [OUT] * 2, start=1)}, frames=5)
-    crowds = [(index, data) for index, kind, data in told(zones(limit=1), batches) if kind == "crowd"]
+    crowds = [(index, data) for index, kind, data in reported(zones(limit=1), batches) if kind == "crowd"]
     assert crowds == [
         (1, {"state": "crowded", "occupancy": 2}),
         (3, {"state": "cleared", "occupancy": 1}),
@@ -124,17 +124,17 @@ def test_a_crowd_is_told_when_it_forms_and_when_it_clears() -> None:
 
 def test_a_crowd_shorter_than_the_time_asked_for_is_not_told() -> None:
     batches = scene({1: path([IN] * 6), 2: path([IN] * 2 + [OUT] * 2, start=1)}, frames=6)
-    assert not [kind for _, kind, _ in told(zones(limit=1, limit_after="500ms"), batches) if kind == "crowd"]
+    assert not [kind for _, kind, _ in reported(zones(limit=1, limit_after="500ms"), batches) if kind == "crowd"]
 
 
 def test_only_the_classes_asked_for_enter() -> None:
-    assert told(zones(classes=["car"]), scene({1: path([OUT, IN])}, frames=2, class_id=0)) == []
+    assert reported(zones(classes=["car"]), scene({1: path([OUT, IN])}, frames=2, class_id=0)) == []
 
 
 def test_another_label_for_a_frame_does_not_end_a_stay() -> None:
     batches = [*scene({1: path([IN])}, frames=1, class_id=1)]
     batches += scene({1: path([IN, IN])}, frames=2, class_id=0)[1:]
-    assert [data["direction"] for _, _, data in told(zones(classes=["car"]), batches)] == ["enter"]
+    assert [data["direction"] for _, _, data in reported(zones(classes=["car"]), batches)] == ["enter"]
 
 
 def test_the_end_of_a_stream_ends_its_stays_in_the_totals() -> None:
@@ -159,23 +159,23 @@ def test_streams_have_figures_of_their_own() -> None:
 
 
 def test_a_stream_of_one_frame_has_no_time_to_stay() -> None:
-    keeper = ZoneMonitor([ZoneLimits()], [ZoneCounts()], gone_ns=0)
-    keeper.update(5 * SECOND_NS, inside={(0, 1)}, counted={(0, 1)}, visible={1})
-    assert [stay.dwell_ns for stay in keeper.close()] == [0]
+    monitor = ZoneMonitor([ZoneLimits()], [ZoneCounts()], gone_ns=0)
+    monitor.update(5 * SECOND_NS, inside={(0, 1)}, counted={(0, 1)}, visible={1})
+    assert [stay.dwell_ns for stay in monitor.close()] == [0]
 
 
 def test_who_left_long_ago_is_forgotten() -> None:
-    keeper = ZoneMonitor([ZoneLimits()], [ZoneCounts()], gone_ns=0)
+    monitor = ZoneMonitor([ZoneLimits()], [ZoneCounts()], gone_ns=0)
     for number in range(500):
-        keeper.update(number * SECOND_NS, inside={(0, number)}, counted={(0, number)}, visible={number})
-    assert len(keeper._left_ns) <= 62
+        monitor.update(number * SECOND_NS, inside={(0, number)}, counted={(0, number)}, visible={number})
+    assert len(monitor._left_ns) <= 62
 
 
 @pytest.mark.parametrize("size", [1, 3, 8])
-def test_what_is_told_does_not_depend_on_batch_size(size: int) -> None:
+def test_what_is_reported_does_not_depend_on_batch_size(size: int) -> None:
     walks = {1: path([OUT, IN, IN, OUT, IN]), 2: path([IN, IN, OUT, IN], start=2)}
     element = zones(gone="200ms", dwell="100ms", limit=1)
-    assert told(element, scene(walks, frames=9, size=size)) == told(element, scene(walks, frames=9, size=9))
+    assert reported(element, scene(walks, frames=9, size=size)) == reported(element, scene(walks, frames=9, size=9))
 
 
 @pytest.mark.parametrize(
@@ -189,11 +189,11 @@ def test_what_is_told_does_not_depend_on_batch_size(size: int) -> None:
         ({}, (), "no zone is given"),
     ],
 )
-def test_a_mistake_is_told_where_it_is(text: dict[str, Any], location: tuple[str, ...], message: str) -> None:
+def test_a_mistake_is_reported_where_it_is(text: dict[str, Any], location: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Zones.model_validate(text)
     assert [(error["loc"], message in error["msg"]) for error in caught.value.errors()] == [(location, True)]
 
 
-def test_the_classes_of_each_zone_are_told_with_their_paths() -> None:
+def test_the_classes_of_each_zone_are_reported_with_their_paths() -> None:
     assert list(zones(classes=["person"]).wanted_labels()) == [(("plaza", "classes", 0), "person")]

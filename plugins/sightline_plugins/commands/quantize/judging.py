@@ -70,7 +70,7 @@ def find_all(engine: Engine, plan: ModelPlan, samples: Sequence[Sample], *, sett
 
 
 def judge(
-    engine: str, fp32: Findings, int8: Findings, *, truth: Annotations | None, usual_confidence: float
+    engine: str, fp32: Findings, int8: Findings, *, truth: Annotations | None, mean_confidence: float
 ) -> Judgement:
     """Compare both. Boxes are scored against truth, or else against what the original finds and is sure of.
 
@@ -84,11 +84,11 @@ def judge(
         before, after = (_scored(table, truth) for table in (fp32.boxes, int8.boxes))
         return Judgement(engine, "AP", 100 * before.ap, 100 * after.ap, _details(before, after))
     confidence = fp32.boxes.confidence
-    sure = max(usual_confidence, _SURE)
-    doubtful = confidence < (sure if (confidence >= sure).any() else usual_confidence)
+    sure = max(mean_confidence, _SURE)
+    doubtful = confidence < (sure if (confidence >= sure).any() else mean_confidence)
     if doubtful.all():
         raise ModelError(
-            f"the model finds nothing with a confidence of {usual_confidence:g} in these images: nothing can be said "
+            f"the model finds nothing with a confidence of {mean_confidence:g} in these images: nothing can be said "
             "of what it loses; give --frames that show what it is made for"
         )
     known = sorted({*fp32.boxes.label.tolist(), *int8.boxes.label.tolist()})

@@ -44,7 +44,7 @@ class QuantizeOptions:
 class QuantizeRequest:
     """What is to be quantised, by what, and how much it may lose.
 
-    `settings` are those of boxes, for models that find some, with next to no least confidence; `usual_confidence` is
+    `settings` are those of boxes, for models that find some, with next to no least confidence; `mean_confidence` is
     the one that the step has. `truth` has one file for each of `judge`, or else of `frames`, or is empty.
     """
 
@@ -52,7 +52,7 @@ class QuantizeRequest:
     output: Path
     plan: ModelPlan
     settings: BoxSettings | None
-    usual_confidence: float
+    mean_confidence: float
     engines: tuple[Installed, ...]
     frames: tuple[str, ...]
     judge: tuple[str, ...]
@@ -94,7 +94,7 @@ def order_of(wish: QuantizeOptions) -> QuantizeRequest:
         output=wish.output or quantized_path(model),
         plan=plan,
         settings=settings,
-        usual_confidence=_usual_confidence(element, plan),
+        mean_confidence=_mean_confidence(element, plan),
         engines=tuple(name for name in PREFERENCE if importlib.util.find_spec(name) is not None),
         frames=wish.frames,
         judge=wish.judge,
@@ -129,6 +129,6 @@ def _doubting(element: ModelElement) -> ModelElement:
     return element.model_copy(update={"confidence": _ANY_CONFIDENCE, "class_confidence": {}})
 
 
-def _usual_confidence(element: ModelElement, plan: ModelPlan) -> float:
+def _mean_confidence(element: ModelElement, plan: ModelPlan) -> float:
     own = element.confidence if isinstance(element, DetectionElement) else None
     return next(value for value in (own, plan.card.confidence, CONFIDENCE) if value is not None)

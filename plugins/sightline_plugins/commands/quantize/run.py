@@ -78,7 +78,7 @@ class _Judging:
         judgements = list[Judgement]()
         for engine, fp32 in self.before.items():
             int8 = _findings(order, engine, content, self.images)
-            judgements.append(judge(engine, fp32, int8, truth=self.truth, usual_confidence=order.usual_confidence))
+            judgements.append(judge(engine, fp32, int8, truth=self.truth, mean_confidence=order.mean_confidence))
         return Tried(attempt, tuple(judgements))
 
 

@@ -66,7 +66,7 @@ def command(
     if as_json:
         click.echo(json.dumps(_as_json(compared.stages, scores), indent=2))
     else:
-        click.echo(_as_text(element, plan, compared.stages, scores, made=frames is None))
+        click.echo(_as_text(element, plan, compared.stages, scores, generated=frames is None))
     context.exit(1 if differs is not None or lost else 0)
 
 
@@ -123,9 +123,9 @@ def plan_of(element: ModelElement) -> tuple[ModelPlan, BoxSettings | None]:
 
 
 def _images(frames: str | None, count: int) -> Iterator[ImagePair]:
-    from sightline_plugins.commands.verify.images import images_of, made_images
+    from sightline_plugins.commands.verify.images import generated_images, images_of
 
-    return made_images(count) if frames is None else images_of(frames, count=count)
+    return generated_images(count) if frames is None else images_of(frames, count=count)
 
 
 def _scores(compared: Comparison, truth: Path) -> dict[str, float]:
@@ -157,7 +157,9 @@ def _as_json(stages: Stages, scores: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def _as_text(element: ModelElement, plan: ModelPlan, stages: Stages, scores: dict[str, float], *, made: bool) -> str:
+def _as_text(
+    element: ModelElement, plan: ModelPlan, stages: Stages, scores: dict[str, float], *, generated: bool
+) -> str:
     from sightline_plugins.commands.verify.comparison import MEANING
 
     head = "-" if plan.head is None else plan.head.name
@@ -183,7 +185,7 @@ def _as_text(element: ModelElement, plan: ModelPlan, stages: Stages, scores: dic
             "each stage alone agrees, but the model reacts to single levels of its input: convert: image gives it "
             "the exact pixels that OpenCV gives"
         )
-    if made:
+    if generated:
         lines.append("on generated images, which show few objects: try yours with --frames")
     return "\n".join(lines)
 

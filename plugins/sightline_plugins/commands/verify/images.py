@@ -66,7 +66,7 @@ def _converted(surface: Surface, colors: ImageColors) -> npt.NDArray[np.uint8]:
     return rgb
 
 
-def made_images(count: int) -> Iterator[ImagePair]:
+def generated_images(count: int) -> Iterator[ImagePair]:
     """Return images of smooth coloured noise in several sizes and shapes; always the same ones."""
     random = np.random.default_rng(_SEED)
     for number in range(count):

@@ -193,13 +193,13 @@ def _tables(outputs: Sequence[Array], context: DecodeContext, *, each: int) -> t
 
 def match_retinanet(signature: Signature) -> MatchScore:
     """Match five pairs of maps with nine boxes a cell, or two tables with nine rows for each cell."""
-    shapes, usual = signature.shapes, _DEFAULTS.anchors()
+    shapes, default = signature.shapes, _DEFAULTS.anchors()
     if len(shapes) == 2 * _LEVELS and all(len(shape) == 4 for shape in shapes):
-        boxes = sum(shape[1] == 4 * usual.each for shape in shapes)
+        boxes = sum(shape[1] == 4 * default.each for shape in shapes)
         return MatchScore.CERTAIN if boxes in (_LEVELS, 2 * _LEVELS) else MatchScore.NONE
     if not is_dense_pair(signature) or not all(signature.size_wh):
         return MatchScore.NONE
-    return MatchScore.CERTAIN if shapes[0][1] == usual.count(signature.size_wh) else MatchScore.NONE
+    return MatchScore.CERTAIN if shapes[0][1] == default.count(signature.size_wh) else MatchScore.NONE
 
 
 def count_retinanet_classes(shapes: Sequence[Shape]) -> int | None:

@@ -209,7 +209,7 @@ class SsdOptions(HeadOptions):
     """Options of the head `ssd`."""
 
     style: Style | None = None
-    """How default boxes are made; derived from their number when not given."""
+    """How default boxes are generated; derived from their number when not given."""
     maps: tuple[tuple[int, int], ...] | None = None
     """Columns and rows of each map, the finest first; the style's when not given."""
     steps: tuple[float, ...] | None = None
@@ -243,7 +243,7 @@ def decode_ssd(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
     style = options.style or _style_of(len(offsets), context.size_wh, options)
     kept = _select(scores, context, options, style, op_type=context.op_type(scores_at))
     if priors_at is None:
-        priors = _made_boxes(style, options, context.size_wh, len(offsets))
+        priors = _generated_boxes(style, options, context.size_wh, len(offsets))
     else:
         priors = _given_boxes(outputs[priors_at], options)
     chosen = offsets[kept.rows]
@@ -294,7 +294,7 @@ def _given_boxes(priors: Array, options: SsdOptions) -> Array:
     return np.concatenate([(table[:, :2] + table[:, 2:]) / 2, table[:, 2:] - table[:, :2]], axis=1)
 
 
-def _made_boxes(style: Style | None, options: SsdOptions, size_wh: SizeWh, count: int) -> Array:
+def _generated_boxes(style: Style | None, options: SsdOptions, size_wh: SizeWh, count: int) -> Array:
     layout = None if style is None else _layout(style, options)
     if layout is not None and not layout.consistent:
         raise ModelError(
@@ -304,28 +304,32 @@ def _made_boxes(style: Style | None, options: SsdOptions, size_wh: SizeWh, count
     boxes = None if layout is None else default_boxes(layout, size_wh)
     if boxes is None or len(boxes) != count:
         known = ", ".join(f"{name} {count_boxes(layout, size_wh)}" for name, layout in LAYOUTS.items())
-        made = "" if boxes is None else f", and the options make {len(boxes)}"
+        generated = "" if boxes is None else f", and the options make {len(boxes)}"
         raise ModelError(
-            f"head ssd: the model has {count} default boxes{made}; at {size_wh[0]}x{size_wh[1]} the styles have {known}"
-            ": set style, or maps, steps, scales and aspect_ratios in head_options"
+            f"head ssd: the model has {count} default boxes{generated}; at {size_wh[0]}x{size_wh[1]} the styles have "
+            f"{known}: set style, or maps, steps, scales and aspect_ratios in head_options"
         )
     return boxes
 
 
 def _style_of(count: int, size_wh: SizeWh, options: SsdOptions) -> Style | None:
     layouts = {style: _layout(style, options) for style in LAYOUTS}
-    fitting = (style for style, made in layouts.items() if made.consistent and count_boxes(made, size_wh) == count)
+    fitting = (
+        style
+        for style, generated in layouts.items()
+        if generated.consistent and count_boxes(generated, size_wh) == count
+    )
     return next(fitting, None)
 
 
 def _layout(style: Style, options: SsdOptions) -> Layout:
-    usual = LAYOUTS[style]
+    default = LAYOUTS[style]
     return replace(
-        usual,
-        maps=options.maps or usual.maps,
-        steps=options.steps or usual.steps,
-        scales=options.scales or usual.scales,
-        ratios=options.aspect_ratios or usual.ratios,
+        default,
+        maps=options.maps or default.maps,
+        steps=options.steps or default.steps,
+        scales=options.scales or default.scales,
+        ratios=options.aspect_ratios or default.ratios,
     )
 
 

@@ -83,11 +83,11 @@ class PicoDetOptions(DistributionOptions):
     strides: tuple[Annotated[int, Field(ge=1)], ...] = _FOUR
 
 
-def decoder(head: str, usual: DistributionOptions) -> Decode[Candidates]:
+def decoder(head: str, default: DistributionOptions) -> Decode[Candidates]:
     """Return the decoder of a head of this family, with the family's usual options."""
 
     def decode(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
-        options = context.options_or(usual)
+        options = context.options_or(default)
         scores, distributions = _scores_and_distributions(outputs, context, options)
         cells = cells_of(context.size_wh, options.strides)
         check_count(head, context.size_wh, expected=len(cells.stride), found=len(scores))

@@ -262,9 +262,9 @@ def decode_pose_rows(outputs: Sequence[Array], context: DecodeContext) -> Candid
 
 def _keypoints(values: int, context: DecodeContext, *, classes: int) -> tuple[int, int]:
     """Return how many keypoints of how many values are among `values` of a box, which are class scores besides."""
-    told = context.options_or(PoseOptions()).keypoints
-    if told is not None:
-        points, size = told
+    known = context.options_or(PoseOptions()).keypoints
+    if known is not None:
+        points, size = known
         if size in (2, 3) and points > 0 and values - points * size >= min(classes, 1):
             return points, size
         raise ModelError(f"{points} keypoints of {size} values do not fit the {values} values that the model gives")

@@ -300,8 +300,8 @@ def sides_and_scores(maps: list[Map], options: DflOptions, labels: int) -> tuple
         raise ModelError("head yolo_dfl: maps (1, channels, rows, columns) are needed")
     if len(maps) == 1:
         values = maps[0].values
-        told = (len(values) - labels) // 4 if labels and (len(values) - labels) % 4 == 0 else BINS
-        split = 4 * (options.bins or told)
+        bins = (len(values) - labels) // 4 if labels and (len(values) - labels) % 4 == 0 else BINS
+        split = 4 * (options.bins or bins)
         if 0 < split < len(values):
             return values[:split], values[split:], maps[0].place
     several = [entry for entry in maps if len(entry.values) > 1]

@@ -24,11 +24,11 @@ def boxes(*confidences: float, label: str | list[str] = "car", shift: float = 0.
 
 
 def judged(fp32: Annotations, int8: Annotations, truth: Annotations | None = None) -> Judgement:
-    return judge("engine", Findings(fp32, ()), Findings(int8, ()), truth=truth, usual_confidence=0.3)
+    return judge("engine", Findings(fp32, ()), Findings(int8, ()), truth=truth, mean_confidence=0.3)
 
 
 def agreement(own: object, other: object) -> float:
-    return judge("engine", Findings(None, (other,)), Findings(None, (own,)), truth=None, usual_confidence=0).int8_points
+    return judge("engine", Findings(None, (other,)), Findings(None, (own,)), truth=None, mean_confidence=0).int8_points
 
 
 def test_against_truth_both_are_scored() -> None:

@@ -110,7 +110,9 @@ def test_a_step_of_the_task_recognises_its_models(task: str, shapes: list[Any], 
         ([(1, None, 38), PROTOTYPES], None, "end_to_end_seg, yolov5_seg"),
     ],
 )
-def test_outputs_that_two_families_have_are_told_with_both(shapes: list[Any], classes: int | None, names: str) -> None:
+def test_outputs_that_two_families_have_are_reported_with_both(
+    shapes: list[Any], classes: int | None, names: str
+) -> None:
     with pytest.raises(ModelError, match=f"set head to one of {names}$"):
         matched_head(shapes, classes=classes)
 
