@@ -30,8 +30,8 @@ from sightline_plugins.commands.quantize.run import run
 from sightline_plugins.commands.verify.command import element_of
 from sightline_plugins.engines.opening import available_cores
 from sightline_plugins.engines.protocol import open_engine
-from sightline_plugins.infer.precision import Chosen, choose_model, interleaved_seconds
-from sightline_plugins.infer.precision_speeds import CpuSpeeds
+from sightline_plugins.infer.precision import Chosen, choose_model
+from sightline_plugins.infer.precision_speeds import CpuSpeeds, interleaved_seconds
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "benchmarks" / "precision.md"

@@ -1,42 +1,36 @@
-"""Choose the precision that a model runs at: FP32, or a quantized file beside it that was measured to be faster."""
+"""Choose the precision that a model runs at, and find the quantised file beside it (`street.int8.onnx`)."""
 
 from __future__ import annotations
 
 import hashlib
-import statistics
-import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
-import numpy as np
 
-from sightline.cache import cache_folder
 from sightline.errors import ConfigurationError, ModelError
 from sightline_plugins.engines.address import ModelSource
-from sightline_plugins.engines.cache import key_digest
 from sightline_plugins.engines.model_file import external_files
-from sightline_plugins.engines.protocol import Array, Engine, Pending, Precision
+from sightline_plugins.engines.protocol import Precision
 from sightline_plugins.infer.facts import read_facts
 from sightline_plugins.infer.options import ModelElement
 
 NOTE_KEY = "sightline.quantized"
-"""The entry of the file's metadata that holds the note, as JSON."""
+"""The metadata entry of a quantised file that holds its note, as JSON."""
 SUFFIX = ".int8.onnx"
+MIN_GAIN = 1.05
+"""How many times as fast a less exact precision has to be for `auto` to choose it."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizedNote:
-    """What `sightline quantize` wrote down in a file.
+    """The note of `sightline quantize` in a file.
 
     `source_sha256` is the digest (`file_digest`) of the model that it was made from. `lost_points` are the points of
-    `measure` (100 is everything) that it lost against that on the images it was judged by, of at most
-    `budget_points`.
+    `measure` (0..100) that it lost against that model on the evaluated images, of at most `budget_points`.
     """
 
     source_sha256: str
@@ -46,7 +40,7 @@ class QuantizedNote:
 
     @property
     def is_within_budget(self) -> bool:
-        """Whether it lost no more than it may."""
+        """Whether it lost no more than its budget."""
         return self.lost_points <= self.budget_points
 
 
@@ -59,21 +53,21 @@ class QuantizedFile:
 
 
 def quantized_path(model: Path) -> Path:
-    """Where the quantised file of a model lies: `street.int8.onnx` beside `street.onnx`."""
+    """Return the path of a model's quantised file: `street.int8.onnx` beside `street.onnx`."""
     return model.with_suffix(SUFFIX)
 
 
 def how_to_make(model: Path) -> str:
-    """The command that makes the quantised file."""
+    """Return the command that makes the quantised file."""
     return f"sightline quantize {model} --frames CLIP"
 
 
 def find_quantized(model: Path) -> QuantizedFile:
-    """The quantised file beside a model. Raises ModelError, saying how to make it, where there is none that fits."""
+    """Return the quantised file beside a model. Raises ModelError with the command to make it where none fits."""
     path = quantized_path(model)
     if not path.is_file():
         if is_quantized(model):
-            raise ModelError(f"{model} is quantised already, and computed as it is: leave precision out")
+            raise ModelError(f"{model} is quantised already, and runs as it is: leave precision out")
         raise ModelError(f"{path} is missing, the quantised file of this model: make it with {how_to_make(model)}")
     note = read_note(path)
     if note is None:
@@ -89,7 +83,7 @@ def find_quantized(model: Path) -> QuantizedFile:
 
 
 def is_quantized(path: Path) -> bool:
-    """Whether `sightline quantize` wrote that file."""
+    """Return whether `sightline quantize` wrote a file."""
     try:
         return read_note(path) is not None
     except ModelError:
@@ -97,7 +91,7 @@ def is_quantized(path: Path) -> bool:
 
 
 def read_note(path: Path) -> QuantizedNote | None:
-    """What a quantised file says of itself; None for one that `sightline quantize` did not write. Raises ModelError."""
+    """Return the note of a file; None for one that `sightline quantize` did not write. Raises ModelError."""
     text = read_facts(path).metadata.get(NOTE_KEY)
     if text is None:
         return None
@@ -108,7 +102,7 @@ def read_note(path: Path) -> QuantizedNote | None:
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of a model's file, in hexadecimal; with weights in other files, that of all their digests.
+    """Return the SHA-256 of a model's file, in hexadecimal; with external weights, that of all files' digests.
 
     Raises ModelError when one of them cannot be read.
     """
@@ -121,7 +115,7 @@ def file_digest(path: Path) -> str:
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written anew. Raises OSError."""
+    """Return what changes when a file is written again. Raises OSError."""
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
@@ -139,110 +133,19 @@ def _digest(path: Path, stamp: tuple[int, ...]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def measured_once(
-    key: Mapping[str, Any], *, count: int, measure: Callable[[], Sequence[float]], for_processor: bool = True
-) -> Sequence[float]:
-    """The `count` times that belong to a key: those of before, else they are measured now and kept.
-
-    Those `for_processor` count for processors like this machine's alone. Trouble with the folder harms nothing.
-    """
-    folder = cache_folder()
-    if folder is None:
-        return measure()
-    file = folder / "precision" / f"{key_digest(key, for_processor=for_processor)}.json"
-    known = _read(file, count=count)
-    if known is not None:
-        return known
-    measured = measure()
-    _write(file, measured)
-    return measured
-
-
-def _read(file: Path, *, count: int) -> list[float] | None:
-    """What was measured; None when nothing was, or the file is damaged."""
-    try:
-        known = msgspec.json.decode(file.read_bytes(), type=list[float])
-    except (OSError, msgspec.DecodeError):
-        return None
-    return known if len(known) == count and all(one > 0 for one in known) else None
-
-
-def _write(file: Path, measured: Sequence[float]) -> None:
-    """Keep what was measured; where that is not possible it is measured again."""
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        aside = file.with_suffix(".part")
-        aside.write_bytes(msgspec.json.encode(list(measured)))
-        aside.replace(file)
-
-
-_OPEN_SIZE = 320
-"""Height and width of made images, for models that leave them open."""
-_ROUNDS = 5
-_LONGEST_ROUND = 64
-
-
-def interleaved_seconds(engines: Sequence[Engine], *, budget_seconds: float, rounds: int = _ROUNDS) -> list[float]:
-    """The median time for an image of each engine, kept busy, over rounds in turn of about `budget_seconds` in all."""
-    inputs = [_made_inputs(engine) for engine in engines]
-    once = [
-        _round(engine, arrays, images=engine.concurrency + 1) for engine, arrays in zip(engines, inputs, strict=True)
-    ]
-    share = budget_seconds / (rounds * len(engines))
-    counts = [
-        max(engine.concurrency, min(_LONGEST_ROUND, int(share / one)))
-        for engine, one in zip(engines, once, strict=True)
-    ]
-    times: list[list[float]] = [[] for _ in engines]
-    for _ in range(rounds):
-        for engine, arrays, count, noted in zip(engines, inputs, counts, times, strict=True):
-            noted.append(_round(engine, arrays, images=count))
-    return [statistics.median(noted) for noted in times]
-
-
-def _round(engine: Engine, arrays: Sequence[Array], *, images: int) -> float:
-    """Seconds an image, with always two more submitted than are computed at once."""
-    begun = time.perf_counter()
-    underway: deque[Pending] = deque()
-    for _ in range(images):
-        if len(underway) >= engine.concurrency + 2:
-            underway.popleft().result()
-        underway.append(engine.submit(arrays))
-    for work in underway:
-        work.result()
-    return (time.perf_counter() - begun) / images
-
-
-def _made_inputs(engine: Engine) -> list[Array]:
-    random = np.random.default_rng(0)
-    shapes = [
-        tuple(size or (_OPEN_SIZE if place else 1) for place, size in enumerate(spec.shape)) for spec in engine.inputs
-    ]
-    return [
-        random.integers(0, 256, shape).astype(spec.dtype)
-        if spec.dtype.kind in "iu"
-        else random.random(shape, np.float32).astype(spec.dtype)
-        for spec, shape in zip(engine.inputs, shapes, strict=True)
-    ]
-
-
-LEAST_GAIN = 1.05
-"""How many times as fast something less exact has to be, so that `auto` takes it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file that could be computed, and in which precision."""
+    """A file that could run, and its precision."""
 
     precision: Precision
     model: Path
 
 
 class Speeds(Protocol):
-    """What measures candidates on the engine at hand.
+    """Measures candidates on the engine at hand.
 
-    `place` names the engine in a sentence. `supports_half` says whether it computes in 16 bits at all. `obstacle` says
-    why it cannot compute in 8 bits as exactly as a file was judged; None where it can.
+    `place` names the engine in a sentence. `supports_half` tells whether it computes FP16 at all. `obstacle` is the
+    reason why it cannot compute INT8 as exactly as a file was evaluated; None where it can.
     """
 
     @property
@@ -252,28 +155,25 @@ class Speeds(Protocol):
     @property
     def obstacle(self) -> str | None: ...
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
-        """The time for an image of each. Raises ModelError when one cannot be computed."""
+        """Return the time per image of each, in seconds. Raises ModelError when one cannot run."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The model to open, the precision that it is computed in, and why.
-
-    `reason` is empty where the file is taken as it is because that was asked for.
-    """
+    """The file to open, its precision, and the reason; no reason where the file runs as it is by default."""
 
     model: ModelSource
     precision: Precision
     reason: str = ""
 
     def report(self) -> Mapping[str, str]:
-        """What the run report says of it: nothing where the file is taken as it is."""
+        """Return its part of the run report: nothing where the file runs as it is."""
         return {"precision": self.precision, "precision_reason": self.reason} if self.reason else {}
 
 
 def choose_model(element: ModelElement, *, speeds: Speeds) -> Chosen:
-    """What a step computes. Raises ConfigurationError where `precision: int8` finds no file that fits.
+    """Return what an element runs. Raises ConfigurationError where `precision: int8` finds no file that fits.
 
     Only `auto` measures, and only where there is something to choose from.
     """
@@ -291,11 +191,11 @@ def choose_model(element: ModelElement, *, speeds: Speeds) -> Chosen:
 
 
 def precision_problem(element: ModelElement) -> str | None:
-    """What is wrong with a step's precision; None when nothing is. Reads files, measures nothing."""
+    """Return what is wrong with an element's precision, None if nothing. Reads files, measures nothing."""
     if element.precision == "fp32":
         return None
     if isinstance(element.model, str):
-        return "the model is served: its server decides how exactly it computes; leave precision out"
+        return "the model is served, and its server decides the precision: leave precision out"
     if element.precision != "int8":
         return None
     try:
@@ -310,8 +210,8 @@ def _quantized(model: Path, speeds: Speeds) -> Chosen:
         found = find_quantized(model)
     except ModelError as error:
         raise ConfigurationError(f"precision int8: {error}") from error
-    doubt = "" if speeds.obstacle is None else f"; {speeds.obstacle}, so results may be worse than that"
-    return Chosen(found.path, "int8", f"asked for; {_loss(found)}{doubt}")
+    caveat = "" if speeds.obstacle is None else f"; {speeds.obstacle}, so results may be worse than that"
+    return Chosen(found.path, "int8", f"asked for; {_loss(found)}{caveat}")
 
 
 def _fastest(model: Path, speeds: Speeds) -> Chosen:
@@ -321,7 +221,7 @@ def _fastest(model: Path, speeds: Speeds) -> Chosen:
     reason = ""
     try:
         found = find_quantized(model)
-        reason = _against(found, speeds)
+        reason = _rejection(found, speeds)
         if not reason:
             candidates.append(Candidate("int8", found.path))
     except ModelError as error:
@@ -332,28 +232,27 @@ def _fastest(model: Path, speeds: Speeds) -> Chosen:
         seconds = speeds.seconds(candidates)
     except ModelError as error:
         return Chosen(model, "fp32", f"it could not be compared: {error}")
-    gains = [seconds[0] / one for one in seconds]
+    gains = [seconds[0] / own for own in seconds]
     best = max(range(len(gains)), key=gains.__getitem__)
-    if gains[best] < LEAST_GAIN:
+    if gains[best] < MIN_GAIN:
         return Chosen(model, "fp32", "; ".join(filter(None, [_no_gain(candidates, gains, speeds), reason])))
     winner = candidates[best]
-    told = f"{winner.precision} is {gains[best]:.2f} times as fast as fp32 with {speeds.place}"
+    gain = f"{winner.precision} is {gains[best]:.2f} times as fast as fp32 with {speeds.place}"
     loss = _loss(found) if winner.precision == "int8" else reason
-    return Chosen(winner.model, winner.precision, "; ".join(filter(None, [told, loss])))
+    return Chosen(winner.model, winner.precision, "; ".join(filter(None, [gain, loss])))
 
 
-def _against(found: QuantizedFile, speeds: Speeds) -> str:
-    """Why a quantised file that fits is not even tried; empty when it is."""
+def _rejection(found: QuantizedFile, speeds: Speeds) -> str:
+    """Return why a quantised file that fits is not measured; empty when it is."""
     if not found.note.is_within_budget:
         return f"{found.path}: {_loss(found)}, more than its budget of {found.note.budget_points:g}"
     return speeds.obstacle or ""
 
 
 def _no_gain(candidates: Sequence[Candidate], gains: Sequence[float], speeds: Speeds) -> str:
-    told = ", ".join(
-        f"{one.precision} is {gain:.2f} times as fast" for one, gain in zip(candidates[1:], gains[1:], strict=True)
-    )
-    return f"{told} with {speeds.place}: not worth what it loses"
+    pairs = zip(candidates[1:], gains[1:], strict=True)
+    measured = ", ".join(f"{candidate.precision} is {gain:.2f} times as fast" for candidate, gain in pairs)
+    return f"{measured} with {speeds.place}: not worth what it loses"
 
 
 def _loss(found: QuantizedFile) -> str:

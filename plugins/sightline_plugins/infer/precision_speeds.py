@@ -1,31 +1,53 @@
-"""Measure how fast a model runs at each precision, on the CPU and on a GPU."""
+"""Measure how fast a model runs at each precision, on the CPU and on a GPU, once per file, engine and machine."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.streams import GpuStream
+import msgspec
+import numpy as np
+
+from sightline.cache import cache_folder
 from sightline.errors import ModelError
-from sightline.media.device_array import DeviceArray
+from sightline_plugins.engines.cache import key_digest
 from sightline_plugins.engines.opening import Installed, available_cores, choose
-from sightline_plugins.engines.protocol import CudaEngine, EngineName, Execution, TensorSpec, open_engine
-from sightline_plugins.infer.precision import Candidate, file_digest, interleaved_seconds, measured_once
+from sightline_plugins.engines.protocol import (
+    Array,
+    CudaEngine,
+    Engine,
+    EngineName,
+    Execution,
+    Pending,
+    TensorSpec,
+    open_engine,
+)
+from sightline_plugins.infer.precision import Candidate, file_digest
 from sightline_plugins.pixels.image_form import ImageForm
+
+if TYPE_CHECKING:
+    from sightline.devices.gpu.gpu import Gpu
+    from sightline.devices.gpu.streams import GpuStream
+    from sightline.media.device_array import DeviceArray
 
 _MEASURED_SECONDS = 0.4
 _EIGHT_BIT = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"})
-"""Instructions that add products of bytes without overflow."""
+"""CPU flags of instructions that add products of bytes without overflow."""
+_OPEN_SIZE = 320
+"""Height and width of random images, for models that leave them open."""
+_CPU_ROUNDS = 5
+_MAX_ROUND = 64
 
 
 class CpuSpeeds:
-    """A `Speeds` of the engine that computes a step on the CPU, fed with images in `form`."""
+    """A `Speeds` of an engine on the CPU, which takes images in `form`."""
 
     supports_half = False
 
@@ -40,7 +62,7 @@ class CpuSpeeds:
 
     @property
     def place(self) -> str:
-        """The engine, and where."""
+        """The engine, and where it runs."""
         return f"{self._engine} on the CPU"
 
     @property
@@ -49,9 +71,9 @@ class CpuSpeeds:
         return None if multiplies_bytes() else "this processor has no instructions for sums of bytes (VNNI)"
 
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
-        """See `Speeds.seconds`; what was measured before is not measured again."""
+        """See `Speeds.seconds`; measured once."""
         key = {
-            "measured": [(one.precision, file_digest(one.model)) for one in candidates],
+            "measured": [(candidate.precision, file_digest(candidate.model)) for candidate in candidates],
             "engine": self._engine,
             "version": _version(self._engine),
             "cores": available_cores(),
@@ -71,7 +93,7 @@ class CpuSpeeds:
 
 
 def _version(engine: str) -> str:
-    """The version of an engine's package, which has another name where it was built for GPUs."""
+    """Return the version of an engine's package, which has another name where it was built for GPUs."""
     for package in (engine, f"{engine}-gpu"):
         with suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(package)
@@ -80,7 +102,7 @@ def _version(engine: str) -> str:
 
 @lru_cache(maxsize=1)
 def multiplies_bytes() -> bool:
-    """Whether this processor adds products of bytes without overflow; true where it does not say what it can do."""
+    """Return whether this processor adds products of bytes without overflow; True where its flags are unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -92,11 +114,11 @@ def multiplies_bytes() -> bool:
 _IMAGES = 8
 _BATCHES = 10
 _ROUNDS = 5
-OpenCandidate = Callable[[Candidate, GpuStream], CudaEngine]
+OpenCandidate = Callable[[Candidate, "GpuStream"], CudaEngine]
 
 
 class GpuSpeeds:
-    """A `Speeds` of an engine on a GPU; `library` is its name and version, `open_candidate` makes it."""
+    """A `Speeds` of an engine on a GPU; `library` is its name and version, `open_candidate` opens it."""
 
     supports_half = True
     obstacle = None
@@ -109,13 +131,13 @@ class GpuSpeeds:
 
     @property
     def place(self) -> str:
-        """The library, and where."""
+        """The library, and where it runs."""
         return f"{self._library} on {self._gpu}"
 
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
-        """See `Speeds.seconds`; compiles all of them, unless they were measured before."""
+        """See `Speeds.seconds`; measured once, which compiles all candidates."""
         key = {
-            "measured": [(one.precision, file_digest(one.model)) for one in candidates],
+            "measured": [(candidate.precision, file_digest(candidate.model)) for candidate in candidates],
             "engine": self._library,
             "gpu": (self._gpu.name, self._gpu.compute_capability),
             "size_wh": self._size_wh,
@@ -125,7 +147,7 @@ class GpuSpeeds:
         )
 
     def _measured(self, candidates: Sequence[Candidate]) -> Sequence[float]:
-        """The median time for an image of each, in batches of eight, over rounds in turn."""
+        """Return the median time per image of each, in batches of eight, over alternating rounds."""
         stream = self._gpu.stream("measuring")
         with ExitStack() as stack:
             engines = [self._open(candidate, stream) for candidate in candidates]
@@ -135,13 +157,13 @@ class GpuSpeeds:
             times: list[list[float]] = [[] for _ in engines]
             for number in range(1 + _ROUNDS):
                 for (execution, rows), noted in zip(bound, times, strict=True):
-                    seconds = _round(execution, stream) / rows
+                    seconds = _timed_batch(execution, stream) / rows
                     if number > 0:
                         noted.append(seconds)
         return [statistics.median(noted) for noted in times]
 
     def _bound(self, engine: CudaEngine, stream: GpuStream) -> tuple[Execution, int]:
-        """The engine on memory of its own, and for how many images."""
+        """Bind an engine to its own memory; return this, and for how many images."""
         rows = engine.inputs[0].shape[0] or min(_IMAGES, engine.most_rows)
         inputs = [self._zeros(spec, rows, stream) for spec in engine.inputs]
         outputs = [self._zeros(spec, rows, stream) for spec in engine.outputs]
@@ -154,10 +176,92 @@ class GpuSpeeds:
         return self._gpu.fill(self._gpu.empty((rows, *sizes), spec.dtype, stream=stream), 0, stream=stream)
 
 
-def _round(execution: Execution, stream: GpuStream) -> float:
-    """The time of a batch."""
-    begun = time.perf_counter()
+def _timed_batch(execution: Execution, stream: GpuStream) -> float:
+    """Return the time of a batch in seconds."""
+    start = time.perf_counter()
     for _ in range(_BATCHES):
         execution.enqueue()
     stream.synchronize()
-    return (time.perf_counter() - begun) / _BATCHES
+    return (time.perf_counter() - start) / _BATCHES
+
+
+def measured_once(
+    key: Mapping[str, Any], *, count: int, measure: Callable[[], Sequence[float]], for_processor: bool = True
+) -> Sequence[float]:
+    """Return the `count` times of a key, from the cache, or else measured now and cached.
+
+    Times `for_processor` are valid for the processor model of this machine only. Errors of the cache are ignored.
+    """
+    folder = cache_folder()
+    if folder is None:
+        return measure()
+    file = folder / "precision" / f"{key_digest(key, for_processor=for_processor)}.json"
+    known = _read(file, count=count)
+    if known is not None:
+        return known
+    measured = measure()
+    _write(file, measured)
+    return measured
+
+
+def _read(file: Path, *, count: int) -> list[float] | None:
+    """Return cached times; None when there are none, or the file is damaged."""
+    try:
+        known = msgspec.json.decode(file.read_bytes(), type=list[float])
+    except (OSError, msgspec.DecodeError):
+        return None
+    return known if len(known) == count and all(seconds > 0 for seconds in known) else None
+
+
+def _write(file: Path, measured: Sequence[float]) -> None:
+    """Cache times; where that is not possible they are measured again next time."""
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        aside = file.with_suffix(".part")
+        aside.write_bytes(msgspec.json.encode(list(measured)))
+        aside.replace(file)
+
+
+def interleaved_seconds(engines: Sequence[Engine], *, budget_seconds: float, rounds: int = _CPU_ROUNDS) -> list[float]:
+    """Return the median seconds per image of each busy engine, over rounds in turn of about `budget_seconds` in all."""
+    inputs = [_random_inputs(engine) for engine in engines]
+    once = [
+        _timed_images(engine, arrays, images=engine.concurrency + 1)
+        for engine, arrays in zip(engines, inputs, strict=True)
+    ]
+    share = budget_seconds / (rounds * len(engines))
+    counts = [
+        max(engine.concurrency, min(_MAX_ROUND, int(share / seconds)))
+        for engine, seconds in zip(engines, once, strict=True)
+    ]
+    times: list[list[float]] = [[] for _ in engines]
+    for _ in range(rounds):
+        for engine, arrays, count, noted in zip(engines, inputs, counts, times, strict=True):
+            noted.append(_timed_images(engine, arrays, images=count))
+    return [statistics.median(noted) for noted in times]
+
+
+def _timed_images(engine: Engine, arrays: Sequence[Array], *, images: int) -> float:
+    """Return seconds per image, with always two more submitted than run at once."""
+    start = time.perf_counter()
+    pending: deque[Pending] = deque()
+    for _ in range(images):
+        if len(pending) >= engine.concurrency + 2:
+            pending.popleft().result()
+        pending.append(engine.submit(arrays))
+    for request in pending:
+        request.result()
+    return (time.perf_counter() - start) / images
+
+
+def _random_inputs(engine: Engine) -> list[Array]:
+    random = np.random.default_rng(0)
+    shapes = [
+        tuple(size or (_OPEN_SIZE if place else 1) for place, size in enumerate(spec.shape)) for spec in engine.inputs
+    ]
+    return [
+        random.integers(0, 256, shape).astype(spec.dtype)
+        if spec.dtype.kind in "iu"
+        else random.random(shape, np.float32).astype(spec.dtype)
+        for spec, shape in zip(engine.inputs, shapes, strict=True)
+    ]

@@ -20,8 +20,8 @@ from sightline.errors import ConfigurationError
 from sightline.graph.messages import MessageKind
 from sightline_plugins import Detect
 from sightline_plugins.engines.protocol import open_engine
-from sightline_plugins.infer.precision import find_quantized, interleaved_seconds
-from sightline_plugins.infer.precision_speeds import multiplies_bytes
+from sightline_plugins.infer.precision import find_quantized
+from sightline_plugins.infer.precision_speeds import interleaved_seconds, multiplies_bytes
 from sightline_plugins.pixels.image_form import ImageForm
 from tests.unit.engines.graphs import make_model, random
 
@@ -221,7 +221,7 @@ def test_a_quantised_file_needs_no_other(made: Made, repository: Path, tmp_path:
         f"pipeline:\n- detect: {{model: {made.output}, precision: int8}}\n"
     )
 
-    with pytest.raises(ConfigurationError, match="is quantised already, and computed as it is: leave precision out"):
+    with pytest.raises(ConfigurationError, match="is quantised already, and runs as it is: leave precision out"):
         load_description(config)
 
 

@@ -26,7 +26,8 @@ from sightline_plugins.engines.model_file import metadata_of
 from sightline_plugins.engines.opening import Installed
 from sightline_plugins.engines.protocol import Array, Engine, open_engine
 from sightline_plugins.infer.facts import read_facts
-from sightline_plugins.infer.precision import NOTE_KEY, file_digest, interleaved_seconds
+from sightline_plugins.infer.precision import NOTE_KEY, file_digest
+from sightline_plugins.infer.precision_speeds import interleaved_seconds
 
 _MEASURED_SECONDS = 1.5
 _PACKAGES = ("onnxruntime", "onnxruntime-gpu", "openvino", "onnx", "sightline")
