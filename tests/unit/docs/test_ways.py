@@ -57,3 +57,10 @@ def test_every_module_of_a_way_is_tied_to_one_before_it(title: str) -> None:
 @pytest.mark.parametrize(("title", "most"), MOST.items())
 def test_a_way_takes_few_modules(title: str, most: int) -> None:
     assert 0 < len(ways()[title]) <= most
+
+
+@pytest.mark.parametrize("title", MOST)
+def test_the_table_counts_the_modules_of_a_way(title: str) -> None:
+    row = re.compile(rf"^\| {title} \| \d+ \| {len(ways()[title])} \|$", re.MULTILINE | re.IGNORECASE)
+
+    assert row.search(PAGE.read_text())
