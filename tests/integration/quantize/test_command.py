@@ -198,7 +198,7 @@ def test_a_model_that_is_no_detector_wants_its_task(tmp_path: Path, capsys: pyte
     code = execute(["quantize", str(model), "--frames", "clip.mp4"])
 
     assert code == 2
-    assert "it was taken for a detector: --task says what else it is" in capsys.readouterr().err
+    assert "it was taken for a detector: set --task" in capsys.readouterr().err
 
 
 def test_a_package_that_scores_is_asked_for_before_anything_is_read(
