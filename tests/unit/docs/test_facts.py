@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,13 @@ def facts(element: Detect) -> tuple[object, ...]:
     assert plan.head is not None
     rules = detection_rules(element, plan)
     return plan.head.name, plan.labels, plan.preprocessing, rules.nms, rules.confidence, rules.wanted
+
+
+def test_the_newest_dated_release_is_the_version_of_the_package() -> None:
+    releases = re.findall(
+        r"^## \[([\d.]+)\] - (\d{4}-\d{2}-\d{2})$", (REPOSITORY / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+
+    assert releases[0][0] == project["version"]
+    assert [date for _, date in releases] == sorted((date for _, date in releases), reverse=True)
