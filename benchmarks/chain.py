@@ -30,8 +30,8 @@ from sightline import Pipeline
 from sightline.media import Batch, PixelFormat, Surface
 from sightline.media.convert import surface_from_rgb
 from sightline.runtime.stats.report import Report
-from sightline_plugins.pixels.placement import Region
-from sightline_plugins.pixels.preprocess import HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.cpu import HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.placement import Region
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "benchmarks" / "chain.md"

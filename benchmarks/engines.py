@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from sightline_plugins.engines.protocol import Array, Engine, EngineName, Pending, open_engine
-from sightline_plugins.pixels.image_form import ImageForm
+from sightline_plugins.preprocess.cpu import ImageForm
 
 
 @dataclass

@@ -32,7 +32,7 @@ from benchmarks.gpus import describe, measured_gpu
 from tests.integration.sources.clips import SMALL, WIDE, write_changing
 from tests.reading import Seen, media, reader_of, same
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline_plugins.codecs.byte_stream import ByteStream
 from sightline_plugins.decode.nvdec_library import library_for
 from sightline_plugins.decode.open_media import OpenOptions, open_media, video_stream
@@ -93,7 +93,7 @@ def byte_packets(path: Path) -> tuple[str, list[Packet[VideoStream]]]:
     return stream.codec, turned
 
 
-def alone(gpu: Gpu, path: Path) -> Work:
+def alone(gpu: CudaDevice, path: Path) -> Work:
     """PyNvVideoCodec, without anything of ours but its stream."""
     codec, packets = byte_packets(path)
 
@@ -111,7 +111,7 @@ def alone(gpu: Gpu, path: Path) -> Work:
     return work
 
 
-def ours(gpu: Gpu, path: Path) -> Work:
+def ours(gpu: CudaDevice, path: Path) -> Work:
     """The source."""
 
     def work(stop: threading.Event) -> int:
@@ -153,7 +153,7 @@ def lengthened(path: Path, folder: Path, *, frames: int) -> Path:
     return result
 
 
-def compare(gpu: Gpu, path: Path) -> int:
+def compare(gpu: CudaDevice, path: Path) -> int:
     """How many frames are, bit by bit, those of the CPU. Ends the program when one is not."""
     source = media(path)
     with reader_of(source, gpu) as reader, reader_of(source) as on_cpu:
@@ -164,7 +164,7 @@ def compare(gpu: Gpu, path: Path) -> int:
     return number + 1
 
 
-def churn(gpu: Gpu, path: Path, *, count: int) -> None:
+def churn(gpu: CudaDevice, path: Path, *, count: int) -> None:
     """Open and close decoders, and change sizes."""
     with tempfile.TemporaryDirectory() as folder:
         changing = write_changing(Path(folder) / "changing.ts", SMALL, WIDE, SMALL, WIDE, SMALL)
@@ -181,7 +181,7 @@ def churn(gpu: Gpu, path: Path, *, count: int) -> None:
                 print(f"{number},{number // 40 * 4},{free_mib(gpu):.0f},{peak_mib():.0f}", flush=True)
 
 
-def free_mib(gpu: Gpu) -> float:
+def free_mib(gpu: CudaDevice) -> float:
     """The memory that the GPU has free."""
     with gpu.guard("asking for its memory") as driver:
         return driver.free_memory_bytes()[0] / 2**20
@@ -192,7 +192,7 @@ def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
-def rates(gpu: Gpu, path: Path, *, streams: Sequence[int], seconds: float) -> None:
+def rates(gpu: CudaDevice, path: Path, *, streams: Sequence[int], seconds: float) -> None:
     """Print the rates of a clip, ours and PyNvVideoCodec's, one after the other for each number of streams."""
     print(f"\n{path.name}: {compare(gpu, path)} frames, bit by bit those of the CPU\n")
     print("| streams | alone, fps | ours, fps | ratio | goal | Python, µs a frame | goal |")
@@ -202,7 +202,7 @@ def rates(gpu: Gpu, path: Path, *, streams: Sequence[int], seconds: float) -> No
         _compare_rates(gpu, path, long, streams=streams, seconds=seconds)
 
 
-def _compare_rates(gpu: Gpu, path: Path, long: Path, *, streams: Sequence[int], seconds: float) -> None:
+def _compare_rates(gpu: CudaDevice, path: Path, long: Path, *, streams: Sequence[int], seconds: float) -> None:
     for count in streams:
         theirs = measured(alone(gpu, path), streams=count, seconds=seconds)
         own = measured(ours(gpu, long), streams=count, seconds=seconds)

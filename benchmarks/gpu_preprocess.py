@@ -23,15 +23,14 @@ import numpy as np
 import numpy.typing as npt
 from benchmarks.gpus import describe, measured_gpu
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.kernel_source import KernelSource
-from sightline.devices.gpu.streams import GpuStream
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.driver import KernelSource
+from sightline.devices.cuda.streams import CudaStream
 from sightline.media import PixelFormat, Surface
 from sightline.media.device_array import DeviceArray
-from sightline_plugins.kernels.preprocess import SOURCE, Jobs, pack, preprocess
-from sightline_plugins.kernels.surfaces import SurfaceView
-from sightline_plugins.kernels.tensor_form import TensorForm
-from sightline_plugins.pixels.preprocess import HostPreprocessor, Part, Preprocessing
+from sightline_plugins.cuda.records import SurfaceView
+from sightline_plugins.preprocess.cpu import HostPreprocessor, Part, Preprocessing
+from sightline_plugins.preprocess.cuda import SOURCE, Jobs, TensorForm, pack, preprocess
 
 GOAL = 0.6
 _SECTOR_BYTES = 32
@@ -123,7 +122,7 @@ def _samples(first: float, last: float, count: int, *, size: int, averages: bool
 class Bench:
     """One GPU, its clock, and how fast it copies."""
 
-    def __init__(self, gpu: Gpu) -> None:
+    def __init__(self, gpu: CudaDevice) -> None:
         self.gpu = gpu
         self.stream = gpu.stream("benchmark")
         self._kernels = gpu.kernels(SOURCE)
@@ -177,7 +176,7 @@ def _checked(result: tuple[Any, ...]) -> Any:
     return result[1] if len(result) > 1 else None
 
 
-def _record(gpu: Gpu, cuda: Any, event: Any, stream: GpuStream) -> None:
+def _record(gpu: CudaDevice, cuda: Any, event: Any, stream: CudaStream) -> None:
     with gpu.guard("measuring"):
         _checked(cuda.cuEventRecord(event, stream.handle))
 

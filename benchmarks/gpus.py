@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
-from sightline.devices.gpu.availability import why_not
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.libcuda import driver_release
-from sightline.devices.gpu.opening import open_gpu
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.libcuda import driver_release
+from sightline.devices.cuda.opening import open_cuda, why_not
 from sightline_plugins.decode.nvdec_library import NvdecError
 
 _PACKAGES = (
@@ -28,12 +27,12 @@ _PACKAGES = (
 
 
 @contextmanager
-def measured_gpu(index: int) -> Iterator[Gpu]:
+def measured_gpu(index: int) -> Iterator[CudaDevice]:
     """The GPU `cuda:<index>`, closed at the end. Ends the program with a message where it, or its NVDEC, is missing."""
     reason = why_not(index)
     if reason is not None:
         sys.exit(f"this needs an NVIDIA GPU, its driver and pip install 'sightline[gpu]': {reason}")
-    gpu = open_gpu(index)
+    gpu = open_cuda(index)
     try:
         yield gpu
     except NvdecError as error:
@@ -42,7 +41,7 @@ def measured_gpu(index: int) -> Iterator[Gpu]:
         gpu.close()
 
 
-def describe(gpu: Gpu) -> str:
+def describe(gpu: CudaDevice) -> str:
     """What the figures hold for: date, GPU, driver, and the packages that are there."""
     packages = ", ".join(f"{name} {number}" for name in _PACKAGES if (number := _version(name)))
     major, minor = gpu.compute_capability

@@ -11,13 +11,14 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import ClassVar
 
+from tests.fakes import fake_cuda_device
+
 from sightline import Batch, Element, Operator, Pipeline, Surface
 from sightline.devices import DeviceKind, resolve_device
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.launching import blocks_for
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.driver import blocks_for
 from sightline.errors import DeviceUnavailable
 from sightline.graph import RunsOn, Site
-from sightline.testing.gpu import double_gpu
 
 
 class Dim(Element):
@@ -37,7 +38,7 @@ class Dim(Element):
 class Dimmer(Operator):
     """Process batches: queue one launch per frame and wait for nothing."""
 
-    def __init__(self, gpu: Gpu, factor: float) -> None:
+    def __init__(self, gpu: CudaDevice, factor: float) -> None:
         self.gpu, self.factor, self.stream = gpu, factor, gpu.stream("dim")
         self.dim = gpu.kernels(Path(__file__).with_suffix(".cu"))["dim"]
 
@@ -64,7 +65,7 @@ def main() -> None:
     """Dim a test pattern and print its brightness."""
     source = {"pattern": "gradient", "size": [320, 180], "frames": 3}
     is_there = resolve_device("auto").kind is DeviceKind.CUDA
-    with nullcontext(None) if is_there else double_gpu() as gpu:
+    with nullcontext(None) if is_there else fake_cuda_device() as gpu:
         for frame in Pipeline(sources={"test": source}, steps=[Dim(factor=0.25)], gpu=gpu):
             print(frame.index, frame.surface.memory, f"{frame.surface.to_host().planes[0].mean():.1f}")
 

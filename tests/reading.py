@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.devices import Device, DeviceKind
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import StreamError
 from sightline.graph import Site, SourceElement, SourceReader
 from sightline.media import ColorMatrix, ColorRange, Frame, Memory, PixelFormat, Stream
 from sightline_plugins.sources.file.element import Media
-from sightline_plugins.testing.nvdec_names import HOPPER, Caps
+from tests.fakes.nvdec import HOPPER, Caps
 
 SMALL = {**HOPPER, "HEVC": Caps(HOPPER["HEVC"].depths), "VP9": Caps(HOPPER["VP9"].depths)}
 """A GPU that decodes small images, too."""
@@ -75,7 +75,9 @@ def same(ours: Seen, theirs: Seen) -> bool:
 
 
 @contextmanager
-def reader_of(source: SourceElement, gpu: Gpu | None = None, *, site: Site | None = None) -> Iterator[SourceReader]:
+def reader_of(
+    source: SourceElement, gpu: CudaDevice | None = None, *, site: Site | None = None
+) -> Iterator[SourceReader]:
     """A reader of a source, with surfaces in that GPU's memory; closed at the end."""
     device = Device() if gpu is None else Device(DeviceKind.CUDA, gpu.index)
     reader = source.build(site or Site(device=device, gpu=gpu), stream=Stream("cam", live=source.live))
@@ -85,7 +87,7 @@ def reader_of(source: SourceElement, gpu: Gpu | None = None, *, site: Site | Non
         reader.close()
 
 
-def frames_of(source: SourceElement | Path, gpu: Gpu | None = None) -> tuple[list[Seen], SourceReader]:
+def frames_of(source: SourceElement | Path, gpu: CudaDevice | None = None) -> tuple[list[Seen], SourceReader]:
     """All frames of a source, or of a file, and the reader; a live source ends with its loss."""
     element = source if isinstance(source, SourceElement) else Media(uri=str(source))
     seen: list[Seen] = []

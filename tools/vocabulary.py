@@ -153,7 +153,7 @@ DEFINED_NAMES: Mapping[str, str] = {
     "Harm": "FaultInjector",
     "Damage": "corruption",
     "Sure": "thresholding",
-    "Gpu": "CudaDevice",
+    "CudaDevice": "CudaDevice",
     "StreamStats": "StreamStats",
     "ElementStats": "ElementStats",
     "LinkStats": "LinkStats",

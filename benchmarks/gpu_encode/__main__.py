@@ -33,7 +33,7 @@ from benchmarks.gpu_models.soak import Sample, judge, print_samples, sample
 from benchmarks.gpus import describe, measured_gpu
 from tests.reading import media, reader_of
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline_plugins.encode import nvenc
 from sightline_plugins.encode.nvenc_library import library_for
 from sightline_plugins.encode.settings import EncoderError
@@ -83,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def subject_of(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> EncodingJob:
+def subject_of(gpu: CudaDevice, given: argparse.Namespace, *, folder: Path) -> EncodingJob:
     """What the command line asks for. Raises EncoderError where the GPU does not encode it."""
     library = library_for(gpu)
     clip = given.clip if given.size is None else enlarged(given.clip, folder, size_wh=given.size)
@@ -97,7 +97,7 @@ def subject_of(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Encoding
     return EncodingJob(gpu, images, video)
 
 
-def measure(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Goals:
+def measure(gpu: CudaDevice, given: argparse.Namespace, *, folder: Path) -> Goals:
     """Measure what is asked for, with files in that folder."""
     goals = Goals()
     print(describe(gpu))

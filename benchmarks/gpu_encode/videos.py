@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.media import Batch, Frame, Stream
 from sightline.testing.run import site_for
 from sightline_plugins.encode.nvenc import options_of, without_padding
@@ -24,7 +24,7 @@ STEP_NS = 40_000_000
 class EncodingJob:
     """What is encoded: images in the GPU's memory, again and again, as this step would."""
 
-    gpu: Gpu
+    gpu: CudaDevice
     images: Sequence[Frame]
     video: Video
 

@@ -41,7 +41,7 @@ from benchmarks.gpu_models.clips import enlarged
 from benchmarks.gpu_models.figures import Goals
 from benchmarks.gpus import describe, measured_gpu
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 
 PARTS = ("rates", "latency", "precisions")
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -76,7 +76,7 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
-def measure(gpu: Gpu, given: argparse.Namespace, *, folder: Path) -> Goals:
+def measure(gpu: CudaDevice, given: argparse.Namespace, *, folder: Path) -> Goals:
     """Measure what is asked for, with files in that folder."""
     goals = Goals()
     print(describe(gpu))

@@ -11,10 +11,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.graphs import Graph
-from sightline.devices.gpu.streams import GpuStream
-from sightline.errors import DeviceUnavailable, GpuError, GpuFailed, MissingExtra, ModelError
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.graphs import Graph
+from sightline.devices.cuda.streams import CudaStream
+from sightline.errors import CudaError, CudaFailed, DeviceUnavailable, MissingExtra, ModelError
 from sightline_plugins.commands.verify.command import element_of, plan_of
 from sightline_plugins.engines.cache import ModelCache, models_folder
 from sightline_plugins.engines.cuda_model import prepare_batches
@@ -38,7 +38,7 @@ _MOST_AHEAD = 2
 class BenchmarkCase:
     """A step that finds boxes, `max_detections` in an image at most; `element.engine` is the engine of the GPU."""
 
-    gpu: Gpu
+    gpu: CudaDevice
     element: DetectionElement
     plan: ModelPlan
     max_detections: int
@@ -48,7 +48,7 @@ class BenchmarkCase:
         """What computes."""
         return "tensorrt" if self.element.engine == "tensorrt" else "onnxruntime"
 
-    def open(self, *, stream: GpuStream, precision: Precision | None = None) -> CudaEngine:
+    def open(self, *, stream: CudaStream, precision: Precision | None = None) -> CudaEngine:
         """The engine of the model, in the step's precision if it is not given. Raises one of `REFUSALS`."""
         model, precision = Path(self.element.model), precision or self._precision
         if precision == "int8":
@@ -77,7 +77,7 @@ class BenchmarkCase:
         return fixed or min(1 << (images - 1).bit_length(), engine.most_rows)
 
 
-def subject_of(gpu: Gpu, model: Path, *, settings: tuple[str, ...], engine: str) -> BenchmarkCase:
+def subject_of(gpu: CudaDevice, model: Path, *, settings: tuple[str, ...], engine: str) -> BenchmarkCase:
     """The step for a model, on the engine that is asked for; `auto` is the first that takes it.
 
     Ends the program, with the reasons, where there is none.
@@ -111,7 +111,7 @@ class EngineAlone:
     """
 
     def __init__(
-        self, case: BenchmarkCase, engine: CudaEngine, *, rows: int, stream: GpuStream, as_graph: bool = True
+        self, case: BenchmarkCase, engine: CudaEngine, *, rows: int, stream: CudaStream, as_graph: bool = True
     ) -> None:
         self.rows = rows
         self._stream = stream
@@ -162,14 +162,14 @@ class EngineAlone:
         self._stream.synchronize()
         return count * self.rows / (perf_counter() - begun)
 
-    def _captured(self, gpu: Gpu) -> Graph | None:
+    def _captured(self, gpu: CudaDevice) -> Graph | None:
         if self._execution.not_capturable is not None:
             return None
         try:
             return gpu.capture(self._stream, self._execution.enqueue, name="engine alone", keep=self._execution)
-        except GpuFailed:
+        except CudaFailed:
             raise
-        except GpuError:
+        except CudaError:
             return None
 
 

@@ -14,7 +14,7 @@ from benchmarks.gpu_models.case import BenchmarkCase, EngineAlone
 from benchmarks.gpu_models.figures import Figure, Goals, print_table
 from tests.reading import media, reader_of
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.graph import Operator, Pending
 from sightline.media import Batch, Frame
 from sightline.testing.run import site_for
@@ -37,7 +37,7 @@ class Delay:
         return f"{self.median.text()}, 95 % below {self.p95.text()}"
 
 
-def images_of(clip: Path, *, gpu: Gpu, count: int) -> list[Frame]:
+def images_of(clip: Path, *, gpu: CudaDevice, count: int) -> list[Frame]:
     """The first frames of a clip, in the GPU's memory."""
     with reader_of(media(clip), gpu) as reader:
         frames = list(islice(reader.frames(), count))

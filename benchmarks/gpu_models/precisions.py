@@ -16,7 +16,7 @@ from benchmarks.gpu_models.figures import Goals, in_turn, print_table
 from tests.reading import media, reader_of
 from tools.train.precision import LEAST_SIDE_PX, LEAST_VISIBLE
 
-from sightline.devices.gpu.streams import GpuStream
+from sightline.devices.cuda.streams import CudaStream
 from sightline.graph import Pending
 from sightline.media import Batch, Frame
 from sightline_plugins.commands.evaluate.annotations import Annotations
@@ -42,7 +42,7 @@ class Form:
 
     precision: Precision
     engine: CudaEngine
-    stream: GpuStream
+    stream: CudaStream
 
 
 def measure(

@@ -17,8 +17,8 @@ from sightline import Pipeline
 from sightline.graph import Message, MessageKind
 from sightline.media import Batch, Stream
 from sightline.runtime.stats.report import Report
-from sightline_plugins.kernels.detections import DETECTION
-from sightline_plugins.kernels.preprocess import JOB
+from sightline_plugins.nms.cuda import DETECTION
+from sightline_plugins.preprocess.cuda import JOB
 
 GOAL = 0.9
 _MOST_IMAGES = 32

@@ -12,7 +12,7 @@ from benchmarks.gpu_models.figures import Goals, print_table
 from benchmarks.gpu_models.rates import check_place
 
 from sightline import Pipeline
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.media import Batch
 from sightline.server.metrics import Process
 from sightline_plugins.commands.soak.samples import slope
@@ -39,7 +39,7 @@ class Sample(NamedTuple):
 class Watch:
     """A probe that takes a sample every so many frames."""
 
-    gpu: Gpu
+    gpu: CudaDevice
     every: int
     samples: list[Sample]
     _frames: int = 0
@@ -50,7 +50,7 @@ class Watch:
             self.samples.append(sample(self.gpu, self._frames))
 
 
-def sample(gpu: Gpu, done: int) -> Sample:
+def sample(gpu: CudaDevice, done: int) -> Sample:
     """What is held now."""
     with gpu.guard("asking for its memory") as driver:
         free, total = driver.free_memory_bytes()

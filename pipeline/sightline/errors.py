@@ -7,9 +7,9 @@ SightlineError
 │   └── MissingExtra        an optional package is needed, with the install command
 ├── ModelError              a model file or its tensors are not what is needed     (exit code 2, or 1 when run)
 ├── KernelError             a kernel's source cannot be compiled, or its launch failed
-├── GpuError                a call to a GPU failed; the GPU can still be used      (exit code 1)
+├── CudaError                a call to a GPU failed; the GPU can still be used      (exit code 1)
 │   ├── GpuOutOfMemory      it has no memory left, or a pool has none to lend
-│   └── GpuFailed           it cannot be used any more in this process; with the first cause
+│   └── CudaFailed           it cannot be used any more in this process; with the first cause
 ├── StreamError             one stream's trouble; the others go on
 │   ├── StreamUnreadable    it cannot be opened or holds no video: trying again at once is of no use
 │   │   └── StreamRefused   its server says no: wrong credentials, or nothing there
@@ -59,15 +59,15 @@ class KernelError(SightlineError):
     """A kernel for a GPU cannot be compiled, or went wrong in the build that tests run; the message says where."""
 
 
-class GpuError(SightlineError):
+class CudaError(SightlineError):
     """A call to a GPU failed; the message says what was being done. The GPU can still be used."""
 
 
-class GpuOutOfMemory(GpuError):
+class GpuOutOfMemory(CudaError):
     """A GPU, or the bounded pool that lends its memory, has none left."""
 
 
-class GpuFailed(GpuError):
+class CudaFailed(CudaError):
     """A GPU cannot be used any more in this process, since an error that the message names as the first cause."""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.control import Control, Source
 from sightline.devices import Device, DeviceKind
-from sightline.devices.use import take_device
+from sightline.devices.discovery import take_device
 from sightline.errors import ConfigurationError
 from sightline.graph import (
     BatchOptions,
@@ -36,7 +36,7 @@ from sightline.runtime.watchdog import Watch
 if TYPE_CHECKING:
     from typing import Self
 
-    from sightline.devices.gpu.gpu import Gpu
+    from sightline.devices.cuda.device import CudaDevice
 
 _LOG = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Pipeline:
         batch: BatchOptions | Mapping[str, Any] | None = None,
         outputs: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
-        gpu: Gpu | Sequence[Gpu] | None = None,
+        gpu: CudaDevice | Sequence[CudaDevice] | None = None,
     ) -> None:
         from sightline.config import parts_from
 
@@ -98,7 +98,7 @@ class Pipeline:
         *,
         outputs: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
-        gpu: Gpu | Sequence[Gpu] | None = None,
+        gpu: CudaDevice | Sequence[CudaDevice] | None = None,
     ) -> Self:
         """A pipeline from a description, such as `sightline.config.load_description` gives."""
         pipeline = cls(sources={}, outputs=outputs, clock=clock, gpu=gpu)

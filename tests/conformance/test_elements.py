@@ -14,7 +14,7 @@ from sightline.config import parse_steps
 from sightline.graph import Element, Registry
 from sightline.media import Batch, Objects, Origin
 from sightline.testing import conformance, make_batches, make_frames
-from sightline.testing.gpu import double_gpu
+from tests.fakes import fake_cuda_device
 from tests.unit.infer import mean_color, tiny_maps
 
 DETECTIONS = "".join(f"{frame},-1,{4 + frame},10,12,12,0.9,-1,-1,-1\n" for frame in range(1, 9))
@@ -109,7 +109,7 @@ def test_images_on_a_gpu_are_dealt_with_as_the_contract_says(
     element: Element, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIGHTLINE_CACHE", str(cache))
-    with double_gpu(memory_bytes=2**26, pinned_bytes=2**26) as gpu:
+    with fake_cuda_device(memory_bytes=2**26, pinned_bytes=2**26) as gpu:
         there = [[frame.surface.to_device(gpu) for frame in batch.frames] for batch in moving_objects()]
         batches = [batch.with_surfaces(own) for batch, own in zip(moving_objects(), there, strict=True)]
 

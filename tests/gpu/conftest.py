@@ -6,17 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from sightline.devices.gpu.availability import why_not
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.opening import open_gpu
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.opening import open_cuda, why_not
 
 
 @pytest.fixture
-def gpu() -> Iterator[Gpu]:
+def gpu() -> Iterator[CudaDevice]:
     """The first GPU, open."""
     reason = why_not(0)
     if reason is not None:
         pytest.skip(reason)
-    gpu = open_gpu(0)
+    gpu = open_cuda(0)
     yield gpu
     gpu.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.media import Memory
 from sightline_plugins.commands.camera import CameraOptions, FakeCamera
 from sightline_plugins.commands.camera.packets import load_clip
@@ -28,7 +28,7 @@ SLACK_BYTES = 64 * 2**20
 
 
 @pytest.fixture(autouse=True)
-def _nvdec(gpu: Gpu) -> None:
+def _nvdec(gpu: CudaDevice) -> None:
     try:
         library_for(gpu)
     except NvdecError as error:
@@ -41,30 +41,30 @@ def clip(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", CLIPS)
-def test_a_clip_is_decoded_as_on_the_cpu(shared_data: Path, gpu: Gpu, name: str) -> None:
+def test_a_clip_is_decoded_as_on_the_cpu(shared_data: Path, gpu: CudaDevice, name: str) -> None:
     reason = assert_as_on_the_cpu(shared_data / "videos" / name, gpu)
 
     assert NEVER.get(name, "") in (reason or "")
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_sample_is_decoded_by_nvdec_as_on_the_cpu(repository: Path, gpu: Gpu, name: str) -> None:
+def test_a_sample_is_decoded_by_nvdec_as_on_the_cpu(repository: Path, gpu: CudaDevice, name: str) -> None:
     assert assert_as_on_the_cpu(repository / "sample_videos" / name, gpu) is None
 
 
 @pytest.mark.parametrize("rotate", [90, 180, 270])
-def test_images_of_10_bits_are_turned_as_on_the_cpu(shared_data: Path, gpu: Gpu, rotate: int) -> None:
+def test_images_of_10_bits_are_turned_as_on_the_cpu(shared_data: Path, gpu: CudaDevice, rotate: int) -> None:
     assert_as_on_the_cpu(shared_data / "videos/codec/h265_10bits.mp4", gpu, rotate=rotate)
 
 
-def test_a_held_frame_stays_what_it_was_while_100_others_are_decoded(gpu: Gpu, clip: Path) -> None:
+def test_a_held_frame_stays_what_it_was_while_100_others_are_decoded(gpu: CudaDevice, clip: Path) -> None:
     first, later = held_while_100_others_are_decoded(gpu, clip)
 
     assert later == first
 
 
 def test_without_a_copy_a_held_frame_would_not_stay_what_it_was(
-    gpu: Gpu, clip: Path, monkeypatch: pytest.MonkeyPatch
+    gpu: CudaDevice, clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ImageSurfaces, "surface", surface_of_the_decoder)
 
@@ -74,7 +74,9 @@ def test_without_a_copy_a_held_frame_would_not_stay_what_it_was(
 
 
 @pytest.mark.parametrize("sizes_wh", [(SMALL, WIDE, SMALL), (WIDE, SMALL, TALL)])
-def test_a_size_that_changes_is_followed(gpu: Gpu, tmp_path: Path, sizes_wh: tuple[tuple[int, int], ...]) -> None:
+def test_a_size_that_changes_is_followed(
+    gpu: CudaDevice, tmp_path: Path, sizes_wh: tuple[tuple[int, int], ...]
+) -> None:
     path = write_changing(tmp_path / "changing.ts", *sizes_wh)
 
     ours, reader = frames_of(path, gpu)
@@ -85,7 +87,7 @@ def test_a_size_that_changes_is_followed(gpu: Gpu, tmp_path: Path, sizes_wh: tup
 
 
 @pytest.mark.parametrize("b_frames", [0, 2])
-def test_every_frame_of_a_camera_comes_in_order(gpu: Gpu, tmp_path: Path, b_frames: int) -> None:
+def test_every_frame_of_a_camera_comes_in_order(gpu: CudaDevice, tmp_path: Path, b_frames: int) -> None:
     clip = load_clip(str(write_clip(tmp_path / "clip.mp4", count=COUNT, b_frames=b_frames)))
     options = CameraOptions(paced=False, passes=1, holds=not b_frames)
     with FakeCamera(clip, options=options) as camera:
@@ -96,7 +98,7 @@ def test_every_frame_of_a_camera_comes_in_order(gpu: Gpu, tmp_path: Path, b_fram
     assert reader.decoder == "nvdec"
 
 
-def test_200_decoders_leave_the_memory_of_the_gpu_as_it_was(gpu: Gpu, clip: Path) -> None:
+def test_200_decoders_leave_the_memory_of_the_gpu_as_it_was(gpu: CudaDevice, clip: Path) -> None:
     free = []
     for _ in range(VISITS):
         with reader_of(media(clip), gpu) as reader:

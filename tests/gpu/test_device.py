@@ -14,16 +14,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.graphs import Graph
-from sightline.devices.gpu.kernel_source import KernelSource
-from sightline.devices.gpu.opening import open_gpu
-from sightline.devices.gpu.streams import GpuStream
-from sightline.errors import GpuError, GpuFailed
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.driver import KernelSource
+from sightline.devices.cuda.graphs import Graph
+from sightline.devices.cuda.opening import open_cuda
+from sightline.devices.cuda.streams import CudaStream
+from sightline.errors import CudaError, CudaFailed
 from sightline.media import PixelFormat, Surface
 from sightline.media.device_array import DeviceArray
 from sightline.testing import make_frames
-from tests.unit.devices.gpu.programs import ADD, Program
+from tests.unit.devices.cuda.programs import ADD, Program
 
 pytestmark = pytest.mark.gpu
 SLACK_BYTES = 64 * 2**20
@@ -40,7 +40,7 @@ extern "C" __global__ void spin(long long clocks) {
 @pytest.mark.parametrize("pixel_format", list(PixelFormat))
 @pytest.mark.parametrize("size_wh", [(1920, 1080), (15, 7), (300, 2)])
 def test_an_image_survives_the_way_there_and_back(
-    gpu: Gpu, pixel_format: PixelFormat, size_wh: tuple[int, int]
+    gpu: CudaDevice, pixel_format: PixelFormat, size_wh: tuple[int, int]
 ) -> None:
     (frame,) = make_frames(1, size_wh=size_wh, pixel_format=pixel_format)
 
@@ -50,13 +50,13 @@ def test_an_image_survives_the_way_there_and_back(
         np.testing.assert_array_equal(one, other)
 
 
-def test_random_programs_compute_what_the_model_computes(gpu: Gpu) -> None:
+def test_random_programs_compute_what_the_model_computes(gpu: CudaDevice) -> None:
     for seed in range(30):
         rolls = random.Random(seed)
         Program(gpu).run([rolls.randrange(256) for _ in range(300)])
 
 
-def test_threads_share_the_gpu(gpu: Gpu) -> None:
+def test_threads_share_the_gpu(gpu: CudaDevice) -> None:
     wrong: list[int] = []
 
     def work(number: int) -> None:
@@ -77,7 +77,7 @@ def test_threads_share_the_gpu(gpu: Gpu) -> None:
     assert wrong == []
 
 
-def test_waiting_for_an_event_leaves_other_threads_alone(gpu: Gpu) -> None:
+def test_waiting_for_an_event_leaves_other_threads_alone(gpu: CudaDevice) -> None:
     stream = gpu.stream("spin")
     gpu.kernels(KernelSource("spin.cu", SPIN, {}))["spin"](1_000_000_000, grid=1, block=1, stream=stream)
     ticks = [time.monotonic()]
@@ -97,7 +97,7 @@ def test_waiting_for_an_event_leaves_other_threads_alone(gpu: Gpu) -> None:
     assert max(later - earlier for earlier, later in pairwise(ticks)) < 0.1
 
 
-def test_memory_is_flat_over_many_images(gpu: Gpu) -> None:
+def test_memory_is_flat_over_many_images(gpu: CudaDevice) -> None:
     (frame,) = make_frames(1, size_wh=(1280, 720), pixel_format=PixelFormat.NV12)
 
     def used() -> int:
@@ -118,7 +118,7 @@ def test_memory_is_flat_over_many_images(gpu: Gpu) -> None:
     assert used() - before < SLACK_BYTES
 
 
-def test_torch_and_cupy_see_the_image_and_keep_it(gpu: Gpu) -> None:
+def test_torch_and_cupy_see_the_image_and_keep_it(gpu: CudaDevice) -> None:
     torch = pytest.importorskip("torch")
     cupy = pytest.importorskip("cupy")
     (frame,) = make_frames(1, size_wh=(64, 48), pixel_format=PixelFormat.NV12)
@@ -135,20 +135,20 @@ def test_torch_and_cupy_see_the_image_and_keep_it(gpu: Gpu) -> None:
     np.testing.assert_array_equal(by_interface.cpu().numpy(), expected)
 
 
-def test_a_kernel_that_writes_where_it_must_not_ends_the_gpu_and_not_the_process(gpu: Gpu) -> None:
+def test_a_kernel_that_writes_where_it_must_not_ends_the_gpu_and_not_the_process(gpu: CudaDevice) -> None:
     program = """
 import numpy as np
-from sightline.devices.gpu.graphs import Graph
-from sightline.devices.gpu.kernel_source import KernelSource
-from sightline.devices.gpu.opening import open_gpu
-from sightline.errors import GpuFailed
-gpu = open_gpu(0)
+from sightline.devices.cuda.graphs import Graph
+from sightline.devices.cuda.driver import KernelSource
+from sightline.devices.cuda.opening import open_cuda
+from sightline.errors import CudaFailed
+gpu = open_cuda(0)
 source = KernelSource("wrong.cu", 'extern "C" __global__ void wrong(unsigned char *p) { *p = 1; }', {})
 gpu.kernels(source)["wrong"](np.uint64(64), grid=1, block=1)
 for _ in range(2):
     try:
         gpu.main_stream.synchronize()
-    except GpuFailed as error:
+    except CudaFailed as error:
         print(error)
 gpu.close()
 """
@@ -160,16 +160,16 @@ gpu.close()
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in first
 
 
-def test_an_opened_and_closed_gpu_leaves_nothing(gpu: Gpu) -> None:
+def test_an_opened_and_closed_gpu_leaves_nothing(gpu: CudaDevice) -> None:
     for _ in range(20):
-        other = open_gpu(0)
+        other = open_cuda(0)
         other.fill(other.empty((100,), np.uint8, stream=other.main_stream), 1, stream=other.main_stream).to_host()
         other.close()
 
         assert other.is_closed
 
 
-def added(gpu: Gpu, array: DeviceArray, amount: int, *, stream: GpuStream) -> Graph:
+def added(gpu: CudaDevice, array: DeviceArray, amount: int, *, stream: CudaStream) -> Graph:
     """A graph that adds a number to every byte."""
     add = gpu.kernels(ADD)["add"]
     add(array, array.nbytes, 0, grid=32, block=32, stream=stream)
@@ -177,7 +177,7 @@ def added(gpu: Gpu, array: DeviceArray, amount: int, *, stream: GpuStream) -> Gr
     return gpu.capture(stream, queue, name=f"add {amount}", keep=array)
 
 
-def test_graphs_take_turns_on_what_lies_in_their_memory(gpu: Gpu) -> None:
+def test_graphs_take_turns_on_what_lies_in_their_memory(gpu: CudaDevice) -> None:
     stream = gpu.stream("work")
     array = gpu.fill(gpu.empty((1000,), np.uint8, stream=stream), 1, stream=stream)
     one, ten = added(gpu, array, 1, stream=stream), added(gpu, array, 10, stream=stream)
@@ -192,7 +192,7 @@ def test_graphs_take_turns_on_what_lies_in_their_memory(gpu: Gpu) -> None:
     assert set(array.written(stream.record()).to_host().tolist()) == {110}
 
 
-def test_a_graph_copies_its_result_to_pinned_memory(gpu: Gpu) -> None:
+def test_a_graph_copies_its_result_to_pinned_memory(gpu: CudaDevice) -> None:
     stream, pinned = gpu.stream("work"), gpu.pinned.lease(1000)
     array = gpu.fill(gpu.empty((1000,), np.uint8, stream=stream), 1, stream=stream)
     add = gpu.kernels(ADD)["add"]
@@ -213,7 +213,7 @@ def test_a_graph_copies_its_result_to_pinned_memory(gpu: Gpu) -> None:
     assert gpu.transfers.counts.device_to_host_copies == 2
 
 
-FORBIDDEN: dict[str, Callable[[Gpu, GpuStream], object]] = {
+FORBIDDEN: dict[str, Callable[[CudaDevice, CudaStream], object]] = {
     "waiting for the stream": lambda _, stream: stream.synchronize(),
     "waiting for an event": lambda _, stream: stream.record().wait(),
     "asking for an event": lambda _, stream: stream.record().is_done,
@@ -223,7 +223,7 @@ FORBIDDEN: dict[str, Callable[[Gpu, GpuStream], object]] = {
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
-def test_after_a_capture_that_was_refused_the_same_work_can_be_queued(gpu: Gpu, what: str) -> None:
+def test_after_a_capture_that_was_refused_the_same_work_can_be_queued(gpu: CudaDevice, what: str) -> None:
     stream = gpu.stream("work")
     array = gpu.fill(gpu.empty((1000,), np.uint8, stream=stream), 1, stream=stream)
     add = gpu.kernels(ADD)["add"]
@@ -233,15 +233,15 @@ def test_after_a_capture_that_was_refused_the_same_work_can_be_queued(gpu: Gpu, 
         add(array, 1000, 4, grid=32, block=32, stream=stream)
         FORBIDDEN[what](gpu, stream)
 
-    with pytest.raises(GpuError, match="the graph 'refused' cannot be captured") as raised:
+    with pytest.raises(CudaError, match="the graph 'refused' cannot be captured") as raised:
         gpu.capture(stream, queue, name="refused")
     add(array, 1000, 2, grid=32, block=32, stream=stream)
 
-    assert not isinstance(raised.value, GpuFailed)
+    assert not isinstance(raised.value, CudaFailed)
     assert set(array.written(stream.record()).to_host().tolist()) == {3}
 
 
-def test_other_threads_work_on_while_a_graph_is_captured(gpu: Gpu) -> None:
+def test_other_threads_work_on_while_a_graph_is_captured(gpu: CudaDevice) -> None:
     stream = gpu.stream("work")
     array = gpu.fill(gpu.empty((1000,), np.uint8, stream=stream), 1, stream=stream)
     add, found = gpu.kernels(ADD)["add"], list[int]()
@@ -266,7 +266,7 @@ def test_other_threads_work_on_while_a_graph_is_captured(gpu: Gpu) -> None:
     assert set(array.written(stream.record()).to_host().tolist()) == {5}
 
 
-def test_graphs_that_are_dropped_while_they_run_leave_nothing(gpu: Gpu) -> None:
+def test_graphs_that_are_dropped_while_they_run_leave_nothing(gpu: CudaDevice) -> None:
     stream = gpu.stream("work")
     array = gpu.fill(gpu.empty((1000,), np.uint8, stream=stream), 0, stream=stream)
 

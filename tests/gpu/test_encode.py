@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sightline import Pipeline
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.media import ColorMatrix, ColorRange, PixelFormat
 from sightline.testing import make_batches, make_frames
 from sightline.testing.run import site_for
@@ -27,7 +27,7 @@ SLACK_BYTES = 64 * 2**20
 
 
 @pytest.fixture
-def nvenc(gpu: Gpu) -> NvencLibrary:
+def nvenc(gpu: CudaDevice) -> NvencLibrary:
     try:
         return library_for(gpu)
     except EncoderError as error:
@@ -37,7 +37,7 @@ def nvenc(gpu: Gpu) -> NvencLibrary:
 @pytest.mark.parametrize("codec", ["h264", "h265"])
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
 def test_every_image_comes_back_at_its_time_and_none_comes_down(
-    tmp_path: Path, gpu: Gpu, nvenc: NvencLibrary, codec: str, suffix: str
+    tmp_path: Path, gpu: CudaDevice, nvenc: NvencLibrary, codec: str, suffix: str
 ) -> None:
     options: dict[str, Any] = {"path": f"video.{suffix}", "codec": codec}
     frames = nv12(VARIABLE, size_wh=PADDED)
@@ -52,7 +52,7 @@ def test_every_image_comes_back_at_its_time_and_none_comes_down(
 @pytest.mark.parametrize("size_wh", [PADDED, DENSE])
 @pytest.mark.parametrize("pixel_format", [PixelFormat.NV12, PixelFormat.I420])
 def test_rows_with_and_without_padding_are_encoded(
-    tmp_path: Path, gpu: Gpu, nvenc: NvencLibrary, pixel_format: PixelFormat, size_wh: tuple[int, int]
+    tmp_path: Path, gpu: CudaDevice, nvenc: NvencLibrary, pixel_format: PixelFormat, size_wh: tuple[int, int]
 ) -> None:
     frames = nv12(pixel_format=pixel_format, size_wh=size_wh)
 
@@ -66,7 +66,7 @@ def test_rows_with_and_without_padding_are_encoded(
     ("matrix", "color_range"), [(ColorMatrix.BT709, ColorRange.FULL), (ColorMatrix.BT601, ColorRange.LIMITED)]
 )
 def test_matrix_and_range_are_tagged_as_on_the_cpu(
-    tmp_path: Path, gpu: Gpu, nvenc: NvencLibrary, codec: str, matrix: ColorMatrix, color_range: ColorRange
+    tmp_path: Path, gpu: CudaDevice, nvenc: NvencLibrary, codec: str, matrix: ColorMatrix, color_range: ColorRange
 ) -> None:
     frames = nv12(CONSTANT[:5], size_wh=PADDED, matrix=matrix, color_range=color_range)
 
@@ -76,7 +76,7 @@ def test_matrix_and_range_are_tagged_as_on_the_cpu(
     assert (made.matrix, made.range) == (expected.matrix, expected.range)
 
 
-def test_key_frames_stand_where_they_do_on_the_cpu(tmp_path: Path, gpu: Gpu, nvenc: NvencLibrary) -> None:
+def test_key_frames_stand_where_they_do_on_the_cpu(tmp_path: Path, gpu: CudaDevice, nvenc: NvencLibrary) -> None:
     frames = nv12(size_wh=PADDED)
 
     made = Written(tmp_path / "gpu", frames, gpu, gop="120ms")
@@ -84,7 +84,7 @@ def test_key_frames_stand_where_they_do_on_the_cpu(tmp_path: Path, gpu: Gpu, nve
     assert made.video.key_ticks == Written(tmp_path / "cpu", frames, gop="120ms").video.key_ticks
 
 
-def test_a_bit_rate_is_kept_at_a_low_frame_rate(tmp_path: Path, gpu: Gpu, nvenc: NvencLibrary) -> None:
+def test_a_bit_rate_is_kept_at_a_low_frame_rate(tmp_path: Path, gpu: CudaDevice, nvenc: NvencLibrary) -> None:
     frames = [frame for number in range(4) for frame in make_frames(25, size_wh=PADDED, seed=number)]
     times = [index * 100 * MS for index in range(len(frames))]
     writer = Video.model_validate({"path": "video.mp4", "bitrate": "1M"}).build(site_for("video", tmp_path, gpu=gpu))
@@ -98,7 +98,7 @@ def test_a_bit_rate_is_kept_at_a_low_frame_rate(tmp_path: Path, gpu: Gpu, nvenc:
 
 
 def test_a_pipeline_from_file_to_video_leaves_every_image_on_the_gpu(
-    gpu: Gpu, nvenc: NvencLibrary, repository: Path, tmp_path: Path
+    gpu: CudaDevice, nvenc: NvencLibrary, repository: Path, tmp_path: Path
 ) -> None:
     source = {"street": str(repository / "sample_videos" / "street.mp4")}
     steps: list[Any] = [{"draw": {"clock": True}}, {"video": {"path": "{stream}.mp4", "quality": 10}}]
@@ -112,7 +112,9 @@ def test_a_pipeline_from_file_to_video_leaves_every_image_on_the_gpu(
     assert gpu.memory.lent == 0
 
 
-def test_100_encoders_leave_the_memory_of_the_gpu_as_it_was(tmp_path: Path, gpu: Gpu, nvenc: NvencLibrary) -> None:
+def test_100_encoders_leave_the_memory_of_the_gpu_as_it_was(
+    tmp_path: Path, gpu: CudaDevice, nvenc: NvencLibrary
+) -> None:
     free = []
     for number in range(VISITS):
         Written(tmp_path, nv12(CONSTANT[:2], size_wh=PADDED), gpu, path=f"{number}.mp4")
@@ -122,7 +124,7 @@ def test_100_encoders_leave_the_memory_of_the_gpu_as_it_was(tmp_path: Path, gpu:
     assert free[-1] >= free[5] - SLACK_BYTES
 
 
-def test_a_gpu_without_an_encoder_says_so_and_the_cpu_encodes_to_the_byte(tmp_path: Path, gpu: Gpu) -> None:
+def test_a_gpu_without_an_encoder_says_so_and_the_cpu_encodes_to_the_byte(tmp_path: Path, gpu: CudaDevice) -> None:
     try:
         library_for(gpu)
     except EncoderError as error:
@@ -138,7 +140,7 @@ def test_a_gpu_without_an_encoder_says_so_and_the_cpu_encodes_to_the_byte(tmp_pa
     assert gpu.transfers.counts.device_to_host_copies == len(CONSTANT)
 
 
-def test_asking_for_an_encoder_costs_no_memory_and_little_time(gpu: Gpu) -> None:
+def test_asking_for_an_encoder_costs_no_memory_and_little_time(gpu: CudaDevice) -> None:
     def free_bytes() -> int:
         with gpu.guard("asking for its memory") as driver:
             return driver.free_memory_bytes()[0]

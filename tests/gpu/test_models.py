@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sightline import Pipeline
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import DeviceUnavailable, MissingExtra, ModelError
 from sightline.graph import Message
 from sightline.runtime.stats.report import Report
@@ -37,7 +37,13 @@ SLACK_BYTES = 64 * 2**20
 
 
 def record(
-    case: Case, folder: Path, *, engine: str = "auto", gpu: Gpu | None = None, size: int = 32, frames: int | None = None
+    case: Case,
+    folder: Path,
+    *,
+    engine: str = "auto",
+    gpu: CudaDevice | None = None,
+    size: int = 32,
+    frames: int | None = None,
 ) -> tuple[Report, dict[str, bytes]]:
     """The report, and what was found on each stream."""
     steps: list[Any] = [*case.steps_by(engine), {"jsonl": {"path": "{stream}.jsonl", "embeddings": True}}]
@@ -49,7 +55,7 @@ def record(
 
 
 def record_on(
-    gpu: Gpu, case: Case, folder: Path, *, engine: str, size: int = 32, frames: int | None = None
+    gpu: CudaDevice, case: Case, folder: Path, *, engine: str, size: int = 32, frames: int | None = None
 ) -> tuple[Report, dict[str, bytes]]:
     """See `record`; skips what the engine does not take."""
     try:
@@ -84,20 +90,20 @@ def on_the_cpu(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, 
     return {}
 
 
-def tensorrt_or_skip(gpu: Gpu) -> None:
+def tensorrt_or_skip(gpu: CudaDevice) -> None:
     try:
         library_for(gpu)
     except (MissingExtra, DeviceUnavailable) as error:
         pytest.skip(str(error))
 
 
-def onnxruntime_or_skip(gpu: Gpu) -> None:
+def onnxruntime_or_skip(gpu: CudaDevice) -> None:
     if (reason := why_not(gpu)) is not None:
         pytest.skip(reason)
 
 
 @pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest, gpu: Gpu) -> str:
+def engine(request: pytest.FixtureRequest, gpu: CudaDevice) -> str:
     """What computes on the GPU."""
     name: str = request.param
     (tensorrt_or_skip if name == "tensorrt" else onnxruntime_or_skip)(gpu)
@@ -106,7 +112,7 @@ def engine(request: pytest.FixtureRequest, gpu: Gpu) -> str:
 
 @pytest.mark.parametrize("model", SHARED)
 def test_a_shared_model_finds_what_it_finds_on_the_cpu(
-    shared_data: Path, tmp_path: Path, gpu: Gpu, engine: str, on_the_cpu: dict[str, dict[str, bytes]], model: str
+    shared_data: Path, tmp_path: Path, gpu: CudaDevice, engine: str, on_the_cpu: dict[str, dict[str, bytes]], model: str
 ) -> None:
     case = shared_case(shared_data, model)
 
@@ -118,7 +124,7 @@ def test_a_shared_model_finds_what_it_finds_on_the_cpu(
 
 @pytest.mark.parametrize("model", OWN)
 def test_a_model_of_this_project_finds_what_it_finds_on_the_cpu(
-    repository: Path, tmp_path: Path, gpu: Gpu, engine: str, on_the_cpu: dict[str, dict[str, bytes]], model: str
+    repository: Path, tmp_path: Path, gpu: CudaDevice, engine: str, on_the_cpu: dict[str, dict[str, bytes]], model: str
 ) -> None:
     case = own_case(repository, model)
 
@@ -129,7 +135,7 @@ def test_a_model_of_this_project_finds_what_it_finds_on_the_cpu(
 
 
 def test_vehicles_get_the_plates_that_they_get_on_the_cpu(
-    repository: Path, tmp_path: Path, gpu: Gpu, engine: str
+    repository: Path, tmp_path: Path, gpu: CudaDevice, engine: str
 ) -> None:
     case = Case({"gate": str(repository / "sample_videos" / "gate.mp4")}, tuple(chain()))
 
@@ -144,7 +150,7 @@ def test_vehicles_get_the_plates_that_they_get_on_the_cpu(
 
 @pytest.mark.parametrize("size", [1, 3, 8])
 def test_results_do_not_depend_on_the_size_of_batches(
-    repository: Path, tmp_path: Path, gpu: Gpu, engine: str, size: int
+    repository: Path, tmp_path: Path, gpu: CudaDevice, engine: str, size: int
 ) -> None:
     case = detecting(repository)
 
@@ -160,7 +166,9 @@ def detecting(repository: Path, **options: Any) -> Case:
     return Case({"street": str(repository / "sample_videos" / "street.mp4")}, (detect,), 0.3)
 
 
-def test_small_things_are_found_on_tiles_as_on_the_cpu(repository: Path, tmp_path: Path, gpu: Gpu, engine: str) -> None:
+def test_small_things_are_found_on_tiles_as_on_the_cpu(
+    repository: Path, tmp_path: Path, gpu: CudaDevice, engine: str
+) -> None:
     case = detecting(repository, tiles={"size": [320, 240]}, every=10)
 
     _, found = record_on(gpu, case, tmp_path / "gpu", engine=engine, frames=200)
@@ -168,7 +176,7 @@ def test_small_things_are_found_on_tiles_as_on_the_cpu(repository: Path, tmp_pat
     assert_as_on_the_cpu(case, record(case, tmp_path / "cpu", frames=200)[1], found)
 
 
-def test_only_what_was_found_comes_down(repository: Path, tmp_path: Path, gpu: Gpu, engine: str) -> None:
+def test_only_what_was_found_comes_down(repository: Path, tmp_path: Path, gpu: CudaDevice, engine: str) -> None:
     case = detecting(repository, max_detections=50)
 
     report, _ = record_on(gpu, case, tmp_path, engine=engine, size=4, frames=200)
@@ -179,7 +187,7 @@ def test_only_what_was_found_comes_down(repository: Path, tmp_path: Path, gpu: G
     assert report.transfers.device_to_host_bytes == 50 * (4 * 50 * 32 + 256)
 
 
-def test_batches_by_tensorrt_are_graphs(repository: Path, tmp_path: Path, gpu: Gpu) -> None:
+def test_batches_by_tensorrt_are_graphs(repository: Path, tmp_path: Path, gpu: CudaDevice) -> None:
     tensorrt_or_skip(gpu)
 
     report, _ = record_on(gpu, detecting(repository), tmp_path, engine="tensorrt", size=4, frames=60)
@@ -188,7 +196,7 @@ def test_batches_by_tensorrt_are_graphs(repository: Path, tmp_path: Path, gpu: G
     assert "no_graphs" not in report.totals["detect-1"]
 
 
-def test_why_batches_by_onnx_runtime_are_no_graphs_is_told(repository: Path, tmp_path: Path, gpu: Gpu) -> None:
+def test_why_batches_by_onnx_runtime_are_no_graphs_is_told(repository: Path, tmp_path: Path, gpu: CudaDevice) -> None:
     onnxruntime_or_skip(gpu)
 
     report, _ = record_on(gpu, detecting(repository), tmp_path, engine="onnxruntime", size=4, frames=60)
@@ -199,7 +207,7 @@ def test_why_batches_by_onnx_runtime_are_no_graphs_is_told(repository: Path, tmp
 
 @pytest.mark.parametrize("precision", ["fp16", "auto"])
 def test_less_exact_forms_find_the_same_things(
-    repository: Path, tmp_path: Path, gpu: Gpu, engine: str, precision: str
+    repository: Path, tmp_path: Path, gpu: CudaDevice, engine: str, precision: str
 ) -> None:
     case = detecting(repository, confidence=0.6, every=10)
 
@@ -214,7 +222,7 @@ def test_less_exact_forms_find_the_same_things(
 
 
 def test_a_camera_is_served_while_tensorrt_compiles_and_then_by_that(
-    repository: Path, tmp_path: Path, gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+    repository: Path, tmp_path: Path, gpu: CudaDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tensorrt_or_skip(gpu)
     onnxruntime_or_skip(gpu)
@@ -248,7 +256,7 @@ def test_a_camera_is_served_while_tensorrt_compiles_and_then_by_that(
 
 
 def test_models_that_come_and_go_leave_the_memory_of_the_gpu_as_it_was(
-    repository: Path, tmp_path: Path, gpu: Gpu, engine: str
+    repository: Path, tmp_path: Path, gpu: CudaDevice, engine: str
 ) -> None:
     free = []
     for number in range(VISITS):

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.media import PixelFormat
 from sightline.testing import run_element
-from sightline_plugins.pixels.plane_resize import Resize
-from sightline_plugins.pixels.preprocess import Convert, HostPreprocessor, Preprocessing
-from sightline_plugins.preprocess.cuda_preprocessor import CudaPreprocessor
+from sightline_plugins.preprocess.colors import Resize
+from sightline_plugins.preprocess.cpu import Convert, HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.cuda import CudaPreprocessor
 from tests.integration.gpu.small_clips import SIZES, write_small_clip
 from tests.integration.gpu.test_pipeline import everything, run
 from tests.unit.draw.crowded import FORMATS, assert_same_images, crowded_batches, on_gpu
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.mark.parametrize("convert", ["network", "image"])
 @pytest.mark.parametrize("resize", ["bilinear", "nearest", "area", "antialias"])
-def test_inputs_of_models_are_those_of_the_cpu(gpu: Gpu, resize: Resize, convert: Convert) -> None:
+def test_inputs_of_models_are_those_of_the_cpu(gpu: CudaDevice, resize: Resize, convert: Convert) -> None:
     definition = Preprocessing((67, 51), resize=resize, convert=convert)
     parts = parts_of(surfaces(), definition)
 
@@ -34,7 +34,7 @@ def test_inputs_of_models_are_those_of_the_cpu(gpu: Gpu, resize: Resize, convert
 
 @pytest.mark.parametrize("pixel_format", FORMATS)
 @pytest.mark.parametrize("name", ELEMENTS)
-def test_drawn_and_hidden_pixels_are_those_of_the_cpu(gpu: Gpu, name: str, pixel_format: PixelFormat) -> None:
+def test_drawn_and_hidden_pixels_are_those_of_the_cpu(gpu: CudaDevice, name: str, pixel_format: PixelFormat) -> None:
     batches = crowded_batches(pixel_format)
 
     made = run_element(ELEMENTS[name], [on_gpu(batch, gpu) for batch in batches], gpu=gpu)
@@ -43,7 +43,9 @@ def test_drawn_and_hidden_pixels_are_those_of_the_cpu(gpu: Gpu, name: str, pixel
 
 
 @pytest.mark.parametrize("size", [1, 8])
-def test_records_and_videos_are_the_cpus_to_the_byte(gpu: Gpu, repository: Path, tmp_path: Path, size: int) -> None:
+def test_records_and_videos_are_the_cpus_to_the_byte(
+    gpu: CudaDevice, repository: Path, tmp_path: Path, size: int
+) -> None:
     clips = {name: write_small_clip(repository / "sample_videos" / f"{name}.mp4", tmp_path) for name in SIZES}
 
     expected = run(clips, everything(repository), tmp_path / "cpu")[1]

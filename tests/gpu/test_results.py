@@ -8,33 +8,35 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.streams import GpuStream
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.streams import CudaStream
+from sightline_plugins.draw import cuda_draw, cuda_hide
+from sightline_plugins.draw.hiding import Method
+from sightline_plugins.heads import cuda as cuda_heads
 from sightline_plugins.heads.cuda_plans import plan_decoding
 from sightline_plugins.heads.head import Candidates
-from sightline_plugins.kernels import draw, heads, hide, nms
-from sightline_plugins.kernels.detections import COUNTS, DETECTION, Finds
 from sightline_plugins.nms import NmsOptions
-from sightline_plugins.raster.hiding import Method
+from sightline_plugins.nms import cuda as cuda_nms
+from sightline_plugins.nms.cuda import COUNTS, DETECTION, DetectionBuffers
 from tests.parity.kernels import test_draw as drawing
 from tests.parity.kernels import test_heads as decoding
 from tests.parity.kernels import test_hide as hiding
 from tests.parity.kernels.drawn import differing
 from tests.parity.kernels.found import candidates
 from tests.parity.kernels.test_nms import crowd, on_the_host
-from tests.unit.kernels import test_results_on_a_gpu as on_the_double
+from tests.unit.cuda import test_results_on_a_gpu as on_the_double
 
 pytestmark = pytest.mark.gpu
 CHECKS = [check for name, check in vars(on_the_double).items() if name.startswith("test_")]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_what_holds_on_the_double_holds_on_a_gpu(gpu: Gpu, check: Callable[[Gpu], None]) -> None:
+def test_what_holds_on_the_double_holds_on_a_gpu(gpu: CudaDevice, check: Callable[[CudaDevice], None]) -> None:
     check(gpu)
 
 
 @pytest.mark.parametrize("case", decoding.CASES)
-def test_heads_find_what_they_find_on_the_host(gpu: Gpu, case: str) -> None:
+def test_heads_find_what_they_find_on_the_host(gpu: CudaDevice, case: str) -> None:
     head, outputs, options = decoding.CASES[case]
     how = decoding.reading(options)
     plan = plan_decoding(head, shapes=[output.shape[1:] for output in outputs], context=how)
@@ -43,7 +45,7 @@ def test_heads_find_what_they_find_on_the_host(gpu: Gpu, case: str) -> None:
     found = gpu.empty((decoding.IMAGES, plan.boxes), DETECTION, stream=stream)
     counts = gpu.empty((decoding.IMAGES, COUNTS), np.int32, stream=stream)
 
-    plan.launch(gpu.kernels(heads.SOURCE), on_gpu, finds=Finds(found, counts), stream=stream)
+    plan.launch(gpu.kernels(cuda_heads.SOURCE), on_gpu, finds=DetectionBuffers(found, counts), stream=stream)
 
     event = stream.record()
     rows, numbers = gpu.download([found.written(event), counts.written(event)]).wait()
@@ -53,16 +55,16 @@ def test_heads_find_what_they_find_on_the_host(gpu: Gpu, case: str) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 300, 4000])
-def test_the_boxes_that_stay_are_those_of_the_host(gpu: Gpu, count: int) -> None:
+def test_the_boxes_that_stay_are_those_of_the_host(gpu: CudaDevice, count: int) -> None:
     tables = [crowd(count, seed=seed) for seed in range(8)]
     options, stream = NmsOptions(), gpu.stream("suppression")
-    kernels = gpu.kernels(nms.SOURCE)
+    kernels = gpu.kernels(cuda_nms.SOURCE)
     finds = _candidates(gpu, tables, stream=stream)
     ranked = gpu.empty((len(tables), count), DETECTION, stream=stream)
     kept = gpu.empty((len(tables), options.max_detections), DETECTION, stream=stream)
-    told = gpu.empty((len(tables), len(nms.KEPT_COUNTS)), np.int32, stream=stream)
+    told = gpu.empty((len(tables), len(cuda_nms.KEPT_COUNTS)), np.int32, stream=stream)
 
-    nms.suppress(kernels, finds, kept=nms.Kept(ranked, kept, told), options=options, stream=stream)
+    cuda_nms.suppress(kernels, finds, kept=cuda_nms.Kept(ranked, kept, told), options=options, stream=stream)
 
     event = stream.record()
     rows, counts = gpu.download([kept.written(event), told.written(event)]).wait()
@@ -70,16 +72,16 @@ def test_the_boxes_that_stay_are_those_of_the_host(gpu: Gpu, count: int) -> None
     assert stays == [on_the_host(table, options) for table in tables]
 
 
-def test_every_pixel_that_is_drawn_is_that_of_the_host(gpu: Gpu) -> None:
+def test_every_pixel_that_is_drawn_is_that_of_the_host(gpu: CudaDevice) -> None:
     shapes = list(drawing.SHAPES.values())
     images = [drawing.image(seed, shapes=shapes, count=40) for seed in range(60)]
     stream = gpu.stream("drawing")
     on_gpu = [both.by_kernel.to_device(gpu).shared().writable(stream=stream) for both in images]
 
-    packed = draw.pack([(own.arrays_on(stream), both.noted) for own, both in zip(on_gpu, images, strict=True)])
+    packed = cuda_draw.pack([(own.arrays_on(stream), both.noted) for own, both in zip(on_gpu, images, strict=True)])
     assert packed is not None
     (content,) = gpu.upload([packed.content], stream=stream)
-    draw.draw(gpu.kernels(draw.SOURCE), packed, content=content, stream=stream)
+    cuda_draw.draw(gpu.kernels(cuda_draw.SOURCE), packed, content=content, stream=stream)
 
     event = stream.record()
     for own, both in zip(on_gpu, images, strict=True):
@@ -88,15 +90,15 @@ def test_every_pixel_that_is_drawn_is_that_of_the_host(gpu: Gpu) -> None:
 
 
 @pytest.mark.parametrize("method", ["blur", "pixelate"])
-def test_every_pixel_that_is_hidden_is_that_of_the_host(gpu: Gpu, method: Method) -> None:
+def test_every_pixel_that_is_hidden_is_that_of_the_host(gpu: CudaDevice, method: Method) -> None:
     images = [hiding.random_image(seed, method=method, covered=seed % 2 == 0) for seed in range(60)]
     stream = gpu.stream("hiding")
     on_gpu = [own.by_kernel.to_device(gpu).shared().writable(stream=stream) for own in images]
 
-    packed = hide.pack([(one.arrays_on(stream), own.noted) for one, own in zip(on_gpu, images, strict=True)])
+    packed = cuda_hide.pack([(one.arrays_on(stream), own.noted) for one, own in zip(on_gpu, images, strict=True)])
     assert packed is not None
     (content,) = gpu.upload([packed.content], stream=stream)
-    hide.hide(gpu.kernels(hide.SOURCE), packed, content=content, stream=stream)
+    cuda_hide.hide(gpu.kernels(cuda_hide.SOURCE), packed, content=content, stream=stream)
 
     event = stream.record()
     for one, own in zip(on_gpu, images, strict=True):
@@ -104,7 +106,7 @@ def test_every_pixel_that_is_hidden_is_that_of_the_host(gpu: Gpu, method: Method
     assert [own.differing for own in images] == [0] * len(images)
 
 
-def _candidates(gpu: Gpu, tables: list[Candidates], *, stream: GpuStream) -> Finds:
+def _candidates(gpu: CudaDevice, tables: list[Candidates], *, stream: CudaStream) -> DetectionBuffers:
     """Tables of the same length in the GPU's memory, dense."""
     found = np.zeros((len(tables), len(tables[0])), DETECTION)
     for own, table in zip(found, tables, strict=True):
@@ -112,7 +114,7 @@ def _candidates(gpu: Gpu, tables: list[Candidates], *, stream: GpuStream) -> Fin
         own["index"] = np.arange(len(table))
     counts = np.array([len(tables[0]), 0] * len(tables), np.int32)
     flat, numbers = gpu.upload([found.ravel(), counts], stream=stream)
-    return Finds(
+    return DetectionBuffers(
         replace(flat, shape=found.shape, strides=found.strides),
         replace(numbers, shape=(len(tables), COUNTS), strides=(4 * COUNTS, 4)),
     )

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import onnx
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import DeviceUnavailable, MissingExtra
 from sightline_plugins.engines.protocol import Precision
 from sightline_plugins.engines.tensorrt_library import library_for
@@ -23,7 +23,7 @@ Arrays = list[npt.NDArray[np.float32]]
 
 
 @pytest.fixture(autouse=True)
-def _library(gpu: Gpu) -> None:
+def _library(gpu: CudaDevice) -> None:
     """Skip where the library is missing, or does not support this GPU."""
     try:
         library_for(gpu)
@@ -46,7 +46,7 @@ def assert_close(found: Arrays, wanted: Arrays, *, tolerance: float) -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("rows", [1, 5, 32])
-def test_a_batch_gives_what_the_cpu_gives(gpu: Gpu, repository: Path, precision: Precision, rows: int) -> None:
+def test_a_batch_gives_what_the_cpu_gives(gpu: CudaDevice, repository: Path, precision: Precision, rows: int) -> None:
     path, stream = repository / "models" / "vehicle.onnx", gpu.stream("models")
     engine = open_tensorrt(path, gpu=gpu, stream=stream, precision=precision)
     bench = Bench(engine, gpu=gpu, stream=stream, rows=rows)
@@ -59,7 +59,7 @@ def test_a_batch_gives_what_the_cpu_gives(gpu: Gpu, repository: Path, precision:
     engine.close()
 
 
-def test_a_graph_gives_what_a_plain_run_gives(gpu: Gpu, repository: Path) -> None:
+def test_a_graph_gives_what_a_plain_run_gives(gpu: CudaDevice, repository: Path) -> None:
     path, stream = repository / "models" / "vehicle.onnx", gpu.stream("models")
     engine = open_tensorrt(path, gpu=gpu, stream=stream)
     bench = Bench(engine, gpu=gpu, stream=stream, rows=4)
@@ -80,7 +80,7 @@ def test_a_graph_gives_what_a_plain_run_gives(gpu: Gpu, repository: Path) -> Non
     engine.close()
 
 
-def test_two_contexts_share_their_scratch_memory_on_one_stream(gpu: Gpu, repository: Path) -> None:
+def test_two_contexts_share_their_scratch_memory_on_one_stream(gpu: CudaDevice, repository: Path) -> None:
     path, stream = repository / "models" / "vehicle.onnx", gpu.stream("models")
     engine = open_tensorrt(path, gpu=gpu, stream=stream)
     benches = [Bench(engine, gpu=gpu, stream=stream, rows=rows) for rows in (8, 3)]
@@ -97,7 +97,7 @@ def test_two_contexts_share_their_scratch_memory_on_one_stream(gpu: Gpu, reposit
 
 
 def test_the_second_start_compiles_nothing(
-    gpu: Gpu, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gpu: CudaDevice, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIGHTLINE_CACHE", str(tmp_path))
     path, stream = repository / "models" / "vehicle.onnx", gpu.stream("models")

@@ -18,7 +18,7 @@ from sightline_plugins.engines.model_file import read_model
 from sightline_plugins.engines.protocol import Engine, open_engine
 from sightline_plugins.onnx_graph.inputs import fix_batch, fix_size
 from sightline_plugins.onnx_graph.simplify import simplify
-from sightline_plugins.pixels.image_form import ImageForm
+from sightline_plugins.preprocess.cpu import ImageForm
 
 Tensors = list[npt.NDArray[Any]]
 

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.testing.gpu.double import DoubleDriver
+from sightline.devices.cuda.device import CudaDevice
+from tests.fakes.cuda_driver import FakeCudaDriver
 
 
 @pytest.fixture
-def driver() -> DoubleDriver:
-    return DoubleDriver(memory_bytes=2**26, pinned_bytes=2**26)
+def driver() -> FakeCudaDriver:
+    return FakeCudaDriver(memory_bytes=2**26, pinned_bytes=2**26)
 
 
 @pytest.fixture
-def gpu(driver: DoubleDriver) -> Iterator[Gpu]:
+def gpu(driver: FakeCudaDriver) -> Iterator[CudaDevice]:
     """Closed and checked after the test."""
-    gpu = Gpu(driver)
+    gpu = CudaDevice(driver)
     yield gpu
     gpu.close()
     driver.check()

@@ -122,7 +122,7 @@ def _devices() -> Iterator[tuple[str, str]]:
 
 
 def _gpu() -> Iterator[tuple[str, str]]:
-    from sightline.devices.gpu.facts import driver_text, parts, places
+    from sightline.devices.cuda.facts import driver_text, parts, places
 
     found = parts()
     yield "driver", driver_text()

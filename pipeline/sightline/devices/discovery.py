@@ -1,4 +1,4 @@
-"""Which devices can be used on this machine, and the reason for each that cannot."""
+"""Find the devices of this machine, choose one, and open it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from sightline.devices.gpu.availability import why_not
-from sightline.devices.gpu.libcuda import driver_facts
-from sightline.errors import DeviceUnavailable
+from sightline.devices.cuda.libcuda import driver_facts
+from sightline.devices.cuda.opening import why_not
+from sightline.errors import ConfigurationError, CudaError, DeviceUnavailable
+
+if TYPE_CHECKING:
+    from sightline.devices.cuda.device import CudaDevice
 
 
 class DeviceKind(StrEnum):
@@ -106,3 +110,63 @@ def survey() -> list[DeviceReport]:
         return [cpu, DeviceReport("cuda", usable=False, detail=facts.reason)]
     found = [(gpu, why_not(gpu.index)) for gpu in facts.gpus]
     return [cpu, *(DeviceReport(f"cuda:{gpu.index}", usable=not why, detail=why or str(gpu)) for gpu, why in found)]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInUse:
+    """The devices of a run, why it is those, and the open GPUs when they are such, which the run holds until `let_go`.
+
+    There is one device, or there are several GPUs.
+    """
+
+    devices: tuple[Device, ...] = (Device(),)
+    reason: str = ""
+    gpus: tuple[CudaDevice, ...] = ()
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.devices))
+
+    def let_go(self) -> None:
+        """The run is over."""
+        for gpu in self.gpus:
+            gpu.let_go()
+
+
+def take_device(name: str, *, given: Sequence[CudaDevice] = ()) -> DeviceInUse:
+    """The devices that a configuration's `device` means; `given` go before GPUs that would have to be opened.
+
+    Raises DeviceUnavailable, ConfigurationError when one GPU is given twice, or CudaError when none opens.
+    """
+    if given and name != "cpu":
+        return _take_given(tuple(given))
+    choice = choose_device(name)
+    if choice.device.kind is DeviceKind.CPU:
+        return DeviceInUse(choice.devices, choice.reason)
+    return _open(choice)
+
+
+def _take_given(given: tuple[CudaDevice, ...]) -> DeviceInUse:
+    devices = tuple(Device(DeviceKind.CUDA, gpu.index) for gpu in given)
+    twice = next((device for device in devices if devices.count(device) > 1), None)
+    if twice is not None:
+        raise ConfigurationError(f"gpu: {twice} is given twice: give each GPU once")
+    for gpu in given:
+        gpu.hold()
+    return DeviceInUse(devices, f"given by the program: {', '.join(gpu.name for gpu in given)}", given)
+
+
+def _open(choice: DeviceChoice) -> DeviceInUse:
+    """All that open; those that do not are left out, and told in the reason, unless there is no other."""
+    from sightline.devices.cuda.opening import open_cuda
+
+    gpus: list[CudaDevice] = []
+    failures: list[CudaError | DeviceUnavailable] = []
+    for device in choice.devices:
+        try:
+            gpus.append(open_cuda(device.index))
+        except (CudaError, DeviceUnavailable) as failure:
+            failures.append(failure)
+    if not gpus:
+        raise failures[0]
+    devices = tuple(Device(DeviceKind.CUDA, gpu.index) for gpu in gpus)
+    return DeviceInUse(devices, "; ".join([choice.reason, *map(str, failures)]), tuple(gpus))

@@ -14,7 +14,7 @@ from sightline.graph.packets import Packets
 from sightline.redaction import redact
 
 if TYPE_CHECKING:
-    from sightline.devices.gpu.gpu import Gpu
+    from sightline.devices.cuda.device import CudaDevice
 
 
 class Clock(Protocol):
@@ -62,7 +62,7 @@ class Site:
     outputs: Outputs = field(default_factory=Outputs)
     packets: Packets = field(default_factory=Packets)
     post: Callable[[Message], None] = _discard
-    gpu: Gpu | None = None
+    gpu: CudaDevice | None = None
     live: bool = False
 
     def warn(self, text: str, *, stream: str | None = None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event, Lock
 
-from sightline.devices.use import DeviceInUse
+from sightline.devices.discovery import DeviceInUse
 from sightline.errors import StreamError
 from sightline.graph import (
     BatchOptions,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.graph import Element, Pending, Site
 from sightline.media import Batch, Memory, Objects, Surface
 from sightline.testing.run import run_element, site_for
@@ -31,7 +31,7 @@ class Case:
     element: Element
     batches: Sequence[Batch]
     outputs: Path = field(default_factory=Path)
-    gpu: Gpu | None = None
+    gpu: CudaDevice | None = None
 
     def site(self) -> Site:
         """A site below the case's output folder."""

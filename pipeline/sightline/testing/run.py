@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sightline.devices import Device, DeviceKind
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.graph import Element, Outputs, Pending, Site, SourceElement
 from sightline.graph.messages import Message
 from sightline.media import Batch, Frame, Stream
 
 
 def site_for(
-    element_id: str, outputs: Path | None, messages: list[Message] | None = None, *, gpu: Gpu | None = None
+    element_id: str, outputs: Path | None, messages: list[Message] | None = None, *, gpu: CudaDevice | None = None
 ) -> Site:
     """A site on the CPU, or on `gpu`, whose outputs lie below a folder."""
     posted = [] if messages is None else messages
@@ -27,12 +27,12 @@ def run_element(
     *,
     outputs: Path | None = None,
     messages: list[Message] | None = None,
-    gpu: Gpu | None = None,
+    gpu: CudaDevice | None = None,
 ) -> list[Batch]:
     """Build the element on the CPU, or on `gpu`, give it the batches, end all streams, close it; return what came out.
 
     `outputs` is the folder below which it may write; posted messages are appended to `messages`. Without a GPU,
-    `sightline.testing.gpu.double_gpu()` stands for one.
+    `tests.fakes.fake_cuda_device()` stands for one.
     """
     operator = element.build(site_for(element.name, outputs, messages, gpu=gpu))
     streams: dict[Stream, None] = {}

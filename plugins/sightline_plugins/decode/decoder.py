@@ -16,7 +16,7 @@ from sightline.media import Surface
 from sightline_plugins.decode.orientation import Orientation
 
 if TYPE_CHECKING:
-    from sightline.devices.gpu.gpu import Gpu
+    from sightline.devices.cuda.device import CudaDevice
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class DecodeSettings:
 
     threads: int = 1
     orientation: Orientation | None = None
-    gpu: Gpu | None = None
+    gpu: CudaDevice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Image:
 
     `pts` and `dts` are in units of the stream's time base; `packet` is the number of the encoded image that it was
     decoded from, where such are kept. `surface()` makes its surface, which is there for as long as it is held; it may
-    raise GpuError. `is_turned` says that the surface is turned or mirrored beside what was encoded.
+    raise CudaError. `is_turned` says that the surface is turned or mirrored beside what was encoded.
     """
 
     pts: int | None

@@ -8,8 +8,8 @@ import av.error
 from av.packet import Packet
 from av.video.stream import VideoStream
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.streams import GpuStream
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.streams import CudaStream
 from sightline_plugins.codecs.byte_stream import ByteStream, DamagedPacket, configuration_of
 from sightline_plugins.decode.decoder import Decoded
 from sightline_plugins.decode.nvdec_library import CODECS, ImageFacts, NvdecError, NvdecLibrary, facts_of, library_for
@@ -97,7 +97,7 @@ class HardwareStream:
     out, every packet since `has_begun`.
     """
 
-    def __init__(self, video: VideoStream, *, gpu: Gpu, orientation: Orientation | None, live: bool) -> None:
+    def __init__(self, video: VideoStream, *, gpu: CudaDevice, orientation: Orientation | None, live: bool) -> None:
         """Raises LeaveNvdec when nothing of the stream is for NVDEC."""
         try:
             self._bytes = ByteStream(video)
@@ -110,7 +110,7 @@ class HardwareStream:
         self._context = video.codec_context
         self._keys = KeyFrames(video, bytes_=self._bytes, orientation=orientation)
         self._gpu = gpu
-        self._stream: GpuStream = gpu.stream("decoding")
+        self._stream: CudaStream = gpu.stream("decoding")
         self._pool = gpu.pool("images of a decoder", limit_count=_MOST_IMAGES)
         self._session: Session | None = None
         self._ended: list[Session] = []
@@ -124,7 +124,7 @@ class HardwareStream:
         return self._keys.facts is not None
 
     def decode(self, packet: Packet[VideoStream]) -> Decoded:
-        """The images that come out when this packet goes in. Raises LeaveNvdec, GpuError."""
+        """The images that come out when this packet goes in. Raises LeaveNvdec, CudaError."""
         self._let_go_of_ended()
         decoded = self._decoded(packet) if packet.size else self._end()
         if decoded.images:
@@ -210,7 +210,7 @@ class HardwareStream:
         return Decoded(images, session.submitted.overdue() if self._counts_missing else 0)
 
     def _failed(self, fault: str) -> Decoded:
-        """Go on with another decoder, unless the GPU is broken (GpuFailed) or this one has given nothing at all."""
+        """Go on with another decoder, unless the GPU is broken (CudaFailed) or this one has given nothing at all."""
         self.close()
         self._gpu.guard.check()
         if not self.has_given_images:

@@ -9,8 +9,8 @@ from functools import partial, reduce
 from av.packet import Packet
 from av.video.stream import VideoStream
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.streams import GpuStream
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.streams import CudaStream
 from sightline.media import Surface
 from sightline_plugins.decode.decoder import Decoded, DecoderChoice, Image, ImageDecoder
 from sightline_plugins.decode.nvdec import HardwareStream, LeaveNvdec
@@ -20,7 +20,7 @@ from sightline_plugins.decode.orientation import Orientation
 class UploadingDecoder:
     """Another decoder, and its surfaces in a GPU's memory: a `ImageDecoder`. Every copy is counted."""
 
-    def __init__(self, decoder: ImageDecoder, *, gpu: Gpu, stream: GpuStream, reason: str) -> None:
+    def __init__(self, decoder: ImageDecoder, *, gpu: CudaDevice, stream: CudaStream, reason: str) -> None:
         self._decoder, self._gpu, self._stream = decoder, gpu, stream
         self.choice: DecoderChoice | None = DecoderChoice("cpu", reason)
 
@@ -57,7 +57,7 @@ class NvdecDecoder:
     """
 
     def __init__(
-        self, video: VideoStream, *, cpu: ImageDecoder, gpu: Gpu, orientation: Orientation | None, live: bool
+        self, video: VideoStream, *, cpu: ImageDecoder, gpu: CudaDevice, orientation: Orientation | None, live: bool
     ) -> None:
         self._cpu, self._gpu = cpu, gpu
         self._uploading: UploadingDecoder | None = None

@@ -22,8 +22,8 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.nvdec import LIBRARY, DecoderSupport, decoder_support, nvdec_library
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.libcuda import NVDEC_LIBRARY, DecoderSupport, decoder_support, nvdec_library
 from sightline.media import ColorMatrix, ColorRange, PixelFormat
 from sightline_plugins.decode.orientation import Orientation, orientation_of
 from sightline_plugins.decode.surfaces import layout_of
@@ -117,14 +117,14 @@ class NvdecError(Exception):
 class NvdecLibrary:
     """PyNvVideoCodec on one GPU, which works: that is asked of its driver whenever a decoder is made."""
 
-    def __init__(self, module: Any, *, driver: Any, gpu: Gpu) -> None:
+    def __init__(self, module: Any, *, driver: Any, gpu: CudaDevice) -> None:
         self._module = module
         self._driver = driver
         self._gpu = gpu
         self._errors = (module.PyNvVCException, module.PyNvVCExceptionUnsupported, RuntimeError, MemoryError)
 
     def support(self, codec: str, *, chroma: str, bit_depth: int) -> DecoderSupport:
-        """What the GPU decodes of a codec (FFmpeg's name), a chroma layout (`420`) and a depth. Raises GpuError.
+        """What the GPU decodes of a codec (FFmpeg's name), a chroma layout (`420`) and a depth. Raises CudaError.
 
         The driver's library is asked: PyNvVideoCodec would make another context of the GPU for each question.
         """
@@ -135,7 +135,7 @@ class NvdecLibrary:
         """A decoder that works on that stream of the GPU's primary context. Ask for its `support` before.
 
         `is_immediate` gives every image with its own packet, and is for streams whose images are shown in the order
-        in which they are decoded. Raises NvdecError, GpuError when the GPU does not work.
+        in which they are decoded. Raises NvdecError, CudaError when the GPU does not work.
         """
         with self._gpu.guard("making a video decoder") as driver:
             driver.free_memory_bytes()
@@ -195,7 +195,7 @@ class HardwareDecoder:
             raise NvdecError(gist(error)) from error
 
 
-def library_for(gpu: Gpu) -> NvdecLibrary:
+def library_for(gpu: CudaDevice) -> NvdecLibrary:
     """PyNvVideoCodec, or what stands in for it on that GPU. Raises NvdecError where there is none."""
     double = gpu.stand_ins.get(NvdecLibrary)
     module, driver = (double, double) if double is not None else _installed()
@@ -208,7 +208,7 @@ def _installed() -> tuple[Any, Any]:
     try:
         driver = nvdec_library()
     except OSError as error:
-        raise NvdecError(f"the driver brings no video decoder ({LIBRARY} is missing)") from error
+        raise NvdecError(f"the driver brings no video decoder ({NVDEC_LIBRARY} is missing)") from error
     try:
         return import_module("PyNvVideoCodec"), driver
     except ModuleNotFoundError as error:

@@ -13,18 +13,17 @@ import numpy as np
 from av.packet import Packet
 from av.video.stream import VideoStream
 
-from sightline.devices.gpu.driver import Span
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.memory import BorrowedMemory
-from sightline.devices.gpu.pools import DevicePool
-from sightline.devices.gpu.streams import GpuStream
-from sightline.errors import GpuError, SurfaceReleased
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.driver import Span
+from sightline.devices.cuda.memory import BorrowedMemory, CudaPool
+from sightline.devices.cuda.streams import CudaStream
+from sightline.errors import CudaError, SurfaceReleased
 from sightline.media import ColorRange, PixelFormat, Surface
 from sightline.media.device_array import DeviceArray, dense_strides
+from sightline_plugins.cuda.decoded import SOURCE, Turn, place_decoded
 from sightline_plugins.decode.decoder import Image
 from sightline_plugins.decode.nvdec_library import HardwareDecoder, ImageFacts, NvdecError, NvdecLibrary
 from sightline_plugins.decode.orientation import UPRIGHT, Orientation
-from sightline_plugins.kernels.decoded import SOURCE, Turn, place_decoded
 
 _FIRST_MARK = -(2**63) + 1
 """Packets without a timestamp carry marks that no timestamp is."""
@@ -145,9 +144,9 @@ class ImageSurfaces:
         facts: ImageFacts,
         *,
         layout: tuple[str, tuple[int, int]],
-        gpu: Gpu,
-        stream: GpuStream,
-        pool: DevicePool,
+        gpu: CudaDevice,
+        stream: CudaStream,
+        pool: CudaPool,
     ) -> None:
         """Raises NvdecError when images do not lie as the facts let expect."""
         assert facts.pixel_format is not None
@@ -171,12 +170,14 @@ class ImageSurfaces:
     def surface(self, address: int) -> Surface:
         """The image at that address as a surface of the pool, ready when the decoder's stream has come so far.
 
-        Raises GpuError; GpuOutOfMemory when too many images are held.
+        Raises CudaError; GpuOutOfMemory when too many images are held.
         """
         return self._copied(address) if self._is_copied else self._placed(address)
 
     def _copied(self, address: int) -> Surface:
-        """Made by hand: `Gpu.new_surface`, `Gpu.copy` and `Surface.written` take twice the time, for every frame."""
+        """Made by hand: `CudaDevice.new_surface`, `CudaDevice.copy` and `Surface.written` take twice the time, for
+        every frame.
+        """
         stream, facts = self._stream, self._facts
         buffer = self._pool.lease(self._surface_bytes, stream=stream)
         start = buffer.address
@@ -266,9 +267,9 @@ class Session:
         *,
         codec: str,
         facts: ImageFacts,
-        gpu: Gpu,
-        stream: GpuStream,
-        pool: DevicePool,
+        gpu: CudaDevice,
+        stream: CudaStream,
+        pool: CudaPool,
         submitted: Submitted,
         is_immediate: bool,
     ) -> None:
@@ -304,7 +305,7 @@ class Session:
         """Let go of the decoder, and before that of its memory: what copies from there is waited for."""
         self._calls += 1
         if self._hardware is not None:
-            with suppress(GpuError):  # the guard keeps the cause
+            with suppress(CudaError):  # the guard keeps the cause
                 self._stream.synchronize()
             self._hardware = self._surfaces = None
 

@@ -8,10 +8,9 @@ from typing import Protocol, TypeVar
 from sightline.graph import RunsOn
 from sightline.media import Surface
 from sightline.media.shapes import Mask
-from sightline_plugins.raster import hiding, planes
-from sightline_plugins.raster.glyphs import TextMask
-from sightline_plugins.raster.inks import Ink, Samples
-from sightline_plugins.raster.planes import Points, Rect, layers_of
+from sightline_plugins.draw import cpu as cpu_draw
+from sightline_plugins.draw import hiding
+from sightline_plugins.draw.cpu import Color, Points, Rect, Samples, TextMask, layers_of
 
 
 class OnSurface(Protocol):
@@ -26,25 +25,25 @@ class OnSurface(Protocol):
 class Canvas(OnSurface, Protocol):
     """An image that is drawn on; what the shapes mean, `planes.py` says."""
 
-    def outline(self, rect: Rect, ink: Ink, *, thickness: int) -> None:
+    def outline(self, rect: Rect, ink: Color, *, thickness: int) -> None:
         """Draw the frame of a rectangle."""
         ...
 
-    def polyline(self, points: Points, ink: Ink, *, thickness: int, closed: bool = False) -> None:
+    def polyline(self, points: Points, ink: Color, *, thickness: int, closed: bool = False) -> None:
         """Draw a line through points."""
         ...
 
     def polylines(
-        self, lines: Points, ink: Ink, *, thickness: int, smooth: bool = True, luma_only: bool = False
+        self, lines: Points, ink: Color, *, thickness: int, smooth: bool = True, luma_only: bool = False
     ) -> None:
         """Draw lines, perhaps on the first plane alone."""
         ...
 
-    def tint(self, mask: Mask, ink: Ink, *, opacity: float) -> None:
+    def tint(self, mask: Mask, ink: Color, *, opacity: float) -> None:
         """Colour the pixels of a mask, letting the image shine through."""
         ...
 
-    def polygon(self, points: Points, ink: Ink, *, opacity: float) -> None:
+    def polygon(self, points: Points, ink: Color, *, opacity: float) -> None:
         """Fill a polygon, letting the image shine through."""
         ...
 
@@ -53,11 +52,11 @@ class Canvas(OnSurface, Protocol):
         ...
 
 
-class Veil(OnSurface, Protocol):
+class Redactor(OnSurface, Protocol):
     """An image of which parts are hidden; what that means, `hiding.py` says."""
 
     def hide(
-        self, rect: Rect, *, method: hiding.Method, cells: int, ink: Ink, cover: hiding.Cover | None = None
+        self, rect: Rect, *, method: hiding.Method, cells: int, ink: Color, cover: hiding.Cover | None = None
     ) -> None:
         """Hide a rectangle, or the part of it that is covered."""
         ...
@@ -66,7 +65,7 @@ class Veil(OnSurface, Protocol):
 T = TypeVar("T")
 
 
-class Easel(Protocol[T]):
+class CanvasFactory(Protocol[T]):
     """Changes the images of a batch, wherever they lie: `put` each on it, change what that gives, `take` them off."""
 
     def put(self, surface: Surface) -> T:
@@ -89,41 +88,41 @@ class HostCanvas:
         self.surface = surface.to_host().writable()
         self._layers = layers_of(self.surface)
 
-    def outline(self, rect: Rect, ink: Ink, *, thickness: int) -> None:
+    def outline(self, rect: Rect, ink: Color, *, thickness: int) -> None:
         """See `planes.outline`."""
-        planes.outline(self._layers, rect, ink, thickness=thickness)
+        cpu_draw.outline(self._layers, rect, ink, thickness=thickness)
 
-    def polyline(self, points: Points, ink: Ink, *, thickness: int, closed: bool = False) -> None:
+    def polyline(self, points: Points, ink: Color, *, thickness: int, closed: bool = False) -> None:
         """See `planes.polyline`."""
-        planes.polyline(self._layers, points, ink, thickness=thickness, closed=closed)
+        cpu_draw.polyline(self._layers, points, ink, thickness=thickness, closed=closed)
 
     def polylines(
-        self, lines: Points, ink: Ink, *, thickness: int, smooth: bool = True, luma_only: bool = False
+        self, lines: Points, ink: Color, *, thickness: int, smooth: bool = True, luma_only: bool = False
     ) -> None:
         """See `planes.polylines`."""
         layers = self._layers[:1] if luma_only else self._layers
-        planes.polylines(layers, lines, ink, thickness=thickness, smooth=smooth)
+        cpu_draw.polylines(layers, lines, ink, thickness=thickness, smooth=smooth)
 
-    def tint(self, mask: Mask, ink: Ink, *, opacity: float) -> None:
+    def tint(self, mask: Mask, ink: Color, *, opacity: float) -> None:
         """See `planes.tint`."""
-        planes.tint(self._layers, mask, ink, opacity=opacity)
+        cpu_draw.tint(self._layers, mask, ink, opacity=opacity)
 
-    def polygon(self, points: Points, ink: Ink, *, opacity: float) -> None:
+    def polygon(self, points: Points, ink: Color, *, opacity: float) -> None:
         """See `planes.polygon`."""
-        planes.polygon(self._layers, points, ink, opacity=opacity)
+        cpu_draw.polygon(self._layers, points, ink, opacity=opacity)
 
     def text(self, mask: TextMask, *, left: int, top: int, tables: Sequence[Samples]) -> None:
         """See `planes.text`."""
-        planes.text(self._layers, mask, left=left, top=top, tables=tables)
+        cpu_draw.text(self._layers, mask, left=left, top=top, tables=tables)
 
     def hide(
-        self, rect: Rect, *, method: hiding.Method, cells: int, ink: Ink, cover: hiding.Cover | None = None
+        self, rect: Rect, *, method: hiding.Method, cells: int, ink: Color, cover: hiding.Cover | None = None
     ) -> None:
         """See `hiding.hide`."""
         hiding.hide(self._layers, rect, method=method, cells=cells, ink=ink, cover=cover)
 
 
-class HostEasel:
+class HostCanvasFactory:
     """For images in host memory: an `Easel`."""
 
     def put(self, surface: Surface) -> HostCanvas:

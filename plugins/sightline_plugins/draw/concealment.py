@@ -11,11 +11,10 @@ import numpy as np
 from sightline.graph import Operator, RunsOn
 from sightline.media import Batch, Frame, Objects, Stream, Surface
 from sightline.media.shapes import Mask
-from sightline_plugins.draw.canvas import Easel, HostEasel, Veil
-from sightline_plugins.draw.palette import BLACK
-from sightline_plugins.raster import hiding
-from sightline_plugins.raster.inks import Inks, Kind
-from sightline_plugins.raster.planes import Rect
+from sightline_plugins.draw import hiding
+from sightline_plugins.draw.canvas import CanvasFactory, HostCanvasFactory, Redactor
+from sightline_plugins.draw.cpu import Colors, Kind, Rect
+from sightline_plugins.draw.shapes import BLACK
 
 _TRUSTED_NS = 1_000_000_000
 """How long after the last search the boxes that a tracker expects are believed."""
@@ -49,14 +48,16 @@ class _Count:
 class Concealment(Operator):
     """Hides objects on writable copies, in the memory where `easel` does, and whole frames that were not searched."""
 
-    def __init__(self, orders: Orders, *, warn: Callable[..., None], easel: Easel[Veil] | None = None) -> None:
+    def __init__(
+        self, orders: Orders, *, warn: Callable[..., None], canvases: CanvasFactory[Redactor] | None = None
+    ) -> None:
         self._orders = orders
-        self._easel: Easel[Veil] = HostEasel() if easel is None else easel
+        self._canvases: CanvasFactory[Redactor] = HostCanvasFactory() if canvases is None else canvases
         self._warn = warn
         self._cells = hiding.cells_for(orders.strength)
         self._counts: dict[str, _Count] = {}
         self._searched_ns: dict[Stream, int] = {}
-        self._inks: dict[Kind, Inks] = {}
+        self._inks: dict[Kind, Colors] = {}
 
     def process(self, batch: Batch) -> Batch:
         """The batch with hidden objects; frames with none, that were searched, keep their surface."""
@@ -65,13 +66,13 @@ class Concealment(Operator):
             self._concealed(frame, targets.of_frame(row), is_searched=self._is_searched(batch, row))
             for row, frame in enumerate(batch.frames)
         ]
-        hidden = iter(self._easel.take([veil for veil in veils if veil is not None]))
+        hidden = iter(self._canvases.take([redactor for redactor in veils if redactor is not None]))
         pairs = zip(batch.frames, veils, strict=True)
-        return batch.with_surfaces([frame.surface if veil is None else next(hidden) for frame, veil in pairs])
+        return batch.with_surfaces([frame.surface if redactor is None else next(hidden) for frame, redactor in pairs])
 
     def runs_on(self) -> RunsOn:
         """Where the images lie of which parts are hidden."""
-        return self._easel.runs_on()
+        return self._canvases.runs_on()
 
     def end_stream(self, stream: Stream) -> None:
         """Forget when the stream was searched."""
@@ -100,7 +101,7 @@ class Concealment(Operator):
             return False
         return 0 <= frame.pts_ns - last_ns <= _TRUSTED_NS
 
-    def _concealed(self, frame: Frame, targets: Objects, *, is_searched: bool) -> Veil | None:
+    def _concealed(self, frame: Frame, targets: Objects, *, is_searched: bool) -> Redactor | None:
         """A veil over what must not be seen of a frame; None where all of it may."""
         count = self._counts.setdefault(frame.stream.name, _Count())
         count.frames += 1
@@ -121,19 +122,19 @@ class Concealment(Operator):
         text = f"frame {frame.index} was not wholly searched by {named}: the whole image is hidden, on all such frames"
         self._warn(text, stream=frame.stream.name)
 
-    def _wholly(self, surface: Surface) -> Veil:
+    def _wholly(self, surface: Surface) -> Redactor:
         width, height = surface.size_wh
-        veil = self._easel.put(surface)
-        self._hide(veil, (0, 0, width + width % 2, height + height % 2))
-        return veil
+        redactor = self._canvases.put(surface)
+        self._hide(redactor, (0, 0, width + width % 2, height + height % 2))
+        return redactor
 
-    def _partly(self, surface: Surface, targets: Objects) -> Veil:
-        veil = self._easel.put(surface)
+    def _partly(self, surface: Surface, targets: Objects) -> Redactor:
+        redactor = self._canvases.put(surface)
         masks = targets.extra.get("mask", np.full(len(targets), None)).tolist()
         for xyxy, mask in zip(targets.xyxy.tolist(), masks, strict=True):
             rect, cover = self._place(xyxy, mask, surface.size_wh)
-            self._hide(veil, rect, cover)
-        return veil
+            self._hide(redactor, rect, cover)
+        return redactor
 
     def _place(
         self, xyxy: Sequence[float], mask: Mask | None, size_wh: tuple[int, int]
@@ -149,10 +150,10 @@ class Concealment(Operator):
             return rect, hiding.ellipse_cover(rect, seen=hiding.inside(rect, size_wh=size_wh))
         return rect, None
 
-    def _hide(self, veil: Veil, rect: Rect, cover: hiding.Cover | None = None) -> None:
-        kind = Kind.of(veil.surface)
+    def _hide(self, redactor: Redactor, rect: Rect, cover: hiding.Cover | None = None) -> None:
+        kind = Kind.of(redactor.surface)
         inks = self._inks.get(kind)
         if inks is None:
-            inks = self._inks[kind] = Inks(kind)
+            inks = self._inks[kind] = Colors(kind)
         ink = inks.ink(BLACK)
-        veil.hide(rect, method=self._orders.method, cells=self._cells, ink=ink, cover=cover)
+        redactor.hide(rect, method=self._orders.method, cells=self._cells, ink=ink, cover=cover)

@@ -9,17 +9,25 @@ import numpy as np
 from sightline.graph import Operator, RunsOn
 from sightline.media import Batch, Frame, Objects, Overlay, Stream, Surface
 from sightline.media.time import format_time
-from sightline_plugins.draw.canvas import Canvas, Easel, HostEasel
-from sightline_plugins.draw.captions import captions_of, write_captions
-from sightline_plugins.draw.figures import draw_boxes, draw_keypoints, draw_masks
-from sightline_plugins.draw.layout import Style, centred
-from sightline_plugins.draw.options import DrawOptions
-from sightline_plugins.draw.palette import BLACK, LINE, ZONE, color_of
-from sightline_plugins.draw.sheet import Sheet
-from sightline_plugins.draw.trails import Point, Trails
-from sightline_plugins.raster.glyphs import Typesetter
-from sightline_plugins.raster.inks import Inks, Kind, Rgb
-from sightline_plugins.raster.planes import snap
+from sightline_plugins.draw.canvas import Canvas, CanvasFactory, HostCanvasFactory
+from sightline_plugins.draw.cpu import Colors, Kind, Rgb, Typesetter, snap
+from sightline_plugins.draw.draw import DrawOptions
+from sightline_plugins.draw.shapes import (
+    BLACK,
+    LINE,
+    ZONE,
+    DrawContext,
+    Point,
+    Style,
+    Trails,
+    captions_of,
+    centred,
+    color_of,
+    draw_boxes,
+    draw_keypoints,
+    draw_masks,
+    write_captions,
+)
 
 _ZONE_OPACITY = 0.22
 _TRAIL_SPACING = 1 / 60
@@ -28,11 +36,11 @@ _TRAIL_SPACING = 1 / 60
 class Drawing(Operator):
     """Draws on writable copies, in the memory where `easel` does; keeps the trails of each stream."""
 
-    def __init__(self, options: DrawOptions, *, easel: Easel[Canvas] | None = None) -> None:
+    def __init__(self, options: DrawOptions, *, canvases: CanvasFactory[Canvas] | None = None) -> None:
         self._options = options
-        self._easel: Easel[Canvas] = HostEasel() if easel is None else easel
+        self._canvases: CanvasFactory[Canvas] = HostCanvasFactory() if canvases is None else canvases
         self._trails: dict[Stream, Trails] = {}
-        self._inks: dict[Kind, Inks] = {}
+        self._inks: dict[Kind, Colors] = {}
         self._typesetter = Typesetter()
 
     def process(self, batch: Batch) -> Batch:
@@ -42,13 +50,13 @@ class Drawing(Operator):
             self._draw(frame, batch.objects.of_frame(row), overlays[row] if self._options.rules else ())
             for row, frame in enumerate(batch.frames)
         ]
-        drawn = iter(self._easel.take([canvas for canvas in canvases if canvas is not None]))
+        drawn = iter(self._canvases.take([canvas for canvas in canvases if canvas is not None]))
         pairs = zip(batch.frames, canvases, strict=True)
         return batch.with_surfaces([frame.surface if canvas is None else next(drawn) for frame, canvas in pairs])
 
     def runs_on(self) -> RunsOn:
         """Where the images lie that are drawn on."""
-        return self._easel.runs_on()
+        return self._canvases.runs_on()
 
     def end_stream(self, stream: Stream) -> None:
         """Forget the stream's trails."""
@@ -59,35 +67,35 @@ class Drawing(Operator):
         ways = self._follow(frame, objects)
         if not (len(objects) or overlays or self._options.clock):
             return None
-        sheet = self._sheet(frame.surface)
+        context = self._sheet(frame.surface)
         rects = snap(objects.xyxy)
         colors = self._colors(objects)
         if self._options.masks:
-            draw_masks(sheet, objects, colors)
+            draw_masks(context, objects, colors)
         for overlay in overlays:
-            _draw_shape(sheet, overlay)
+            _draw_shape(context, overlay)
         color_of_track = dict(zip(objects.track_id.tolist(), colors, strict=True))
         for track, points in ways:
-            ink = sheet.inks.ink(color_of_track[track])
-            sheet.canvas.polyline(np.array(points), ink, thickness=sheet.style.thickness)
+            ink = context.inks.ink(color_of_track[track])
+            context.canvas.polyline(np.array(points), ink, thickness=context.style.thickness)
         if self._options.boxes:
-            draw_boxes(sheet, objects, rects, colors)
+            draw_boxes(context, objects, rects, colors)
         if self._options.keypoints:
-            draw_keypoints(sheet, objects, colors, confidence=self._options.keypoint_confidence)
-        write_captions(sheet, captions_of(objects, self._options), objects, rects, colors, self._typesetter)
-        self._write_counts(sheet, overlays)
-        self._write_clock(sheet, frame)
-        return sheet.canvas
+            draw_keypoints(context, objects, colors, confidence=self._options.keypoint_confidence)
+        write_captions(context, captions_of(objects, self._options), objects, rects, colors, self._typesetter)
+        self._write_counts(context, overlays)
+        self._write_clock(context, frame)
+        return context.canvas
 
-    def _sheet(self, surface: Surface) -> Sheet:
+    def _sheet(self, surface: Surface) -> DrawContext:
         kind = Kind.of(surface)
         inks = self._inks.get(kind)
         if inks is None:
-            inks = self._inks[kind] = Inks(kind)
+            inks = self._inks[kind] = Colors(kind)
         style = Style.for_height(
             surface.size_wh[1], thickness=self._options.thickness, text_size=self._options.text_size
         )
-        return Sheet(self._easel.put(surface), surface.size_wh, inks, style)
+        return DrawContext(self._canvases.put(surface), surface.size_wh, inks, style)
 
     def _follow(self, frame: Frame, objects: Objects) -> list[tuple[int, list[Point]]]:
         if not self._options.trail:
@@ -107,34 +115,34 @@ class Drawing(Operator):
             numbers = np.where(objects.track_id >= 0, objects.track_id, numbers)
         return [color_of(number) for number in numbers.tolist()]
 
-    def _write_counts(self, sheet: Sheet, overlays: Sequence[Overlay]) -> None:
+    def _write_counts(self, context: DrawContext, overlays: Sequence[Overlay]) -> None:
         for overlay in overlays:
             counts = (f"{name} {number}" for name, number in overlay.counts)
-            mask = self._typesetter.mask("  ".join((overlay.name, *counts)), size=sheet.style.text_size)
+            mask = self._typesetter.mask("  ".join((overlay.name, *counts)), size=context.style.text_size)
             middle = np.mean(overlay.points, axis=0)
-            place = centred((middle[0], middle[1]), text_wh=(mask.width, mask.height), size_wh=sheet.size_wh)
-            sheet.text(mask, at=place, background=_overlay_color(overlay))
+            place = centred((middle[0], middle[1]), text_wh=(mask.width, mask.height), size_wh=context.size_wh)
+            context.text(mask, at=place, background=_overlay_color(overlay))
 
-    def _write_clock(self, sheet: Sheet, frame: Frame) -> None:
+    def _write_clock(self, context: DrawContext, frame: Frame) -> None:
         if self._options.clock:
-            mask = self._typesetter.mask(_clock(frame), size=sheet.style.text_size)
-            sheet.text(mask, at=(0, 0), background=BLACK)
+            mask = self._typesetter.mask(_clock(frame), size=context.style.text_size)
+            context.text(mask, at=(0, 0), background=BLACK)
 
 
 def _overlay_color(overlay: Overlay) -> Rgb:
     return LINE if overlay.kind == "line" else ZONE
 
 
-def _draw_shape(sheet: Sheet, overlay: Overlay) -> None:
+def _draw_shape(context: DrawContext, overlay: Overlay) -> None:
     points = np.array(overlay.points, np.float64).reshape(-1, 2)
-    ink = sheet.inks.ink(_overlay_color(overlay))
+    ink = context.inks.ink(_overlay_color(overlay))
     closed = overlay.kind == "zone"
     if closed:
-        sheet.canvas.polygon(points, ink, opacity=_ZONE_OPACITY)
+        context.canvas.polygon(points, ink, opacity=_ZONE_OPACITY)
     else:
-        casing = sheet.inks.ink(BLACK)
-        sheet.canvas.polyline(points, casing, thickness=2 * sheet.style.thickness)
-    sheet.canvas.polyline(points, ink, thickness=sheet.style.thickness, closed=closed)
+        casing = context.inks.ink(BLACK)
+        context.canvas.polyline(points, casing, thickness=2 * context.style.thickness)
+    context.canvas.polyline(points, ink, thickness=context.style.thickness, closed=closed)
 
 
 def _clock(frame: Frame) -> str:

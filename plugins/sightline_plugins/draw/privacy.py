@@ -111,6 +111,6 @@ class Privacy(Element):
         )
         if site.gpu is None:
             return Concealment(orders, warn=site.warn)
-        from sightline_plugins.draw.device_easel import hiding_easel
+        from sightline_plugins.draw.cuda import hiding_canvases
 
-        return Concealment(orders, warn=site.warn, easel=hiding_easel(site.gpu))
+        return Concealment(orders, warn=site.warn, canvases=hiding_canvases(site.gpu))

@@ -25,8 +25,8 @@ from av.bitstream import BitStreamFilterContext
 from av.packet import Packet
 from av.video.stream import VideoStream
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.streams import GpuStream
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.streams import CudaStream
 from sightline.graph import EncodedFormat
 from sightline.media import ColorRange, PixelFormat, Surface
 from sightline.media.device_array import DeviceArray
@@ -110,7 +110,7 @@ def options_of(settings: EncoderSettings) -> dict[str, str | int]:
 
 
 def reason_against(first: Surface, *, codec: str, library: NvencLibrary) -> str | None:
-    """Why a video that begins with this image is not given to NVENC; None when it is. Raises GpuError."""
+    """Why a video that begins with this image is not given to NVENC; None when it is. Raises CudaError."""
     if first.is_wide:
         return "its images have 16 bits a sample, and videos have 8"
     if first.format not in FORMATS:
@@ -129,7 +129,7 @@ def reason_against(first: Surface, *, codec: str, library: NvencLibrary) -> str 
 _LEVEL = np.dtype(np.uint8)
 
 
-def without_padding(arrays: Sequence[DeviceArray], *, gpu: Gpu, stream: GpuStream) -> Sequence[DeviceArray]:
+def without_padding(arrays: Sequence[DeviceArray], *, gpu: CudaDevice, stream: CudaStream) -> Sequence[DeviceArray]:
     """The planes of 8 bits with dense rows: themselves, or a copy within the GPU's memory, made on that stream."""
     if all(array.is_dense for array in arrays):
         return arrays
@@ -189,7 +189,7 @@ class NvencEncoder:
     """
 
     def __init__(
-        self, muxer: Muxer, *, first: Surface, settings: EncoderSettings, library: NvencLibrary, gpu: Gpu
+        self, muxer: Muxer, *, first: Surface, settings: EncoderSettings, library: NvencLibrary, gpu: CudaDevice
     ) -> None:
         self.choice = EncoderChoice("NVENC", str(gpu))
         self._gpu = gpu

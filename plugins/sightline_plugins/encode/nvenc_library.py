@@ -23,8 +23,8 @@ from importlib import import_module
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.streams import GpuStream
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.streams import CudaStream
 from sightline.media import PixelFormat
 from sightline.media.device_array import DeviceArray
 from sightline_plugins.decode.nvdec_library import gist
@@ -70,8 +70,8 @@ _Open = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Session), ctypes.POINTER(
 _Destroy = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
-def reason_against_sessions(gpu: Gpu) -> str | None:
-    """Why this GPU encodes no video; None when a session of its encoder can be opened. Raises GpuError."""
+def reason_against_sessions(gpu: CudaDevice) -> str | None:
+    """Why this GPU encodes no video; None when a session of its encoder can be opened. Raises CudaError."""
     try:
         library, cuda = ctypes.CDLL(LIBRARY), ctypes.CDLL(_CUDA)
     except OSError:
@@ -104,7 +104,7 @@ FORMATS: Mapping[PixelFormat, str] = {PixelFormat.NV12: "NV12", PixelFormat.I420
 """PyNvVideoCodec's names of the formats that it is given."""
 _IDR = 3
 """NV_ENC_PIC_TYPE_IDR."""
-_SUPPORTED: WeakKeyDictionary[Gpu, dict[str, EncoderSupport]] = WeakKeyDictionary()
+_SUPPORTED: WeakKeyDictionary[CudaDevice, dict[str, EncoderSupport]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class EncodedImage:
 class NvencLibrary:
     """PyNvVideoCodec on one GPU that has an encoder."""
 
-    def __init__(self, module: Any, *, gpu: Gpu) -> None:
+    def __init__(self, module: Any, *, gpu: CudaDevice) -> None:
         self._module = module
         self._gpu = gpu
         self._errors = (module.PyNvVCException, module.PyNvVCExceptionUnsupported, RuntimeError, MemoryError)
@@ -159,12 +159,12 @@ class NvencLibrary:
         pixel_format: PixelFormat,
         *,
         size_wh: tuple[int, int],
-        stream: GpuStream,
+        stream: CudaStream,
         options: Mapping[str, str | int],
     ) -> HardwareEncoder:
         """An encoder that works on that stream of the GPU's primary context. Ask for its `support` before.
 
-        Raises EncoderError, GpuError when the GPU does not work.
+        Raises EncoderError, CudaError when the GPU does not work.
         """
         with self._gpu.guard("making a video encoder") as driver:
             driver.free_memory_bytes()
@@ -197,10 +197,10 @@ class NvencLibrary:
 
 class HardwareEncoder:
     """One encoder of the library; for one thread. Its calls raise EncoderError, after which it is of no use, and
-    GpuError where the GPU is what failed.
+    CudaError where the GPU is what failed.
     """
 
-    def __init__(self, made: Any, *, flags: Any, errors: tuple[type[Exception], ...], gpu: Gpu) -> None:
+    def __init__(self, made: Any, *, flags: Any, errors: tuple[type[Exception], ...], gpu: CudaDevice) -> None:
         self._made = made
         self._errors = errors
         self._gpu = gpu
@@ -267,7 +267,7 @@ def _given(packets: list[dict[str, Any]]) -> list[EncodedImage]:
     return [EncodedImage(one["timestamp"], one["data"], one["picture_type"] == _IDR) for one in packets]
 
 
-def library_for(gpu: Gpu) -> NvencLibrary:
+def library_for(gpu: CudaDevice) -> NvencLibrary:
     """PyNvVideoCodec, or what stands in for it on that GPU. Raises EncoderError where there is none, or no encoder."""
     module = gpu.stand_ins.get(NvencLibrary)
     if module is None:

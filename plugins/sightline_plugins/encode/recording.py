@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 from av.packet import Packet
 from av.video.stream import VideoStream
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.errors import DeviceUnavailable, GpuError, OutputError
+from sightline.devices.cuda.device import CudaDevice
+from sightline.errors import CudaError, DeviceUnavailable, OutputError
 from sightline.graph.outputs import Outputs
 from sightline.media import Frame, Memory, Surface
 from sightline_plugins.encode.cpu import CpuEncoder
@@ -37,7 +37,7 @@ class Encoders:
     what speaks against that is an error.
     """
 
-    def __init__(self, wanted: EncoderName, *, settings: EncoderSettings, gpu: Gpu | None) -> None:
+    def __init__(self, wanted: EncoderName, *, settings: EncoderSettings, gpu: CudaDevice | None) -> None:
         """Raises DeviceUnavailable for `nvenc` where there is no such encoder."""
         self.settings = settings
         self._wanted = wanted
@@ -124,7 +124,7 @@ class Recording:
         return self._encoder.choice
 
     def write(self, frame: Frame) -> None:
-        """Encode one frame, perhaps later. Raises OutputError, GpuError."""
+        """Encode one frame, perhaps later. Raises OutputError, CudaError."""
         if self._failure is not None:
             raise OutputError(self._failure)
         ticks, is_key = self._ticks(frame.pts_ns), self._is_key(frame.pts_ns)
@@ -138,8 +138,8 @@ class Recording:
             raise
 
     def finish(self) -> None:
-        """Write what the encoder still holds, and the index; close the file. Raises OutputError or GpuError, once; what
-        was encoded is in the file.
+        """Write what the encoder still holds, and the index; close the file. Raises OutputError or CudaError, once;
+        what was encoded is in the file.
         """
         if self._failure is not None:
             return
@@ -155,7 +155,7 @@ class Recording:
     def _write_rest(self) -> None:
         try:
             self._mux(self._rest())
-        except GpuError:
+        except CudaError:
             self._mux(self._rest())
             raise
         finally:

@@ -112,12 +112,12 @@ class ImageEncoder(Protocol):
 
     def encode(self, surface: Surface, *, ticks: int, is_key: bool) -> Sequence[Packet[VideoStream]]:
         """What comes out when this image goes in, to be shown at `ticks` of 1/90000 s. Raises EncoderError, FFmpeg's
-        errors, and GpuError.
+        errors, and CudaError.
         """
         ...
 
     def finish(self) -> Sequence[Packet[VideoStream]]:
-        """What is left. Raises as `encode` does; after GpuError, a second call gives what is left without the image
+        """What is left. Raises as `encode` does; after CudaError, a second call gives what is left without the image
         that was lost.
         """
         ...

@@ -11,8 +11,8 @@ from typing import Any
 
 import onnxruntime as ort
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.streams import GpuStream
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import DeviceUnavailable, ModelError
 from sightline.media.device_array import DeviceArray
 from sightline_plugins.engines.cuda_model import BatchModel, check_bound
@@ -28,11 +28,11 @@ from sightline_plugins.engines.protocol import MOST_ROWS, Execution
 
 _WITHOUT_WAITING = "disable_synchronize_execution_providers"
 _QUEUES_BY_ITSELF = "ONNX Runtime takes memory and waits while it queues"
-OpenSession = Callable[[bytes, Gpu, GpuStream], Any]
+OpenSession = Callable[[bytes, CudaDevice, CudaStream], Any]
 """Makes a session of a model that works on a stream: an `InferenceSession`, or what stands in for it."""
 
 
-def why_not(gpu: Gpu) -> str | None:
+def why_not(gpu: CudaDevice) -> str | None:
     """Why ONNX Runtime cannot compute on that GPU; None when it can."""
     if OnnxRuntimeCuda in gpu.stand_ins or ON_CUDA in ort.get_available_providers():
         return None
@@ -49,7 +49,7 @@ class OnnxRuntimeCuda:
         """Name and version."""
         return f"ONNX Runtime {ort.__version__}"
 
-    def __init__(self, model: BatchModel, *, gpu: Gpu, stream: GpuStream) -> None:
+    def __init__(self, model: BatchModel, *, gpu: CudaDevice, stream: CudaStream) -> None:
         """Raises DeviceUnavailable where the provider does not start, ModelError for a model that it refuses."""
         reason = why_not(gpu)
         if reason is not None:
@@ -95,7 +95,7 @@ class _Bound:
 
     not_capturable = _QUEUES_BY_ITSELF
 
-    def __init__(self, session: Any, binding: Any, gpu: Gpu, label: str, *, keep: Sequence[DeviceArray]) -> None:
+    def __init__(self, session: Any, binding: Any, gpu: CudaDevice, label: str, *, keep: Sequence[DeviceArray]) -> None:
         self._session = session
         self._binding = binding
         self._gpu = gpu
@@ -113,7 +113,7 @@ class _Bound:
             raise ModelError(f"{self._label}: ONNX Runtime failed: {reason_of(error)}") from error
 
 
-def _opened(content: bytes, gpu: Gpu, stream: GpuStream) -> Any:
+def _opened(content: bytes, gpu: CudaDevice, stream: CudaStream) -> Any:
     load_cuda_libraries()
     options = ort.SessionOptions()
     options.log_severity_level = FATAL_ONLY

@@ -23,7 +23,7 @@ from sightline_plugins.engines.rebatching import make_single
 from sightline_plugins.onnx_graph.constants import store_unsigned
 from sightline_plugins.onnx_graph.inputs import find_image_input, fix_batch, fix_size, take_image
 from sightline_plugins.onnx_graph.simplify import clean, simplify
-from sightline_plugins.pixels.image_form import ImageForm
+from sightline_plugins.preprocess.cpu import ImageForm
 
 Installed = Literal["openvino", "onnxruntime"]
 PREFERENCE: tuple[Installed, ...] = ("openvino", "onnxruntime")

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from sightline.errors import ModelError
 from sightline.media.device_array import DeviceArray
-from sightline_plugins.pixels.image_form import ImageForm
+from sightline_plugins.preprocess.cpu import ImageForm
 
 __all__ = [
     "Array",
@@ -172,7 +172,7 @@ class Execution(Protocol):
         ...
 
     def enqueue(self) -> None:
-        """Queue it on the engine's stream, behind what makes its inputs. Raises ModelError or GpuError."""
+        """Queue it on the engine's stream, behind what makes its inputs. Raises ModelError or CudaError."""
         ...
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from sightline.devices.gpu.driver import Driver
-from sightline.devices.gpu.gpu import Gpu
-from sightline.errors import GpuError, ModelError
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.driver import Driver
+from sightline.errors import CudaError, ModelError
 from sightline.media.device_array import DeviceArray, DeviceStream
 from sightline_plugins.engines.cuda_model import ALIGNMENT_BYTES, check_bound
 from sightline_plugins.engines.libraries import About
@@ -187,8 +187,8 @@ class TensorRtEngine:
 
     name = "tensorrt"
 
-    def __init__(self, loaded: Loaded, *, gpu: Gpu, stream: DeviceStream, about: About, most_rows: int) -> None:
-        """Raises ModelError for a model whose outputs differ in size from image to image, GpuError."""
+    def __init__(self, loaded: Loaded, *, gpu: CudaDevice, stream: DeviceStream, about: About, most_rows: int) -> None:
+        """Raises ModelError for a model whose outputs differ in size from image to image, CudaError."""
         self.most_rows = most_rows
         self.report: Mapping[str, Any] = MappingProxyType(dict(about.report))
         self._label = about.label
@@ -205,7 +205,7 @@ class TensorRtEngine:
         """The model on this memory: dense arrays of `inputs` and `outputs`, all of the same number of rows.
 
         Takes a while: TensorRT-RTX compiles kernels for these sizes now. Raises ModelError for other shapes or types,
-        or when the library refuses; GpuError.
+        or when the library refuses; CudaError.
         """
         loaded, scratch = self._open(), self._scratch
         assert scratch is not None
@@ -235,7 +235,7 @@ class TensorRtEngine:
                 loaded.keep_kernels()
                 self._contexts.clear()
                 loaded.close()
-        except GpuError:
+        except CudaError:
             self._contexts.clear()
             loaded.close()
 
@@ -245,7 +245,7 @@ class TensorRtEngine:
         with self._gpu.guard(f"computing {self._label}") as driver, loaded.library.listening() as heard:
             if not context.execute_async_v3(self._stream.handle):
                 _check_gpu(driver)
-                raise GpuError(f"{self._label}: {loaded.library} did not compute {rows} images: {heard.reason}")
+                raise CudaError(f"{self._label}: {loaded.library} did not compute {rows} images: {heard.reason}")
 
     def why_not_capturable(self, context: Any) -> str | None:
         """See `Execution.not_capturable`."""
@@ -277,7 +277,7 @@ class TensorRtExecution:
         return self._engine.why_not_capturable(self._context)
 
     def enqueue(self) -> None:
-        """Queue it on the engine's stream, behind what makes its inputs. Raises GpuError, ModelError after `close`."""
+        """Queue it on the engine's stream, behind what makes its inputs. Raises CudaError, ModelError after `close`."""
         self._engine.enqueue(self._context, rows=self._rows)
 
 

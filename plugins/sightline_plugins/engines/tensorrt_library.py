@@ -22,8 +22,8 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.libcuda import driver_facts
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.libcuda import driver_facts
 from sightline.errors import DeviceUnavailable, MissingExtra
 from sightline_plugins.engines.cache import Entry, ModelCache
 
@@ -258,7 +258,7 @@ class TensorRt:
         return self.messages.listening(log)
 
 
-def library_for(gpu: Gpu) -> TensorRt:
+def library_for(gpu: CudaDevice) -> TensorRt:
     """The library, or what stands in for it on that GPU. Raises MissingExtra without it, DeviceUnavailable where it
     does not load, or does not support the GPU.
     """

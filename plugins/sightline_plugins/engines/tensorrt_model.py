@@ -19,7 +19,7 @@ from typing import Any
 
 import onnx
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import ModelError
 from sightline.media.device_array import DeviceStream
 from sightline_plugins.engines.cache import Entry, ModelCache, models_folder
@@ -55,7 +55,7 @@ class TensorRtModel:
         self,
         model: str | Path | bytes,
         *,
-        gpu: Gpu,
+        gpu: CudaDevice,
         precision: Precision = "fp32",
         size_wh: tuple[int, int] | None = None,
         most_rows: int = MOST_ROWS,
@@ -92,7 +92,7 @@ class TensorRtModel:
         """Compile it, or take it from the cache; nothing when that was done.
 
         In any thread, one at a time, while the GPU does other work; `progress` is told how far it is, `log` all that
-        the library says, both from any thread. Raises ModelError with the reason for a refusal, GpuError.
+        the library says, both from any thread. Raises ModelError with the reason for a refusal, CudaError.
         """
         if self._plan is None:
             self._plan = self._obtained(progress, log)
@@ -104,7 +104,7 @@ class TensorRtModel:
     def load(self, *, stream: DeviceStream, progress: Tell = say_nothing, log: Log | None = None) -> TensorRtEngine:
         """The engine, which computes on that stream; compiles before where that was not done.
 
-        A plan from the cache that the library refuses is compiled again. Raises ModelError, GpuError.
+        A plan from the cache that the library refuses is compiled again. Raises ModelError, CudaError.
         """
         self.compile(progress=progress, log=log)
         plan = self._plan
@@ -181,7 +181,7 @@ class TensorRtModel:
 def open_tensorrt(
     model: str | Path | bytes,
     *,
-    gpu: Gpu,
+    gpu: CudaDevice,
     stream: DeviceStream,
     precision: Precision = "fp32",
     size_wh: tuple[int, int] | None = None,

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import ModelError
+from sightline_plugins.heads.cuda import ANCHORS, GRID, MOST_ANCHORS, Decoding, OutputView, Step
 from sightline_plugins.heads.head import DecodeContext, ScoreForm
 from sightline_plugins.heads.thresholding import is_probability_op, logit
 from sightline_plugins.heads.yolo.fastest import OBJECT_POWER
@@ -25,7 +26,6 @@ from sightline_plugins.heads.yolo.maps import (
     sides_and_scores,
 )
 from sightline_plugins.heads.yolo.tables import strides_of
-from sightline_plugins.kernels.heads import ANCHORS, GRID, MOST_ANCHORS, Decoding, OutputView, Step
 
 Marks: TypeAlias = npt.NDArray[np.uint8]
 _Planner: TypeAlias = Callable[["list[Marks]", DecodeContext], "list[Step]"]

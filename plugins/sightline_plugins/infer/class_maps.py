@@ -16,7 +16,7 @@ from sightline_plugins.infer.masks import Floats, Window, map_part, pixels_in, s
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import all_finite, target_box, target_region
 from sightline_plugins.infer.targets import InferenceTarget
-from sightline_plugins.pixels.placement import Region
+from sightline_plugins.preprocess.placement import Region
 
 _REST = -1
 """The class of the pixels that a map of a single class does not cover."""

@@ -14,23 +14,23 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.streams import GpuStream
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import ModelError
 from sightline.media import Batch
 from sightline.media.device_array import DeviceArray
 from sightline_plugins.engines.protocol import Array, TensorSpec
+from sightline_plugins.heads import cuda as cuda_heads
+from sightline_plugins.heads.cuda import Decoding
 from sightline_plugins.heads.cuda_plans import plan_decoding
 from sightline_plugins.heads.head import Candidates
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import DetectionRules, Postprocessor, SuppressedBoxes
 from sightline_plugins.infer.requests import InferenceResult, read_outputs
 from sightline_plugins.infer.targets import InferenceTarget
-from sightline_plugins.kernels import heads, nms
-from sightline_plugins.kernels.detections import COUNTS, DETECTION, INT, Finds
-from sightline_plugins.kernels.heads import Decoding
-from sightline_plugins.kernels.nms import KEPT_COUNTS, Kept
-from sightline_plugins.nms.options import MAX_CANDIDATES
+from sightline_plugins.nms import cuda as cuda_nms
+from sightline_plugins.nms.cpu import MAX_CANDIDATES
+from sightline_plugins.nms.cuda import COUNTS, DETECTION, INT, KEPT_COUNTS, DetectionBuffers, Kept
 
 ArrayForm: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]
 """Shape and element type of an array."""
@@ -64,7 +64,7 @@ class CudaPostprocessor(Protocol):
 class OutputBuffers:
     """One set of buffers for the outputs and results of batches of up to `max_rows` images."""
 
-    def __init__(self, postprocessor: CudaPostprocessor, *, max_rows: int, gpu: Gpu, stream: GpuStream) -> None:
+    def __init__(self, postprocessor: CudaPostprocessor, *, max_rows: int, gpu: CudaDevice, stream: CudaStream) -> None:
         self._postprocessor = postprocessor
         scratch = postprocessor.scratch_forms(max_rows)
         self._scratch = _new_block(gpu, scratch, stream=stream) if scratch else None
@@ -143,14 +143,20 @@ class CudaDetectionPostprocessor:
     """A `CudaPostprocessor` that decodes and suppresses boxes, and copies those that stay."""
 
     def __init__(
-        self, gpu: Gpu, *, stream: GpuStream, decoding: Decoding, rules: DetectionRules, outputs: Sequence[TensorSpec]
+        self,
+        gpu: CudaDevice,
+        *,
+        stream: CudaStream,
+        decoding: Decoding,
+        rules: DetectionRules,
+        outputs: Sequence[TensorSpec],
     ) -> None:
         self._stream = stream
         self._decoding = decoding
         self._nms_options = rules.nms
         self._outputs = outputs
-        self._head_kernels = gpu.kernels(heads.SOURCE)
-        self._nms_kernels = gpu.kernels(nms.SOURCE)
+        self._head_kernels = gpu.kernels(cuda_heads.SOURCE)
+        self._nms_kernels = gpu.kernels(cuda_nms.SOURCE)
         [self._limits] = gpu.upload([rules.limits], stream=stream)
 
     def scratch_forms(self, rows: int) -> list[ArrayForm]:
@@ -173,12 +179,12 @@ class CudaDetectionPostprocessor:
         """See `CudaPostprocessor.bind`."""
         *outputs, candidates, counts, ranked = scratch
         kept_counts, boxes = results
-        finds = Finds(candidates, counts, self._limits)
+        finds = DetectionBuffers(candidates, counts, self._limits)
         kept = Kept(ranked, boxes, kept_counts)
 
         def queue() -> None:
             self._decoding.launch(self._head_kernels, outputs, finds=finds, stream=self._stream)
-            nms.suppress(self._nms_kernels, finds, kept=kept, options=self._nms_options, stream=self._stream)
+            cuda_nms.suppress(self._nms_kernels, finds, kept=kept, options=self._nms_options, stream=self._stream)
 
         return outputs, queue
 
@@ -198,8 +204,8 @@ def cuda_postprocessor(
     postprocessor: Postprocessor[Any],
     *,
     outputs: Sequence[TensorSpec],
-    gpu: Gpu,
-    stream: GpuStream,
+    gpu: CudaDevice,
+    stream: CudaStream,
 ) -> tuple[CudaPostprocessor, str]:
     """Return what follows the model on the GPU, and for the report where its head runs, with the reason."""
     rules = postprocessor.detection_rules
@@ -246,7 +252,7 @@ def _output_forms(specs: Sequence[TensorSpec], rows: int) -> list[ArrayForm]:
     return [((rows, *(size for size in spec.shape[1:] if size is not None)), spec.dtype) for spec in specs]
 
 
-def _new_block(gpu: Gpu, forms: Sequence[ArrayForm], *, stream: GpuStream) -> DeviceArray:
+def _new_block(gpu: CudaDevice, forms: Sequence[ArrayForm], *, stream: CudaStream) -> DeviceArray:
     """Return new GPU memory, uint8 (bytes,), that holds these arrays one after the other."""
     return gpu.empty((max(_total_bytes(forms), 1),), np.uint8, stream=stream)
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.graphs import Graph
-from sightline.devices.gpu.memory import PinnedBuffer
-from sightline.devices.gpu.streams import GpuStream
-from sightline.errors import GpuError, GpuFailed
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.graphs import Graph
+from sightline.devices.cuda.memory import PinnedBuffer
+from sightline.devices.cuda.streams import CudaStream
+from sightline.errors import CudaError, CudaFailed
 from sightline.media import Batch
 from sightline.media.device_array import DeviceArray, DeviceEvent
+from sightline_plugins.cuda.records import SurfaceView
 from sightline_plugins.engines.protocol import CudaEngine, TensorSpec
 from sightline_plugins.engines.requests import Work
 from sightline_plugins.infer.cuda_postprocessing import (
@@ -34,10 +35,8 @@ from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor
 from sightline_plugins.infer.requests import InferenceRequest, InferenceResult, RequestInput
 from sightline_plugins.infer.targets import InferenceTarget
-from sightline_plugins.kernels.preprocess import SOURCE, Jobs, pack, preprocess
-from sightline_plugins.kernels.surfaces import SurfaceView
-from sightline_plugins.kernels.tensor_form import TensorForm
-from sightline_plugins.pixels.preprocess import Part
+from sightline_plugins.preprocess.cpu import Part
+from sightline_plugins.preprocess.cuda import SOURCE, Jobs, TensorForm, pack, preprocess
 
 WARM_UPS = 2
 """Launches before a capture: libraries load and choose at the first, and flush what changed at the second."""
@@ -62,8 +61,8 @@ class CudaPredictor:
         *,
         engine: CudaEngine,
         postprocessor: Postprocessor[Any],
-        gpu: Gpu,
-        stream: GpuStream,
+        gpu: CudaDevice,
+        stream: CudaStream,
         details: Mapping[str, str] = _NOTHING,
     ) -> None:
         self.device = str(gpu)
@@ -149,8 +148,8 @@ class BufferSet:
         engine: CudaEngine,
         postprocessor: CudaPostprocessor,
         max_rows: int,
-        gpu: Gpu,
-        stream: GpuStream,
+        gpu: CudaDevice,
+        stream: CudaStream,
     ) -> None:
         self._engine = engine
         self._inputs = InputBuffers(plan, inputs=engine.inputs, max_rows=max_rows, gpu=gpu, stream=stream)
@@ -196,7 +195,7 @@ class InputBuffers:
     """
 
     def __init__(
-        self, plan: ModelPlan, *, inputs: Sequence[TensorSpec], max_rows: int, gpu: Gpu, stream: GpuStream
+        self, plan: ModelPlan, *, inputs: Sequence[TensorSpec], max_rows: int, gpu: CudaDevice, stream: CudaStream
     ) -> None:
         size_wh = plan.preprocessing.size_wh
         assert size_wh is not None
@@ -267,7 +266,7 @@ class ForwardPass:
         *,
         rows: int,
         pinned: PinnedBuffer,
-        gpu: Gpu,
+        gpu: CudaDevice,
     ) -> None:
         self.postprocessing = postprocessing
         self.rows = rows
@@ -284,7 +283,7 @@ class ForwardPass:
         """Whether it is one launch."""
         return self._graph is not None
 
-    def run(self, jobs: Jobs, *, stream: GpuStream) -> None:
+    def run(self, jobs: Jobs, *, stream: CudaStream) -> None:
         """Queue it."""
         if self._graph is None and self.no_graph_reason is None and self._runs == WARM_UPS:
             self._capture(jobs, stream)
@@ -294,22 +293,22 @@ class ForwardPass:
         self._runs += 1
         self._queue(jobs, stream)
 
-    def _queue(self, jobs: Jobs, stream: GpuStream) -> None:
+    def _queue(self, jobs: Jobs, stream: CudaStream) -> None:
         self._inputs.queue(jobs)
         self._execution.enqueue()
         self.postprocessing.queue()
         self._gpu.copy_to_pinned(self.postprocessing.results, self._pinned, stream=stream)
 
-    def _capture(self, jobs: Jobs, stream: GpuStream) -> None:
+    def _capture(self, jobs: Jobs, stream: CudaStream) -> None:
         self.no_graph_reason = self._execution.not_capturable
         if self.no_graph_reason is not None:
             return
         queue, name = partial(self._queue, jobs, stream), f"batch of {self.rows}"
         try:
             self._graph = self._gpu.capture(stream, queue, name=name, keep=self._execution)
-        except GpuFailed:
+        except CudaFailed:
             raise
-        except GpuError as error:
+        except CudaError as error:
             self.no_graph_reason = str(error)
 
 

@@ -28,8 +28,8 @@ from sightline_plugins.infer.postprocessing import (
 )
 from sightline_plugins.infer.targets import InferenceTarget
 from sightline_plugins.infer.track_memory import NO_CHILDREN, ChildNumbers, Children, TrackEntry, child_columns
-from sightline_plugins.nms import NmsOptions, merge_parts, thin_out
-from sightline_plugins.pixels.placement import Region
+from sightline_plugins.nms import NmsOptions, merge_parts, suppress_by_method
+from sightline_plugins.preprocess.placement import Region
 
 NOTHING = Candidates.from_arrays(np.empty((0, 4)), np.empty(0), np.empty(0))
 SkeletonOf = Callable[[int], Skeleton]
@@ -267,7 +267,7 @@ class DetectionPostprocessor(ObjectPostprocessor):
 
 def suppressed(found: Candidates, options: NmsOptions, *, min_confidence: float = 0.0) -> Candidates:
     """Return the candidates that stay after NMS by the method of `options`; a fused one is its best row, moved."""
-    kept = thin_out(
+    kept = suppress_by_method(
         found.xyxy, found.confidence, found.class_id, options=options, corners=found.corners, least=min_confidence
     )
     chosen = found.select(kept.rows)

@@ -16,7 +16,7 @@ from sightline.errors import MissingExtra, ModelError
 from sightline_plugins.engines.address import Address, address_of
 from sightline_plugins.engines.model_file import foreign_operators, metadata_of, read_model
 from sightline_plugins.engines.protocol import TensorSpec
-from sightline_plugins.pixels.stacks import StackOrder
+from sightline_plugins.preprocess.stacks import StackOrder
 
 SizeWh = tuple[int, int]
 Extra = Literal["size_wh", "size_hw", "scale"]

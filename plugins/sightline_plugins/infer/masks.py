@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sightline.media import Mask
 from sightline_plugins.heads.head import Candidates
-from sightline_plugins.pixels.placement import Placement
+from sightline_plugins.preprocess.placement import Placement
 
 Floats = npt.NDArray[np.float32]
 Window = tuple[int, int, int, int]

@@ -23,11 +23,11 @@ from sightline_plugins.infer.postprocessing import Postprocessor
 from sightline_plugins.infer.precision import Candidate, Chosen, Speeds, choose_model
 from sightline_plugins.infer.precision_speeds import CpuSpeeds
 from sightline_plugins.infer.requests import HostPredictor, Predictor, UpgradingPredictor
-from sightline_plugins.pixels.preprocess import HostPreprocessor, Preprocessing, Preprocessor
+from sightline_plugins.preprocess.cpu import HostPreprocessor, Preprocessing, Preprocessor
 
 if TYPE_CHECKING:
-    from sightline.devices.gpu.gpu import Gpu
-    from sightline.devices.gpu.streams import GpuStream
+    from sightline.devices.cuda.device import CudaDevice
+    from sightline.devices.cuda.streams import CudaStream
     from sightline_plugins.engines.protocol import CudaEngine
     from sightline_plugins.engines.tensorrt_model import TensorRtModel
     from sightline_plugins.infer.precision_speeds import OpenCandidate
@@ -75,7 +75,7 @@ def _preprocessor(definition: Preprocessing, *, site: Site) -> Preprocessor:
     """Return what prepares images: the GPU of the run, else the CPU."""
     if site.gpu is None:
         return HostPreprocessor(definition)
-    from sightline_plugins.preprocess.cuda_preprocessor import CudaPreprocessor
+    from sightline_plugins.preprocess.cuda import CudaPreprocessor
 
     return CudaPreprocessor(definition, gpu=site.gpu)
 
@@ -92,7 +92,7 @@ class _CudaOpening:
     plan: ModelPlan
     postprocessor: Postprocessor[Any]
     site: Site
-    gpu: Gpu
+    gpu: CudaDevice
     reasons: list[str] = field(default_factory=list)
 
     def open(self) -> Predictor:
@@ -195,10 +195,10 @@ class _CudaOpening:
             warn=self.site.warn,
         )
 
-    def _tensorrt_engine(self, candidate: Candidate | Chosen, stream: GpuStream) -> CudaEngine:
+    def _tensorrt_engine(self, candidate: Candidate | Chosen, stream: CudaStream) -> CudaEngine:
         return self._compiled(self._tensorrt_model(candidate), stream)
 
-    def _compiled(self, model: TensorRtModel, stream: GpuStream) -> CudaEngine:
+    def _compiled(self, model: TensorRtModel, stream: CudaStream) -> CudaEngine:
         """Compile and load a model; progress becomes messages, the library's output goes to the log (`--verbose`)."""
         return model.load(stream=stream, progress=self._post, log=_log)
 
@@ -206,7 +206,7 @@ class _CudaOpening:
         stream = self._stream()
         return self._cuda_predictor(self._compiled(model, stream), stream, details=chosen.report())
 
-    def _onnxruntime_engine(self, candidate: Candidate | Chosen, stream: GpuStream) -> CudaEngine:
+    def _onnxruntime_engine(self, candidate: Candidate | Chosen, stream: CudaStream) -> CudaEngine:
         from sightline_plugins.engines.cache import ModelCache, models_folder
         from sightline_plugins.engines.cuda_model import prepare_batches
         from sightline_plugins.engines.onnxruntime_cuda import OnnxRuntimeCuda
@@ -220,14 +220,14 @@ class _CudaOpening:
         )
         return OnnxRuntimeCuda(prepared, gpu=self.gpu, stream=stream)
 
-    def _cuda_predictor(self, engine: CudaEngine, stream: GpuStream, *, details: Mapping[str, str]) -> Predictor:
+    def _cuda_predictor(self, engine: CudaEngine, stream: CudaStream, *, details: Mapping[str, str]) -> Predictor:
         from sightline_plugins.infer.cuda_predictor import CudaPredictor
 
         return CudaPredictor(
             self.plan, engine=engine, postprocessor=self.postprocessor, gpu=self.gpu, stream=stream, details=details
         )
 
-    def _stream(self) -> GpuStream:
+    def _stream(self) -> CudaStream:
         return self.gpu.stream(f"model of {self.site.element_id}")
 
     @property

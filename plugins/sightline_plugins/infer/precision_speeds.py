@@ -30,11 +30,11 @@ from sightline_plugins.engines.protocol import (
     open_engine,
 )
 from sightline_plugins.infer.precision import Candidate, file_digest
-from sightline_plugins.pixels.image_form import ImageForm
+from sightline_plugins.preprocess.cpu import ImageForm
 
 if TYPE_CHECKING:
-    from sightline.devices.gpu.gpu import Gpu
-    from sightline.devices.gpu.streams import GpuStream
+    from sightline.devices.cuda.device import CudaDevice
+    from sightline.devices.cuda.streams import CudaStream
     from sightline.media.device_array import DeviceArray
 
 _MEASURED_SECONDS = 0.4
@@ -114,7 +114,7 @@ def multiplies_bytes() -> bool:
 _IMAGES = 8
 _BATCHES = 10
 _ROUNDS = 5
-OpenCandidate = Callable[[Candidate, "GpuStream"], CudaEngine]
+OpenCandidate = Callable[[Candidate, "CudaStream"], CudaEngine]
 
 
 class GpuSpeeds:
@@ -123,7 +123,9 @@ class GpuSpeeds:
     supports_half = True
     obstacle = None
 
-    def __init__(self, gpu: Gpu, *, library: str, size_wh: tuple[int, int], open_candidate: OpenCandidate) -> None:
+    def __init__(
+        self, gpu: CudaDevice, *, library: str, size_wh: tuple[int, int], open_candidate: OpenCandidate
+    ) -> None:
         self._gpu = gpu
         self._library = library
         self._size_wh = size_wh
@@ -162,21 +164,21 @@ class GpuSpeeds:
                         noted.append(seconds)
         return [statistics.median(noted) for noted in times]
 
-    def _bound(self, engine: CudaEngine, stream: GpuStream) -> tuple[Execution, int]:
+    def _bound(self, engine: CudaEngine, stream: CudaStream) -> tuple[Execution, int]:
         """Bind an engine to its own memory; return this, and for how many images."""
         rows = engine.inputs[0].shape[0] or min(_IMAGES, engine.most_rows)
         inputs = [self._zeros(spec, rows, stream) for spec in engine.inputs]
         outputs = [self._zeros(spec, rows, stream) for spec in engine.outputs]
         return engine.bind(inputs, outputs), rows
 
-    def _zeros(self, spec: TensorSpec, rows: int, stream: GpuStream) -> DeviceArray:
+    def _zeros(self, spec: TensorSpec, rows: int, stream: CudaStream) -> DeviceArray:
         sizes = tuple(size for size in spec.shape[1:] if size is not None)
         if len(sizes) != len(spec.shape) - 1:
             raise ModelError(f"{spec} leaves sizes open")
         return self._gpu.fill(self._gpu.empty((rows, *sizes), spec.dtype, stream=stream), 0, stream=stream)
 
 
-def _timed_batch(execution: Execution, stream: GpuStream) -> float:
+def _timed_batch(execution: Execution, stream: CudaStream) -> float:
     """Return the time of a batch in seconds."""
     start = time.perf_counter()
     for _ in range(_BATCHES):

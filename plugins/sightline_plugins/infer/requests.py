@@ -20,9 +20,9 @@ from sightline_plugins.engines.protocol import Array, Engine, Pending
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor, all_finite
 from sightline_plugins.infer.targets import InferenceTarget
-from sightline_plugins.pixels.placement import Placement
-from sightline_plugins.pixels.preprocess import Prepared, Preprocessor
-from sightline_plugins.pixels.stacks import Stack, stack_input
+from sightline_plugins.preprocess.cpu import Prepared, Preprocessor
+from sightline_plugins.preprocess.placement import Placement
+from sightline_plugins.preprocess.stacks import Stack, stack_input
 
 RequestInput: TypeAlias = tuple[Surface, InferenceTarget]
 """A target whose image is needed, and the surface that shows it."""
@@ -42,7 +42,7 @@ class InferenceRequest(Protocol):
     """One run of a model on one target. Any thread waits for it, and then reads it, once."""
 
     def wait(self) -> None:
-        """Wait, without the GIL, until the outputs are there. Raises ModelError or GpuError when the run failed."""
+        """Wait, without the GIL, until the outputs are there. Raises ModelError or CudaError when the run failed."""
         ...
 
     def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:

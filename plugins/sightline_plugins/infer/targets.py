@@ -19,10 +19,9 @@ from sightline.media import Batch, Frame, Objects, Stream
 from sightline.media.boxes import Boxes
 from sightline_plugins.infer.options import TargetSelection, Tiles
 from sightline_plugins.infer.track_memory import TrackEntry, TrackMemory, child_numbers, is_remembered
-from sightline_plugins.pixels.faces import align_face
-from sightline_plugins.pixels.placement import Placement, Region, whole_samples
-from sightline_plugins.pixels.preprocess import Preprocessing
-from sightline_plugins.pixels.stacks import Stack, StackForm
+from sightline_plugins.preprocess.cpu import Preprocessing
+from sightline_plugins.preprocess.placement import Placement, Region, align_face, whole_samples
+from sightline_plugins.preprocess.stacks import Stack, StackForm
 
 PlacementsOf = Callable[[Frame], Sequence[Placement]]
 """Returns the parts of a frame, and where each lies in the network's input."""

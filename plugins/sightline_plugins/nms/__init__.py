@@ -1,8 +1,17 @@
 """Non-maximum suppression: the one place that does it. Pure: arrays in, arrays out."""
 
-from sightline_plugins.nms.greedy import suppress, suppress_oriented
-from sightline_plugins.nms.methods import Kept, thin_out
-from sightline_plugins.nms.options import MAX_CANDIDATES, Decay, Method, NmsOptions
+from __future__ import annotations
+
+from sightline_plugins.nms.cpu import (
+    MAX_CANDIDATES,
+    Decay,
+    Kept,
+    Method,
+    NmsOptions,
+    suppress,
+    suppress_by_method,
+    suppress_oriented,
+)
 from sightline_plugins.nms.seams import merge_parts
 
 __all__ = [
@@ -13,6 +22,6 @@ __all__ = [
     "NmsOptions",
     "merge_parts",
     "suppress",
+    "suppress_by_method",
     "suppress_oriented",
-    "thin_out",
 ]

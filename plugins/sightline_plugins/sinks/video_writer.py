@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sightline.errors import GpuError, OutputError
+from sightline.errors import CudaError, OutputError
 from sightline.graph import RunsOn, Sink, Site
 from sightline.media import Batch, Frame, Memory, Stream
 from sightline_plugins.encode.recording import EncoderName, Encoders, Recording
@@ -25,24 +25,24 @@ class VideoWriter(Sink):
         self._told: set[str] = set()
 
     def consume(self, batch: Batch) -> None:
-        """Encode the frames of the batch. Raises OutputError, GpuError."""
+        """Encode the frames of the batch. Raises OutputError, CudaError."""
         for frame in batch.frames:
             self._recording(frame).write(frame)
 
     def end_stream(self, stream: Stream) -> None:
-        """Close the stream's file. Raises OutputError, GpuError."""
+        """Close the stream's file. Raises OutputError, CudaError."""
         recording = self._open.pop(stream, None)
         if recording is not None:
             recording.finish()
 
     def close(self) -> None:
         """Close all files that are open; the first failure is raised when all are closed."""
-        failure: OutputError | GpuError | None = None
+        failure: OutputError | CudaError | None = None
         while self._open:
             _, recording = self._open.popitem()
             try:
                 recording.finish()
-            except (OutputError, GpuError) as error:
+            except (OutputError, CudaError) as error:
                 failure = failure or error
         if failure is not None:
             raise failure

@@ -8,7 +8,7 @@ import resource
 import pytest
 from tests.integration.cli.conftest import Sightline
 
-from sightline.devices.gpu.libcuda import driver_facts
+from sightline.devices.cuda.libcuda import driver_facts
 
 pytestmark = pytest.mark.skipif(not driver_facts().reason, reason="this machine has a GPU")
 REASON = "no NVIDIA driver on this machine (libcuda.so.1 is missing)"

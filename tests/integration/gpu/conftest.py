@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.runtime.threads import Worker
-from sightline.testing.gpu import DoubleDriver
-from sightline_plugins.testing import NvdecDouble, NvencDouble, nvdec_double, nvenc_double
-from sightline_plugins.testing.nvdec_names import HOPPER
-from sightline_plugins.testing.onnxruntime_double import OnnxRuntimeDouble, onnxruntime_double
-from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
+from tests.fakes import FakeCudaDriver, FakeNvdec, FakeNvenc, fake_nvdec, fake_nvenc
+from tests.fakes.nvdec import HOPPER
+from tests.fakes.onnxruntime import FakeOnnxRuntime, fake_onnxruntime
+from tests.fakes.tensorrt import FakeTensorRt, fake_tensorrt
 from tests.integration.gpu.small_clips import SIZES, write_small_clip
 
 
@@ -35,16 +34,16 @@ def let_go() -> None:
 
 
 @pytest.fixture
-def driver() -> DoubleDriver:
-    return DoubleDriver(memory_bytes=2**29, pinned_bytes=2**28)
+def driver() -> FakeCudaDriver:
+    return FakeCudaDriver(memory_bytes=2**29, pinned_bytes=2**28)
 
 
 @pytest.fixture
-def gpu(driver: DoubleDriver) -> Iterator[Gpu]:
+def gpu(driver: FakeCudaDriver) -> Iterator[CudaDevice]:
     """When the test is over, nobody may hold any of its memory, and nothing may have been done that a GPU does not
     forgive.
     """
-    gpu = Gpu(driver)
+    gpu = CudaDevice(driver)
     yield gpu
     let_go()
     held = gpu.memory.lent, gpu.pinned.lent
@@ -54,30 +53,30 @@ def gpu(driver: DoubleDriver) -> Iterator[Gpu]:
 
 
 @pytest.fixture
-def nvdec(gpu: Gpu) -> Iterator[NvdecDouble]:
+def nvdec(gpu: CudaDevice) -> Iterator[FakeNvdec]:
     """Its decoder; all that were opened have to be closed."""
-    library = nvdec_double(gpu, caps=HOPPER)
+    library = fake_nvdec(gpu, caps=HOPPER)
     yield library
     let_go()
     assert library.open_count == 0
 
 
 @pytest.fixture
-def tensorrt(gpu: Gpu) -> TensorRtDouble:
+def tensorrt(gpu: CudaDevice) -> FakeTensorRt:
     """TensorRT-RTX for it."""
-    return tensorrt_double(gpu)
+    return fake_tensorrt(gpu)
 
 
 @pytest.fixture
-def onnxruntime(gpu: Gpu, driver: DoubleDriver) -> OnnxRuntimeDouble:
+def onnxruntime(gpu: CudaDevice, driver: FakeCudaDriver) -> FakeOnnxRuntime:
     """ONNX Runtime's CUDA provider for it."""
-    return onnxruntime_double(gpu, driver)
+    return fake_onnxruntime(gpu, driver)
 
 
 @pytest.fixture
-def nvenc(gpu: Gpu) -> Iterator[NvencDouble]:
+def nvenc(gpu: CudaDevice) -> Iterator[FakeNvenc]:
     """Its encoder; all that were opened have to be closed."""
-    library = nvenc_double(gpu)
+    library = fake_nvenc(gpu)
     yield library
     let_go()
     assert library.open_count == 0

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from sightline import Pipeline
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import ModelError
 from sightline.graph import Message, MessageKind
 from sightline.media import Batch
 from sightline.testing import FrameOrder, assert_accounted
 from sightline_plugins.commands.camera import CameraOptions, FakeCamera
 from sightline_plugins.commands.camera.packets import load_clip
-from sightline_plugins.testing import NvdecDouble
-from sightline_plugins.testing.onnxruntime_double import OnnxRuntimeDouble
-from sightline_plugins.testing.tensorrt_double import tensorrt_double
-from sightline_plugins.testing.tensorrt_names import TensorRtFaults
+from tests.fakes import FakeNvdec
+from tests.fakes.onnxruntime import FakeOnnxRuntime
+from tests.fakes.tensorrt import fake_tensorrt
+from tests.fakes.tensorrt_names import TensorRtFaults
 
 LIMIT_SECONDS = 60.0
 
@@ -49,7 +49,7 @@ def may_compile() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def watching(repository: Path, clip: Path, folder: Path, gpu: Gpu, **options: Any) -> Iterator[Pipeline]:
+def watching(repository: Path, clip: Path, folder: Path, gpu: CudaDevice, **options: Any) -> Iterator[Pipeline]:
     """A pipeline on a camera that shows that clip."""
     steps = [
         {"detect": {"model": str(repository / "models" / "plate.onnx"), **options}},
@@ -67,14 +67,14 @@ def test_a_camera_is_served_by_onnx_runtime_until_tensorrt_has_compiled_the_mode
     repository: Path,
     clips: dict[str, Path],
     tmp_path: Path,
-    gpu: Gpu,
-    nvdec: NvdecDouble,
-    onnxruntime: OnnxRuntimeDouble,
+    gpu: CudaDevice,
+    nvdec: FakeNvdec,
+    onnxruntime: FakeOnnxRuntime,
     may_compile: threading.Event,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SIGHTLINE_CACHE", str(tmp_path / "cache"))
-    tensorrt = tensorrt_double(gpu, faults=TensorRtFaults(may_build=may_compile))
+    tensorrt = fake_tensorrt(gpu, faults=TensorRtFaults(may_build=may_compile))
     told: list[Message] = []
     order = FrameOrder()
     served, changed = Until(lambda: bool(onnxruntime.batches)), Until(lambda: tensorrt.calls.count("execute") > 4)
@@ -103,14 +103,14 @@ def test_a_run_that_is_stopped_does_not_wait_for_the_compiler(
     repository: Path,
     clips: dict[str, Path],
     tmp_path: Path,
-    gpu: Gpu,
-    nvdec: NvdecDouble,
-    onnxruntime: OnnxRuntimeDouble,
+    gpu: CudaDevice,
+    nvdec: FakeNvdec,
+    onnxruntime: FakeOnnxRuntime,
     may_compile: threading.Event,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SIGHTLINE_CACHE", str(tmp_path / "cache"))
-    tensorrt_double(gpu, faults=TensorRtFaults(may_build=may_compile))
+    fake_tensorrt(gpu, faults=TensorRtFaults(may_build=may_compile))
     served = Until(lambda: bool(onnxruntime.batches))
 
     with watching(repository, clips["gate"], tmp_path, gpu) as pipeline:
@@ -125,7 +125,7 @@ def test_a_run_that_is_stopped_does_not_wait_for_the_compiler(
 
 
 def test_a_model_that_was_compiled_before_serves_from_the_first_frame(
-    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble, tensorrt: object
+    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec, tensorrt: object
 ) -> None:
     Pipeline(
         sources={"gate": str(clips["gate"])},
@@ -150,9 +150,9 @@ def test_who_asks_for_tensorrt_waits_for_it(
     repository: Path,
     clips: dict[str, Path],
     tmp_path: Path,
-    gpu: Gpu,
-    nvdec: NvdecDouble,
-    onnxruntime: OnnxRuntimeDouble,
+    gpu: CudaDevice,
+    nvdec: FakeNvdec,
+    onnxruntime: FakeOnnxRuntime,
     tensorrt: object,
 ) -> None:
     seen = Until(lambda: True)
@@ -171,14 +171,14 @@ def test_who_asks_for_tensorrt_waits_for_it(
 def test_a_model_that_tensorrt_refuses_is_computed_by_onnx_runtime_and_that_is_told(
     repository: Path,
     clips: dict[str, Path],
-    gpu: Gpu,
-    nvdec: NvdecDouble,
-    onnxruntime: OnnxRuntimeDouble,
+    gpu: CudaDevice,
+    nvdec: FakeNvdec,
+    onnxruntime: FakeOnnxRuntime,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("SIGHTLINE_CACHE", str(tmp_path / "cache"))
-    tensorrt_double(gpu, faults=TensorRtFaults(untaken=frozenset({"Conv"})))
+    fake_tensorrt(gpu, faults=TensorRtFaults(untaken=frozenset({"Conv"})))
     pipeline = Pipeline(
         sources={"gate": str(clips["gate"])},
         steps=[{"detect": {"model": str(repository / "models" / "plate.onnx")}}],
@@ -195,13 +195,13 @@ def test_a_model_that_tensorrt_refuses_is_computed_by_onnx_runtime_and_that_is_t
 def test_who_asks_for_tensorrt_is_told_why_it_can_not_be_had(
     repository: Path,
     clips: dict[str, Path],
-    gpu: Gpu,
-    nvdec: NvdecDouble,
+    gpu: CudaDevice,
+    nvdec: FakeNvdec,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("SIGHTLINE_CACHE", str(tmp_path / "cache"))
-    tensorrt_double(gpu, faults=TensorRtFaults(untaken=frozenset({"Conv"})))
+    fake_tensorrt(gpu, faults=TensorRtFaults(untaken=frozenset({"Conv"})))
     steps = [{"detect": {"model": str(repository / "models" / "plate.onnx"), "engine": "tensorrt"}}]
 
     with pytest.raises(ModelError, match=r"plate\.onnx.*Conv.*use engine: onnxruntime"):

@@ -11,17 +11,16 @@ from typing import Any
 import pytest
 
 from sightline import Pipeline
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import DeviceUnavailable, OutputError
 from sightline.graph import RunsOn
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.device_array import DeviceArray, DeviceStream
 from sightline.testing import make_batches
-from sightline.testing.gpu import DoubleDriver
-from sightline.testing.gpu.double_memory import GpuMisuse
 from sightline.testing.run import site_for
 from sightline_plugins.sinks.video import Video
-from sightline_plugins.testing import NvdecDouble, NvencDouble, NvencFaults, nvenc_double
+from tests.fakes import FakeCudaDriver, FakeNvdec, FakeNvenc, NvencFaults, fake_nvenc
+from tests.fakes.cuda import CudaMisuse
 from tests.integration.encode.clips import read_back
 from tests.integration.gpu.videos import CONSTANT, DENSE, MS, SIZE, VARIABLE, Written, assert_alike, nv12, on
 
@@ -29,7 +28,7 @@ from tests.integration.gpu.videos import CONSTANT, DENSE, MS, SIZE, VARIABLE, Wr
 @pytest.mark.parametrize("codec", ["h264", "h265"])
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
 def test_every_image_comes_back_at_its_time_and_none_comes_down(
-    tmp_path: Path, gpu: Gpu, nvenc: NvencDouble, codec: str, suffix: str
+    tmp_path: Path, gpu: CudaDevice, nvenc: FakeNvenc, codec: str, suffix: str
 ) -> None:
     options: dict[str, Any] = {"path": f"video.{suffix}", "codec": codec}
     expected = Written(tmp_path / "cpu", nv12(VARIABLE), **options)
@@ -46,7 +45,7 @@ def test_every_image_comes_back_at_its_time_and_none_comes_down(
 @pytest.mark.parametrize("size_wh", [SIZE, DENSE])
 @pytest.mark.parametrize("pixel_format", [PixelFormat.NV12, PixelFormat.I420])
 def test_rows_with_and_without_padding_are_encoded(
-    tmp_path: Path, gpu: Gpu, nvenc: NvencDouble, pixel_format: PixelFormat, size_wh: tuple[int, int]
+    tmp_path: Path, gpu: CudaDevice, nvenc: FakeNvenc, pixel_format: PixelFormat, size_wh: tuple[int, int]
 ) -> None:
     frames = nv12(pixel_format=pixel_format, size_wh=size_wh)
 
@@ -56,7 +55,7 @@ def test_rows_with_and_without_padding_are_encoded(
     assert_alike(made.video, Written(tmp_path / "cpu", frames).video)
 
 
-def test_memory_that_is_lent_again_at_once_spoils_no_video(tmp_path: Path, gpu: Gpu, nvenc: NvencDouble) -> None:
+def test_memory_that_is_lent_again_at_once_spoils_no_video(tmp_path: Path, gpu: CudaDevice, nvenc: FakeNvenc) -> None:
     frames = nv12(size_wh=DENSE)
 
     made = Written(tmp_path / "gpu", frames, gpu)
@@ -82,19 +81,19 @@ def unguarded(surface: Surface, stream: DeviceStream) -> tuple[DeviceArray, ...]
 
 @pytest.mark.parametrize("mutant", [unawaited, unguarded])
 def test_an_image_that_is_not_waited_for_or_not_kept_would_be_noticed(
-    tmp_path: Path, driver: DoubleDriver, monkeypatch: pytest.MonkeyPatch, mutant: Any
+    tmp_path: Path, driver: FakeCudaDriver, monkeypatch: pytest.MonkeyPatch, mutant: Any
 ) -> None:
-    gpu = Gpu(driver)
-    nvenc_double(gpu)
+    gpu = CudaDevice(driver)
+    fake_nvenc(gpu)
     frames = nv12(size_wh=DENSE)
     expected = Written(tmp_path / "cpu", frames).video
     monkeypatch.setattr(Surface, "arrays_on", mutant)
 
-    with pytest.raises((GpuMisuse, AssertionError)):
+    with pytest.raises((CudaMisuse, AssertionError)):
         assert_alike(Written(tmp_path / "gpu", frames, gpu).video, expected)
 
 
-def test_key_frames_stand_where_they_do_on_the_cpu(tmp_path: Path, gpu: Gpu, nvenc: NvencDouble) -> None:
+def test_key_frames_stand_where_they_do_on_the_cpu(tmp_path: Path, gpu: CudaDevice, nvenc: FakeNvenc) -> None:
     made = Written(tmp_path / "gpu", nv12(), gpu, gop="120ms")
 
     assert made.video.key_ticks == Written(tmp_path / "cpu", nv12(), gop="120ms").video.key_ticks
@@ -106,7 +105,7 @@ def test_key_frames_stand_where_they_do_on_the_cpu(tmp_path: Path, gpu: Gpu, nve
     ("matrix", "color_range"), [(ColorMatrix.BT709, ColorRange.FULL), (ColorMatrix.BT601, ColorRange.LIMITED)]
 )
 def test_matrix_and_range_are_tagged_as_on_the_cpu(
-    tmp_path: Path, gpu: Gpu, nvenc: NvencDouble, codec: str, matrix: ColorMatrix, color_range: ColorRange
+    tmp_path: Path, gpu: CudaDevice, nvenc: FakeNvenc, codec: str, matrix: ColorMatrix, color_range: ColorRange
 ) -> None:
     frames = nv12(CONSTANT[:5], matrix=matrix, color_range=color_range)
 
@@ -118,7 +117,7 @@ def test_matrix_and_range_are_tagged_as_on_the_cpu(
 
 
 def test_another_size_begins_another_video_with_an_encoder_of_its_own(
-    tmp_path: Path, gpu: Gpu, nvenc: NvencDouble
+    tmp_path: Path, gpu: CudaDevice, nvenc: FakeNvenc
 ) -> None:
     later = [frame for frame in nv12(size_wh=(192, 96)) if frame.pts_ns > CONSTANT[5]]
 
@@ -129,7 +128,7 @@ def test_another_size_begins_another_video_with_an_encoder_of_its_own(
     assert len(read_back(tmp_path / "video-2.mp4").ticks) == len(later) == 6
 
 
-def test_images_of_another_decoder_go_on_in_the_same_video(tmp_path: Path, gpu: Gpu, nvenc: NvencDouble) -> None:
+def test_images_of_another_decoder_go_on_in_the_same_video(tmp_path: Path, gpu: CudaDevice, nvenc: FakeNvenc) -> None:
     others = nv12(pixel_format=PixelFormat.I420)
     frames = [
         other if 4 <= index < 8 else frame for index, (frame, other) in enumerate(zip(nv12(), others, strict=True))
@@ -141,7 +140,9 @@ def test_images_of_another_decoder_go_on_in_the_same_video(tmp_path: Path, gpu: 
     assert_alike(made.video, Written(tmp_path / "cpu", frames).video)
 
 
-def test_nvenc_is_told_how_many_images_a_second_share_the_bits(tmp_path: Path, gpu: Gpu, nvenc: NvencDouble) -> None:
+def test_nvenc_is_told_how_many_images_a_second_share_the_bits(
+    tmp_path: Path, gpu: CudaDevice, nvenc: FakeNvenc
+) -> None:
     writer = Video.model_validate({"path": "video.mp4", "bitrate": "1M"}).build(site_for("video", tmp_path, gpu=gpu))
     for frame in nv12([index * 100 * MS for index in range(5)]):
         writer.process(make_batches([on(gpu, frame)])[0])
@@ -152,7 +153,7 @@ def test_nvenc_is_told_how_many_images_a_second_share_the_bits(tmp_path: Path, g
     assert (rate.frameRateNum, rate.frameRateDen) == (10, 1)
 
 
-def test_settings_become_those_of_nvenc(tmp_path: Path, gpu: Gpu, nvenc: NvencDouble) -> None:
+def test_settings_become_those_of_nvenc(tmp_path: Path, gpu: CudaDevice, nvenc: FakeNvenc) -> None:
     Written(tmp_path, nv12(CONSTANT[:2]), gpu, preset="medium", quality=0, path="a.mp4")
     Written(tmp_path, nv12(CONSTANT[:2]), gpu, codec="h265", quality=None, bitrate="1.5M", path="b.mp4")
 
@@ -162,7 +163,9 @@ def test_settings_become_those_of_nvenc(tmp_path: Path, gpu: Gpu, nvenc: NvencDo
     assert "cq" not in by_rate
 
 
-def test_who_asks_for_nvenc_gets_it_for_images_in_host_memory(tmp_path: Path, gpu: Gpu, nvenc: NvencDouble) -> None:
+def test_who_asks_for_nvenc_gets_it_for_images_in_host_memory(
+    tmp_path: Path, gpu: CudaDevice, nvenc: FakeNvenc
+) -> None:
     writer = Video(path="video.mp4", encoder="nvenc").build(site_for("video-1", tmp_path, gpu=gpu))
     for frame in nv12():
         writer.process(make_batches([frame])[0])
@@ -172,12 +175,12 @@ def test_who_asks_for_nvenc_gets_it_for_images_in_host_memory(tmp_path: Path, gp
     assert len(read_back(tmp_path / "video.mp4").ticks) == len(CONSTANT)
 
 
-def test_who_asks_for_nvenc_where_there_is_none_is_told_before_anything_runs(tmp_path: Path, gpu: Gpu) -> None:
+def test_who_asks_for_nvenc_where_there_is_none_is_told_before_anything_runs(tmp_path: Path, gpu: CudaDevice) -> None:
     with pytest.raises(DeviceUnavailable, match=r"encoder: nvenc cannot be used: .*; write encoder: auto"):
         Written(tmp_path, nv12(), gpu, encoder="nvenc")
 
 
-def test_who_asks_for_nvenc_for_what_it_lacks_is_told(tmp_path: Path, gpu: Gpu, nvenc: NvencDouble) -> None:
+def test_who_asks_for_nvenc_for_what_it_lacks_is_told(tmp_path: Path, gpu: CudaDevice, nvenc: FakeNvenc) -> None:
     with pytest.raises(OutputError, match=r"video.mp4: NVENC takes images of even .*; write encoder: auto"):
         Written(tmp_path, nv12(size_wh=(161, 64)), gpu, encoder="nvenc")
 
@@ -192,9 +195,9 @@ def test_who_asks_for_nvenc_for_what_it_lacks_is_told(tmp_path: Path, gpu: Gpu, 
     ids=["fails", "loses one", "loses the last"],
 )
 def test_an_encoder_that_fails_is_told_of_and_leaves_a_video_that_can_be_read(
-    tmp_path: Path, gpu: Gpu, faults: NvencFaults, message: str
+    tmp_path: Path, gpu: CudaDevice, faults: NvencFaults, message: str
 ) -> None:
-    library = nvenc_double(gpu, faults=faults)
+    library = fake_nvenc(gpu, faults=faults)
 
     with pytest.raises(OutputError, match=message):
         Written(tmp_path, nv12(), gpu, gop="80ms")
@@ -207,7 +210,7 @@ def test_an_encoder_that_fails_is_told_of_and_leaves_a_video_that_can_be_read(
 
 
 def test_a_pipeline_from_file_to_video_leaves_every_image_on_the_gpu(
-    clips: dict[str, Path], tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble, nvenc: NvencDouble
+    clips: dict[str, Path], tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec, nvenc: FakeNvenc
 ) -> None:
     sources = {name: str(path) for name, path in clips.items()}
     steps: list[Any] = [{"draw": {"clock": True}}, {"video": {"path": "{stream}.mp4", "quality": 10}}]

@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.errors import GpuFailed
+from sightline.devices.cuda.device import CudaDevice
+from sightline.errors import CudaFailed
 from sightline.graph import RunsOn
 from sightline.media import Frame, PixelFormat
 from sightline.testing import make_batches
-from sightline.testing.gpu import DoubleDriver
 from sightline.testing.run import site_for
 from sightline_plugins.sinks.video import Video
-from sightline_plugins.testing import ADA, NO_NVENC, NvencCaps, NvencDouble, NvencFaults, nvenc_double
+from tests.fakes import ADA, NO_NVENC, FakeCudaDriver, FakeNvenc, NvencCaps, NvencFaults, fake_nvenc
 from tests.integration.encode.clips import read_back
 from tests.integration.gpu.videos import CONSTANT, SIZE, Written, nv12, on
 
@@ -30,7 +29,7 @@ LACKS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("kind", LACKS)
 def test_what_nvenc_lacks_is_encoded_on_the_cpu_to_the_byte_and_the_report_says_why(
-    tmp_path: Path, gpu: Gpu, nvenc: NvencDouble, kind: str
+    tmp_path: Path, gpu: CudaDevice, nvenc: FakeNvenc, kind: str
 ) -> None:
     options, reason = LACKS[kind]
     Written(tmp_path / "cpu", nv12(**options))
@@ -53,9 +52,9 @@ def test_what_nvenc_lacks_is_encoded_on_the_cpu_to_the_byte_and_the_report_says_
     ids=["none", "codec", "refused"],
 )
 def test_a_gpu_that_does_not_encode_says_so(
-    tmp_path: Path, gpu: Gpu, caps: dict[str, NvencCaps], faults: NvencFaults, reason: str
+    tmp_path: Path, gpu: CudaDevice, caps: dict[str, NvencCaps], faults: NvencFaults, reason: str
 ) -> None:
-    nvenc_double(gpu, caps=caps, faults=faults)
+    fake_nvenc(gpu, caps=caps, faults=faults)
 
     made = Written(tmp_path, nv12(), gpu)
 
@@ -63,7 +62,7 @@ def test_a_gpu_that_does_not_encode_says_so(
     assert len(made.video.ticks) == len(CONSTANT)
 
 
-def test_without_the_library_the_cpu_encodes(tmp_path: Path, gpu: Gpu) -> None:
+def test_without_the_library_the_cpu_encodes(tmp_path: Path, gpu: CudaDevice) -> None:
     made = Written(tmp_path, nv12(), gpu)
 
     assert made.encoder.startswith("libx264 on the CPU (")
@@ -71,7 +70,7 @@ def test_without_the_library_the_cpu_encodes(tmp_path: Path, gpu: Gpu) -> None:
 
 
 def test_on_the_cpu_one_copy_comes_down_for_an_image_and_is_under_way_while_another_is_encoded(
-    tmp_path: Path, gpu: Gpu, driver: DoubleDriver
+    tmp_path: Path, gpu: CudaDevice, driver: FakeCudaDriver
 ) -> None:
     writer = Video(path="video.mp4", encoder="cpu").build(site_for("video-1", tmp_path, gpu=gpu))
     undone = []
@@ -87,7 +86,7 @@ def test_on_the_cpu_one_copy_comes_down_for_an_image_and_is_under_way_while_anot
     assert writer.totals() == {"cam": {"encoder": "libx264 on the CPU"}}
 
 
-def test_images_in_host_memory_stay_there(tmp_path: Path, gpu: Gpu, nvenc: NvencDouble) -> None:
+def test_images_in_host_memory_stay_there(tmp_path: Path, gpu: CudaDevice, nvenc: FakeNvenc) -> None:
     writer = Video(path="video.mp4").build(site_for("video-1", tmp_path, gpu=gpu))
     for frame in nv12():
         writer.process(make_batches([frame])[0])
@@ -99,11 +98,11 @@ def test_images_in_host_memory_stay_there(tmp_path: Path, gpu: Gpu, nvenc: Nvenc
 
 @pytest.mark.parametrize(("has_nvenc", "left"), [(False, 7), (True, 5)], ids=["cpu", "nvenc"])
 def test_a_gpu_that_breaks_costs_the_images_that_were_on_their_way(
-    tmp_path: Path, driver: DoubleDriver, has_nvenc: bool, left: int
+    tmp_path: Path, driver: FakeCudaDriver, has_nvenc: bool, left: int
 ) -> None:
-    gpu = Gpu(driver)
+    gpu = CudaDevice(driver)
     if has_nvenc:
-        nvenc_double(gpu)
+        fake_nvenc(gpu)
 
     def breaking() -> Iterable[Frame]:
         for index, frame in enumerate(nv12()):
@@ -111,7 +110,7 @@ def test_a_gpu_that_breaks_costs_the_images_that_were_on_their_way(
                 driver.fail_next("work", "CUDA_ERROR_ILLEGAL_ADDRESS")
             yield frame
 
-    with pytest.raises(GpuFailed, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
+    with pytest.raises(CudaFailed, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
         Written(tmp_path, breaking(), gpu, gop="80ms")
 
     assert read_back(tmp_path / "video.mp4").times_ns() == CONSTANT[:left]

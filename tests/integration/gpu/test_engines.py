@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sightline import Pipeline
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.runtime.stats.report import Report
-from sightline_plugins.testing import NvdecDouble
+from tests.fakes import FakeNvdec
 from tests.integration.gpu.agreement import assert_agree
 from tests.integration.gpu.test_models import LINES, SHARED, VEHICLES
 from tests.integration.test_plates import chain
@@ -24,7 +24,7 @@ SIZES = (1, 4, 3)
 
 
 def recorded(
-    clip: Path, steps: Sequence[Any], folder: Path, *, frames: int, size: int = 4, gpu: Gpu | None = None
+    clip: Path, steps: Sequence[Any], folder: Path, *, frames: int, size: int = 4, gpu: CudaDevice | None = None
 ) -> tuple[Report, bytes]:
     steps = [*steps, {"jsonl": {"path": "clip.jsonl"}}]
     pipeline = Pipeline(
@@ -35,7 +35,7 @@ def recorded(
 
 
 @pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest, gpu: Gpu, nvdec: NvdecDouble) -> str:
+def engine(request: pytest.FixtureRequest, gpu: CudaDevice, nvdec: FakeNvdec) -> str:
     """What computes on the GPU."""
     name: str = request.param
     request.getfixturevalue(name)
@@ -61,7 +61,7 @@ def detect(repository: Path, **options: Any) -> dict[str, Any]:
 
 
 def test_the_street_is_seen_and_followed_as_on_the_cpu(
-    repository: Path, tmp_path: Path, gpu: Gpu, engine: str, on_the_cpu: Callable[..., bytes]
+    repository: Path, tmp_path: Path, gpu: CudaDevice, engine: str, on_the_cpu: Callable[..., bytes]
 ) -> None:
     clip = repository / "sample_videos" / "street.mp4"
     steps = [
@@ -79,7 +79,7 @@ def test_the_street_is_seen_and_followed_as_on_the_cpu(
 
 
 def test_plates_are_found_and_read_as_on_the_cpu(
-    repository: Path, tmp_path: Path, gpu: Gpu, engine: str, on_the_cpu: Callable[..., bytes]
+    repository: Path, tmp_path: Path, gpu: CudaDevice, engine: str, on_the_cpu: Callable[..., bytes]
 ) -> None:
     clip = repository / "sample_videos" / "gate.mp4"
 
@@ -92,7 +92,7 @@ def test_plates_are_found_and_read_as_on_the_cpu(
 
 @pytest.mark.parametrize("model", SHARED)
 def test_a_shared_model_finds_what_it_finds_on_the_cpu(
-    shared_data: Path, tmp_path: Path, gpu: Gpu, engine: str, model: str, on_the_cpu: Callable[..., bytes]
+    shared_data: Path, tmp_path: Path, gpu: CudaDevice, engine: str, model: str, on_the_cpu: Callable[..., bytes]
 ) -> None:
     clip, element, options = SHARED[model]
     models = shared_data / "models"
@@ -112,8 +112,8 @@ def test_a_shared_model_finds_what_it_finds_on_the_cpu(
 def test_results_do_not_depend_on_the_size_of_batches(
     repository: Path,
     tmp_path: Path,
-    gpu: Gpu,
-    nvdec: NvdecDouble,
+    gpu: CudaDevice,
+    nvdec: FakeNvdec,
     tensorrt: object,
     size: int,
     on_the_cpu: Callable[..., bytes],
@@ -126,7 +126,7 @@ def test_results_do_not_depend_on_the_size_of_batches(
     assert_agree(found, on_the_cpu(clip, steps, frames=9))
 
 
-def test_only_what_was_found_comes_down(repository: Path, tmp_path: Path, gpu: Gpu, engine: str) -> None:
+def test_only_what_was_found_comes_down(repository: Path, tmp_path: Path, gpu: CudaDevice, engine: str) -> None:
     clip = repository / "sample_videos" / "street.mp4"
 
     report, _ = recorded(clip, [detect(repository, max_detections=50), "track"], tmp_path, frames=16, gpu=gpu)
@@ -139,8 +139,8 @@ def test_only_what_was_found_comes_down(repository: Path, tmp_path: Path, gpu: G
 def test_small_things_are_found_on_tiles_as_on_the_cpu(
     repository: Path,
     tmp_path: Path,
-    gpu: Gpu,
-    nvdec: NvdecDouble,
+    gpu: CudaDevice,
+    nvdec: FakeNvdec,
     tensorrt: object,
     on_the_cpu: Callable[..., bytes],
 ) -> None:
@@ -153,7 +153,7 @@ def test_small_things_are_found_on_tiles_as_on_the_cpu(
 
 
 def test_after_some_batches_the_whole_step_is_one_graph(
-    repository: Path, tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble, tensorrt: object
+    repository: Path, tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec, tensorrt: object
 ) -> None:
     clip = repository / "sample_videos" / "street.mp4"
 
@@ -164,7 +164,7 @@ def test_after_some_batches_the_whole_step_is_one_graph(
 
 
 def test_why_there_is_no_graph_is_told(
-    repository: Path, tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble, onnxruntime: object
+    repository: Path, tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec, onnxruntime: object
 ) -> None:
     clip = repository / "sample_videos" / "street.mp4"
 
@@ -175,7 +175,7 @@ def test_why_there_is_no_graph_is_told(
 
 
 def test_heads_without_a_kernel_read_on_the_cpu_and_that_is_told(
-    repository: Path, tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble, tensorrt: object
+    repository: Path, tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec, tensorrt: object
 ) -> None:
     clip = repository / "sample_videos" / "street.mp4"
 

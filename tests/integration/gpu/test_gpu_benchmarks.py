@@ -17,11 +17,11 @@ from benchmarks.gpu_models import __main__ as command
 from benchmarks.gpu_models import latency
 from onnx import helper, numpy_helper
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline_plugins.encode.settings import EncoderError
 from sightline_plugins.infer.precision import NOTE_KEY, quantized_path
-from sightline_plugins.testing import NvdecDouble, NvencDouble, NvencFaults, nvenc_double
-from sightline_plugins.testing.nvenc_names import NO_NVENC
+from tests.fakes import FakeNvdec, FakeNvenc, NvencFaults, fake_nvenc
+from tests.fakes.nvenc import NO_NVENC
 from tests.unit.infer.tiny import write_detector
 
 SHORT = ("--seconds", "0.02", "--rounds", "2", "--looks", "3", "--judged", "2", "--file-frames", "40")
@@ -53,9 +53,9 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _opens_the_double(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+def _opens_the_double(gpu: CudaDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "why_not", lambda index: None)
-    monkeypatch.setattr(gpus, "open_gpu", lambda index: gpu)
+    monkeypatch.setattr(gpus, "open_cuda", lambda index: gpu)
 
 
 def table(printed: str, first: str) -> list[list[str]]:
@@ -71,7 +71,7 @@ def table(printed: str, first: str) -> list[list[str]]:
 def test_rates_and_copies_are_measured_for_each_number_of_streams(
     clips: dict[str, Path],
     detector: Path,
-    nvdec: NvdecDouble,
+    nvdec: FakeNvdec,
     request: pytest.FixtureRequest,
     capsys: pytest.CaptureFixture[str],
     engine: str,
@@ -90,7 +90,7 @@ def test_rates_and_copies_are_measured_for_each_number_of_streams(
 def test_the_latency_of_an_image_is_measured_against_the_engine(
     clips: dict[str, Path],
     detector: Path,
-    nvdec: NvdecDouble,
+    nvdec: FakeNvdec,
     tensorrt: object,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -104,7 +104,7 @@ def test_the_latency_of_an_image_is_measured_against_the_engine(
 def test_precisions_stand_side_by_side_with_what_they_find(
     clips: dict[str, Path],
     detector: Path,
-    nvdec: NvdecDouble,
+    nvdec: FakeNvdec,
     tensorrt: object,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -121,7 +121,7 @@ def test_precisions_stand_side_by_side_with_what_they_find(
 def test_what_is_held_is_told_over_many_frames(
     clips: dict[str, Path],
     detector: Path,
-    nvdec: NvdecDouble,
+    nvdec: FakeNvdec,
     tensorrt: object,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -139,7 +139,7 @@ def test_what_is_held_is_told_over_many_frames(
 def test_a_missed_goal_is_told_by_the_exit_code(
     clips: dict[str, Path],
     detector: Path,
-    nvdec: NvdecDouble,
+    nvdec: FakeNvdec,
     tensorrt: object,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -155,7 +155,7 @@ def test_a_missed_goal_is_told_by_the_exit_code(
 
 
 def test_a_model_that_no_engine_takes_ends_it_with_the_reasons(
-    clips: dict[str, Path], detector: Path, nvdec: NvdecDouble
+    clips: dict[str, Path], detector: Path, nvdec: FakeNvdec
 ) -> None:
     with pytest.raises(SystemExit, match=r"no engine of the GPU takes .*tiny\.onnx.*ONNX Runtime has no CUDA provider"):
         command.main([str(clips["gate"]), "--model", str(detector), *SHORT])
@@ -168,8 +168,8 @@ def test_what_is_decoded_by_the_cpu_is_no_result(clips: dict[str, Path], detecto
 
 def test_videos_are_measured_against_the_encoder_alone_and_nothing_is_copied(
     clips: dict[str, Path],
-    nvdec: NvdecDouble,
-    nvenc: NvencDouble,
+    nvdec: FakeNvdec,
+    nvenc: FakeNvenc,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -187,8 +187,8 @@ def test_videos_are_measured_against_the_encoder_alone_and_nothing_is_copied(
 
 def test_videos_that_are_too_slow_are_told_by_the_exit_code(
     clips: dict[str, Path],
-    nvdec: NvdecDouble,
-    nvenc: NvencDouble,
+    nvdec: FakeNvdec,
+    nvenc: FakeNvenc,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -201,7 +201,7 @@ def test_videos_that_are_too_slow_are_told_by_the_exit_code(
 
 
 def test_what_is_held_is_told_over_many_videos(
-    clips: dict[str, Path], nvdec: NvdecDouble, nvenc: NvencDouble, capsys: pytest.CaptureFixture[str]
+    clips: dict[str, Path], nvdec: FakeNvdec, nvenc: FakeNvenc, capsys: pytest.CaptureFixture[str]
 ) -> None:
     encode_command.main([str(clips["gate"]), "--videos", "1", "--churn", "20", *SHORT_VIDEOS])
 
@@ -211,9 +211,9 @@ def test_what_is_held_is_told_over_many_videos(
 
 
 def test_a_gpu_without_an_encoder_is_told_in_one_line(
-    clips: dict[str, Path], gpu: Gpu, nvdec: NvdecDouble, capsys: pytest.CaptureFixture[str]
+    clips: dict[str, Path], gpu: CudaDevice, nvdec: FakeNvdec, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nvenc_double(gpu, caps=NO_NVENC)
+    fake_nvenc(gpu, caps=NO_NVENC)
 
     code = encode_command.main([str(clips["gate"]), *SHORT_VIDEOS])
 
@@ -222,9 +222,9 @@ def test_a_gpu_without_an_encoder_is_told_in_one_line(
 
 
 def test_more_videos_than_the_gpu_encodes_at_once_are_told_and_left_out(
-    clips: dict[str, Path], gpu: Gpu, nvdec: NvdecDouble, capsys: pytest.CaptureFixture[str]
+    clips: dict[str, Path], gpu: CudaDevice, nvdec: FakeNvdec, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nvenc_double(gpu, faults=NvencFaults(is_refused=True))
+    fake_nvenc(gpu, faults=NvencFaults(is_refused=True))
 
     encode_command.main([str(clips["gate"]), "--videos", "16", *SHORT_VIDEOS])
 
@@ -233,8 +233,8 @@ def test_more_videos_than_the_gpu_encodes_at_once_are_told_and_left_out(
     assert table(f"{printed}\n", "videos") == []
 
 
-def test_an_encoder_that_fails_ends_the_measurement(clips: dict[str, Path], gpu: Gpu, nvdec: NvdecDouble) -> None:
-    nvenc_double(gpu, faults=NvencFaults(fail_at=frozenset({3})))
+def test_an_encoder_that_fails_ends_the_measurement(clips: dict[str, Path], gpu: CudaDevice, nvdec: FakeNvdec) -> None:
+    fake_nvenc(gpu, faults=NvencFaults(fail_at=frozenset({3})))
 
     with pytest.raises(EncoderError, match="Error code : 20"):
         encode_command.main([str(clips["gate"]), "--videos", "2", *SHORT_VIDEOS])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sightline import Pipeline
-from sightline.devices.gpu.gpu import Gpu
-from sightline_plugins.testing import NvdecDouble
+from sightline.devices.cuda.device import CudaDevice
+from tests.fakes import FakeNvdec
 from tests.integration.test_plates import chain
 
 LINES = {"lines": {"middle": {"from": [0.5, 0], "to": [0.5, 1]}}}
@@ -27,7 +27,7 @@ SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
 """Models of others, each with a clip on which it finds something, and its step."""
 
 
-def records(clip: Path, steps: Sequence[Any], folder: Path, *, frames: int, gpu: Gpu | None = None) -> bytes:
+def records(clip: Path, steps: Sequence[Any], folder: Path, *, frames: int, gpu: CudaDevice | None = None) -> bytes:
     """What was found on the first frames of a clip."""
     source = {"clip": str(clip)}
     steps = [*steps, {"jsonl": {"path": "clip.jsonl"}}]
@@ -35,7 +35,7 @@ def records(clip: Path, steps: Sequence[Any], folder: Path, *, frames: int, gpu:
     return (folder / "clip.jsonl").read_bytes()
 
 
-def assert_same(clip: Path, steps: Sequence[Any], folder: Path, *, frames: int, gpu: Gpu, found: bytes) -> None:
+def assert_same(clip: Path, steps: Sequence[Any], folder: Path, *, frames: int, gpu: CudaDevice, found: bytes) -> None:
     on_cpu = records(clip, steps, folder / "cpu", frames=frames)
     on_gpu = records(clip, steps, folder / "gpu", frames=frames, gpu=gpu)
 
@@ -45,7 +45,7 @@ def assert_same(clip: Path, steps: Sequence[Any], folder: Path, *, frames: int, 
 
 @pytest.mark.parametrize("clip", ["street", "dusk", "entrance", "gate"])
 def test_the_street_is_seen_and_followed_as_on_the_cpu(
-    repository: Path, tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble, clip: str
+    repository: Path, tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec, clip: str
 ) -> None:
     steps = [{"detect": {"model": str(repository / "models" / "street.onnx")}}, "track", LINES]
 
@@ -53,13 +53,15 @@ def test_the_street_is_seen_and_followed_as_on_the_cpu(
     assert_same(path, steps, tmp_path, frames=8, gpu=gpu, found=b'"track_id"')
 
 
-def test_plates_are_read_as_on_the_cpu(repository: Path, tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble) -> None:
+def test_plates_are_read_as_on_the_cpu(repository: Path, tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec) -> None:
     path = repository / "sample_videos" / "gate.mp4"
 
     assert_same(path, chain(), tmp_path, frames=48, gpu=gpu, found=b'"label":"plate"')
 
 
-def test_vehicles_are_told_apart_as_on_the_cpu(repository: Path, tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble) -> None:
+def test_vehicles_are_told_apart_as_on_the_cpu(
+    repository: Path, tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec
+) -> None:
     models = repository / "models"
     steps = [
         {"detect": {"model": str(models / "street.onnx"), "classes": VEHICLES}},
@@ -72,7 +74,7 @@ def test_vehicles_are_told_apart_as_on_the_cpu(repository: Path, tmp_path: Path,
 
 @pytest.mark.parametrize("model", SHARED)
 def test_a_shared_model_finds_what_it_finds_on_the_cpu(
-    shared_data: Path, tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble, model: str
+    shared_data: Path, tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec, model: str
 ) -> None:
     clip, element, options = SHARED[model]
     models = shared_data / "models"

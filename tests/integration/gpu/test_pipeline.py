@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 from sightline import Pipeline
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import OperatorError
 from sightline.media import Batch
 from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
-from sightline.testing.gpu import DoubleDriver
-from sightline_plugins.kernels.preprocess import JOB
-from sightline_plugins.testing import NvdecDouble
+from sightline_plugins.preprocess.cuda import JOB
+from tests.fakes import FakeCudaDriver, FakeNvdec
 from tests.integration.gpu.small_clips import COUNT, SIZES
 from tests.integration.sources.clips import SMALL, TALL, write_changing
 
@@ -47,7 +46,7 @@ def everything(repository: Path) -> list[Any]:
 
 
 def run(
-    clips: Mapping[str, Path], steps: Steps, folder: Path, *, gpu: Gpu | None = None, size: int = 8
+    clips: Mapping[str, Path], steps: Steps, folder: Path, *, gpu: CudaDevice | None = None, size: int = 8
 ) -> tuple[Report, dict[str, bytes]]:
     """The report, and all files that were written."""
     sources = {name: str(path) for name, path in clips.items()}
@@ -83,8 +82,8 @@ def test_records_and_videos_are_the_cpus_to_the_byte(
     tmp_path: Path,
     on_the_cpu: dict[str, bytes],
     size: int,
-    gpu: Gpu,
-    nvdec: NvdecDouble,
+    gpu: CudaDevice,
+    nvdec: FakeNvdec,
 ) -> None:
     report, written = run(clips, everything(repository), tmp_path, gpu=gpu, size=size)
 
@@ -99,7 +98,7 @@ def test_records_and_videos_are_the_cpus_to_the_byte(
 
 
 def test_nothing_comes_down_but_what_the_model_looks_at(
-    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble
+    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec
 ) -> None:
     steps = [*look(repository), {"jsonl": {"path": "{stream}.jsonl"}}]
 
@@ -111,7 +110,7 @@ def test_nothing_comes_down_but_what_the_model_looks_at(
 
 
 def test_a_warning_says_that_the_cpu_computes_the_model(
-    repository: Path, clips: dict[str, Path], gpu: Gpu, nvdec: NvdecDouble
+    repository: Path, clips: dict[str, Path], gpu: CudaDevice, nvdec: FakeNvdec
 ) -> None:
     pipeline = Pipeline(sources={"gate": str(clips["gate"])}, steps=look(repository), gpu=gpu)
     told: list[str] = []
@@ -132,7 +131,7 @@ def test_a_warning_says_that_the_cpu_computes_the_model(
 
 
 def test_images_come_down_once_for_all_that_need_them(
-    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble
+    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec
 ) -> None:
     videos = {"one": [{"video": {"path": "a-{stream}.mp4"}}], "two": [{"snapshots": {"path": "{stream}-{frame}.jpg"}}]}
 
@@ -144,7 +143,7 @@ def test_images_come_down_once_for_all_that_need_them(
 
 
 def test_where_nvdec_lacks_the_cpu_decodes_and_images_go_up(
-    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: Gpu
+    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: CudaDevice
 ) -> None:
     steps = [*look(repository), {"video": {"path": "{stream}.mp4"}}, {"jsonl": {"path": "{stream}.jsonl"}}]
 
@@ -158,7 +157,7 @@ def test_where_nvdec_lacks_the_cpu_decodes_and_images_go_up(
 
 
 def test_images_that_are_made_in_host_memory_go_up_once_for_models_and_are_drawn_on_there(
-    repository: Path, tmp_path: Path, gpu: Gpu
+    repository: Path, tmp_path: Path, gpu: CudaDevice
 ) -> None:
     source = {"test": {"pattern": "moving", "size": [160, 96], "frames": 5}}
     steps = [*look(repository), *look(repository)[:1], {"draw": {"clock": True}}, {"video": {"path": "a.mp4"}}]
@@ -177,7 +176,7 @@ def test_images_that_are_made_in_host_memory_go_up_once_for_models_and_are_drawn
 
 
 def test_a_stream_that_breaks_off_is_no_matter_to_the_others(
-    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble
+    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec
 ) -> None:
     broken, whole = tmp_path / "street.mp4", clips["street"].read_bytes()
     broken.write_bytes(whole[: len(whole) * 2 // 3])
@@ -191,7 +190,9 @@ def test_a_stream_that_breaks_off_is_no_matter_to_the_others(
     assert [stream.state for stream in there.streams] == [stream.state for stream in here.streams]
 
 
-def test_a_size_that_changes_in_mid_stream_changes_nothing_else(repository: Path, tmp_path: Path, gpu: Gpu) -> None:
+def test_a_size_that_changes_in_mid_stream_changes_nothing_else(
+    repository: Path, tmp_path: Path, gpu: CudaDevice
+) -> None:
     clip = {"changing": write_changing(tmp_path / "changing.ts", SMALL, TALL)}
     steps = [*look(repository), {"video": {"path": "{stream}.mp4"}}, {"jsonl": {"path": "{stream}.jsonl"}}]
 
@@ -202,7 +203,7 @@ def test_a_size_that_changes_in_mid_stream_changes_nothing_else(repository: Path
 
 
 def test_a_reload_takes_over_on_the_gpu(
-    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble
+    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec
 ) -> None:
     source = {"street": {"uri": str(clips["street"]), "loop": True}}
     tail: list[Any] = [{"jsonl": {"path": "{stream}.jsonl"}}]
@@ -232,7 +233,7 @@ def fails_late(batch: Batch) -> Batch:
 
 
 def test_a_step_that_fails_leaves_nothing_on_the_gpu(
-    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble
+    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec
 ) -> None:
     steps = [*look(repository), "draw", {"apply": {"function": f"{__name__}:fails_late"}}]
 
@@ -241,7 +242,7 @@ def test_a_step_that_fails_leaves_nothing_on_the_gpu(
 
 
 def test_a_run_that_is_stopped_leaves_nothing_on_the_gpu(
-    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble
+    repository: Path, clips: dict[str, Path], tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec
 ) -> None:
     sources = {name: {"uri": str(path), "loop": True} for name, path in clips.items()}
     steps = [*look(repository), {"draw": {"clock": True}}, {"video": {"path": "{stream}.mp4"}}]
@@ -257,9 +258,9 @@ def test_a_run_that_is_stopped_leaves_nothing_on_the_gpu(
 
 
 def test_a_gpu_that_breaks_in_mid_run_ends_it_with_the_cause(
-    repository: Path, clips: dict[str, Path], tmp_path: Path, driver: DoubleDriver
+    repository: Path, clips: dict[str, Path], tmp_path: Path, driver: FakeCudaDriver
 ) -> None:
-    gpu = Gpu(driver)
+    gpu = CudaDevice(driver)
     pipeline = Pipeline(sources={"street": str(clips["street"])}, steps=look(repository), outputs=tmp_path, gpu=gpu)
     pipeline.probe("detect-1", lambda batch: driver.fail_next("launch", "CUDA_ERROR_ILLEGAL_ADDRESS"))
 

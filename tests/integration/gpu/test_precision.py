@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline_plugins.testing import NvdecDouble
+from sightline.devices.cuda.device import CudaDevice
+from tests.fakes import FakeNvdec
 from tests.integration.gpu.agreement import overlap
 from tests.integration.gpu.test_engines import recorded
 
@@ -32,7 +32,7 @@ def overlaps(one: bytes, other: bytes) -> list[float]:
 
 @pytest.mark.parametrize("engine", ["tensorrt", "onnxruntime"])
 def test_halves_find_what_the_file_finds(
-    repository: Path, tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble, engine: str, request: pytest.FixtureRequest
+    repository: Path, tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec, engine: str, request: pytest.FixtureRequest
 ) -> None:
     request.getfixturevalue(engine)
     clip = repository / "sample_videos" / "street.mp4"
@@ -48,7 +48,12 @@ def test_halves_find_what_the_file_finds(
 
 
 def test_the_fastest_is_kept_and_why_is_told(
-    repository: Path, tmp_path: Path, gpu: Gpu, nvdec: NvdecDouble, tensorrt: object, monkeypatch: pytest.MonkeyPatch
+    repository: Path,
+    tmp_path: Path,
+    gpu: CudaDevice,
+    nvdec: FakeNvdec,
+    tensorrt: object,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SIGHTLINE_CACHE", str(tmp_path / "cache"))
     clip = repository / "sample_videos" / "gate.mp4"

@@ -12,37 +12,36 @@ from typing import Any
 import pytest
 
 from sightline import Pipeline
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import OperatorError
 from sightline.graph import Message, MessageKind
 from sightline.media import Batch
 from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
-from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.commands.camera import CameraOptions, FakeCamera
 from sightline_plugins.commands.camera.packets import load_clip
-from sightline_plugins.testing import nvdec_double
-from sightline_plugins.testing.nvdec_names import HOPPER
+from tests.fakes import FakeCudaDriver, fake_nvdec
+from tests.fakes.nvdec import HOPPER
 from tests.integration.gpu.conftest import let_go
 from tests.integration.gpu.small_clips import COUNT
 
 LIMIT_SECONDS = 60.0
 CAUSE = "CUDA_ERROR_ILLEGAL_ADDRESS"
 RECORDS = {"jsonl": {"path": "{stream}.jsonl"}}
-Drivers = list[DoubleDriver]
-Gpus = list[Gpu]
+Drivers = list[FakeCudaDriver]
+Gpus = list[CudaDevice]
 
 
 @pytest.fixture
 def drivers() -> Drivers:
-    return [DoubleDriver(index=index, memory_bytes=2**27, pinned_bytes=2**26) for index in range(3)]
+    return [FakeCudaDriver(index=index, memory_bytes=2**27, pinned_bytes=2**26) for index in range(3)]
 
 
 @pytest.fixture
 def gpus(drivers: Drivers) -> Iterator[Gpus]:
     """Three GPUs with decoders; those that work have to be given back whole."""
-    gpus = [Gpu(driver) for driver in drivers]
-    libraries = [nvdec_double(gpu, caps=HOPPER) for gpu in gpus]
+    gpus = [CudaDevice(driver) for driver in drivers]
+    libraries = [fake_nvdec(gpu, caps=HOPPER) for gpu in gpus]
     yield gpus
     let_go()
     for gpu, driver, library in zip(gpus, drivers, libraries, strict=True):
@@ -83,7 +82,7 @@ def lost(report: Report) -> Counter[str]:
 class Breaks:
     """A probe that lets a GPU break at the frame of that number, of a stream that is on it."""
 
-    def __init__(self, driver: DoubleDriver, *, stream: str, frame: int) -> None:
+    def __init__(self, driver: FakeCudaDriver, *, stream: str, frame: int) -> None:
         self._driver, self._stream, self._frame = driver, stream, frame
         self._is_done = False
 

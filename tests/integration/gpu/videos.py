@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.graph import Sink
 from sightline.graph.messages import Message
 from sightline.media import Frame, PixelFormat
@@ -27,14 +27,14 @@ def nv12(times_ns: Sequence[int] = CONSTANT, **options: Any) -> list[Frame]:
     return frames_at(times_ns, **{"size_wh": SIZE, "pixel_format": PixelFormat.NV12, **options})
 
 
-def on(gpu: Gpu | None, frame: Frame) -> Frame:
+def on(gpu: CudaDevice | None, frame: Frame) -> Frame:
     return frame if gpu is None else dataclasses.replace(frame, surface=frame.surface.to_device(gpu).shared())
 
 
 class Written:
     """What a step made of frames, which it was given one after another and which nobody kept."""
 
-    def __init__(self, folder: Path, frames: Iterable[Frame], gpu: Gpu | None = None, **options: Any) -> None:
+    def __init__(self, folder: Path, frames: Iterable[Frame], gpu: CudaDevice | None = None, **options: Any) -> None:
         self.messages: list[Message] = []
         self._path = folder / options.setdefault("path", "video.mp4")
         self._gpu = gpu

@@ -10,13 +10,13 @@ import pytest
 from onnx import TensorProto
 
 from sightline.devices import Device
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.graph.site import Site
 from sightline.media import Batch, Frame, Objects, Origin, PixelFormat, Stream
 from sightline.media.convert import surface_from_rgb
 from sightline.testing import make_batches, run_element
-from sightline.testing.gpu import double_gpu
 from sightline_plugins.infer.tensors import Tensors
+from tests.fakes import fake_cuda_device
 from tests.unit.infer.stacked import write_stacked
 
 SIZE = 32
@@ -31,7 +31,7 @@ def frame(number: int, *, stream: str = "cam", level: int | None = None) -> Fram
     return Frame(Stream(stream), number, number * 40_000_000, surface_from_rgb(rgb, pixel_format=PixelFormat.RGB24))
 
 
-def means(element: Tensors, frames: list[Frame], *, size: int = 1, gpu: Gpu | None = None) -> Means:
+def means(element: Tensors, frames: list[Frame], *, size: int = 1, gpu: CudaDevice | None = None) -> Means:
     found: Means = {}
     for batch in run_element(element, make_batches(frames, size=size), gpu=gpu):
         for tensor in batch.tensors:
@@ -64,7 +64,7 @@ def test_the_model_sees_the_newest_images_oldest_first(tmp_path: Path, order: st
 def test_images_that_a_gpu_prepares_are_stacked_alike_and_go_with_the_stack(model: Path) -> None:
     frames = [frame(number, stream=name) for number in range(6) for name in ("one", "other")]
 
-    with double_gpu() as gpu:
+    with fake_cuda_device() as gpu:
         on_gpu = means(tensors(model), frames, size=4, gpu=gpu)
         held = gpu.pinned.lent
 

@@ -19,8 +19,8 @@ from sightline_plugins.commands.verify.comparison import BoxSettings, Stages, un
 from sightline_plugins.commands.verify.images import images_of
 from sightline_plugins.engines.protocol import Engine, open_engine
 from sightline_plugins.infer.detections import detection_rules
-from sightline_plugins.pixels.placement import Placement
-from sightline_plugins.pixels.preprocess import HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.cpu import HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.placement import Placement
 
 Boxes = npt.NDArray[np.float32]
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import StreamError
-from sightline.testing.gpu import double_gpu
-from sightline_plugins.testing import nvdec_double
+from tests.fakes import fake_cuda_device, fake_nvdec
 from tests.parity.decode.test_video_facts import CLIPS
 from tests.reading import EVERYTHING, Seen, frames_of, media, reader_of, same
 
@@ -39,12 +38,12 @@ NEVER = {
 
 
 @pytest.fixture
-def gpu() -> Iterator[Gpu]:
-    with double_gpu(memory_bytes=2**27, pinned_bytes=2**27) as gpu:
+def gpu() -> Iterator[CudaDevice]:
+    with fake_cuda_device(memory_bytes=2**27, pinned_bytes=2**27) as gpu:
         yield gpu
 
 
-def assert_as_on_the_cpu(path: Path, gpu: Gpu, *, rotate: object = "auto") -> str | None:
+def assert_as_on_the_cpu(path: Path, gpu: CudaDevice, *, rotate: object = "auto") -> str | None:
     """Compare all frames, or the first of many; returns why the CPU decoded the stream, None when it did not."""
     source = media(path, rotate=rotate)
     with reader_of(source, gpu) as ours, reader_of(source) as theirs:
@@ -56,8 +55,8 @@ def assert_as_on_the_cpu(path: Path, gpu: Gpu, *, rotate: object = "auto") -> st
 
 
 @pytest.mark.parametrize("name", CLIPS)
-def test_a_clip_is_decoded_as_on_the_cpu(shared_data: Path, gpu: Gpu, name: str) -> None:
-    nvdec_double(gpu)
+def test_a_clip_is_decoded_as_on_the_cpu(shared_data: Path, gpu: CudaDevice, name: str) -> None:
+    fake_nvdec(gpu)
 
     reason = assert_as_on_the_cpu(shared_data / "videos" / name, gpu)
 
@@ -67,37 +66,37 @@ def test_a_clip_is_decoded_as_on_the_cpu(shared_data: Path, gpu: Gpu, name: str)
 
 
 @pytest.mark.parametrize("name", ON_HOPPER)
-def test_what_other_gpus_decode_is_decoded_as_on_the_cpu(shared_data: Path, gpu: Gpu, name: str) -> None:
-    nvdec_double(gpu, caps=EVERYTHING)
+def test_what_other_gpus_decode_is_decoded_as_on_the_cpu(shared_data: Path, gpu: CudaDevice, name: str) -> None:
+    fake_nvdec(gpu, caps=EVERYTHING)
 
     assert assert_as_on_the_cpu(shared_data / "videos" / name, gpu) is None
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_sample_is_decoded_as_on_the_cpu(repository: Path, gpu: Gpu, name: str) -> None:
-    nvdec_double(gpu)
+def test_a_sample_is_decoded_as_on_the_cpu(repository: Path, gpu: CudaDevice, name: str) -> None:
+    fake_nvdec(gpu)
 
     assert assert_as_on_the_cpu(repository / "sample_videos" / name, gpu) is None
 
 
 @pytest.mark.parametrize("rotate", [90, 180, 270])
 @pytest.mark.parametrize("name", ["codec/h265_10bits.mp4", "codec/testsrc2_odd_height_and_width_vp9.mp4"])
-def test_images_are_turned_on_request_as_on_the_cpu(shared_data: Path, gpu: Gpu, name: str, rotate: int) -> None:
-    nvdec_double(gpu)
+def test_images_are_turned_on_request_as_on_the_cpu(shared_data: Path, gpu: CudaDevice, name: str, rotate: int) -> None:
+    fake_nvdec(gpu)
 
     assert assert_as_on_the_cpu(shared_data / "videos" / name, gpu, rotate=rotate) is None
 
 
-def test_a_packet_that_does_not_decode_costs_what_it_costs_on_the_cpu(shared_data: Path, gpu: Gpu) -> None:
-    nvdec_double(gpu)
+def test_a_packet_that_does_not_decode_costs_what_it_costs_on_the_cpu(shared_data: Path, gpu: CudaDevice) -> None:
+    fake_nvdec(gpu)
     path = shared_data / "videos/hostile/sample_with_invalid_nalu.mp4"
 
     assert assert_as_on_the_cpu(path, gpu) is None
     assert frames_of(path, gpu)[1].damaged_packets == 1
 
 
-def test_times_and_damaged_packets_of_a_damaged_clip_are_those_of_the_cpu(shared_data: Path, gpu: Gpu) -> None:
-    nvdec_double(gpu)
+def test_times_and_damaged_packets_of_a_damaged_clip_are_those_of_the_cpu(shared_data: Path, gpu: CudaDevice) -> None:
+    fake_nvdec(gpu)
     path = shared_data / "videos/hostile/corrupted.mp4"
 
     (ours, reader), (theirs, on_cpu) = frames_of(path, gpu), frames_of(path)
@@ -107,8 +106,8 @@ def test_times_and_damaged_packets_of_a_damaged_clip_are_those_of_the_cpu(shared
 
 
 @pytest.mark.parametrize("name", ["short-cenc.mp4", "invalid-bitstream.webm", "zero_empty_stsc.mp4"])
-def test_what_the_cpu_can_not_decode_ends_with_the_same_words(shared_data: Path, gpu: Gpu, name: str) -> None:
-    nvdec_double(gpu)
+def test_what_the_cpu_can_not_decode_ends_with_the_same_words(shared_data: Path, gpu: CudaDevice, name: str) -> None:
+    fake_nvdec(gpu)
     said = []
     for device in (gpu, None):
         with pytest.raises(StreamError) as raised:

@@ -10,9 +10,9 @@ import pytest
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.color import rgb_from_yuv
 from sightline.media.convert import surface_from_rgb, yuv444_from_surface
-from sightline_plugins.pixels.placement import Align, Fit
-from sightline_plugins.pixels.plane_resize import PlaneResizer, Resize
-from sightline_plugins.pixels.preprocess import Convert, HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.colors import PlaneResizer, Resize
+from sightline_plugins.preprocess.cpu import Convert, HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.placement import Align, Fit
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,18 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from sightline.devices.gpu.kernel_source import KernelSource
+from sightline.devices.cuda.driver import KernelSource
 from sightline.media import PixelFormat, Surface
 from sightline.media.shapes import Mask
-from sightline.testing.gpu import HostKernels, Order
-from sightline_plugins.kernels import draw
-from sightline_plugins.kernels.draw_list import DrawList
-from sightline_plugins.raster import planes
-from sightline_plugins.raster.glyphs import TextMask
-from sightline_plugins.raster.inks import Inks, Kind, Rgb, Samples
-from sightline_plugins.raster.planes import Points, Rect, layers_of
+from sightline_plugins.draw import cpu as cpu_draw
+from sightline_plugins.draw import cuda_draw
+from sightline_plugins.draw.cpu import Colors, Kind, Points, Rect, Rgb, Samples, TextMask, layers_of
+from sightline_plugins.draw.cuda_list import DrawList
+from tests.fakes import HostKernels, Order
 from tests.parity.kernels.images import noise
-from tests.unit.kernels.host_arrays import HostArray, dense
+from tests.unit.cuda.host_arrays import HostArray, dense
 
 
 class Both:
@@ -31,43 +29,45 @@ class Both:
         self.noted = DrawList(pixel_format, size_wh=size_wh)
         self.size_wh = size_wh
         self._layers = layers_of(self.drawn)
-        self._inks = Inks(Kind.of(self.drawn))
+        self._inks = Colors(Kind.of(self.drawn))
 
     def fill(self, rect: Rect, color: Rgb) -> None:
-        planes.fill(self._layers, rect, self._inks.ink(color))
+        cpu_draw.fill(self._layers, rect, self._inks.ink(color))
         self.noted.fill(rect, self._inks.ink(color))
 
     def outline(self, rect: Rect, color: Rgb, *, thickness: int) -> None:
-        planes.outline(self._layers, rect, self._inks.ink(color), thickness=thickness)
+        cpu_draw.outline(self._layers, rect, self._inks.ink(color), thickness=thickness)
         self.noted.outline(rect, self._inks.ink(color), thickness=thickness)
 
     def polylines(
         self, lines: Points, color: Rgb, *, thickness: int, closed: bool, smooth: bool, luma_only: bool = False
     ) -> None:
         ink, layers = self._inks.ink(color), self._layers[:1] if luma_only else self._layers
-        planes.polylines(layers, lines, ink, thickness=thickness, closed=closed, smooth=smooth)
+        cpu_draw.polylines(layers, lines, ink, thickness=thickness, closed=closed, smooth=smooth)
         self.noted.polylines(lines, ink, thickness=thickness, closed=closed, smooth=smooth, luma_only=luma_only)
 
     def tint(self, mask: Mask, color: Rgb, *, opacity: float) -> None:
-        planes.tint(self._layers, mask, self._inks.ink(color), opacity=opacity)
+        cpu_draw.tint(self._layers, mask, self._inks.ink(color), opacity=opacity)
         self.noted.tint(mask, self._inks.ink(color), opacity=opacity)
 
     def polygon(self, points: Points, color: Rgb, *, opacity: float) -> None:
-        planes.polygon(self._layers, points, self._inks.ink(color), opacity=opacity)
+        cpu_draw.polygon(self._layers, points, self._inks.ink(color), opacity=opacity)
         self.noted.polygon(points, self._inks.ink(color), opacity=opacity)
 
     def text(self, mask: TextMask, back: Rgb, front: Rgb, *, left: int, top: int) -> None:
         tables = self._inks.tables(back, front)
-        planes.text(self._layers, mask, left=left, top=top, tables=tables)
+        cpu_draw.text(self._layers, mask, left=left, top=top, tables=tables)
         self.noted.text(mask, left=left, top=top, tables=tables)
 
 
-def draw_noted(images: Sequence[Both], *, source: KernelSource | Path = draw.SOURCE, order: Order = "forward") -> None:
+def draw_noted(
+    images: Sequence[Both], *, source: KernelSource | Path = cuda_draw.SOURCE, order: Order = "forward"
+) -> None:
     """Draw the lists by the kernel, all in one launch."""
     arrays = [tuple(HostArray(plane) for plane in both.by_kernel.planes) for both in images]
-    drawing = draw.pack(list(zip(arrays, (both.noted for both in images), strict=True)))
+    drawing = cuda_draw.pack(list(zip(arrays, (both.noted for both in images), strict=True)))
     if drawing is not None:
-        draw.draw(HostKernels(source, order=order), drawing, content=dense(drawing.content))
+        cuda_draw.draw(HostKernels(source, order=order), drawing, content=dense(drawing.content))
 
 
 def differing(images: Sequence[Both]) -> int:

@@ -9,22 +9,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.devices.gpu.kernel_source import KernelSource
-from sightline.testing.gpu import HostKernels, Order
+from sightline.devices.cuda.driver import KernelSource
+from sightline_plugins.heads import cuda as cuda_heads
 from sightline_plugins.heads.cuda_plans import plan_decoding
 from sightline_plugins.heads.head import Candidates, DecodeContext
-from sightline_plugins.kernels import heads, nms
-from sightline_plugins.kernels.detections import COUNTS, DETECTION, Finds
 from sightline_plugins.nms import NmsOptions
-from tests.unit.kernels.host_arrays import HostArray, dense, unset
+from sightline_plugins.nms import cuda as cuda_nms
+from sightline_plugins.nms.cuda import COUNTS, DETECTION, DetectionBuffers
+from tests.fakes import HostKernels, Order
+from tests.unit.cuda.host_arrays import HostArray, dense, unset
 
 Floats = npt.NDArray[np.float32]
 
 
-def room(images: int, capacity: int, *, limits: Sequence[float] | None = None) -> tuple[Finds, HostArray, HostArray]:
+def room(
+    images: int, capacity: int, *, limits: Sequence[float] | None = None
+) -> tuple[DetectionBuffers, HostArray, HostArray]:
     detections, counts = unset(images, capacity, dtype=DETECTION), unset(images, COUNTS, dtype=np.int32)
     known = None if limits is None else dense(np.array(limits, np.float32))
-    return Finds(detections, counts, known), detections, counts
+    return DetectionBuffers(detections, counts, known), detections, counts
 
 
 def candidates(rows: npt.NDArray[Any]) -> Candidates:
@@ -38,7 +41,7 @@ def decoded(
     plan = plan_decoding(head, shapes=[output.shape[1:] for output in outputs], context=reading)
     images = len(outputs[0])
     finds, detections, counts = room(images, plan.boxes, limits=limits)
-    plan.launch(HostKernels(heads.SOURCE), [dense(output) for output in outputs], finds=finds)
+    plan.launch(HostKernels(cuda_heads.SOURCE), [dense(output) for output in outputs], finds=finds)
     rows = [own[: count[0]] for own, count in zip(detections.values, counts.values, strict=True)]
     return [candidates(own[np.argsort(own["index"])]) for own in rows], counts.values
 
@@ -47,7 +50,7 @@ def suppressed(
     images: Sequence[Candidates],
     options: NmsOptions,
     *,
-    source: KernelSource | Path = nms.SOURCE,
+    source: KernelSource | Path = cuda_nms.SOURCE,
     order: Order = "forward",
     capacity: int | None = None,
 ) -> tuple[list[npt.NDArray[np.int32]], npt.NDArray[np.int32]]:
@@ -62,7 +65,7 @@ def suppressed(
         own["class_id"], own["index"] = found.class_id[places], places
         counts.values[row] = len(found), 0
     kept = unset(len(images), options.max_detections, dtype=DETECTION)
-    told = unset(len(images), len(nms.KEPT_COUNTS), dtype=np.int32)
+    told = unset(len(images), len(cuda_nms.KEPT_COUNTS), dtype=np.int32)
     ranked = unset(len(images), finds.most_ranked, dtype=DETECTION)
-    nms.suppress(HostKernels(source, order=order), finds, kept=nms.Kept(ranked, kept, told), options=options)
+    cuda_nms.suppress(HostKernels(source, order=order), finds, kept=cuda_nms.Kept(ranked, kept, told), options=options)
     return [own["index"][: count[0]].copy() for own, count in zip(kept.values, told.values, strict=True)], told.values

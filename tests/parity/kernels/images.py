@@ -8,17 +8,15 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from sightline.devices.gpu.kernel_source import KernelSource
-from sightline.devices.gpu.launching import Kernels
+from sightline.devices.cuda.driver import Kernels, KernelSource
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.surface import Plane
-from sightline.testing.gpu import HostKernels
-from sightline_plugins.kernels.preprocess import SOURCE, pack, preprocess
-from sightline_plugins.kernels.surfaces import SurfaceView
-from sightline_plugins.kernels.tensor_form import TensorForm
-from sightline_plugins.pixels.placement import Placement
-from sightline_plugins.pixels.preprocess import HostPreprocessor, Preprocessing
-from tests.unit.kernels.host_arrays import HostArray, dense, unset
+from sightline_plugins.cuda.records import SurfaceView
+from sightline_plugins.preprocess.cpu import HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.cuda import SOURCE, TensorForm, pack, preprocess
+from sightline_plugins.preprocess.placement import Placement
+from tests.fakes import HostKernels
+from tests.unit.cuda.host_arrays import HostArray, dense, unset
 
 LEVELS = TensorForm("nhwc", np.dtype(np.uint8))
 """Levels as they are, as `HostPreprocessor` gives them."""

@@ -9,13 +9,13 @@ import sys
 
 import numpy as np
 
-from sightline.devices.gpu.kernel_source import KernelSource
+from sightline.devices.cuda.driver import KernelSource
 from sightline.media import PixelFormat
-from sightline.testing.gpu import HostKernels
-from sightline_plugins.kernels import convert, preprocess
-from sightline_plugins.kernels.tensor_form import TensorForm
-from sightline_plugins.pixels.plane_resize import Resize
-from sightline_plugins.pixels.preprocess import Preprocessing
+from sightline_plugins.preprocess import cuda as cuda_preprocess
+from sightline_plugins.preprocess.colors import Resize
+from sightline_plugins.preprocess.cpu import Preprocessing
+from sightline_plugins.preprocess.cuda import TensorForm
+from tests.fakes import HostKernels
 from tests.parity.kernels.images import inputs, noise, placements, view, wide_view
 
 RESIZES: tuple[Resize, ...] = ("bilinear", "nearest", "area", "antialias")
@@ -40,22 +40,9 @@ def run_preprocess(source: KernelSource) -> None:
         inputs(parts, definition, form=form, kernels=kernels)
 
 
-def run_convert(source: KernelSource) -> None:
-    kernels = HostKernels(source)
-    for size_wh in SIZES:
-        for kind in PixelFormat:
-            image, colors = noise(kind, size_wh), noise(PixelFormat.RGB24, size_wh)
-            convert.convert(kernels, view(image), target=view(colors))
-            convert.convert(kernels, view(colors), target=view(image))
-        nv12, i420 = noise(PixelFormat.NV12, size_wh), noise(PixelFormat.I420, size_wh)
-        convert.convert(kernels, view(nv12), target=view(i420))
-        convert.convert(kernels, view(i420), target=view(nv12))
-
-
 if __name__ == "__main__":
-    source = KernelSource.read(preprocess.SOURCE)
+    source = KernelSource.read(cuda_preprocess.SOURCE)
     if sys.argv[1:] == ["--wrong"]:
         run_preprocess(source.replaced(*TOO_HIGH))
     else:
         run_preprocess(source)
-        run_convert(KernelSource.read(convert.SOURCE))

@@ -9,11 +9,11 @@ import sys
 
 import numpy as np
 
-from sightline.devices.gpu.kernel_source import KernelSource
-from sightline.testing.gpu import HostKernels
-from sightline_plugins.kernels.decoded import DEPTHS, SOURCE, Turn, place_decoded
+from sightline.devices.cuda.driver import KernelSource
+from sightline_plugins.cuda.decoded import DEPTHS, SOURCE, Turn, place_decoded
+from tests.fakes import HostKernels
 from tests.parity.kernels.images import padded
-from tests.unit.kernels.host_arrays import HostArray
+from tests.unit.cuda.host_arrays import HostArray
 
 SHAPES = [(9, 13), (5, 7, 2), (1, 1)]
 TOO_WIDE = ("column >= width", "column > width")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sightline.media import PixelFormat
-from tests.parity.kernels import test_dewarp, test_draw, test_heads, test_hide, test_nms, test_tile
+from tests.parity.kernels import test_draw, test_heads, test_hide, test_nms
 
 if __name__ == "__main__":
     for case in test_heads.CASES:
@@ -13,6 +12,3 @@ if __name__ == "__main__":
     test_nms.test_candidates_that_found_no_room_are_told()
     test_draw.test_later_shapes_lie_over_earlier_ones("shuffled")
     test_hide.test_only_what_is_covered_is_hidden()
-    test_tile.test_images_of_any_size_fill_their_rectangles(PixelFormat.NV12)
-    test_tile.test_filters_are_those_of_the_host("antialias")
-    test_dewarp.test_every_plane_is_as_opencv_remaps_it(PixelFormat.NV12)

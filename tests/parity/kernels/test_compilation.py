@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import sightline_plugins.kernels
-from sightline.devices.gpu.kernel_source import KernelSource
-from sightline.devices.gpu.nvrtc import ARCHITECTURES, compile_cubin
+import sightline_plugins.cuda
+from sightline.devices.cuda.driver import KernelSource
+from sightline.devices.cuda.nvrtc import ARCHITECTURES, compile_cubin
 
-FOLDER = Path(sightline_plugins.kernels.__file__).parent
+FOLDER = Path(sightline_plugins.cuda.__file__).parent
 ELF = b"\x7fELF"
 
 

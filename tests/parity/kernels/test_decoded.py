@@ -12,12 +12,12 @@ from av.video.frame import VideoFrame
 
 from sightline.media import PixelFormat, Surface
 from sightline.media.surface import Plane
-from sightline.testing.gpu import HostKernels, run_sanitized
+from sightline_plugins.cuda.decoded import SOURCE, Turn, place_decoded
 from sightline_plugins.decode.orientation import Orientation
 from sightline_plugins.decode.surfaces import FrameSurfaces
-from sightline_plugins.kernels.decoded import SOURCE, Turn, place_decoded
+from tests.fakes import HostKernels, run_sanitized
 from tests.parity.kernels.images import padded
-from tests.unit.kernels.host_arrays import HostArray
+from tests.unit.cuda.host_arrays import HostArray
 
 LIMITED, FULL = 1, 2
 ORIENTATIONS = [Orientation(*bits) for bits in product((False, True), repeat=3)]

@@ -6,17 +6,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sightline.devices.gpu.kernel_source import KernelSource
+from sightline.devices.cuda.driver import KernelSource
 from sightline.media import PixelFormat
 from sightline.media.shapes import Mask
-from sightline.testing.gpu import ORDERS, Order
-from sightline_plugins.kernels import draw
-from sightline_plugins.kernels.draw_list import DrawList
-from sightline_plugins.raster.glyphs import Typesetter
-from sightline_plugins.raster.inks import Rgb
-from sightline_plugins.raster.planes import snap
+from sightline_plugins.draw import cuda_draw
+from sightline_plugins.draw.cpu import Rgb, Typesetter, snap
+from sightline_plugins.draw.cuda_list import DrawList
+from tests.fakes import ORDERS, Order
 from tests.parity.kernels.drawn import Both, differing, draw_noted
-from tests.unit.kernels.host_arrays import HostArray
+from tests.unit.cuda.host_arrays import HostArray
 
 Shape = Callable[[np.random.Generator, Both], None]
 FORMATS = (PixelFormat.NV12, PixelFormat.I420, PixelFormat.RGB24, PixelFormat.GRAY8, PixelFormat.I422, PixelFormat.I444)
@@ -129,7 +127,7 @@ def test_a_line_of_one_point_is_none() -> None:
 def test_an_image_with_nothing_to_draw_needs_no_launch() -> None:
     both = Both(PixelFormat.NV12, (32, 16))
 
-    assert draw.pack([([HostArray(plane) for plane in both.by_kernel.planes], both.noted)]) is None
+    assert cuda_draw.pack([([HostArray(plane) for plane in both.by_kernel.planes], both.noted)]) is None
 
 
 def test_what_lies_outside_of_the_image_is_not_even_noted() -> None:
@@ -147,7 +145,7 @@ def test_a_list_for_another_size_is_refused() -> None:
     noted = DrawList(PixelFormat.NV12, size_wh=(32, 18))
 
     with pytest.raises(ValueError, match=r"a list for a plane of \(18, 32\) cannot be drawn on uint8 of \(16, 32\)"):
-        draw.pack([([HostArray(plane) for plane in both.by_kernel.planes], noted)])
+        cuda_draw.pack([([HostArray(plane) for plane in both.by_kernel.planes], noted)])
 
 
 def test_masks_and_tables_that_come_twice_go_to_the_device_once() -> None:
@@ -170,7 +168,7 @@ def test_masks_and_tables_that_come_twice_go_to_the_device_once() -> None:
     ids=["barrier", "shifted command"],
 )
 def test_a_broken_kernel_is_caught(right: str, wrong: str) -> None:
-    broken = KernelSource.read(draw.SOURCE).replaced(right, wrong)
+    broken = KernelSource.read(cuda_draw.SOURCE).replaced(right, wrong)
     images = [image(seed, shapes=list(SHAPES.values()), count=20) for seed in range(3)]
 
     draw_noted(images, source=broken)

@@ -10,14 +10,14 @@ import pytest
 from pydantic import BaseModel
 
 from sightline.errors import ModelError
-from sightline.testing.gpu import HostKernels
+from sightline_plugins.heads import cuda as cuda_heads
 from sightline_plugins.heads.cuda_plans import DENSE_HEADS, plan_decoding
 from sightline_plugins.heads.head import Candidates, DecodeContext
 from sightline_plugins.heads.registry import HEADS
 from sightline_plugins.heads.yolo.maps import AnchorOptions, DflOptions
-from sightline_plugins.kernels import heads
+from tests.fakes import HostKernels
 from tests.parity.kernels.found import decoded, room
-from tests.unit.kernels.host_arrays import dense
+from tests.unit.cuda.host_arrays import dense
 
 Outputs = list[npt.NDArray[Any]]
 IMAGES = 3
@@ -185,7 +185,7 @@ def test_what_finds_no_room_is_counted_and_harms_nobody() -> None:
     plan = plan_decoding(head, shapes=[outputs[0].shape[1:]], context=reading(options))
     finds, detections, counts = room(IMAGES, 5)
 
-    plan.launch(HostKernels(heads.SOURCE), [dense(outputs[0])], finds=finds)
+    plan.launch(HostKernels(cuda_heads.SOURCE), [dense(outputs[0])], finds=finds)
 
     expected = [len(own) for own in on_the_host(head, outputs, reading(options))]
     assert counts.values[:, 0].tolist() == expected
@@ -216,4 +216,4 @@ def test_outputs_of_other_shapes_than_planned_are_refused() -> None:
     finds, _, _ = room(1, plan.boxes)
 
     with pytest.raises(ValueError, match="outputs of"):
-        plan.launch(HostKernels(heads.SOURCE), [dense(np.zeros((1, 11, 99), np.float32))], finds=finds)
+        plan.launch(HostKernels(cuda_heads.SOURCE), [dense(np.zeros((1, 11, 99), np.float32))], finds=finds)

@@ -6,18 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.devices.gpu.kernel_source import KernelSource
+from sightline.devices.cuda.driver import KernelSource
 from sightline.media import PixelFormat, Surface
-from sightline.testing.gpu import ORDERS, HostKernels, Order
-from sightline_plugins.kernels import hide
-from sightline_plugins.kernels.hide import HideList
-from sightline_plugins.raster import hiding
-from sightline_plugins.raster.hiding import Cover, Method
-from sightline_plugins.raster.inks import Inks, Kind
-from sightline_plugins.raster.planes import Rect, layers_of
+from sightline_plugins.draw import cuda_hide, hiding
+from sightline_plugins.draw.cpu import Colors, Kind, Rect, layers_of
+from sightline_plugins.draw.cuda_hide import HideList
+from sightline_plugins.draw.hiding import Cover, Method
+from tests.fakes import ORDERS, HostKernels, Order
 from tests.parity.kernels.drawn import copied
 from tests.parity.kernels.images import noise
-from tests.unit.kernels.host_arrays import HostArray, dense
+from tests.unit.cuda.host_arrays import HostArray, dense
 
 FORMATS = (PixelFormat.NV12, PixelFormat.I420, PixelFormat.RGB24, PixelFormat.GRAY8, PixelFormat.I422)
 
@@ -36,7 +34,7 @@ class Hidden:
         return cls(surface, copied(surface), HideList(pixel_format, size_wh=size_wh))
 
     def hide(self, rect: Rect, *, method: Method, cells: int, cover: Cover | None = None) -> None:
-        ink = Inks(Kind.of(self.on_host)).ink((20, 90, 200))
+        ink = Colors(Kind.of(self.on_host)).ink((20, 90, 200))
         hiding.hide(layers_of(self.on_host), rect, method=method, cells=cells, ink=ink, cover=cover)
         self.noted.hide(rect, method=method, cells=cells, ink=ink, cover=cover)
 
@@ -46,11 +44,11 @@ class Hidden:
         return sum(int(np.count_nonzero(one != other)) for one, other in planes)
 
 
-def run(images: list[Hidden], *, source: KernelSource | Path = hide.SOURCE, order: Order = "forward") -> None:
+def run(images: list[Hidden], *, source: KernelSource | Path = cuda_hide.SOURCE, order: Order = "forward") -> None:
     arrays = [[HostArray(plane) for plane in own.by_kernel.planes] for own in images]
-    hidden = hide.pack(list(zip(arrays, (own.noted for own in images), strict=True)))
+    hidden = cuda_hide.pack(list(zip(arrays, (own.noted for own in images), strict=True)))
     if hidden is not None:
-        hide.hide(HostKernels(source, order=order), hidden, content=dense(hidden.content))
+        cuda_hide.hide(HostKernels(source, order=order), hidden, content=dense(hidden.content))
 
 
 def random_image(seed: int, *, method: Method, count: int = 3, covered: bool = False) -> Hidden:
@@ -124,7 +122,7 @@ def test_nothing_to_hide_needs_no_launch() -> None:
     own = Hidden.image(PixelFormat.NV12, (32, 16))
     own.hide((40, 0, 60, 10), method="blur", cells=4)
 
-    assert hide.pack([([HostArray(plane) for plane in own.by_kernel.planes], own.noted)]) is None
+    assert cuda_hide.pack([([HostArray(plane) for plane in own.by_kernel.planes], own.noted)]) is None
 
 
 def test_more_cells_than_hide_anything_are_refused() -> None:
@@ -132,7 +130,7 @@ def test_more_cells_than_hide_anything_are_refused() -> None:
 
     with pytest.raises(ValueError, match="has 1 to 8 cells along its longer side, not 9"):
         own.hide(
-            (0, 0, 8, 8), method="blur", cells=9, ink=Inks(Kind.of(noise(PixelFormat.NV12, (2, 2)))).ink((0, 0, 0))
+            (0, 0, 8, 8), method="blur", cells=9, ink=Colors(Kind.of(noise(PixelFormat.NV12, (2, 2)))).ink((0, 0, 0))
         )
 
 
@@ -147,6 +145,6 @@ def test_more_cells_than_hide_anything_are_refused() -> None:
 def test_a_broken_kernel_is_caught(right: str, wrong: str) -> None:
     own = random_image(5, method="blur")
 
-    run([own], source=KernelSource.read(hide.SOURCE).replaced(right, wrong))
+    run([own], source=KernelSource.read(cuda_hide.SOURCE).replaced(right, wrong))
 
     assert own.differing > 0

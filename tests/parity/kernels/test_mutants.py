@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sightline.devices.gpu.kernel_source import KernelSource
+from sightline.devices.cuda.driver import KernelSource
 from sightline.media import PixelFormat
-from sightline.testing.gpu import run_sanitized
-from sightline_plugins.kernels import preprocess
-from sightline_plugins.pixels.preprocess import Preprocessing
+from sightline_plugins.preprocess import cuda as cuda_preprocess
+from sightline_plugins.preprocess.cpu import Preprocessing
+from tests.fakes import run_sanitized
 from tests.parity.kernels.images import assert_equal_levels, inputs, noise, on_the_cpu, placements
 
 DEFINITIONS = Preprocessing((67, 51), scale=(1.0,)), Preprocessing((37, 21), resize="area", scale=(1.0,))
@@ -23,7 +23,7 @@ def compare_with_the_cpu(source: KernelSource) -> None:
 
 
 def test_the_kernel_as_it_is_passes() -> None:
-    compare_with_the_cpu(KernelSource.read(preprocess.SOURCE))
+    compare_with_the_cpu(KernelSource.read(cuda_preprocess.SOURCE))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_the_kernel_as_it_is_passes() -> None:
     ],
 )
 def test_a_wrong_index_is_noticed(old: str, new: str) -> None:
-    mutant = KernelSource.read(preprocess.SOURCE).replaced(old, new)
+    mutant = KernelSource.read(cuda_preprocess.SOURCE).replaced(old, new)
 
     with pytest.raises(AssertionError):
         compare_with_the_cpu(mutant)

@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.devices.gpu.kernel_source import KernelSource
-from sightline.testing.gpu import ORDERS, Order
+from sightline.devices.cuda.driver import KernelSource
 from sightline_plugins.heads.head import Candidates
-from sightline_plugins.kernels import nms
 from sightline_plugins.nms import MAX_CANDIDATES, NmsOptions
-from sightline_plugins.nms.greedy import by_confidence, suppress
+from sightline_plugins.nms import cuda as cuda_nms
+from sightline_plugins.nms.cpu import by_confidence, suppress
+from tests.fakes import ORDERS, Order
 from tests.parity.kernels.found import suppressed
 
 
@@ -124,7 +124,7 @@ def test_other_methods_are_refused() -> None:
     ids=["barrier", "shifted index", "ties"],
 )
 def test_a_broken_kernel_is_caught(right: str, wrong: str) -> None:
-    broken = KernelSource.read(nms.SOURCE).replaced(right, wrong)
+    broken = KernelSource.read(cuda_nms.SOURCE).replaced(right, wrong)
     touching = three([[0, 0, 4, 4], [0, 0, 4, 2], [0, 0, 4, 4]], confidence=[0.5, 0.4, 0.5], class_id=5)
     images, options = [crowd(300), touching], NmsOptions(iou=0.5)
 

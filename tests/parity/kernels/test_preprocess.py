@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
-from sightline_plugins.kernels.surfaces import SurfaceView
-from sightline_plugins.pixels.placement import Fit, Region
-from sightline_plugins.pixels.plane_resize import Resize
-from sightline_plugins.pixels.preprocess import Convert, Preprocessing
-from sightline_plugins.pixels.surface_colors import ChannelOrder
+from sightline_plugins.cuda.records import SurfaceView
+from sightline_plugins.preprocess.colors import ChannelOrder, Resize
+from sightline_plugins.preprocess.cpu import Convert, Preprocessing
+from sightline_plugins.preprocess.placement import Fit, Region
 from tests.parity.kernels.images import assert_equal_levels, inputs, noise, on_the_cpu, padded, placements, view
 from tests.parity.kernels.plain import plain_input
-from tests.unit.kernels.host_arrays import HostArray
+from tests.unit.cuda.host_arrays import HostArray
 
 SIZES = [(96, 64), (131, 77), (45, 33)]
 FORMATS = list(PixelFormat)

@@ -7,12 +7,11 @@ import numpy.typing as npt
 import pytest
 
 from sightline.media import PixelFormat
-from sightline.testing.gpu import ORDERS, HostKernels, Order
-from sightline_plugins.kernels.preprocess import SOURCE, pack, preprocess
-from sightline_plugins.kernels.tensor_form import Layout, TensorForm
-from sightline_plugins.pixels.preprocess import Preprocessing
+from sightline_plugins.preprocess.cpu import Preprocessing
+from sightline_plugins.preprocess.cuda import SOURCE, Layout, TensorForm, pack, preprocess
+from tests.fakes import ORDERS, HostKernels, Order
 from tests.parity.kernels.images import inputs, noise, view
-from tests.unit.kernels.host_arrays import HostArray, dense, unset
+from tests.unit.cuda.host_arrays import HostArray, dense, unset
 
 WHOLE = (0.0, 0.0, 1.0, 1.0)
 DEFINITION = Preprocessing((64, 48), mean=(123.7, 116.3, 103.5), scale=(58.4, 57.1, 57.4), pad=(114, 7, 200))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sightline.testing.gpu import run_sanitized
+from tests.fakes import run_sanitized
 
 
 def test_kernels_that_find_and_draw_stay_inside_their_memory(repository: Path) -> None:

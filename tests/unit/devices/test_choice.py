@@ -9,51 +9,53 @@ from dataclasses import replace
 import pytest
 
 from sightline.devices import Device, DeviceKind, choose_device, discovery, survey
-from sightline.devices.gpu import availability, opening
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.libcuda import DriverFacts, GpuFacts
-from sightline.devices.use import DeviceInUse, take_device
-from sightline.errors import DeviceUnavailable, GpuError
-from sightline.testing.gpu import DoubleDriver
+from sightline.devices.cuda import opening
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.libcuda import CudaFacts, DriverFacts
+from sightline.devices.discovery import DeviceInUse, take_device
+from sightline.errors import CudaError, DeviceUnavailable
+from tests.fakes import FakeCudaDriver
 
-H100 = GpuFacts(2, "NVIDIA H100", (9, 0), 80_000_000_000)
-H200 = GpuFacts(0, "NVIDIA H200", (9, 0), 150_000_000_000)
-K80 = GpuFacts(1, "Tesla K80", (3, 7), 12_000_000_000)
+H100 = CudaFacts(2, "NVIDIA H100", (9, 0), 80_000_000_000)
+H200 = CudaFacts(0, "NVIDIA H200", (9, 0), 150_000_000_000)
+K80 = CudaFacts(1, "Tesla K80", (3, 7), 12_000_000_000)
 
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A machine with two GPUs and all packages."""
     facts = DriverFacts((13, 0), (H200, K80))
-    for module in (availability, discovery):
+    for module in (opening, discovery):
         monkeypatch.setattr(module, "driver_facts", lambda: facts)
-    monkeypatch.setattr(availability, "_is_installed", lambda _: True)
+    monkeypatch.setattr(opening, "_is_installed", lambda _: True)
     return monkeypatch
 
 
 @pytest.fixture
-def doubles(monkeypatch: pytest.MonkeyPatch) -> dict[int, Gpu | GpuError]:
+def doubles(monkeypatch: pytest.MonkeyPatch) -> dict[int, CudaDevice | CudaError]:
     """What opening a GPU of a number gives, or raises."""
-    made: dict[int, Gpu | GpuError] = {index: Gpu(DoubleDriver(index=index, memory_bytes=2**20)) for index in range(3)}
+    made: dict[int, CudaDevice | CudaError] = {
+        index: CudaDevice(FakeCudaDriver(index=index, memory_bytes=2**20)) for index in range(3)
+    }
 
-    def open_gpu(index: int) -> Gpu:
+    def open_cuda(index: int) -> CudaDevice:
         found = made[index]
-        if isinstance(found, GpuError):
+        if isinstance(found, CudaError):
             raise found
         return found
 
-    monkeypatch.setattr(opening, "open_gpu", open_gpu)
+    monkeypatch.setattr(opening, "open_cuda", open_cuda)
     return made
 
 
-def with_three(monkeypatch: pytest.MonkeyPatch, *gpus: GpuFacts) -> None:
-    for module in (availability, discovery):
+def with_three(monkeypatch: pytest.MonkeyPatch, *gpus: CudaFacts) -> None:
+    for module in (opening, discovery):
         monkeypatch.setattr(module, "driver_facts", lambda: DriverFacts((13, 0), gpus))
 
 
 def without_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = DriverFacts(reason="no NVIDIA driver on this machine (libcuda.so.1 is missing)")
-    for module in (availability, discovery):
+    for module in (opening, discovery):
         monkeypatch.setattr(module, "driver_facts", lambda: facts)
 
 
@@ -76,10 +78,10 @@ def test_auto_is_the_first_gpu_that_can_be_used(machine: pytest.MonkeyPatch) -> 
 def test_a_driver_for_an_older_cuda_than_the_packages_is_refused_before_it_refuses_kernels(
     machine: pytest.MonkeyPatch, newest: tuple[int, int], usable: bool
 ) -> None:
-    machine.setattr(availability, "driver_facts", lambda: DriverFacts(newest, (H200,)))
-    machine.setattr(availability, "version", lambda package: "13.5.0")
+    machine.setattr(opening, "driver_facts", lambda: DriverFacts(newest, (H200,)))
+    machine.setattr(opening, "version", lambda package: "13.5.0")
 
-    reason = availability.why_not(0)
+    reason = opening.why_not(0)
 
     assert (reason is None) is usable
     if reason is not None:
@@ -97,7 +99,7 @@ def test_cuda_is_all_gpus_that_can_be_used_and_says_what_is_left_out(machine: py
     assert re.search(r"; without cuda:1: Tesla K80, .* is older than Turing, compute capability 7.5$", choice.reason)
 
 
-def test_cuda_opens_all_of_them(machine: pytest.MonkeyPatch, doubles: dict[int, Gpu | GpuError]) -> None:
+def test_cuda_opens_all_of_them(machine: pytest.MonkeyPatch, doubles: dict[int, CudaDevice | CudaError]) -> None:
     with_three(machine, H200, K80, H100)
 
     taken = take_device("cuda")
@@ -108,10 +110,10 @@ def test_cuda_opens_all_of_them(machine: pytest.MonkeyPatch, doubles: dict[int, 
 
 
 def test_one_that_does_not_open_is_left_out_and_told(
-    machine: pytest.MonkeyPatch, doubles: dict[int, Gpu | GpuError]
+    machine: pytest.MonkeyPatch, doubles: dict[int, CudaDevice | CudaError]
 ) -> None:
     with_three(machine, H200, K80, H100)
-    doubles[0] = GpuError("cuda:0 cannot be opened: it is taken")
+    doubles[0] = CudaError("cuda:0 cannot be opened: it is taken")
 
     taken = take_device("cuda")
 
@@ -120,11 +122,11 @@ def test_one_that_does_not_open_is_left_out_and_told(
 
 
 def test_when_none_opens_the_first_error_is_raised(
-    machine: pytest.MonkeyPatch, doubles: dict[int, Gpu | GpuError]
+    machine: pytest.MonkeyPatch, doubles: dict[int, CudaDevice | CudaError]
 ) -> None:
-    doubles[0] = GpuError("cuda:0 cannot be opened: it is taken")
+    doubles[0] = CudaError("cuda:0 cannot be opened: it is taken")
 
-    with pytest.raises(GpuError, match="it is taken"):
+    with pytest.raises(CudaError, match="it is taken"):
         take_device("cuda")
 
 
@@ -138,7 +140,7 @@ def test_auto_without_a_gpu_is_the_cpu_and_says_why(machine: pytest.MonkeyPatch)
 
 
 def test_auto_without_the_packages_is_the_cpu_and_says_what_to_install(machine: pytest.MonkeyPatch) -> None:
-    machine.setattr(availability, "_is_installed", lambda module: module != "pycuda")
+    machine.setattr(opening, "_is_installed", lambda module: module != "pycuda")
 
     assert "but not the package pycuda: pip install 'sightline[gpu]'" in choose_device("auto").reason
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.media import Batch, Frame, Objects, Origin, Overlay, PixelFormat
 from sightline.media.shapes import PERSON_17, Mask
 from sightline.testing import make_frames
@@ -57,7 +57,7 @@ def crowded_batches(pixel_format: PixelFormat, *, rounds: int = 2) -> list[Batch
     return batches
 
 
-def on_gpu(batch: Batch, gpu: Gpu) -> Batch:
+def on_gpu(batch: Batch, gpu: CudaDevice) -> Batch:
     """The same batch with its images in a GPU's memory."""
     return batch.with_surfaces([frame.surface.to_device(gpu) for frame in batch.frames])
 

@@ -11,9 +11,8 @@ import pytest
 from sightline.media import Batch, Objects, Origin, PixelFormat, Skeleton
 from sightline.media.shapes import Mask
 from sightline.testing import make_frames, run_element
-from sightline_plugins.draw.captions import captions_of
 from sightline_plugins.draw.draw import Draw
-from sightline_plugins.draw.layout import Style, below
+from sightline_plugins.draw.shapes import Style, below, captions_of
 
 SOURCE = Origin("detect-1", ("person", "face"))
 NOTHING = {"boxes": False, "labels": False, "ids": False, "confidence": False, "trail": "0s"}

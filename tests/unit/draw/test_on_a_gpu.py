@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.graph import Element, RunsOn
 from sightline.media import Batch, Memory, PixelFormat
 from sightline.testing import make_frames, run_element
-from sightline.testing.gpu import DoubleDriver
 from sightline.testing.run import site_for
 from sightline_plugins.draw.draw import Draw
 from sightline_plugins.draw.privacy import Privacy
+from tests.fakes import FakeCudaDriver
 from tests.unit.draw.crowded import FORMATS, assert_same_images, crowded_batches, on_gpu
 
 HIDE = Privacy.model_validate({"on": ["car", "person"], "detector": "detect-1"})
@@ -27,13 +27,13 @@ ELEMENTS: dict[str, Element] = {
 }
 
 
-def run(element: Element, batches: list[Batch], gpu: Gpu) -> list[Batch]:
+def run(element: Element, batches: list[Batch], gpu: CudaDevice) -> list[Batch]:
     return run_element(element, batches, gpu=gpu)
 
 
 @pytest.mark.parametrize("pixel_format", FORMATS)
 @pytest.mark.parametrize("name", ELEMENTS)
-def test_pixels_are_those_of_the_cpu(gpu: Gpu, name: str, pixel_format: PixelFormat) -> None:
+def test_pixels_are_those_of_the_cpu(gpu: CudaDevice, name: str, pixel_format: PixelFormat) -> None:
     batches = crowded_batches(pixel_format)
 
     made = run(ELEMENTS[name], [on_gpu(batch, gpu) for batch in batches], gpu)
@@ -42,7 +42,9 @@ def test_pixels_are_those_of_the_cpu(gpu: Gpu, name: str, pixel_format: PixelFor
     assert {frame.surface.memory for batch in made for frame in batch.frames} == {Memory.CUDA}
 
 
-def test_all_images_of_a_batch_are_drawn_on_in_one_launch_and_none_comes_down(gpu: Gpu, driver: DoubleDriver) -> None:
+def test_all_images_of_a_batch_are_drawn_on_in_one_launch_and_none_comes_down(
+    gpu: CudaDevice, driver: FakeCudaDriver
+) -> None:
     batch = on_gpu(crowded_batches(PixelFormat.NV12, rounds=1)[0], gpu)
     before = gpu.transfers.counts
 
@@ -54,7 +56,7 @@ def test_all_images_of_a_batch_are_drawn_on_in_one_launch_and_none_comes_down(gp
     assert after.host_to_device_copies == before.host_to_device_copies + 1
 
 
-def test_an_image_with_nothing_to_draw_passes_as_it_is(gpu: Gpu, driver: DoubleDriver) -> None:
+def test_an_image_with_nothing_to_draw_passes_as_it_is(gpu: CudaDevice, driver: FakeCudaDriver) -> None:
     batch = on_gpu(Batch(tuple(make_frames(2))), gpu)
 
     [made] = run(Draw(), [batch], gpu)
@@ -63,7 +65,7 @@ def test_an_image_with_nothing_to_draw_passes_as_it_is(gpu: Gpu, driver: DoubleD
     assert driver.launched == []
 
 
-def test_shared_images_are_copied_on_the_gpu_and_exclusive_ones_drawn_on_in_place(gpu: Gpu) -> None:
+def test_shared_images_are_copied_on_the_gpu_and_exclusive_ones_drawn_on_in_place(gpu: CudaDevice) -> None:
     shared = on_gpu(crowded_batches(PixelFormat.NV12, rounds=1)[0], gpu)
     exclusive = shared.with_surfaces([replace(frame.surface, exclusive=True) for frame in shared.frames])
     before = [plane.to_host() for plane in shared.frames[0].surface.arrays]
@@ -81,7 +83,7 @@ def test_shared_images_are_copied_on_the_gpu_and_exclusive_ones_drawn_on_in_plac
 
 
 @pytest.mark.parametrize("name", ["draw", "blur"])
-def test_images_in_host_memory_are_changed_there_and_the_report_says_so(gpu: Gpu, name: str) -> None:
+def test_images_in_host_memory_are_changed_there_and_the_report_says_so(gpu: CudaDevice, name: str) -> None:
     on_host = crowded_batches(PixelFormat.NV12)
     operator = ELEMENTS[name].build(site_for(name, None, gpu=gpu))
 
@@ -94,7 +96,7 @@ def test_images_in_host_memory_are_changed_there_and_the_report_says_so(gpu: Gpu
     assert operator.runs_on() == RunsOn("cuda:0", reason)
 
 
-def test_samples_of_16_bits_are_drawn_on_as_levels_of_8_in_host_memory(gpu: Gpu) -> None:
+def test_samples_of_16_bits_are_drawn_on_as_levels_of_8_in_host_memory(gpu: CudaDevice) -> None:
     batch = crowded_batches(PixelFormat.NV12, rounds=1)[0]
     stream = gpu.stream("wide")
     wide = [

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline_plugins.draw.layout import Style, above, centred
-from sightline_plugins.draw.palette import BLACK, PALETTE, WHITE, text_color
-from sightline_plugins.draw.trails import Trails
-from sightline_plugins.raster.glyphs import Typesetter
+from sightline_plugins.draw.cpu import Typesetter
+from sightline_plugins.draw.shapes import BLACK, PALETTE, WHITE, Style, Trails, above, centred, text_color
 
 
 @pytest.mark.parametrize("outline_font", [True, False])

@@ -17,7 +17,7 @@ from sightline_plugins.engines.model_file import read_model
 from sightline_plugins.engines.onnxruntime import OnnxRuntime
 from sightline_plugins.engines.protocol import Engine, open_engine
 from sightline_plugins.engines.rebatching import make_batch_dynamic, make_single
-from sightline_plugins.pixels.image_form import ImageForm
+from sightline_plugins.preprocess.cpu import ImageForm
 from tests.unit.engines.graphs import Floats, compute, make_model, random, small_network
 
 ENGINES = pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])

@@ -17,7 +17,7 @@ from onnx import TensorProto, external_data_helper, helper
 from sightline.errors import ConfigurationError, DeviceUnavailable, ModelError
 from sightline_plugins.engines.onnxruntime import load_cuda_libraries, providers_for
 from sightline_plugins.engines.protocol import Engine, open_engine
-from sightline_plugins.pixels.image_form import ImageForm
+from sightline_plugins.preprocess.cpu import ImageForm
 from tests.unit.engines.graphs import make_model, small_network
 
 ENGINES: Sequence[Literal["openvino", "onnxruntime"]] = ("openvino", "onnxruntime")

@@ -16,7 +16,7 @@ import pytest
 from sightline.errors import ModelError
 from sightline_plugins.engines.protocol import Engine, open_engine
 from sightline_plugins.engines.requests import Arrays, Requests, Work
-from sightline_plugins.pixels.image_form import ImageForm
+from sightline_plugins.preprocess.cpu import ImageForm
 from tests.unit.engines.graphs import compute, random, small_network
 
 Name = Literal["openvino", "onnxruntime"]

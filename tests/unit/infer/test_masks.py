@@ -10,7 +10,7 @@ import pytest
 from sightline.media import Mask
 from sightline_plugins.heads.head import Candidates
 from sightline_plugins.infer.masks import cut_masks, moved_mask
-from sightline_plugins.pixels.placement import Align, Fit, Placement, place
+from sightline_plugins.preprocess.placement import Align, Fit, Placement, place
 
 ONE = np.ones(1)
 Bits = npt.NDArray[np.bool_]

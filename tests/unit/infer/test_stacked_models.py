@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from sightline.graph.element import Capability
 from sightline_plugins.infer.plan import plan_model
 from sightline_plugins.infer.tensors import Tensors
-from sightline_plugins.pixels.stacks import StackForm
+from sightline_plugins.preprocess.stacks import StackForm
 from tests.unit.infer.stacked import write_stacked, write_two_inputs
 from tests.unit.infer.tiny import write_detector
 

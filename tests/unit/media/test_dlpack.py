@@ -7,26 +7,26 @@ import threading
 import numpy as np
 import pytest
 
-from sightline.devices.gpu.driver import Span
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.pools import DevicePool
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.driver import Span
+from sightline.devices.cuda.memory import CudaPool
 from sightline.errors import SurfaceReleased
 from sightline.media import PixelFormat
 from sightline.media.device_array import DeviceArray
 from sightline.testing import make_frames
-from sightline.testing.gpu.double import DoubleDriver
+from tests.fakes.cuda_driver import FakeCudaDriver
 from tests.unit.media.dlpack_consumer import consume, name_of
 
 VALUES = np.arange(30, dtype=np.int16).reshape(5, 6)
 
 
 @pytest.fixture
-def pool(gpu: Gpu) -> DevicePool:
+def pool(gpu: CudaDevice) -> CudaPool:
     return gpu.pool("arrays", limit_count=1)
 
 
 @pytest.fixture
-def array(gpu: Gpu, pool: DevicePool) -> DeviceArray:
+def array(gpu: CudaDevice, pool: CudaPool) -> DeviceArray:
     stream = gpu.stream("making it")
     target = gpu.empty(VALUES.shape, VALUES.dtype, stream=stream, pool=pool)
     return gpu.fill(target, 3, stream=stream)
@@ -53,14 +53,14 @@ def test_a_capsule_says_what_there_is_and_where(
 @pytest.mark.parametrize(
     ("dtype", "kind"), [("u1", (1, 8, 1)), ("f4", (2, 32, 1)), ("f2", (2, 16, 1)), ("?", (6, 8, 1))]
 )
-def test_types_have_their_numbers(gpu: Gpu, dtype: str, kind: tuple[int, int, int]) -> None:
+def test_types_have_their_numbers(gpu: CudaDevice, dtype: str, kind: tuple[int, int, int]) -> None:
     consumed = consume(gpu.empty((4,), dtype, stream=gpu.main_stream).__dlpack__(stream=-1))
 
     assert consumed.kind == kind
     consumed.let_go()
 
 
-def test_rows_of_images_are_strided(gpu: Gpu) -> None:
+def test_rows_of_images_are_strided(gpu: CudaDevice) -> None:
     surface = make_frames(1, pixel_format=PixelFormat.NV12)[0].surface.to_device(gpu)
 
     consumed = consume(surface.__dlpack__(stream=2))
@@ -69,7 +69,7 @@ def test_rows_of_images_are_strided(gpu: Gpu) -> None:
     consumed.let_go()
 
 
-def test_memory_is_kept_until_the_consumer_lets_it_go(gpu: Gpu, pool: DevicePool) -> None:
+def test_memory_is_kept_until_the_consumer_lets_it_go(gpu: CudaDevice, pool: CudaPool) -> None:
     consumed = consume(gpu.empty((4,), np.uint8, stream=gpu.main_stream, pool=pool).__dlpack__(stream=1))
 
     before = pool.lent
@@ -78,7 +78,7 @@ def test_memory_is_kept_until_the_consumer_lets_it_go(gpu: Gpu, pool: DevicePool
     assert (before, pool.lent) == (1, 0)
 
 
-def test_a_capsule_that_nobody_consumes_lets_the_memory_go(gpu: Gpu, pool: DevicePool) -> None:
+def test_a_capsule_that_nobody_consumes_lets_the_memory_go(gpu: CudaDevice, pool: CudaPool) -> None:
     capsule = gpu.empty((4,), np.uint8, stream=gpu.main_stream, pool=pool).__dlpack__(stream=1)
 
     before = pool.lent
@@ -87,7 +87,7 @@ def test_a_capsule_that_nobody_consumes_lets_the_memory_go(gpu: Gpu, pool: Devic
     assert (before, pool.lent) == (1, 0)
 
 
-def test_the_consumer_may_let_go_in_another_thread(gpu: Gpu, pool: DevicePool) -> None:
+def test_the_consumer_may_let_go_in_another_thread(gpu: CudaDevice, pool: CudaPool) -> None:
     consumed = consume(gpu.empty((4,), np.uint8, stream=gpu.main_stream, pool=pool).__dlpack__(stream=1))
 
     thread = threading.Thread(target=consumed.let_go)
@@ -99,7 +99,7 @@ def test_the_consumer_may_let_go_in_another_thread(gpu: Gpu, pool: DevicePool) -
 
 @pytest.mark.parametrize("stream", [None, 1, 2])
 def test_the_consumers_stream_sees_the_content(
-    gpu: Gpu, driver: DoubleDriver, array: DeviceArray, stream: int | None
+    gpu: CudaDevice, driver: FakeCudaDriver, array: DeviceArray, stream: int | None
 ) -> None:
     consumed = consume(array.__dlpack__(stream=stream))
 
@@ -107,7 +107,9 @@ def test_the_consumers_stream_sees_the_content(
     consumed.let_go()
 
 
-def test_a_consumer_that_asks_for_no_order_gets_none(gpu: Gpu, driver: DoubleDriver, array: DeviceArray) -> None:
+def test_a_consumer_that_asks_for_no_order_gets_none(
+    gpu: CudaDevice, driver: FakeCudaDriver, array: DeviceArray
+) -> None:
     consumed = consume(array.__dlpack__(stream=-1))
 
     assert read_on(gpu, driver, consumed.address, stream=1) != {3}
@@ -115,7 +117,7 @@ def test_a_consumer_that_asks_for_no_order_gets_none(gpu: Gpu, driver: DoubleDri
 
 
 def test_memory_is_not_lent_again_before_the_consumers_stream_is_done_with_it(
-    gpu: Gpu, driver: DoubleDriver, pool: DevicePool
+    gpu: CudaDevice, driver: FakeCudaDriver, pool: CudaPool
 ) -> None:
     stream = gpu.stream("making it")
     array = gpu.fill(gpu.empty((8,), np.uint8, stream=stream, pool=pool), 3, stream=stream)
@@ -142,7 +144,7 @@ def test_stream_0_means_nothing(array: DeviceArray) -> None:
         array.__dlpack__(stream=0)
 
 
-def test_a_type_without_a_number_is_refused(gpu: Gpu) -> None:
+def test_a_type_without_a_number_is_refused(gpu: CudaDevice) -> None:
     records = gpu.empty((4,), np.dtype([("x", "f4"), ("y", "u1")]), stream=gpu.main_stream)
 
     with pytest.raises(BufferError, match="DLPack has no elements of type"):
@@ -161,14 +163,14 @@ def test_the_array_interface_names_the_stream_to_wait_for(array: DeviceArray) ->
     }
 
 
-def test_the_array_interface_of_an_image_has_strides(gpu: Gpu) -> None:
+def test_the_array_interface_of_an_image_has_strides(gpu: CudaDevice) -> None:
     surface = make_frames(1, pixel_format=PixelFormat.NV12)[0].surface.to_device(gpu)
 
     assert surface.__cuda_array_interface__["strides"] == (256, 1)
     assert surface.arrays[1].__cuda_array_interface__["shape"] == (24, 32, 2)
 
 
-def test_what_was_given_back_is_exported_no_more(gpu: Gpu) -> None:
+def test_what_was_given_back_is_exported_no_more(gpu: CudaDevice) -> None:
     buffer = gpu.memory.lease(16, stream=gpu.main_stream)
     array = DeviceArray(buffer.address, (16,), np.dtype(np.uint8), buffer)
     buffer.release()
@@ -177,7 +179,7 @@ def test_what_was_given_back_is_exported_no_more(gpu: Gpu) -> None:
         array.__cuda_array_interface__  # noqa: B018
 
 
-def read_on(gpu: Gpu, driver: DoubleDriver, address: int, *, stream: int) -> set[int]:
+def read_on(gpu: CudaDevice, driver: FakeCudaDriver, address: int, *, stream: int) -> set[int]:
     """What a consumer's kernel sees that runs on its stream."""
     seen = gpu.pinned.lease(8)
     with gpu.guard("reading") as verbs:

@@ -8,10 +8,10 @@ import threading
 import numpy as np
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.media import ColorMatrix, ColorRange, Memory, PixelFormat, Surface
 from sightline.testing import make_frames
-from sightline.testing.gpu.double import DoubleDriver
+from tests.fakes.cuda_driver import FakeCudaDriver
 
 SIZES = [(16, 8), (15, 7), (300, 2)]
 
@@ -31,7 +31,7 @@ def assert_same(first: Surface, second: Surface) -> None:
 @pytest.mark.parametrize("size_wh", SIZES)
 @pytest.mark.parametrize("pixel_format", list(PixelFormat))
 def test_an_image_survives_the_way_there_and_back(
-    gpu: Gpu, pixel_format: PixelFormat, size_wh: tuple[int, int]
+    gpu: CudaDevice, pixel_format: PixelFormat, size_wh: tuple[int, int]
 ) -> None:
     surface = image(pixel_format, size_wh)
 
@@ -43,7 +43,7 @@ def test_an_image_survives_the_way_there_and_back(
     assert_same(back, surface)
 
 
-def test_both_ways_are_counted(gpu: Gpu) -> None:
+def test_both_ways_are_counted(gpu: CudaDevice) -> None:
     surface = image(size_wh=(15, 7))
 
     surface.to_device(gpu).to_host()
@@ -52,7 +52,7 @@ def test_both_ways_are_counted(gpu: Gpu) -> None:
     assert (counts.host_to_device_bytes, counts.device_to_host_bytes) == (15 * 7 + 16 * 4, 15 * 7 + 16 * 4)
 
 
-def test_several_takers_pay_once(gpu: Gpu) -> None:
+def test_several_takers_pay_once(gpu: CudaDevice) -> None:
     surface = image()
     there = surface.to_device(gpu)
     takers = [there, there.shared(), dataclasses.replace(there, owner="another")]
@@ -64,7 +64,7 @@ def test_several_takers_pay_once(gpu: Gpu) -> None:
     assert gpu.transfers.counts.device_to_host_bytes == 16 * 8 * 3 // 2
 
 
-def test_takers_in_several_threads_pay_once(gpu: Gpu) -> None:
+def test_takers_in_several_threads_pay_once(gpu: CudaDevice) -> None:
     surface = image().to_device(gpu)
     start = threading.Barrier(4)
     hosts: list[Surface] = []
@@ -94,14 +94,14 @@ def test_takers_in_several_threads_pay_once(gpu: Gpu) -> None:
     ],
 )
 def test_planes_whose_rows_are_alike_come_down_in_one_copy(
-    gpu: Gpu, pixel_format: PixelFormat, size_wh: tuple[int, int], copies: int
+    gpu: CudaDevice, pixel_format: PixelFormat, size_wh: tuple[int, int], copies: int
 ) -> None:
     image(pixel_format, size_wh).to_device(gpu).to_host()
 
     assert gpu.transfers.counts.device_to_host_copies == copies
 
 
-def test_a_copy_that_is_begun_is_waited_for_by_whoever_wants_the_image(gpu: Gpu, driver: DoubleDriver) -> None:
+def test_a_copy_that_is_begun_is_waited_for_by_whoever_wants_the_image(gpu: CudaDevice, driver: FakeCudaDriver) -> None:
     surface = image()
     there = surface.to_device(gpu)
 
@@ -115,7 +115,7 @@ def test_a_copy_that_is_begun_is_waited_for_by_whoever_wants_the_image(gpu: Gpu,
     assert_same(back, surface)
 
 
-def test_an_image_on_its_way_down_holds_no_memory_of_the_gpu(gpu: Gpu) -> None:
+def test_an_image_on_its_way_down_holds_no_memory_of_the_gpu(gpu: CudaDevice) -> None:
     surface = image()
     coming = surface.to_device(gpu).begin_to_host()
     surface = image()  # its twin in GPU memory goes with it
@@ -126,7 +126,7 @@ def test_an_image_on_its_way_down_holds_no_memory_of_the_gpu(gpu: Gpu) -> None:
     assert_same(coming.wait(), surface)
 
 
-def test_where_it_is_already_nothing_is_copied(gpu: Gpu) -> None:
+def test_where_it_is_already_nothing_is_copied(gpu: CudaDevice) -> None:
     surface = image()
     there = surface.to_device(gpu)
 
@@ -134,7 +134,7 @@ def test_where_it_is_already_nothing_is_copied(gpu: Gpu) -> None:
     assert there.to_device(gpu) is there
 
 
-def test_the_wrong_memory_is_answered_with_the_way_to_the_right_one(gpu: Gpu) -> None:
+def test_the_wrong_memory_is_answered_with_the_way_to_the_right_one(gpu: CudaDevice) -> None:
     surface = image()
     there = surface.to_device(gpu)
 
@@ -146,7 +146,7 @@ def test_the_wrong_memory_is_answered_with_the_way_to_the_right_one(gpu: Gpu) ->
         np.asarray(there.arrays[0])
 
 
-def test_a_shared_surface_is_copied_on_the_gpu_before_it_is_written_to(gpu: Gpu) -> None:
+def test_a_shared_surface_is_copied_on_the_gpu_before_it_is_written_to(gpu: CudaDevice) -> None:
     there = image().to_device(gpu)
     stream = gpu.stream("drawing")
     before = gpu.transfers.counts
@@ -162,7 +162,7 @@ def test_a_shared_surface_is_copied_on_the_gpu_before_it_is_written_to(gpu: Gpu)
     assert_same(there.to_host(), image())
 
 
-def test_an_exclusive_surface_is_written_to_in_place_behind_its_readers(gpu: Gpu) -> None:
+def test_an_exclusive_surface_is_written_to_in_place_behind_its_readers(gpu: CudaDevice) -> None:
     reader, writer = gpu.stream("reader"), gpu.stream("writer")
     surface = dataclasses.replace(image().to_device(gpu), exclusive=True)
     copy = gpu.duplicate(surface.arrays_on(reader), stream=reader)
@@ -177,7 +177,7 @@ def test_an_exclusive_surface_is_written_to_in_place_behind_its_readers(gpu: Gpu
     np.testing.assert_array_equal(copy[0].to_host(), image().planes[0])
 
 
-def test_what_was_copied_to_the_host_before_is_not_taken_for_what_was_drawn_later(gpu: Gpu) -> None:
+def test_what_was_copied_to_the_host_before_is_not_taken_for_what_was_drawn_later(gpu: CudaDevice) -> None:
     stream = gpu.stream("drawing")
     surface = gpu.new_surface(PixelFormat.GRAY8, size_wh=(8, 8), stream=stream)
     (array,) = surface.arrays_on(stream)
@@ -191,7 +191,7 @@ def test_what_was_copied_to_the_host_before_is_not_taken_for_what_was_drawn_late
     assert (late.to_host().planes[0] == 2).all()
 
 
-def test_a_host_surface_that_was_copied_to_the_gpu_is_copied_again_after_it_was_drawn_on(gpu: Gpu) -> None:
+def test_a_host_surface_that_was_copied_to_the_gpu_is_copied_again_after_it_was_drawn_on(gpu: CudaDevice) -> None:
     surface = dataclasses.replace(image(PixelFormat.GRAY8), exclusive=True)
     surface.to_device(gpu)
 
@@ -201,7 +201,7 @@ def test_a_host_surface_that_was_copied_to_the_gpu_is_copied_again_after_it_was_
     assert (drawn.to_device(gpu).to_host().planes[0] == 7).all()
 
 
-def test_a_surface_that_is_replaced_with_other_pixels_has_no_copies_yet(gpu: Gpu) -> None:
+def test_a_surface_that_is_replaced_with_other_pixels_has_no_copies_yet(gpu: CudaDevice) -> None:
     surface = image(PixelFormat.GRAY8)
     surface.to_device(gpu)
 
@@ -210,7 +210,7 @@ def test_a_surface_that_is_replaced_with_other_pixels_has_no_copies_yet(gpu: Gpu
     assert (other.to_device(gpu).to_host().planes[0] == 7).all()
 
 
-def test_memory_goes_back_with_the_last_surface(gpu: Gpu) -> None:
+def test_memory_goes_back_with_the_last_surface(gpu: CudaDevice) -> None:
     pool = gpu.pool("images of gate", limit_count=1)
     surface = gpu.new_surface(PixelFormat.NV12, size_wh=(16, 8), stream=gpu.main_stream, pool=pool)
     frames = [surface, surface.shared()]
@@ -222,14 +222,14 @@ def test_memory_goes_back_with_the_last_surface(gpu: Gpu) -> None:
     assert pool.lent == 0
 
 
-def test_rows_start_at_multiples_of_256_bytes_and_chroma_behind_luma(gpu: Gpu) -> None:
+def test_rows_start_at_multiples_of_256_bytes_and_chroma_behind_luma(gpu: CudaDevice) -> None:
     luma, chroma = gpu.new_surface(PixelFormat.NV12, size_wh=(300, 10), stream=gpu.main_stream).arrays
 
     assert (luma.address % 256, luma.strides, chroma.strides) == (0, (512, 1), (512, 2, 1))
     assert chroma.address == luma.address + 10 * 512
 
 
-def test_the_whole_image_is_one_array_with_chroma_below_luma(gpu: Gpu) -> None:
+def test_the_whole_image_is_one_array_with_chroma_below_luma(gpu: CudaDevice) -> None:
     surface = image()
 
     whole = surface.to_device(gpu).whole
@@ -240,14 +240,14 @@ def test_the_whole_image_is_one_array_with_chroma_below_luma(gpu: Gpu) -> None:
     )
 
 
-def test_planes_that_are_not_one_array_are_not_passed_for_one(gpu: Gpu) -> None:
+def test_planes_that_are_not_one_array_are_not_passed_for_one(gpu: CudaDevice) -> None:
     surface = image(size_wh=(15, 7)).to_device(gpu)
 
     with pytest.raises(ValueError, match="are not one array"):
         surface.whole  # noqa: B018
 
 
-def test_samples_of_16_bits_become_8_in_host_memory(gpu: Gpu) -> None:
+def test_samples_of_16_bits_become_8_in_host_memory(gpu: CudaDevice) -> None:
     stream = gpu.stream("decoding")
     surface = gpu.new_surface(PixelFormat.NV12, size_wh=(4, 2), stream=stream, is_wide=True)
     samples = np.array([[0, 127, 128, 256], [0x80FF, 0xFF00, 0xFF7F, 0xFFFF]], np.uint16)
@@ -262,7 +262,7 @@ def test_samples_of_16_bits_become_8_in_host_memory(gpu: Gpu) -> None:
     assert (host.planes[1] == 128).all()
 
 
-def test_nothing_is_left_when_all_surfaces_are_gone(gpu: Gpu, driver: DoubleDriver) -> None:
+def test_nothing_is_left_when_all_surfaces_are_gone(gpu: CudaDevice, driver: FakeCudaDriver) -> None:
     for _ in range(3):
         image().to_device(gpu).writable().to_host()
 

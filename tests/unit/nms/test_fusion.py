@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline_plugins.nms import Kept, NmsOptions, thin_out
+from sightline_plugins.nms import Kept, NmsOptions, suppress_by_method
 from tests.unit.nms import plain
 
 LIMIT = 0.4371
@@ -14,7 +14,7 @@ LIMIT = 0.4371
 def fuse(found: list[plain.Row], **options: object) -> Kept:
     boxes, scores, classes = zip(*found, strict=True)
     chosen = NmsOptions(method="fusion", iou=LIMIT, **options)  # type: ignore[arg-type]
-    return thin_out(
+    return suppress_by_method(
         np.array(boxes, np.float32), np.array(scores, np.float32), np.array(classes, np.int32), options=chosen
     )
 
@@ -51,7 +51,7 @@ def test_a_box_without_confidence_changes_no_mean() -> None:
 
 
 def test_a_limit_of_one_fuses_nothing() -> None:
-    found = thin_out(
+    found = suppress_by_method(
         np.array([[0, 0, 9, 9]] * 2, np.float32),
         np.array([0.5, 0.6], np.float32),
         np.zeros(2, np.int32),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline_plugins.nms import MAX_CANDIDATES, NmsOptions, suppress, thin_out
+from sightline_plugins.nms import MAX_CANDIDATES, NmsOptions, suppress, suppress_by_method
 from tests.reference import detection
 from tests.unit.nms import plain
 
@@ -110,6 +110,6 @@ def test_without_suppression_all_stay_by_falling_confidence(found: list[plain.Ro
     classes = np.array([class_id for _, _, class_id in found], np.int32)
     options = NmsOptions(method="none", max_detections=most)
 
-    rows = thin_out(xyxy, np.array(scores, np.float32), classes, options=options).rows.tolist()
+    rows = suppress_by_method(xyxy, np.array(scores, np.float32), classes, options=options).rows.tolist()
 
     assert rows == plain.order(scores)[:most]

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline_plugins.nms import Kept, Method, NmsOptions, thin_out
-from sightline_plugins.nms.oriented import mean_rectangle
-from sightline_plugins.nms.overlap import gaussians, oriented_overlap
+from sightline_plugins.nms import Kept, Method, NmsOptions, suppress_by_method
+from sightline_plugins.nms.cpu import gaussians, mean_rectangle, oriented_overlap
 from tests.unit.nms import plain
 
 LIMIT = 0.4371
@@ -19,7 +18,7 @@ Rows = list[tuple[plain.Turned, float, int]]
 def thin(found: Rows, *, method: Method = "hard", class_agnostic: bool = False, least: float = 0.0) -> Kept:
     shapes, scores, classes = zip(*found, strict=True)
     corners = np.array([plain.corners(shape) for shape in shapes])
-    return thin_out(
+    return suppress_by_method(
         np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1),
         np.array(scores, np.float32),
         np.array(classes, np.int32),

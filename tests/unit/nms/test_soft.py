@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline_plugins.nms import Decay, Kept, NmsOptions, thin_out
+from sightline_plugins.nms import Decay, Kept, NmsOptions, suppress_by_method
 from tests.unit.nms import plain
 
 LIMIT = 0.4371
@@ -16,7 +16,7 @@ LIMIT = 0.4371
 def soften(found: list[plain.Row], *, least: float = 0.0, **options: object) -> Kept:
     boxes, scores, classes = zip(*found, strict=True)
     chosen = NmsOptions(method="soft", iou=LIMIT, **options)  # type: ignore[arg-type]
-    return thin_out(
+    return suppress_by_method(
         np.array(boxes, np.float32),
         np.array(scores, np.float32),
         np.array(classes, np.int32),

@@ -8,24 +8,24 @@ from collections.abc import Iterator
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.testing.gpu import DoubleDriver
+from sightline.devices.cuda.device import CudaDevice
+from tests.fakes import FakeCudaDriver
 from tests.unit.runtime.elements import Held
 from tests.unit.runtime.several_gpus import Gpus, Worker
 
 
 @pytest.fixture
-def drivers() -> list[DoubleDriver]:
-    return [DoubleDriver(index=index, memory_bytes=2**22, pinned_bytes=2**20) for index in range(3)]
+def drivers() -> list[FakeCudaDriver]:
+    return [FakeCudaDriver(index=index, memory_bytes=2**22, pinned_bytes=2**20) for index in range(3)]
 
 
 @pytest.fixture
-def gpus(drivers: list[DoubleDriver]) -> Iterator[Gpus]:
+def gpus(drivers: list[FakeCudaDriver]) -> Iterator[Gpus]:
     """Three GPUs; those that work have to be given back whole, and no thread may be left."""
     Worker.built.clear()
     Held.gate.set()
     threads = set(threading.enumerate())
-    gpus = [Gpu(driver) for driver in drivers]
+    gpus = [CudaDevice(driver) for driver in drivers]
     yield gpus
     for thread in set(threading.enumerate()) - threads:
         thread.join(60)

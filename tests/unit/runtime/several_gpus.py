@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from sightline import Pipeline
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.graph import Element, Operator, PipelineDescription, RunsOn, Sink, Site, Step
 from sightline.media import Batch, Stream
 from sightline.runtime.stats.report import Report
@@ -17,11 +17,11 @@ from sightline.testing import assert_accounted
 from tests.unit.runtime.elements import Synthetic
 
 LIMIT_SECONDS = 60
-Gpus = list[Gpu]
+Gpus = list[CudaDevice]
 """Three of them."""
 
 
-def use(gpu: Gpu) -> None:
+def use(gpu: CudaDevice) -> None:
     """Do something on a GPU, and wait for it."""
     stream = gpu.stream("work")
     gpu.fill(gpu.empty((1,), "u1", stream=stream), 0, stream=stream)

@@ -9,12 +9,12 @@ import pytest
 
 from sightline import Pipeline
 from sightline.devices import DeviceKind
-from sightline.devices.gpu.gpu import Gpu
-from sightline.errors import GpuFailed, OperatorError
+from sightline.devices.cuda.device import CudaDevice
+from sightline.errors import CudaFailed, OperatorError
 from sightline.graph import Element, Operator, RunsOn, Site
 from sightline.media import Batch, Memory
-from sightline.testing.gpu import DoubleDriver
 from sightline_plugins import Draw, Jsonl
+from tests.fakes import FakeCudaDriver
 
 SOURCE = {"pattern": "moving", "size": [64, 48], "frames": 5}
 IMAGE_BYTES = 64 * 48 * 3 // 2
@@ -32,7 +32,7 @@ class ToGpu(Element):
 
 
 class Mover(Operator):
-    def __init__(self, gpu: Gpu) -> None:
+    def __init__(self, gpu: CudaDevice) -> None:
         self.gpu = gpu
 
     def process(self, batch: Batch) -> Batch:
@@ -56,7 +56,7 @@ class Failing(Operator):
         raise ValueError("for the test")
 
 
-def test_elements_get_the_gpu_and_the_report_counts_the_copies(gpu: Gpu) -> None:
+def test_elements_get_the_gpu_and_the_report_counts_the_copies(gpu: CudaDevice) -> None:
     report = Pipeline(sources={"cam": SOURCE}, steps=[ToGpu()], gpu=gpu).run().to_json()
 
     assert (report["device"], report["device_reason"]) == ("cuda:0", "given by the program: double")
@@ -70,7 +70,7 @@ def test_elements_get_the_gpu_and_the_report_counts_the_copies(gpu: Gpu) -> None
     }
 
 
-def test_the_report_says_where_each_element_works(gpu: Gpu, tmp_path: Path) -> None:
+def test_the_report_says_where_each_element_works(gpu: CudaDevice, tmp_path: Path) -> None:
     steps = [ToGpu(), Draw(clock=True), Jsonl(path="a.jsonl")]
 
     elements = Pipeline(sources={"cam": SOURCE}, steps=steps, gpu=gpu, outputs=tmp_path).run().to_json()["elements"]
@@ -88,7 +88,7 @@ def test_on_the_cpu_nothing_is_said_of_where_elements_work() -> None:
     assert "runs_on" not in report["elements"]["draw-1"]
 
 
-def test_each_run_counts_its_own_copies(gpu: Gpu) -> None:
+def test_each_run_counts_its_own_copies(gpu: CudaDevice) -> None:
     pipeline = Pipeline(sources={"cam": SOURCE}, steps=[ToGpu()], gpu=gpu)
 
     first, second = pipeline.run(), pipeline.run()
@@ -97,22 +97,22 @@ def test_each_run_counts_its_own_copies(gpu: Gpu) -> None:
     assert first.transfers is not None
 
 
-def test_images_on_the_gpu_are_shown_as_on_the_host(gpu: Gpu) -> None:
+def test_images_on_the_gpu_are_shown_as_on_the_host(gpu: CudaDevice) -> None:
     on_gpu = [frame.rgb() for frame in Pipeline(sources={"cam": SOURCE}, steps=[ToGpu()], gpu=gpu)]
     on_host = [frame.rgb() for frame in Pipeline(sources={"cam": SOURCE}, steps=[])]
 
     assert all((one == other).all() for one, other in zip(on_gpu, on_host, strict=True))
 
 
-def test_device_cpu_leaves_a_gpu_alone(gpu: Gpu) -> None:
+def test_device_cpu_leaves_a_gpu_alone(gpu: CudaDevice) -> None:
     frames = list(Pipeline(sources={"cam": SOURCE}, steps=[], gpu=gpu, device="cpu"))
 
     assert {frame.surface.memory for frame in frames} == {Memory.HOST}
     assert gpu.transfers.counts.host_to_device_bytes == 0
 
 
-def test_images_outlive_the_run_and_the_gpu_goes_with_the_last(driver: DoubleDriver) -> None:
-    gpu = Gpu(driver)
+def test_images_outlive_the_run_and_the_gpu_goes_with_the_last(driver: FakeCudaDriver) -> None:
+    gpu = CudaDevice(driver)
     frames = list(Pipeline(sources={"cam": SOURCE}, steps=[ToGpu()], gpu=gpu))
     gpu.close()
 
@@ -123,8 +123,8 @@ def test_images_outlive_the_run_and_the_gpu_goes_with_the_last(driver: DoubleDri
     driver.check()
 
 
-def test_a_run_that_fails_lets_go_of_the_gpu(driver: DoubleDriver) -> None:
-    gpu = Gpu(driver)
+def test_a_run_that_fails_lets_go_of_the_gpu(driver: FakeCudaDriver) -> None:
+    gpu = CudaDevice(driver)
     try:
         Pipeline(sources={"cam": SOURCE}, steps=[Fails()], gpu=gpu).run()
     except OperatorError as error:
@@ -134,11 +134,11 @@ def test_a_run_that_fails_lets_go_of_the_gpu(driver: DoubleDriver) -> None:
     assert driver.is_closed
 
 
-def test_a_gpu_that_breaks_stops_the_pipeline_with_the_cause(gpu: Gpu, driver: DoubleDriver) -> None:
+def test_a_gpu_that_breaks_stops_the_pipeline_with_the_cause(gpu: CudaDevice, driver: FakeCudaDriver) -> None:
     driver.fail_next("copy", "CUDA_ERROR_ECC_UNCORRECTABLE")
 
     with pytest.raises(OperatorError, match=r"cuda:0 cannot be used any more: .*CUDA_ERROR_ECC_UNCORRECTABLE"):
         Pipeline(sources={"cam": SOURCE}, steps=[ToGpu()], gpu=gpu).run()
 
-    with pytest.raises(GpuFailed, match="CUDA_ERROR_ECC_UNCORRECTABLE"):
+    with pytest.raises(CudaFailed, match="CUDA_ERROR_ECC_UNCORRECTABLE"):
         gpu.stream("later")

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import pytest
 
 from sightline import Pipeline
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import OperatorError, StreamError
 from sightline.graph import Message, MessageKind, Site, SourceElement, SourceReader, StreamState
 from sightline.media import Batch, Frame, Stream
 from sightline.runtime.scheduling.link import DropReason
 from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
-from sightline.testing.gpu import DoubleDriver
+from tests.fakes import FakeCudaDriver
 from tests.unit.runtime.elements import Find, Hold, Synthetic, SyntheticReader
 from tests.unit.runtime.several_gpus import (
     LIMIT_SECONDS,
@@ -34,10 +34,10 @@ from tests.unit.runtime.several_gpus import (
 )
 
 CAUSE = "CUDA_ERROR_ECC_UNCORRECTABLE"
-Drivers = list[DoubleDriver]
+Drivers = list[FakeCudaDriver]
 
 
-def breaks(worker: Worker, driver: DoubleDriver, *, after: int) -> None:
+def breaks(worker: Worker, driver: FakeCudaDriver, *, after: int) -> None:
     """Let the GPU of a step break when the step has had so many frames more."""
     left = iter(range(after))
 
@@ -188,7 +188,7 @@ class FromGpu(Synthetic):
 
 
 class FromGpuReader(SyntheticReader):
-    def __init__(self, source: Synthetic, stream: Stream, *, gpu: Gpu) -> None:
+    def __init__(self, source: Synthetic, stream: Stream, *, gpu: CudaDevice) -> None:
         super().__init__(source, stream)
         self._gpu = gpu
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sightline.devices.use import DeviceInUse
+from sightline.devices.discovery import DeviceInUse
 from sightline.errors import OperatorError, StreamError
 from sightline.graph import BatchOptions, Message, MessageKind, Outputs, Parallel, PipelineDescription, Step, Tee
 from sightline.graph.site import SystemClock

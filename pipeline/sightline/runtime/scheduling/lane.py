@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from sightline.devices.use import DeviceInUse
+from sightline.devices.discovery import DeviceInUse
 from sightline.graph import Site
 from sightline.media import Batch, Stream
 from sightline.runtime.scheduling.assembly import Assembly, Exits

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
-from sightline.errors import ConfigurationError, GpuFailed, LinkClosed, OperatorError
+from sightline.errors import ConfigurationError, CudaFailed, LinkClosed, OperatorError
 from sightline.graph import BatchOptions, Message, MessageKind, RecordsOnRequest, Site, Step
 from sightline.graph.tree import identify
 from sightline.media import Batch, Stream
@@ -377,6 +377,6 @@ class Lanes:
 
 
 def _comes_of_gpu(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, GpuFailed):
+    while error is not None and not isinstance(error, CudaFailed):
         error = error.__cause__
     return error is not None

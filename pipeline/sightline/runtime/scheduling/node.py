@@ -11,7 +11,7 @@ from threading import Lock, RLock, get_ident
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
-from sightline.errors import GpuFailed, OperatorError, SightlineError
+from sightline.errors import CudaFailed, OperatorError, SightlineError
 from sightline.graph import Element, Message, MessageKind, Operator, Pending, RunsOn, Site
 from sightline.media import Batch, Frame, Stream
 from sightline.redaction import redact
@@ -185,7 +185,7 @@ class Node:
                 made = self._made_of(part)
             except OperatorError as error:
                 cause = error.__cause__ or error
-                if isinstance(cause, GpuFailed) or not isinstance(cause, Exception):
+                if isinstance(cause, CudaFailed) or not isinstance(cause, Exception):
                     raise
                 error_policy.failed(stream, error, counted=self.statistics.failures)
             else:

@@ -10,7 +10,7 @@ from threading import Event, Lock
 from time import thread_time_ns
 
 from sightline.errors import (
-    GpuFailed,
+    CudaFailed,
     LinkClosed,
     StreamError,
     StreamLost,
@@ -238,7 +238,7 @@ class SourceSupervisor(Worker):
         except LinkClosed:
             if not slot.is_lost:
                 raise
-        except GpuFailed as error:
+        except CudaFailed as error:
             if not slot.give_up_after(error):
                 raise
         return StreamLost(f"{slot.lane} is lost") if slot.is_lost else None

@@ -11,14 +11,14 @@ from sightline.runtime.scheduling.link import LinkStats
 from sightline.runtime.stats.counters import ElementStats, StreamStats
 
 if TYPE_CHECKING:
-    from sightline.devices.gpu.gpu import Gpu
+    from sightline.devices.cuda.device import CudaDevice
 
 _NS = 1e9
 _MS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class GpuTransfers:
+class CudaTransfers:
     """How much crossed between host and GPUs in a run, in bytes and copies."""
 
     host_to_device_bytes: int
@@ -27,7 +27,7 @@ class GpuTransfers:
     device_to_host_copies: int
 
     @classmethod
-    def of(cls, gpus: Sequence[Gpu], *, since: GpuTransfers | None = None) -> GpuTransfers | None:
+    def of(cls, gpus: Sequence[CudaDevice], *, since: CudaTransfers | None = None) -> CudaTransfers | None:
         """What all GPUs have counted, less what they had before; None where there is none."""
         if not gpus:
             return None
@@ -72,7 +72,7 @@ class Report:
     engine_cpu_seconds: float
     device_reason: str = ""
     """Why it ran on that device."""
-    transfers: GpuTransfers | None = None
+    transfers: CudaTransfers | None = None
     """Copies between host and GPU; None when it ran on the CPU."""
     runs_on: Mapping[str, str] = field(default_factory=dict)
     """Where each element worked on images, in a run on a GPU: `cuda:0`, `cpu`, or either with `(reason)`;

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from sightline.devices.use import DeviceInUse
+from sightline.devices.discovery import DeviceInUse
 from sightline.graph import Clock, Outputs
 from sightline.runtime.scheduling.lanes import Lanes
 from sightline.runtime.sources.manager import StreamManager
 from sightline.runtime.stats.overload import OverloadMonitor, Rates
-from sightline.runtime.stats.report import GpuTransfers, Report
+from sightline.runtime.stats.report import CudaTransfers, Report
 from sightline.runtime.stats.snapshot import LinkView, ModelRuns, RunView
 
 
@@ -36,11 +36,11 @@ class RunStats:
         self._load = load
         self._made_ns = clock.monotonic_ns()
         self._begun_ns = self._cpu_begun_ns = 0
-        self._transfers: GpuTransfers | None = None
+        self._transfers: CudaTransfers | None = None
 
     def begin(self) -> None:
         """Everything is built, and the threads are about to start."""
-        self._transfers = GpuTransfers.of(self._device.gpus)
+        self._transfers = CudaTransfers.of(self._device.gpus)
         self._begun_ns, self._cpu_begun_ns = self._clock.monotonic_ns(), time.process_time_ns()
 
     def view(self) -> RunView:
@@ -79,7 +79,7 @@ class RunStats:
             name=self._name,
             device=str(self._device),
             device_reason=self._device.reason,
-            transfers=GpuTransfers.of(self._device.gpus, since=self._transfers),
+            transfers=CudaTransfers.of(self._device.gpus, since=self._transfers),
             runs_on=ledger.runs_on() if self._device.gpus else {},
             build_seconds=(self._begun_ns - self._made_ns) / 1e9,
             wall_seconds=(ended_ns - self._begun_ns) / 1e9,

@@ -16,7 +16,7 @@ from sightline_plugins.engines.opening import PREFERENCE, Installed
 from sightline_plugins.infer.options import CONFIDENCE, DetectionElement, ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.precision import quantized_path
-from sightline_plugins.pixels.image_form import ImageForm
+from sightline_plugins.preprocess.cpu import ImageForm
 
 _BUDGET_AGAINST_TRUTH = 1.0
 _BUDGET_OF_DIFFERENCES = 2.0

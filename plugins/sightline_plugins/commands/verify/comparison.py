@@ -19,7 +19,7 @@ from sightline_plugins.heads.head import Array, Candidates, ClassMap, Points, Sc
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.nms import NmsOptions, suppress
-from sightline_plugins.pixels.preprocess import HostPreprocessor
+from sightline_plugins.preprocess.cpu import HostPreprocessor
 
 Values = npt.NDArray[Any]
 StageName = Literal["input", "outputs", "decoded", "suppressed", "placed", "answers"]

@@ -17,7 +17,7 @@ from sightline.graph import Site
 from sightline.graph.registry import Registry
 from sightline.media import PixelFormat, Stream, Surface
 from sightline.media.convert import rgb_from_surface
-from sightline_plugins.pixels.surface_colors import ImageColors
+from sightline_plugins.preprocess.colors import ImageColors
 from sightline_plugins.sources.images.reader import find_images
 
 _SIZES = ((640, 360), (321, 241), (768, 432), (200, 300))

@@ -20,7 +20,7 @@ from sightline.errors import ModelError
 from sightline_plugins.engines.onnxruntime import FAILURES
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.nms import NmsOptions
-from sightline_plugins.pixels.preprocess import Preprocessing
+from sightline_plugins.preprocess.cpu import Preprocessing
 
 Rgb = npt.NDArray[np.uint8]
 Array = npt.NDArray[Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sightline.devices.gpu.memory import BorrowedMemory
+from sightline.devices.cuda.memory import BorrowedMemory
 from sightline.media import Surface
 from sightline_plugins.decode.nvdec_surfaces import ImageSurfaces
 

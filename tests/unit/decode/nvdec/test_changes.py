@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.errors import GpuFailed, SurfaceReleased
-from sightline.testing.gpu import DoubleDriver
+from sightline.devices.cuda.device import CudaDevice
+from sightline.errors import CudaFailed, SurfaceReleased
 from sightline_plugins.decode.decoder import DecodeSettings
 from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.video import VideoDecoder
-from sightline_plugins.testing import nvdec_double
-from sightline_plugins.testing.nvdec_names import HOPPER, Caps, NvdecFaults
+from tests.fakes import FakeCudaDriver, fake_nvdec
+from tests.fakes.nvdec import HOPPER, Caps, NvdecFaults
 from tests.integration.sources.clips import SMALL, TALL, WIDE, write_changing, write_clip
 from tests.reading import all_same, frames_of, media, reader_of
 
@@ -28,9 +27,9 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("sizes_wh", [(SMALL, WIDE, SMALL), (WIDE, SMALL, TALL)])
 def test_every_size_has_a_decoder_of_its_own_and_no_frame_is_lost(
-    gpu: Gpu, tmp_path: Path, sizes_wh: tuple[tuple[int, int], ...]
+    gpu: CudaDevice, tmp_path: Path, sizes_wh: tuple[tuple[int, int], ...]
 ) -> None:
-    library = nvdec_double(gpu)
+    library = fake_nvdec(gpu)
     path = write_changing(tmp_path / "changing.ts", *sizes_wh)
 
     ours, reader = frames_of(path, gpu)
@@ -42,8 +41,8 @@ def test_every_size_has_a_decoder_of_its_own_and_no_frame_is_lost(
     assert len(library.made) == len(sizes_wh)
 
 
-def test_from_a_size_that_the_gpu_lacks_the_cpu_goes_on_and_no_frame_is_lost(gpu: Gpu, tmp_path: Path) -> None:
-    nvdec_double(gpu, caps={"H264": Caps(HOPPER["H264"].depths, max_size_wh=(200, 200))})
+def test_from_a_size_that_the_gpu_lacks_the_cpu_goes_on_and_no_frame_is_lost(gpu: CudaDevice, tmp_path: Path) -> None:
+    fake_nvdec(gpu, caps={"H264": Caps(HOPPER["H264"].depths, max_size_wh=(200, 200))})
     path = write_changing(tmp_path / "changing.ts", SMALL, WIDE, SMALL)
 
     ours, reader = frames_of(path, gpu)
@@ -55,8 +54,10 @@ def test_from_a_size_that_the_gpu_lacks_the_cpu_goes_on_and_no_frame_is_lost(gpu
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_images_that_had_not_come_out_when_the_cpu_goes_on_come_once(gpu: Gpu, tmp_path: Path, count: int) -> None:
-    nvdec_double(gpu, caps={"H264": Caps(HOPPER["H264"].depths, max_size_wh=(200, 200))})
+def test_images_that_had_not_come_out_when_the_cpu_goes_on_come_once(
+    gpu: CudaDevice, tmp_path: Path, count: int
+) -> None:
+    fake_nvdec(gpu, caps={"H264": Caps(HOPPER["H264"].depths, max_size_wh=(200, 200))})
     path = write_changing(tmp_path / "changing.ts", SMALL, WIDE, count=count)
 
     ours, reader = frames_of(path, gpu)
@@ -65,8 +66,8 @@ def test_images_that_had_not_come_out_when_the_cpu_goes_on_come_once(gpu: Gpu, t
     assert reader.decoder == "cpu"
 
 
-def test_the_same_parameter_sets_again_are_no_change(gpu: Gpu, tmp_path: Path) -> None:
-    library = nvdec_double(gpu)
+def test_the_same_parameter_sets_again_are_no_change(gpu: CudaDevice, tmp_path: Path) -> None:
+    library = fake_nvdec(gpu)
 
     frames_of(write_changing(tmp_path / "changing.ts", SMALL, SMALL), gpu)
 
@@ -74,8 +75,10 @@ def test_the_same_parameter_sets_again_are_no_change(gpu: Gpu, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2, 3])
-def test_where_nvdec_fails_before_its_first_image_the_cpu_begins_anew(gpu: Gpu, clip: Path, failing: int) -> None:
-    library = nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({failing})))
+def test_where_nvdec_fails_before_its_first_image_the_cpu_begins_anew(
+    gpu: CudaDevice, clip: Path, failing: int
+) -> None:
+    library = fake_nvdec(gpu, faults=NvdecFaults(fail_at=frozenset({failing})))
 
     ours, reader = frames_of(clip, gpu)
 
@@ -84,8 +87,8 @@ def test_where_nvdec_fails_before_its_first_image_the_cpu_begins_anew(gpu: Gpu, 
     assert (reader.damaged_packets, library.open_count) == (0, 0)
 
 
-def test_after_a_fault_another_decoder_goes_on_at_the_next_key_frame(gpu: Gpu, clip: Path) -> None:
-    library = nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({15})))
+def test_after_a_fault_another_decoder_goes_on_at_the_next_key_frame(gpu: CudaDevice, clip: Path) -> None:
+    library = fake_nvdec(gpu, faults=NvdecFaults(fail_at=frozenset({15})))
 
     ours, reader = frames_of(clip, gpu)
 
@@ -96,9 +99,9 @@ def test_after_a_fault_another_decoder_goes_on_at_the_next_key_frame(gpu: Gpu, c
     assert (reader.decoder, len(library.made)) == ("nvdec", 2)
 
 
-def test_after_three_faults_in_a_row_the_cpu_goes_on(gpu: Gpu, tmp_path: Path) -> None:
+def test_after_three_faults_in_a_row_the_cpu_goes_on(gpu: CudaDevice, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", count=60, key_every=KEYS)
-    nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({15, 16, 17})))
+    fake_nvdec(gpu, faults=NvdecFaults(fail_at=frozenset({15, 16, 17})))
 
     ours, reader = frames_of(path, gpu)
 
@@ -107,9 +110,9 @@ def test_after_three_faults_in_a_row_the_cpu_goes_on(gpu: Gpu, tmp_path: Path) -
     assert reader.decoder_reason.startswith("NVDEC failed 3 times in a row: Error code : 719")
 
 
-def test_faults_with_images_between_them_are_no_reason_to_leave_nvdec(gpu: Gpu, tmp_path: Path) -> None:
+def test_faults_with_images_between_them_are_no_reason_to_leave_nvdec(gpu: CudaDevice, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", count=150, key_every=KEYS)
-    library = nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({15, 35, 55, 75})))
+    library = fake_nvdec(gpu, faults=NvdecFaults(fail_at=frozenset({15, 35, 55, 75})))
 
     _, reader = frames_of(path, gpu)
 
@@ -117,30 +120,30 @@ def test_faults_with_images_between_them_are_no_reason_to_leave_nvdec(gpu: Gpu, 
 
 
 def test_a_gpu_that_breaks_while_it_decodes_is_no_reason_to_go_on_with_the_cpu(
-    gpu: Gpu, driver: DoubleDriver, clip: Path
+    gpu: CudaDevice, driver: FakeCudaDriver, clip: Path
 ) -> None:
-    nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({1})))
+    fake_nvdec(gpu, faults=NvdecFaults(fail_at=frozenset({1})))
     driver.fail_next("synchronize", "launch failure")
 
     with reader_of(media(clip), gpu) as reader:
-        with pytest.raises(GpuFailed, match="launch failure"):
+        with pytest.raises(CudaFailed, match="launch failure"):
             list(reader.frames())
         assert reader.decoder_reason is None
 
 
 @pytest.mark.parametrize("passed_over", [7, 158])
-def test_a_packet_that_gives_no_image_is_damaged(gpu: Gpu, tmp_path: Path, passed_over: int) -> None:
+def test_a_packet_that_gives_no_image_is_damaged(gpu: CudaDevice, tmp_path: Path, passed_over: int) -> None:
     path = write_clip(tmp_path / "clip.mp4", count=160, b_frames=0, key_every=5)
-    nvdec_double(gpu, faults=NvdecFaults(pass_over=frozenset({passed_over})))
+    fake_nvdec(gpu, faults=NvdecFaults(pass_over=frozenset({passed_over})))
 
     ours, reader = frames_of(path, gpu)
 
     assert (len(ours), reader.damaged_packets) == (159, 1)
 
 
-def test_a_packet_that_gives_no_image_is_counted_while_the_stream_runs(gpu: Gpu, tmp_path: Path) -> None:
+def test_a_packet_that_gives_no_image_is_counted_while_the_stream_runs(gpu: CudaDevice, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", count=160, b_frames=0, key_every=5)
-    nvdec_double(gpu, faults=NvdecFaults(pass_over=frozenset({7})))
+    fake_nvdec(gpu, faults=NvdecFaults(pass_over=frozenset({7})))
 
     with reader_of(media(path), gpu) as reader:
         counted = [reader.damaged_packets for _ in reader.frames()]
@@ -148,9 +151,9 @@ def test_a_packet_that_gives_no_image_is_counted_while_the_stream_runs(gpu: Gpu,
     assert counted[140] == 1
 
 
-def test_a_decoder_that_gives_nothing_is_at_fault(gpu: Gpu, tmp_path: Path) -> None:
+def test_a_decoder_that_gives_nothing_is_at_fault(gpu: CudaDevice, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", count=100, key_every=25)
-    nvdec_double(gpu, faults=NvdecFaults(is_mute=True))
+    fake_nvdec(gpu, faults=NvdecFaults(is_mute=True))
 
     ours, reader = frames_of(path, gpu)
 
@@ -158,8 +161,8 @@ def test_a_decoder_that_gives_nothing_is_at_fault(gpu: Gpu, tmp_path: Path) -> N
     assert reader.decoder_reason == "NVDEC failed: no image for 64 packets"
 
 
-def test_a_decoder_that_gives_nothing_for_a_short_clip_is_at_fault(gpu: Gpu, clip: Path) -> None:
-    nvdec_double(gpu, faults=NvdecFaults(is_mute=True))
+def test_a_decoder_that_gives_nothing_for_a_short_clip_is_at_fault(gpu: CudaDevice, clip: Path) -> None:
+    fake_nvdec(gpu, faults=NvdecFaults(is_mute=True))
 
     ours, reader = frames_of(clip, gpu)
 
@@ -167,9 +170,9 @@ def test_a_decoder_that_gives_nothing_for_a_short_clip_is_at_fault(gpu: Gpu, cli
     assert reader.decoder_reason == "NVDEC gave no image"
 
 
-def test_images_that_do_not_lie_as_expected_are_not_taken(gpu: Gpu, tmp_path: Path) -> None:
+def test_images_that_do_not_lie_as_expected_are_not_taken(gpu: CudaDevice, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", count=COUNT)
-    nvdec_double(gpu, faults=NvdecFaults(is_padded=True))
+    fake_nvdec(gpu, faults=NvdecFaults(is_padded=True))
 
     ours, reader = frames_of(path, gpu)
 
@@ -177,8 +180,8 @@ def test_images_that_do_not_lie_as_expected_are_not_taken(gpu: Gpu, tmp_path: Pa
     assert reader.decoder_reason == "NVDEC failed: it gives images as NV12 of 192x96, not as NV12 of 160x96"
 
 
-def test_an_image_is_gone_when_its_decoder_has_had_another_packet(gpu: Gpu, clip: Path) -> None:
-    nvdec_double(gpu)
+def test_an_image_is_gone_when_its_decoder_has_had_another_packet(gpu: CudaDevice, clip: Path) -> None:
+    fake_nvdec(gpu)
     decoder = VideoDecoder(
         str(clip),
         stream="cam",

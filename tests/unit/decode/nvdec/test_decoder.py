@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.errors import GpuFailed
+from sightline.devices.cuda.device import CudaDevice
+from sightline.errors import CudaFailed
 from sightline.media import Memory, Surface
-from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.decode.nvdec_surfaces import ImageSurfaces
-from sightline_plugins.testing import nvdec_double
+from tests.fakes import FakeCudaDriver, fake_nvdec
 from tests.integration.sources.clips import write_clip
 from tests.reading import SMALL, all_same, frames_of, media, reader_of
 from tests.unit.decode.nvdec.no_copy import surface_of_the_decoder
@@ -29,8 +28,8 @@ def luma(surface: Surface) -> int:
     return int(surface.to_host().planes[0][0, 0])
 
 
-def test_frames_lie_in_the_memory_of_the_gpu_and_the_stream_says_what_decodes_it(gpu: Gpu, clip: Path) -> None:
-    nvdec_double(gpu)
+def test_frames_lie_in_the_memory_of_the_gpu_and_the_stream_says_what_decodes_it(gpu: CudaDevice, clip: Path) -> None:
+    fake_nvdec(gpu)
 
     seen, reader = frames_of(clip, gpu)
 
@@ -39,15 +38,15 @@ def test_frames_lie_in_the_memory_of_the_gpu_and_the_stream_says_what_decodes_it
     assert gpu.transfers.counts.host_to_device_copies == 0
 
 
-def test_the_last_frames_come_at_the_end(gpu: Gpu, clip: Path) -> None:
-    nvdec_double(gpu)
+def test_the_last_frames_come_at_the_end(gpu: CudaDevice, clip: Path) -> None:
+    fake_nvdec(gpu)
 
     seen, _ = frames_of(clip, gpu)
 
     assert [frame.luma for frame in seen] == [16 + number for number in range(COUNT)]
 
 
-def held_while_100_others_are_decoded(gpu: Gpu, clip: Path) -> tuple[list[int], list[int]]:
+def held_while_100_others_are_decoded(gpu: CudaDevice, clip: Path) -> tuple[list[int], list[int]]:
     """What some frames show at once, and what they show 100 frames later."""
     with reader_of(media(clip), gpu) as reader:
         frames = reader.frames()
@@ -57,8 +56,8 @@ def held_while_100_others_are_decoded(gpu: Gpu, clip: Path) -> tuple[list[int], 
         return list(range(16, 21)), [luma(surface) for surface in held]
 
 
-def test_a_held_frame_stays_what_it_was_while_100_others_are_decoded(gpu: Gpu, clip: Path) -> None:
-    nvdec_double(gpu)
+def test_a_held_frame_stays_what_it_was_while_100_others_are_decoded(gpu: CudaDevice, clip: Path) -> None:
+    fake_nvdec(gpu)
 
     first, later = held_while_100_others_are_decoded(gpu, clip)
 
@@ -66,9 +65,9 @@ def test_a_held_frame_stays_what_it_was_while_100_others_are_decoded(gpu: Gpu, c
 
 
 def test_without_a_copy_a_held_frame_would_not_stay_what_it_was(
-    gpu: Gpu, clip: Path, monkeypatch: pytest.MonkeyPatch
+    gpu: CudaDevice, clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nvdec_double(gpu)
+    fake_nvdec(gpu)
     monkeypatch.setattr(ImageSurfaces, "surface", surface_of_the_decoder)
 
     first, later = held_while_100_others_are_decoded(gpu, clip)
@@ -76,8 +75,8 @@ def test_without_a_copy_a_held_frame_would_not_stay_what_it_was(
     assert later != first
 
 
-def test_frames_that_are_left_out_are_not_copied(gpu: Gpu, driver: DoubleDriver, clip: Path) -> None:
-    nvdec_double(gpu)
+def test_frames_that_are_left_out_are_not_copied(gpu: CudaDevice, driver: FakeCudaDriver, clip: Path) -> None:
+    fake_nvdec(gpu)
 
     with reader_of(media(clip, max_fps=1), gpu) as reader:
         kept = len(list(reader.frames()))
@@ -88,8 +87,8 @@ def test_frames_that_are_left_out_are_not_copied(gpu: Gpu, driver: DoubleDriver,
 
 
 @pytest.mark.parametrize("options", [{"start": "1s"}, {"start": "1s", "duration": "1s"}, {"loop": 2, "max_fps": 10}])
-def test_parts_and_passes_are_those_of_the_cpu(gpu: Gpu, clip: Path, options: dict[str, object]) -> None:
-    nvdec_double(gpu)
+def test_parts_and_passes_are_those_of_the_cpu(gpu: CudaDevice, clip: Path, options: dict[str, object]) -> None:
+    fake_nvdec(gpu)
 
     ours, reader = frames_of(media(clip, **options), gpu)
 
@@ -108,9 +107,9 @@ def test_parts_and_passes_are_those_of_the_cpu(gpu: Gpu, clip: Path, options: di
     ],
 )
 def test_times_are_those_of_the_cpu(
-    gpu: Gpu, tmp_path: Path, name: str, codec: str, options: dict[str, list[int]]
+    gpu: CudaDevice, tmp_path: Path, name: str, codec: str, options: dict[str, list[int]]
 ) -> None:
-    nvdec_double(gpu, caps=SMALL)
+    fake_nvdec(gpu, caps=SMALL)
     path = write_clip(tmp_path / name, count=30, codec=codec, stamps_ms=options.get("stamps_ms"))
 
     ours, reader = frames_of(path, gpu)
@@ -121,8 +120,10 @@ def test_times_are_those_of_the_cpu(
     assert all_same(ours, theirs)
 
 
-def test_parameter_sets_that_stand_in_the_container_alone_are_given_to_the_decoder(gpu: Gpu, tmp_path: Path) -> None:
-    nvdec_double(gpu)
+def test_parameter_sets_that_stand_in_the_container_alone_are_given_to_the_decoder(
+    gpu: CudaDevice, tmp_path: Path
+) -> None:
+    fake_nvdec(gpu)
     path = write_clip(tmp_path / "clip.avi", count=20, sets_outside=True)
 
     ours, reader = frames_of(path, gpu)
@@ -132,15 +133,15 @@ def test_parameter_sets_that_stand_in_the_container_alone_are_given_to_the_decod
 
 
 @pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
-def test_whoever_draws_on_a_frame_need_not_copy_it(gpu: Gpu, tmp_path: Path, codec: str) -> None:
-    nvdec_double(gpu)
+def test_whoever_draws_on_a_frame_need_not_copy_it(gpu: CudaDevice, tmp_path: Path, codec: str) -> None:
+    fake_nvdec(gpu)
 
     with reader_of(media(write_clip(tmp_path / "clip.mp4", count=5, codec=codec)), gpu) as reader:
         assert all(frame.surface.exclusive for frame in reader.frames())
 
 
-def test_a_codec_that_is_not_for_nvdec_is_decoded_by_the_cpu_and_uploaded(gpu: Gpu, tmp_path: Path) -> None:
-    library = nvdec_double(gpu)
+def test_a_codec_that_is_not_for_nvdec_is_decoded_by_the_cpu_and_uploaded(gpu: CudaDevice, tmp_path: Path) -> None:
+    library = fake_nvdec(gpu)
     path = write_clip(tmp_path / "clip.avi", count=5, codec="mpeg4")
 
     seen, reader = frames_of(path, gpu)
@@ -153,8 +154,8 @@ def test_a_codec_that_is_not_for_nvdec_is_decoded_by_the_cpu_and_uploaded(gpu: G
     assert library.made == []
 
 
-def test_what_the_gpu_does_not_decode_is_not_tried(gpu: Gpu, clip: Path) -> None:
-    library = nvdec_double(gpu, caps={})
+def test_what_the_gpu_does_not_decode_is_not_tried(gpu: CudaDevice, clip: Path) -> None:
+    library = fake_nvdec(gpu, caps={})
 
     seen, reader = frames_of(clip, gpu)
 
@@ -162,30 +163,30 @@ def test_what_the_gpu_does_not_decode_is_not_tried(gpu: Gpu, clip: Path) -> None
     assert (len(seen), library.made) == (COUNT, [])
 
 
-def test_without_the_library_the_cpu_decodes(gpu: Gpu, clip: Path) -> None:
+def test_without_the_library_the_cpu_decodes(gpu: CudaDevice, clip: Path) -> None:
     seen, reader = frames_of(clip, gpu)
 
     assert (len(seen), reader.decoder) == (COUNT, "cpu")
     assert reader.decoder_reason is not None
 
 
-def test_a_broken_gpu_ends_the_stream_with_its_first_cause(gpu: Gpu, driver: DoubleDriver, clip: Path) -> None:
-    library = nvdec_double(gpu)
+def test_a_broken_gpu_ends_the_stream_with_its_first_cause(gpu: CudaDevice, driver: FakeCudaDriver, clip: Path) -> None:
+    library = fake_nvdec(gpu)
     driver.fail_next("work", "illegal address")
 
-    with pytest.raises(GpuFailed, match="illegal address"):
+    with pytest.raises(CudaFailed, match="illegal address"):
         frames_of(clip, gpu)
 
     assert len(library.made) == 1
 
 
-def test_no_decoder_is_made_on_a_broken_gpu(gpu: Gpu, driver: DoubleDriver, clip: Path) -> None:
-    library = nvdec_double(gpu)
+def test_no_decoder_is_made_on_a_broken_gpu(gpu: CudaDevice, driver: FakeCudaDriver, clip: Path) -> None:
+    library = fake_nvdec(gpu)
     driver.fail_next("synchronize", "launch failure")
-    with pytest.raises(GpuFailed):
+    with pytest.raises(CudaFailed):
         gpu.main_stream.synchronize()
 
-    with reader_of(media(clip), gpu) as reader, pytest.raises(GpuFailed, match="launch failure"):
+    with reader_of(media(clip), gpu) as reader, pytest.raises(CudaFailed, match="launch failure"):
         next(reader.frames())
 
     assert library.made == []

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.testing.gpu import DoubleDriver
-from sightline_plugins.testing import NvdecFaults, nvdec_double
+from sightline.devices.cuda.device import CudaDevice
+from tests.fakes import FakeCudaDriver, NvdecFaults, fake_nvdec
 from tests.integration.sources.clips import write_clip
 from tests.reading import frames_of, media, reader_of
 
@@ -37,8 +36,8 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 @pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="this system does not tell which files are open")
-def test_200_decoders_leave_memory_and_files_as_they_were(gpu: Gpu, driver: DoubleDriver, clip: Path) -> None:
-    library = nvdec_double(gpu)
+def test_200_decoders_leave_memory_and_files_as_they_were(gpu: CudaDevice, driver: FakeCudaDriver, clip: Path) -> None:
+    library = fake_nvdec(gpu)
     held = []
     with without_garbage_collection():
         for _ in range(VISITS):
@@ -54,8 +53,8 @@ def test_200_decoders_leave_memory_and_files_as_they_were(gpu: Gpu, driver: Doub
     assert library.open_count == 0
 
 
-def test_frames_outlive_their_decoder(gpu: Gpu, clip: Path) -> None:
-    library = nvdec_double(gpu)
+def test_frames_outlive_their_decoder(gpu: CudaDevice, clip: Path) -> None:
+    library = fake_nvdec(gpu)
 
     with reader_of(media(clip), gpu) as reader:
         held = [frame.surface for frame in reader.frames()]
@@ -65,16 +64,16 @@ def test_frames_outlive_their_decoder(gpu: Gpu, clip: Path) -> None:
     assert [int(surface.to_host().planes[0][0, 0]) for surface in held] == [16, 17, 18, 19, 20]
 
 
-def test_failed_decoders_are_let_go_of(gpu: Gpu, clip: Path) -> None:
-    library = nvdec_double(gpu, faults=NvdecFaults(fail_at=frozenset({2})))
+def test_failed_decoders_are_let_go_of(gpu: CudaDevice, clip: Path) -> None:
+    library = fake_nvdec(gpu, faults=NvdecFaults(fail_at=frozenset({2})))
 
     frames_of(clip, gpu)
 
     assert library.open_count == 0
 
 
-def test_a_reader_that_is_closed_in_mid_stream_lets_go_of_its_decoder(gpu: Gpu, clip: Path) -> None:
-    library = nvdec_double(gpu)
+def test_a_reader_that_is_closed_in_mid_stream_lets_go_of_its_decoder(gpu: CudaDevice, clip: Path) -> None:
+    library = fake_nvdec(gpu)
 
     with reader_of(media(clip), gpu) as reader:
         next(reader.frames())
@@ -83,8 +82,10 @@ def test_a_reader_that_is_closed_in_mid_stream_lets_go_of_its_decoder(gpu: Gpu, 
     assert library.open_count == 0
 
 
-def test_a_decoder_whose_gpu_breaks_while_it_is_let_go_of_is_silent(gpu: Gpu, driver: DoubleDriver, clip: Path) -> None:
-    library = nvdec_double(gpu)
+def test_a_decoder_whose_gpu_breaks_while_it_is_let_go_of_is_silent(
+    gpu: CudaDevice, driver: FakeCudaDriver, clip: Path
+) -> None:
+    library = fake_nvdec(gpu)
 
     with reader_of(media(clip), gpu) as reader:
         next(reader.frames())

@@ -7,12 +7,11 @@ from types import ModuleType
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.errors import GpuFailed
-from sightline.testing.gpu import DoubleDriver
+from sightline.devices.cuda.device import CudaDevice
+from sightline.errors import CudaFailed
 from sightline_plugins.decode import nvdec_library
 from sightline_plugins.decode.nvdec_library import NvdecError, library_for
-from sightline_plugins.testing import nvdec_double
+from tests.fakes import FakeCudaDriver, fake_nvdec
 
 
 @pytest.fixture
@@ -23,7 +22,7 @@ def present(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_a_driver_without_a_video_decoder_is_told(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_without_a_video_decoder_is_told(gpu: CudaDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     nvdec_library._installed.cache_clear()
 
     def missing() -> None:
@@ -36,7 +35,7 @@ def test_a_driver_without_a_video_decoder_is_told(gpu: Gpu, monkeypatch: pytest.
 
 
 def test_a_package_that_is_missing_is_told_with_the_command_to_install_it(
-    gpu: Gpu, present: pytest.MonkeyPatch
+    gpu: CudaDevice, present: pytest.MonkeyPatch
 ) -> None:
     present.setitem(sys.modules, "PyNvVideoCodec", None)
 
@@ -44,7 +43,7 @@ def test_a_package_that_is_missing_is_told_with_the_command_to_install_it(
         library_for(gpu)
 
 
-def test_a_package_that_can_not_be_imported_is_told(gpu: Gpu, present: pytest.MonkeyPatch) -> None:
+def test_a_package_that_can_not_be_imported_is_told(gpu: CudaDevice, present: pytest.MonkeyPatch) -> None:
     def fails(name: str) -> ModuleType:
         raise RuntimeError("Failed to load NVENC library:\n libnvidia-encode.so.1\n\n=== TROUBLESHOOTING ===")
 
@@ -54,10 +53,10 @@ def test_a_package_that_can_not_be_imported_is_told(gpu: Gpu, present: pytest.Mo
         library_for(gpu)
 
 
-def test_what_stands_in_is_that_of_its_gpu_alone(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stands_in_is_that_of_its_gpu_alone(gpu: CudaDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     nvdec_library._installed.cache_clear()
-    nvdec_double(gpu)
-    other = Gpu(DoubleDriver(memory_bytes=2**20, pinned_bytes=2**20))
+    fake_nvdec(gpu)
+    other = CudaDevice(FakeCudaDriver(memory_bytes=2**20, pinned_bytes=2**20))
 
     assert library_for(gpu).support("h264", chroma="420", bit_depth=8).is_supported
     with pytest.raises(NvdecError):
@@ -76,8 +75,10 @@ def test_what_stands_in_is_that_of_its_gpu_alone(gpu: Gpu, monkeypatch: pytest.M
         ("av1", "420", 8, False),
     ],
 )
-def test_the_gpu_says_what_it_decodes(gpu: Gpu, codec: str, chroma: str, bit_depth: int, *, expected: bool) -> None:
-    nvdec_double(gpu)
+def test_the_gpu_says_what_it_decodes(
+    gpu: CudaDevice, codec: str, chroma: str, bit_depth: int, *, expected: bool
+) -> None:
+    fake_nvdec(gpu)
 
     support = library_for(gpu).support(codec, chroma=chroma, bit_depth=bit_depth)
 
@@ -85,14 +86,14 @@ def test_the_gpu_says_what_it_decodes(gpu: Gpu, codec: str, chroma: str, bit_dep
     assert support.engines == 7
 
 
-def test_a_gpu_that_does_not_work_is_found_before_a_decoder_is_made(gpu: Gpu, driver: DoubleDriver) -> None:
-    made = nvdec_double(gpu)
+def test_a_gpu_that_does_not_work_is_found_before_a_decoder_is_made(gpu: CudaDevice, driver: FakeCudaDriver) -> None:
+    made = fake_nvdec(gpu)
     decoders = library_for(gpu)
     driver.fail_next("synchronize", "launch failure")
-    with pytest.raises(GpuFailed):
+    with pytest.raises(CudaFailed):
         gpu.main_stream.synchronize()
 
-    with pytest.raises(GpuFailed, match="launch failure"):
+    with pytest.raises(CudaFailed, match="launch failure"):
         decoders.decoder("h264", stream_handle=gpu.main_stream.handle, is_immediate=False)
 
     assert made.made == []

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from sightline import Pipeline
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.graph import Message, MessageKind
 from sightline.media import Memory
 from sightline_plugins.commands.camera import CameraOptions, Clip, FakeCamera
 from sightline_plugins.commands.camera.packets import load_clip
 from sightline_plugins.decode.nvdec import HardwareStream
 from sightline_plugins.sources.live.rtsp import Rtsp
-from sightline_plugins.testing import nvdec_double
+from tests.fakes import fake_nvdec
 from tests.integration.sources.clips import write_clip
 from tests.reading import frames_of
 
@@ -29,9 +29,9 @@ def clip_of(folder: Path, *, b_frames: int, size_wh: tuple[int, int] = (160, 96)
 
 @pytest.mark.parametrize(("b_frames", "latency"), [(0, "LOW"), (2, "NATIVE")])
 def test_every_frame_of_a_camera_comes_in_order_with_its_time(
-    gpu: Gpu, tmp_path: Path, b_frames: int, latency: str
+    gpu: CudaDevice, tmp_path: Path, b_frames: int, latency: str
 ) -> None:
-    library = nvdec_double(gpu)
+    library = fake_nvdec(gpu)
     with FakeCamera(clip_of(tmp_path, b_frames=b_frames), options=ONCE) as camera:
         ours, reader = frames_of(Rtsp(uri=camera.url), gpu)
         theirs, _ = frames_of(Rtsp(uri=camera.url))
@@ -43,8 +43,8 @@ def test_every_frame_of_a_camera_comes_in_order_with_its_time(
     assert (reader.decoder, library.made) == ("nvdec", [("H264", latency)])
 
 
-def test_a_camera_without_b_frames_gives_each_image_with_its_packet(gpu: Gpu, tmp_path: Path) -> None:
-    nvdec_double(gpu)
+def test_a_camera_without_b_frames_gives_each_image_with_its_packet(gpu: CudaDevice, tmp_path: Path) -> None:
+    fake_nvdec(gpu)
     options = CameraOptions(paced=False, passes=1, holds=True)
     with FakeCamera(clip_of(tmp_path, b_frames=0), options=options) as camera:
         seen, _ = frames_of(Rtsp.model_validate({"uri": camera.url, "stall_timeout": "300ms"}), gpu)
@@ -53,9 +53,9 @@ def test_a_camera_without_b_frames_gives_each_image_with_its_packet(gpu: Gpu, tm
 
 
 def test_a_camera_whose_b_frames_show_late_has_another_decoder_from_the_next_key_frame_on(
-    gpu: Gpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gpu: CudaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library = nvdec_double(gpu)
+    library = fake_nvdec(gpu)
     monkeypatch.setattr(HardwareStream, "_reorder_depth", 0)
     with FakeCamera(clip_of(tmp_path, b_frames=2), options=ONCE) as camera:
         seen, _ = frames_of(Rtsp(uri=camera.url), gpu)
@@ -64,8 +64,10 @@ def test_a_camera_whose_b_frames_show_late_has_another_decoder_from_the_next_key
     assert [frame.luma - 16 for frame in seen][-20:] == list(range(10, COUNT))
 
 
-def test_images_are_marked_from_a_loss_on_the_network_to_the_next_whole_key_frame(gpu: Gpu, tmp_path: Path) -> None:
-    nvdec_double(gpu)
+def test_images_are_marked_from_a_loss_on_the_network_to_the_next_whole_key_frame(
+    gpu: CudaDevice, tmp_path: Path
+) -> None:
+    fake_nvdec(gpu)
     with FakeCamera(clip_of(tmp_path, b_frames=0), options=ONCE) as camera:
         camera.faults.loss = 0.1
         seen, reader = frames_of(Rtsp(uri=camera.url), gpu)
@@ -75,8 +77,8 @@ def test_images_are_marked_from_a_loss_on_the_network_to_the_next_whole_key_fram
     assert any(frame.damaged for frame in seen)
 
 
-def test_the_reason_why_the_cpu_decodes_is_told_once_and_stands_in_the_report(gpu: Gpu, tmp_path: Path) -> None:
-    nvdec_double(gpu, caps={})
+def test_the_reason_why_the_cpu_decodes_is_told_once_and_stands_in_the_report(gpu: CudaDevice, tmp_path: Path) -> None:
+    fake_nvdec(gpu, caps={})
     told: list[Message] = []
     path = write_clip(tmp_path / "clip.mp4", count=5)
     pattern = {"pattern": "moving", "size": [64, 48], "frames": 5}

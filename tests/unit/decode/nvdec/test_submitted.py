@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from sightline.devices import Device, DeviceKind
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.graph import Site
 from sightline_plugins.decode.decoder import DecodeSettings, Image
 from sightline_plugins.decode.nvdec_surfaces import LONGEST_STAY, Submission, Submitted
 from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.video import VideoDecoder
-from sightline_plugins.testing import nvdec_double
+from tests.fakes import fake_nvdec
 from tests.integration.sources.clips import write_clip
 from tests.reading import media, reader_of
 
@@ -92,15 +92,15 @@ def test_a_time_before_that_of_an_earlier_packet_shows_that_there_are_b_frames()
 
 @pytest.mark.parametrize("b_frames", [0, 2])
 def test_images_without_a_presentation_time_have_the_decoding_time_that_the_cpu_s_have(
-    gpu: Gpu, tmp_path: Path, b_frames: int
+    gpu: CudaDevice, tmp_path: Path, b_frames: int
 ) -> None:
-    nvdec_double(gpu)
+    fake_nvdec(gpu)
     path = write_clip(tmp_path / "clip.mp4", count=40, b_frames=b_frames)
 
     assert times_without_pts(path, gpu) == times_without_pts(path, None)
 
 
-def times_without_pts(path: Path, gpu: Gpu | None) -> list[tuple[int | None, int | None]]:
+def times_without_pts(path: Path, gpu: CudaDevice | None) -> list[tuple[int | None, int | None]]:
     """Times of the images of a clip whose packets have lost their presentation times."""
     decoder = VideoDecoder(
         str(path),
@@ -118,8 +118,8 @@ def times_without_pts(path: Path, gpu: Gpu | None) -> list[tuple[int | None, int
     return [(image.pts, image.dts) for image in images]
 
 
-def test_frames_know_the_numbers_of_their_packets_as_on_the_cpu(gpu: Gpu, tmp_path: Path) -> None:
-    nvdec_double(gpu)
+def test_frames_know_the_numbers_of_their_packets_as_on_the_cpu(gpu: CudaDevice, tmp_path: Path) -> None:
+    fake_nvdec(gpu)
     path = write_clip(tmp_path / "clip.mp4", count=20)
 
     found = numbers(path, gpu)
@@ -128,7 +128,7 @@ def test_frames_know_the_numbers_of_their_packets_as_on_the_cpu(gpu: Gpu, tmp_pa
     assert found == numbers(path, None)
 
 
-def numbers(path: Path, gpu: Gpu | None) -> list[int]:
+def numbers(path: Path, gpu: CudaDevice | None) -> list[int]:
     """The packets of the frames of a file, with somebody who wants them kept."""
     device = Device() if gpu is None else Device(DeviceKind.CUDA, gpu.index)
     site = Site(device=device, gpu=gpu)

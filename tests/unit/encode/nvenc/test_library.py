@@ -6,27 +6,26 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from tests.fakes import NvencCaps, NvencFaults, fake_cuda_device, fake_nvenc
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.errors import GpuFailed
+from sightline.devices.cuda.device import CudaDevice
+from sightline.errors import CudaFailed
 from sightline.media import PixelFormat
 from sightline.testing import make_frames
-from sightline.testing.gpu import double_gpu
 from sightline_plugins.encode import nvenc_library
 from sightline_plugins.encode.nvenc import as_format, options_of, reason_against
 from sightline_plugins.encode.nvenc_library import EncoderSupport, library_for
 from sightline_plugins.encode.settings import EncoderError, EncoderSettings
-from sightline_plugins.testing import NvencCaps, NvencFaults, nvenc_double
 
 
 @pytest.fixture
-def gpu() -> Iterator[Gpu]:
-    with double_gpu() as gpu:
+def gpu() -> Iterator[CudaDevice]:
+    with fake_cuda_device() as gpu:
         yield gpu
 
 
-def test_what_a_gpu_encodes_is_what_it_says(gpu: Gpu) -> None:
-    nvenc_double(gpu, caps={"h264": NvencCaps((145, 49), (4096, 2048))})
+def test_what_a_gpu_encodes_is_what_it_says(gpu: CudaDevice) -> None:
+    fake_nvenc(gpu, caps={"h264": NvencCaps((145, 49), (4096, 2048))})
     nvenc = library_for(gpu)
 
     assert nvenc.support("h264") == EncoderSupport(True, (145, 49), (4096, 2048))
@@ -40,7 +39,7 @@ def test_sizes_have_bounds_on_both_sides(size_wh: tuple[int, int], fits: bool) -
     assert (support.reason_against(size_wh) is None) == fits
 
 
-def test_a_driver_without_an_encoder_is_the_reason(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_without_an_encoder_is_the_reason(gpu: CudaDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvenc_library, "reason_against_sessions", lambda gpu: "this GPU has no NVENC")
 
     with pytest.raises(EncoderError, match=r"^this GPU has no NVENC$"):
@@ -55,7 +54,7 @@ def test_a_driver_without_an_encoder_is_the_reason(gpu: Gpu, monkeypatch: pytest
     ],
 )
 def test_a_package_that_can_not_be_imported_is_the_reason(
-    gpu: Gpu, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+    gpu: CudaDevice, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
 ) -> None:
     def fails(name: str) -> None:
         raise error
@@ -68,8 +67,8 @@ def test_a_package_that_can_not_be_imported_is_the_reason(
         library_for(gpu)
 
 
-def test_when_it_is_the_gpu_that_failed_that_is_said(gpu: Gpu) -> None:
-    nvenc_double(gpu, faults=NvencFaults(fail_at=frozenset({0})))
+def test_when_it_is_the_gpu_that_failed_that_is_said(gpu: CudaDevice) -> None:
+    fake_nvenc(gpu, faults=NvencFaults(fail_at=frozenset({0})))
     encoder = library_for(gpu).encoder(
         PixelFormat.NV12,
         size_wh=(160, 64),
@@ -78,12 +77,12 @@ def test_when_it_is_the_gpu_that_failed_that_is_said(gpu: Gpu) -> None:
     )
     gpu.guard.cause = "CUDA_ERROR_ECC_UNCORRECTABLE"
 
-    with pytest.raises(GpuFailed, match="CUDA_ERROR_ECC_UNCORRECTABLE"):
+    with pytest.raises(CudaFailed, match="CUDA_ERROR_ECC_UNCORRECTABLE"):
         encoder.encode([], is_key=False)
 
 
-def test_images_of_16_bits_are_not_for_nvenc(gpu: Gpu) -> None:
-    nvenc_double(gpu)
+def test_images_of_16_bits_are_not_for_nvenc(gpu: CudaDevice) -> None:
+    fake_nvenc(gpu)
     stream = gpu.stream("test")
     wide = gpu.new_surface(PixelFormat.NV12, size_wh=(160, 64), stream=stream, is_wide=True)
 

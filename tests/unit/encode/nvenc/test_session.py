@@ -6,9 +6,9 @@ import ctypes
 from collections.abc import Iterator
 
 import pytest
+from tests.fakes import fake_cuda_device
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.testing.gpu import double_gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline_plugins.encode import nvenc_library
 from sightline_plugins.encode.nvenc_library import reason_against_sessions, session_status
 
@@ -50,8 +50,8 @@ class Library:
 
 
 @pytest.fixture
-def gpu() -> Iterator[Gpu]:
-    with double_gpu() as gpu:
+def gpu() -> Iterator[CudaDevice]:
+    with fake_cuda_device() as gpu:
         yield gpu
 
 
@@ -86,7 +86,9 @@ def test_a_driver_that_is_too_old_opens_none() -> None:
         (99, "NVENC cannot be used: its error 99"),
     ],
 )
-def test_each_status_has_its_reason(monkeypatch: pytest.MonkeyPatch, gpu: Gpu, status: int, reason: str | None) -> None:
+def test_each_status_has_its_reason(
+    monkeypatch: pytest.MonkeyPatch, gpu: CudaDevice, status: int, reason: str | None
+) -> None:
     class Cuda:
         def cuCtxGetCurrent(self, place: object) -> int:  # noqa: N802  CUDA's name
             return 0
@@ -97,7 +99,7 @@ def test_each_status_has_its_reason(monkeypatch: pytest.MonkeyPatch, gpu: Gpu, s
     assert reason_against_sessions(gpu) == reason
 
 
-def test_a_driver_without_the_library_has_a_reason(monkeypatch: pytest.MonkeyPatch, gpu: Gpu) -> None:
+def test_a_driver_without_the_library_has_a_reason(monkeypatch: pytest.MonkeyPatch, gpu: CudaDevice) -> None:
     def missing(name: str) -> None:
         raise OSError(name)
 

@@ -9,28 +9,28 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.streams import GpuStream
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.streams import CudaStream
 from sightline.media.device_array import DeviceArray
 from sightline_plugins.engines.protocol import CudaEngine
-from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
+from tests.fakes.tensorrt import FakeTensorRt, fake_tensorrt
 
 
 @pytest.fixture
-def double(gpu: Gpu) -> TensorRtDouble:
+def double(gpu: CudaDevice) -> FakeTensorRt:
     """What stands in for TensorRT-RTX on the GPU."""
-    return tensorrt_double(gpu)
+    return fake_tensorrt(gpu)
 
 
 @pytest.fixture
-def stream(gpu: Gpu) -> GpuStream:
+def stream(gpu: CudaDevice) -> CudaStream:
     return gpu.stream("models")
 
 
 class Bench:
     """Memory for a batch of an engine's: filled by the host, computed, and looked at."""
 
-    def __init__(self, engine: CudaEngine, *, gpu: Gpu, stream: GpuStream, rows: int) -> None:
+    def __init__(self, engine: CudaEngine, *, gpu: CudaDevice, stream: CudaStream, rows: int) -> None:
         self.gpu, self.stream = gpu, stream
         self.inputs = [self._empty(spec.shape, spec.dtype, rows) for spec in engine.inputs]
         self.outputs = [self._empty(spec.shape, spec.dtype, rows) for spec in engine.outputs]

@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sightline.devices.gpu.driver import Harm
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.streams import GpuStream
-from sightline.errors import GpuError, GpuFailed, ModelError
-from sightline.testing.gpu import DoubleDriver, GpuMisuse
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.driver import Harm
+from sightline.devices.cuda.streams import CudaStream
+from sightline.errors import CudaError, CudaFailed, ModelError
 from sightline_plugins.engines.tensorrt import TensorRtEngine
 from sightline_plugins.engines.tensorrt_model import open_tensorrt
-from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
-from sightline_plugins.testing.tensorrt_names import TensorRtFaults
+from tests.fakes import CudaMisuse, FakeCudaDriver
+from tests.fakes.tensorrt import FakeTensorRt, fake_tensorrt
+from tests.fakes.tensorrt_names import TensorRtFaults
 from tests.unit.engines.graphs import compute, small_network
 from tests.unit.engines.tensorrt.conftest import Bench
 
@@ -27,13 +27,13 @@ def images(rows: int, *, seed: int = 3) -> Floats:
     return np.random.default_rng(seed).random((rows, 3, 24, 32), np.float32)
 
 
-def opened(gpu: Gpu, stream: GpuStream, *, most_rows: int = 8) -> TensorRtEngine:
+def opened(gpu: CudaDevice, stream: CudaStream, *, most_rows: int = 8) -> TensorRtEngine:
     content = small_network(batch="n").SerializeToString()
     return open_tensorrt(content, gpu=gpu, stream=stream, most_rows=most_rows)
 
 
 @pytest.fixture
-def engine(gpu: Gpu, stream: GpuStream, double: TensorRtDouble) -> Iterator[TensorRtEngine]:
+def engine(gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt) -> Iterator[TensorRtEngine]:
     one = opened(gpu, stream)
     yield one
     one.close()
@@ -52,7 +52,9 @@ def test_inputs_and_outputs_are_those_of_the_file(engine: TensorRtEngine) -> Non
 
 
 @pytest.mark.parametrize("rows", [1, 3, 8])
-def test_a_batch_gives_what_the_cpu_gives(engine: TensorRtEngine, gpu: Gpu, stream: GpuStream, rows: int) -> None:
+def test_a_batch_gives_what_the_cpu_gives(
+    engine: TensorRtEngine, gpu: CudaDevice, stream: CudaStream, rows: int
+) -> None:
     bench = Bench(engine, gpu=gpu, stream=stream, rows=rows)
     execution = engine.bind(bench.inputs, bench.outputs)
 
@@ -63,7 +65,7 @@ def test_a_batch_gives_what_the_cpu_gives(engine: TensorRtEngine, gpu: Gpu, stre
 
 
 def test_nothing_is_computed_before_the_stream_comes_to_it(
-    engine: TensorRtEngine, gpu: Gpu, stream: GpuStream, driver: DoubleDriver
+    engine: TensorRtEngine, gpu: CudaDevice, stream: CudaStream, driver: FakeCudaDriver
 ) -> None:
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
     execution = engine.bind(bench.inputs, bench.outputs)
@@ -76,7 +78,7 @@ def test_nothing_is_computed_before_the_stream_comes_to_it(
 
 
 def test_a_run_is_one_call_of_the_library_and_nobody_waits(
-    engine: TensorRtEngine, gpu: Gpu, stream: GpuStream, driver: DoubleDriver, double: TensorRtDouble
+    engine: TensorRtEngine, gpu: CudaDevice, stream: CudaStream, driver: FakeCudaDriver, double: FakeTensorRt
 ) -> None:
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
     execution = engine.bind(bench.inputs, bench.outputs)
@@ -91,7 +93,7 @@ def test_a_run_is_one_call_of_the_library_and_nobody_waits(
 
 
 def test_sizes_and_addresses_are_set_once_and_before_the_first_run(
-    engine: TensorRtEngine, gpu: Gpu, stream: GpuStream, double: TensorRtDouble
+    engine: TensorRtEngine, gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt
 ) -> None:
     double.calls.clear()
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
@@ -107,7 +109,7 @@ def test_sizes_and_addresses_are_set_once_and_before_the_first_run(
 
 
 def test_a_second_binding_has_a_context_of_its_own(
-    engine: TensorRtEngine, gpu: Gpu, stream: GpuStream, double: TensorRtDouble
+    engine: TensorRtEngine, gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt
 ) -> None:
     double.calls.clear()
     for _ in range(2):
@@ -117,7 +119,9 @@ def test_a_second_binding_has_a_context_of_its_own(
     assert double.calls.count("create context") == 1
 
 
-def test_two_sets_of_buffers_are_in_flight_and_do_not_mix(engine: TensorRtEngine, gpu: Gpu, stream: GpuStream) -> None:
+def test_two_sets_of_buffers_are_in_flight_and_do_not_mix(
+    engine: TensorRtEngine, gpu: CudaDevice, stream: CudaStream
+) -> None:
     benches = [Bench(engine, gpu=gpu, stream=stream, rows=2) for _ in range(2)]
     executions = [engine.bind(bench.inputs, bench.outputs) for bench in benches]
 
@@ -129,7 +133,7 @@ def test_two_sets_of_buffers_are_in_flight_and_do_not_mix(engine: TensorRtEngine
         np.testing.assert_allclose(bench.results()[0], expected(images(2, seed=seed)), atol=1e-5)
 
 
-def test_a_graph_holds_a_run_that_ran_before(engine: TensorRtEngine, gpu: Gpu, stream: GpuStream) -> None:
+def test_a_graph_holds_a_run_that_ran_before(engine: TensorRtEngine, gpu: CudaDevice, stream: CudaStream) -> None:
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
     execution = engine.bind(bench.inputs, bench.outputs)
     bench.fill([images(2)])
@@ -143,16 +147,18 @@ def test_a_graph_holds_a_run_that_ran_before(engine: TensorRtEngine, gpu: Gpu, s
     np.testing.assert_allclose(bench.results()[0], expected(images(2, seed=9)), atol=1e-5)
 
 
-def test_a_run_for_a_new_size_can_not_be_captured(engine: TensorRtEngine, gpu: Gpu, stream: GpuStream) -> None:
+def test_a_run_for_a_new_size_can_not_be_captured(engine: TensorRtEngine, gpu: CudaDevice, stream: CudaStream) -> None:
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
     execution = engine.bind(bench.inputs, bench.outputs)
 
-    with pytest.raises(GpuError, match=r"did not compute 2 images: Cuda Runtime: .*allocate in a thread that captures"):
+    with pytest.raises(
+        CudaError, match=r"did not compute 2 images: Cuda Runtime: .*allocate in a thread that captures"
+    ):
         gpu.capture(stream, execution.enqueue, name="model")
 
 
-def test_what_can_not_be_captured_says_so(gpu: Gpu, stream: GpuStream) -> None:
-    tensorrt_double(gpu, faults=TensorRtFaults(is_uncapturable=True))
+def test_what_can_not_be_captured_says_so(gpu: CudaDevice, stream: CudaStream) -> None:
+    fake_tensorrt(gpu, faults=TensorRtFaults(is_uncapturable=True))
     engine = opened(gpu, stream)
     bench = Bench(engine, gpu=gpu, stream=stream, rows=1)
 
@@ -162,8 +168,8 @@ def test_what_can_not_be_captured_says_so(gpu: Gpu, stream: GpuStream) -> None:
     engine.close()
 
 
-def test_tensorrt_is_taken_to_be_capturable_as_it_does_not_say(gpu: Gpu, stream: GpuStream) -> None:
-    tensorrt_double(gpu, rtx=False, version="10.13.0")
+def test_tensorrt_is_taken_to_be_capturable_as_it_does_not_say(gpu: CudaDevice, stream: CudaStream) -> None:
+    fake_tensorrt(gpu, rtx=False, version="10.13.0")
     engine = opened(gpu, stream)
     bench = Bench(engine, gpu=gpu, stream=stream, rows=1)
     execution = engine.bind(bench.inputs, bench.outputs)
@@ -177,7 +183,7 @@ def test_tensorrt_is_taken_to_be_capturable_as_it_does_not_say(gpu: Gpu, stream:
 
 
 def test_all_contexts_share_one_scratch_memory(
-    engine: TensorRtEngine, gpu: Gpu, stream: GpuStream, driver: DoubleDriver
+    engine: TensorRtEngine, gpu: CudaDevice, stream: CudaStream, driver: FakeCudaDriver
 ) -> None:
     before = gpu.memory.lent
 
@@ -189,7 +195,7 @@ def test_all_contexts_share_one_scratch_memory(
     assert gpu.memory.lent == before
 
 
-def test_an_execution_keeps_its_memory(engine: TensorRtEngine, gpu: Gpu, stream: GpuStream) -> None:
+def test_an_execution_keeps_its_memory(engine: TensorRtEngine, gpu: CudaDevice, stream: CudaStream) -> None:
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
     execution = engine.bind(bench.inputs, bench.outputs)
     bench.fill([images(2)])
@@ -206,7 +212,7 @@ def test_an_execution_keeps_its_memory(engine: TensorRtEngine, gpu: Gpu, stream:
 
 
 def test_an_execution_that_nobody_holds_still_finishes_what_it_queued(
-    engine: TensorRtEngine, gpu: Gpu, stream: GpuStream
+    engine: TensorRtEngine, gpu: CudaDevice, stream: CudaStream
 ) -> None:
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
     bench.fill([images(2)])
@@ -225,7 +231,7 @@ def test_an_execution_that_nobody_holds_still_finishes_what_it_queued(
     ],
 )
 def test_other_memory_than_the_model_takes_is_refused(
-    engine: TensorRtEngine, gpu: Gpu, stream: GpuStream, shape: tuple[int, ...], dtype: type, words: str
+    engine: TensorRtEngine, gpu: CudaDevice, stream: CudaStream, shape: tuple[int, ...], dtype: type, words: str
 ) -> None:
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
 
@@ -233,7 +239,7 @@ def test_other_memory_than_the_model_takes_is_refused(
         engine.bind([gpu.empty(shape, dtype, stream=stream)], bench.outputs)
 
 
-def test_memory_at_an_odd_address_is_refused(engine: TensorRtEngine, gpu: Gpu, stream: GpuStream) -> None:
+def test_memory_at_an_odd_address_is_refused(engine: TensorRtEngine, gpu: CudaDevice, stream: CudaStream) -> None:
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
     flat = gpu.empty((2 * 3 * 24 * 32 + 1,), np.float32, stream=stream)
     shifted = type(flat)(flat.base_address + 4, (2, 3, 24, 32), flat.dtype, flat.owner)
@@ -242,31 +248,31 @@ def test_memory_at_an_odd_address_is_refused(engine: TensorRtEngine, gpu: Gpu, s
         engine.bind([shifted], bench.outputs)
 
 
-def test_a_run_that_the_library_refuses_says_why(gpu: Gpu, stream: GpuStream) -> None:
-    tensorrt_double(gpu, faults=TensorRtFaults(fail_at=frozenset({0})))
+def test_a_run_that_the_library_refuses_says_why(gpu: CudaDevice, stream: CudaStream) -> None:
+    fake_tensorrt(gpu, faults=TensorRtFaults(fail_at=frozenset({0})))
     engine = opened(gpu, stream)
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
     execution = engine.bind(bench.inputs, bench.outputs)
 
-    with pytest.raises(GpuError, match=r"did not compute 2 images: Cuda Runtime: cudaError 719$"):
+    with pytest.raises(CudaError, match=r"did not compute 2 images: Cuda Runtime: cudaError 719$"):
         execution.enqueue()
     engine.close()
 
 
 def test_a_gpu_that_broke_is_told_as_such(
-    gpu: Gpu, stream: GpuStream, double: TensorRtDouble, driver: DoubleDriver
+    gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt, driver: FakeCudaDriver
 ) -> None:
     engine = opened(gpu, stream)
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
     execution = engine.bind(bench.inputs, bench.outputs)
     driver.fail_next("queue", "an illegal memory access was encountered", harm=Harm.DEVICE)
 
-    with pytest.raises(GpuFailed, match="illegal memory access"):
+    with pytest.raises(CudaFailed, match="illegal memory access"):
         execution.enqueue()
     engine.close()
 
 
-def test_after_close_nothing_may_be_bound_or_queued(gpu: Gpu, stream: GpuStream, double: TensorRtDouble) -> None:
+def test_after_close_nothing_may_be_bound_or_queued(gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt) -> None:
     engine = opened(gpu, stream)
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
     execution = engine.bind(bench.inputs, bench.outputs)
@@ -280,7 +286,7 @@ def test_after_close_nothing_may_be_bound_or_queued(gpu: Gpu, stream: GpuStream,
         engine.bind(bench.inputs, bench.outputs)
 
 
-def test_close_waits_for_what_is_queued(gpu: Gpu, stream: GpuStream, double: TensorRtDouble) -> None:
+def test_close_waits_for_what_is_queued(gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt) -> None:
     engine = opened(gpu, stream)
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
     bench.fill([images(2)])
@@ -291,7 +297,7 @@ def test_close_waits_for_what_is_queued(gpu: Gpu, stream: GpuStream, double: Ten
     np.testing.assert_allclose(bench.results()[0], expected(images(2)), atol=1e-5)
 
 
-def test_closing_gives_all_memory_back(gpu: Gpu, stream: GpuStream, double: TensorRtDouble) -> None:
+def test_closing_gives_all_memory_back(gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt) -> None:
     before = gpu.memory.lent
     engine = opened(gpu, stream)
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
@@ -305,7 +311,7 @@ def test_closing_gives_all_memory_back(gpu: Gpu, stream: GpuStream, double: Tens
 
 
 def test_the_double_sees_contexts_on_two_streams(
-    gpu: Gpu, stream: GpuStream, double: TensorRtDouble, driver: DoubleDriver
+    gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt, driver: FakeCudaDriver
 ) -> None:
     engine = opened(gpu, stream)
     bench = Bench(engine, gpu=gpu, stream=stream, rows=2)
@@ -314,7 +320,7 @@ def test_the_double_sees_contexts_on_two_streams(
 
     engine._stream = gpu.stream("another")
 
-    with pytest.raises(GpuMisuse, match="scratch memory is used on two streams"):
+    with pytest.raises(CudaMisuse, match="scratch memory is used on two streams"):
         execution.enqueue()
     driver.misuses.clear()
     engine._stream = stream

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.testing.gpu import DoubleDriver
+from sightline.devices.cuda.device import CudaDevice
 from sightline_plugins.engines import cache, tensorrt_builder
 from sightline_plugins.engines.cache import key_digest
 from sightline_plugins.engines.tensorrt_model import TensorRtModel
-from sightline_plugins.testing.tensorrt_double import tensorrt_double
+from tests.fakes import FakeCudaDriver
+from tests.fakes.tensorrt import fake_tensorrt
 from tests.unit.engines.graphs import small_network
 
 Options = dict[str, Any]
@@ -23,10 +23,10 @@ Patch = pytest.MonkeyPatch
 def key(model: str | Path | bytes | None = None, **options: Any) -> str:
     """The key on a GPU: `gpu` are the options of its double, `library` those of TensorRT's."""
     given = {"compute_capability": (8, 6), "name": "double"} | options.pop("gpu", {})
-    driver = DoubleDriver(memory_bytes=2**16, pinned_bytes=2**16, compute_capability=given["compute_capability"])
+    driver = FakeCudaDriver(memory_bytes=2**16, pinned_bytes=2**16, compute_capability=given["compute_capability"])
     driver.name = given["name"]
-    gpu = Gpu(driver)
-    tensorrt_double(gpu, **options.pop("library", {}))
+    gpu = CudaDevice(driver)
+    fake_tensorrt(gpu, **options.pop("library", {}))
     content = small_network(batch="n").SerializeToString() if model is None else model
     made = TensorRtModel(content, gpu=gpu, **options)
     digest = key_digest(made._key, for_processor=False)
@@ -108,8 +108,8 @@ def test_a_size_that_the_model_has_anyway_does_not_matter() -> None:
 
 
 def test_which_gpu_of_a_kind_computes_does_not_matter() -> None:
-    first = Gpu(DoubleDriver(memory_bytes=2**16, pinned_bytes=2**16, index=3))
-    tensorrt_double(first)
+    first = CudaDevice(FakeCudaDriver(memory_bytes=2**16, pinned_bytes=2**16, index=3))
+    fake_tensorrt(first)
 
     made = TensorRtModel(small_network(batch="n").SerializeToString(), gpu=first)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import DeviceUnavailable, MissingExtra
 from sightline_plugins.engines import tensorrt_library
 from sightline_plugins.engines.tensorrt_library import PACKAGES, TensorRt, installed, library_for
-from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
+from tests.fakes.tensorrt import FakeTensorRt, fake_tensorrt
 
 MODULE = """
 __version__ = "{version}"
@@ -77,17 +77,19 @@ def test_where_none_loads_the_reasons_are_told(packages: Path) -> None:
     )
 
 
-def test_what_it_compiles_for_is_asked_of_the_library(gpu: Gpu, double: TensorRtDouble) -> None:
+def test_what_it_compiles_for_is_asked_of_the_library(gpu: CudaDevice, double: FakeTensorRt) -> None:
     assert library_for(gpu).targets == [(8, 6), (8, 9)]
 
 
-def test_one_that_compiles_on_the_gpu_names_nothing(gpu: Gpu) -> None:
-    tensorrt_double(gpu, rtx=False, version="10.13.0")
+def test_one_that_compiles_on_the_gpu_names_nothing(gpu: CudaDevice) -> None:
+    fake_tensorrt(gpu, rtx=False, version="10.13.0")
 
     assert (library_for(gpu).targets, library_for(gpu).compiles_ahead) == ([], False)
 
 
-def test_a_stand_in_is_for_its_gpu_alone(gpu: Gpu, double: TensorRtDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stand_in_is_for_its_gpu_alone(
+    gpu: CudaDevice, double: FakeTensorRt, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = TensorRt(double, title="the installed one")
     monkeypatch.setattr(tensorrt_library, "_with_driver", lambda: other)
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from sightline_plugins.engines.tensorrt_library import Messages, gist
-from sightline_plugins.testing.tensorrt_names import ILogger, Severity
+from tests.fakes.tensorrt_names import ILogger, Severity
 
 
 class Module:

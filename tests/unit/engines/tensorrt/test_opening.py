@@ -11,14 +11,14 @@ import onnx
 import pytest
 from onnx import NodeProto, TensorProto, helper
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.streams import GpuStream
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import DeviceUnavailable, ModelError
-from sightline.testing.gpu import DoubleDriver
 from sightline_plugins.engines.cache import Entry, ModelCache
 from sightline_plugins.engines.tensorrt_model import TensorRtModel, open_tensorrt
-from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
-from sightline_plugins.testing.tensorrt_names import BEGINNING, Plan, TensorRtFaults, read_plan
+from tests.fakes import FakeCudaDriver
+from tests.fakes.tensorrt import FakeTensorRt, fake_tensorrt
+from tests.fakes.tensorrt_names import BEGINNING, Plan, TensorRtFaults, read_plan
 from tests.unit.engines.graphs import make_model, small_network
 from tests.unit.engines.tensorrt.conftest import Bench
 
@@ -40,7 +40,7 @@ def told_of(act: Callable[[], object]) -> str:
 
 
 def test_a_model_is_compiled_once_and_loaded_from_the_cache_then(
-    gpu: Gpu, stream: GpuStream, double: TensorRtDouble, folder: Path
+    gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt, folder: Path
 ) -> None:
     origins = []
     for _ in range(2):
@@ -52,7 +52,7 @@ def test_a_model_is_compiled_once_and_loaded_from_the_cache_then(
     assert double.calls.count("parse") == 1
 
 
-def test_the_report_says_what_computes_and_how(gpu: Gpu, stream: GpuStream, double: TensorRtDouble) -> None:
+def test_the_report_says_what_computes_and_how(gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt) -> None:
     engine = open_tensorrt(MODEL, gpu=gpu, stream=stream, precision="fp16")
 
     assert dict(engine.report) == {
@@ -65,7 +65,7 @@ def test_the_report_says_what_computes_and_how(gpu: Gpu, stream: GpuStream, doub
 
 
 def test_a_model_may_be_compiled_in_another_thread_and_loaded_here(
-    gpu: Gpu, stream: GpuStream, double: TensorRtDouble, folder: Path
+    gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt, folder: Path
 ) -> None:
     model = TensorRtModel(MODEL, gpu=gpu)
     before = model.is_kept
@@ -81,7 +81,7 @@ def test_a_model_may_be_compiled_in_another_thread_and_loaded_here(
 
 
 def test_without_a_cache_a_model_is_kept_for_as_long_as_it_is_held(
-    gpu: Gpu, stream: GpuStream, double: TensorRtDouble
+    gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt
 ) -> None:
     model = TensorRtModel(MODEL, gpu=gpu)
     model.compile()
@@ -92,14 +92,14 @@ def test_without_a_cache_a_model_is_kept_for_as_long_as_it_is_held(
     assert double.calls.count("parse") == 1
 
 
-def test_compiling_can_be_stopped(gpu: Gpu, double: TensorRtDouble) -> None:
+def test_compiling_can_be_stopped(gpu: CudaDevice, double: FakeTensorRt) -> None:
     model = TensorRtModel(MODEL, gpu=gpu)
     model.stop()
 
     assert re.fullmatch(r"model of \d+ bytes: compiling it was stopped after \d+\.\d s", told_of(model.compile))
 
 
-def test_progress_says_what_is_compiled_for_what_and_how_long_it_took(gpu: Gpu, double: TensorRtDouble) -> None:
+def test_progress_says_what_is_compiled_for_what_and_how_long_it_took(gpu: CudaDevice, double: FakeTensorRt) -> None:
     lines = list[str]()
 
     TensorRtModel(MODEL, gpu=gpu).compile(progress=lines.append)
@@ -110,7 +110,9 @@ def test_progress_says_what_is_compiled_for_what_and_how_long_it_took(gpu: Gpu, 
     ]
 
 
-def test_a_plan_is_for_one_to_the_most_images_and_tf32_is_off(gpu: Gpu, double: TensorRtDouble, folder: Path) -> None:
+def test_a_plan_is_for_one_to_the_most_images_and_tf32_is_off(
+    gpu: CudaDevice, double: FakeTensorRt, folder: Path
+) -> None:
     TensorRtModel(MODEL, gpu=gpu, most_rows=32).compile()
 
     sizes = [3, 24, 32]
@@ -126,7 +128,7 @@ def kept_plan(folder: Path) -> Plan:
     return plan
 
 
-def test_a_model_of_one_image_takes_any_number(gpu: Gpu, stream: GpuStream, double: TensorRtDouble) -> None:
+def test_a_model_of_one_image_takes_any_number(gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt) -> None:
     engine = open_tensorrt(small_network().SerializeToString(), gpu=gpu, stream=stream)
 
     assert engine.inputs[0].shape == (None, 3, 24, 32)
@@ -134,7 +136,7 @@ def test_a_model_of_one_image_takes_any_number(gpu: Gpu, stream: GpuStream, doub
 
 
 def test_a_model_that_can_not_take_another_number_keeps_its_own(
-    gpu: Gpu, stream: GpuStream, double: TensorRtDouble
+    gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt
 ) -> None:
     nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=0)]
     model = make_model(nodes, constants={}, inputs={"x": [2, 3, 8, 8]})
@@ -145,7 +147,9 @@ def test_a_model_that_can_not_take_another_number_keeps_its_own(
     engine.close()
 
 
-def test_the_size_of_images_can_be_given_where_it_is_open(gpu: Gpu, stream: GpuStream, double: TensorRtDouble) -> None:
+def test_the_size_of_images_can_be_given_where_it_is_open(
+    gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt
+) -> None:
     model = small_network(batch="n", size_wh=("w", "h")).SerializeToString()
 
     engine = open_tensorrt(model, gpu=gpu, stream=stream, size_wh=(16, 8))
@@ -154,7 +158,7 @@ def test_the_size_of_images_can_be_given_where_it_is_open(gpu: Gpu, stream: GpuS
     engine.close()
 
 
-def test_a_size_that_is_left_open_is_refused(gpu: Gpu, double: TensorRtDouble) -> None:
+def test_a_size_that_is_left_open_is_refused(gpu: CudaDevice, double: FakeTensorRt) -> None:
     model = TensorRtModel(small_network(batch="n", size_wh=("w", "h")).SerializeToString(), gpu=gpu)
 
     assert told_of(model.compile).endswith(
@@ -163,15 +167,15 @@ def test_a_size_that_is_left_open_is_refused(gpu: Gpu, double: TensorRtDouble) -
     )
 
 
-def test_an_operator_that_the_library_does_not_take_is_named(gpu: Gpu) -> None:
-    tensorrt_double(gpu, faults=TensorRtFaults(untaken=frozenset({"Relu"})))
+def test_an_operator_that_the_library_does_not_take_is_named(gpu: CudaDevice) -> None:
+    fake_tensorrt(gpu, faults=TensorRtFaults(untaken=frozenset({"Relu"})))
 
     assert told_of(TensorRtModel(MODEL, gpu=gpu).compile).endswith(
         "cannot compile it for compute capability 8.6: it does not take its operator Relu; use engine: onnxruntime"
     )
 
 
-def test_suppression_in_the_graph_is_refused_with_what_to_do(gpu: Gpu, double: TensorRtDouble) -> None:
+def test_suppression_in_the_graph_is_refused_with_what_to_do(gpu: CudaDevice, double: FakeTensorRt) -> None:
     graph = helper.make_graph(
         [helper.make_node("NonMaxSuppression", ["boxes", "scores"], ["y"])],
         "g",
@@ -205,7 +209,7 @@ UNKNOWN_ROWS = [
     ids=["columns", "rows", "one for both"],
 )
 def test_outputs_that_are_not_one_row_for_each_image_are_refused(
-    gpu: Gpu, stream: GpuStream, double: TensorRtDouble, nodes: Sequence[NodeProto], rows: int | str
+    gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt, nodes: Sequence[NodeProto], rows: int | str
 ) -> None:
     graph = helper.make_graph(
         list(nodes),
@@ -221,24 +225,24 @@ def test_outputs_that_are_not_one_row_for_each_image_are_refused(
     )
 
 
-def test_tensors_in_host_memory_are_refused(gpu: Gpu, stream: GpuStream) -> None:
-    tensorrt_double(gpu, faults=TensorRtFaults(on_host=frozenset({"x"})))
+def test_tensors_in_host_memory_are_refused(gpu: CudaDevice, stream: CudaStream) -> None:
+    fake_tensorrt(gpu, faults=TensorRtFaults(on_host=frozenset({"x"})))
 
     assert "wants its tensor 'x' in host memory; use engine: onnxruntime" in told_of(
         lambda: open_tensorrt(MODEL, gpu=gpu, stream=stream)
     )
 
 
-def test_int8_needs_a_quantised_model(gpu: Gpu, double: TensorRtDouble) -> None:
+def test_int8_needs_a_quantised_model(gpu: CudaDevice, double: FakeTensorRt) -> None:
     model = TensorRtModel(MODEL, gpu=gpu, precision="int8")
 
     assert told_of(model.compile).endswith("precision int8 needs a quantised model: sightline quantize makes one")
 
 
 def test_a_gpu_that_the_library_does_not_support_is_told_before_anything_is_read(tmp_path: Path) -> None:
-    driver = DoubleDriver(memory_bytes=2**20, pinned_bytes=2**20, compute_capability=(9, 0))
-    gpu = Gpu(driver)
-    tensorrt_double(gpu)
+    driver = FakeCudaDriver(memory_bytes=2**20, pinned_bytes=2**20, compute_capability=(9, 0))
+    gpu = CudaDevice(driver)
+    fake_tensorrt(gpu)
 
     said = told_of(lambda: TensorRtModel(tmp_path / "missing.onnx", gpu=gpu))
 
@@ -249,8 +253,8 @@ def test_a_gpu_that_the_library_does_not_support_is_told_before_anything_is_read
 
 
 def test_tensorrt_compiles_on_whatever_gpu_there_is(folder: Path) -> None:
-    gpu = Gpu(DoubleDriver(memory_bytes=2**22, pinned_bytes=2**22, compute_capability=(9, 0)))
-    tensorrt_double(gpu, rtx=False, version="10.13.0")
+    gpu = CudaDevice(FakeCudaDriver(memory_bytes=2**22, pinned_bytes=2**22, compute_capability=(9, 0)))
+    fake_tensorrt(gpu, rtx=False, version="10.13.0")
 
     TensorRtModel(MODEL, gpu=gpu).compile()
 
@@ -260,7 +264,7 @@ def test_tensorrt_compiles_on_whatever_gpu_there_is(folder: Path) -> None:
 
 @pytest.mark.parametrize("damage", [lambda _: b"nothing", lambda plan: plan.replace(b'"1.7.1.0"', b'"1.6.0.0"')])
 def test_a_kept_plan_that_is_refused_is_compiled_again_and_that_is_told(
-    gpu: Gpu, stream: GpuStream, double: TensorRtDouble, folder: Path, damage: Callable[[bytes], bytes]
+    gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt, folder: Path, damage: Callable[[bytes], bytes]
 ) -> None:
     key = TensorRtModel(MODEL, gpu=gpu)._key
     open_tensorrt(MODEL, gpu=gpu, stream=stream).close()
@@ -279,7 +283,7 @@ def test_a_kept_plan_that_is_refused_is_compiled_again_and_that_is_told(
     assert "the compiled model in the cache is of no use and is made again" in line
 
 
-def test_a_plan_of_another_version_says_which(gpu: Gpu, stream: GpuStream, double: TensorRtDouble) -> None:
+def test_a_plan_of_another_version_says_which(gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt) -> None:
     model = TensorRtModel(MODEL, gpu=gpu)
     model.compile()
     double.__version__ = "1.8.0.0"
@@ -291,18 +295,18 @@ def test_a_plan_of_another_version_says_which(gpu: Gpu, stream: GpuStream, doubl
     assert "expecting library version 1.8.0.0 got 1.7.1.0, please rebuild; use engine: onnxruntime" in said
 
 
-def test_one_logger_serves_all_calls(gpu: Gpu, stream: GpuStream, double: TensorRtDouble) -> None:
+def test_one_logger_serves_all_calls(gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt) -> None:
     for _ in range(2):
         open_tensorrt(MODEL, gpu=gpu, stream=stream).close()
 
     assert len(double.loggers) == 1
 
 
-def test_a_damaged_file_is_told_as_on_the_cpu(gpu: Gpu, double: TensorRtDouble) -> None:
+def test_a_damaged_file_is_told_as_on_the_cpu(gpu: CudaDevice, double: FakeTensorRt) -> None:
     assert "is not an ONNX file" in told_of(lambda: TensorRtModel(b"nonsense", gpu=gpu))
 
 
-def test_inputs_come_in_the_order_of_the_file(gpu: Gpu, stream: GpuStream, double: TensorRtDouble) -> None:
+def test_inputs_come_in_the_order_of_the_file(gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt) -> None:
     nodes = [helper.make_node("Add", ["b", "a"], ["z"]), helper.make_node("Sub", ["b", "a"], ["c"])]
     model = make_model(nodes, constants={}, inputs={"b": ["n", 4], "a": ["n", 4]}, outputs=("z", "c"))
 
@@ -313,7 +317,7 @@ def test_inputs_come_in_the_order_of_the_file(gpu: Gpu, stream: GpuStream, doubl
     engine.close()
 
 
-def compiled_here(double: TensorRtDouble, *, gpu: Gpu, stream: GpuStream) -> list[str]:
+def compiled_here(double: FakeTensorRt, *, gpu: CudaDevice, stream: CudaStream) -> list[str]:
     """What TensorRT-RTX compiled for the GPU in a run with batches of one, two and two images."""
     double.calls.clear()
     engine = open_tensorrt(MODEL, gpu=gpu, stream=stream)
@@ -325,7 +329,7 @@ def compiled_here(double: TensorRtDouble, *, gpu: Gpu, stream: GpuStream) -> lis
 
 
 def test_contexts_share_kernels_and_the_next_run_finds_them(
-    gpu: Gpu, stream: GpuStream, double: TensorRtDouble, folder: Path
+    gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt, folder: Path
 ) -> None:
     first = compiled_here(double, gpu=gpu, stream=stream)
     second = compiled_here(double, gpu=gpu, stream=stream)
@@ -335,7 +339,7 @@ def test_contexts_share_kernels_and_the_next_run_finds_them(
 
 
 def test_kernels_of_another_gpu_are_not_taken(
-    gpu: Gpu, stream: GpuStream, double: TensorRtDouble, driver: DoubleDriver, folder: Path
+    gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt, driver: FakeCudaDriver, folder: Path
 ) -> None:
     compiled_here(double, gpu=gpu, stream=stream)
 
@@ -344,7 +348,9 @@ def test_kernels_of_another_gpu_are_not_taken(
     assert len(compiled_here(double, gpu=gpu, stream=stream)) == 3
 
 
-def test_several_inputs_take_the_same_number_of_images(gpu: Gpu, stream: GpuStream, double: TensorRtDouble) -> None:
+def test_several_inputs_take_the_same_number_of_images(
+    gpu: CudaDevice, stream: CudaStream, double: FakeTensorRt
+) -> None:
     nodes = [helper.make_node("Concat", ["a", "b"], ["y"], axis=1)]
     model = make_model(nodes, constants={}, inputs={"a": ["n", 4], "b": ["m", 2]})
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline_plugins import Detect
-from sightline_plugins.testing.tensorrt_double import TensorRtDouble, tensorrt_double
+from tests.fakes.tensorrt import FakeTensorRt, fake_tensorrt
 from tests.unit.infer.tiny import LABELS, write_detector
 
 
 @pytest.fixture
-def tensorrt(gpu: Gpu) -> TensorRtDouble:
-    return tensorrt_double(gpu)
+def tensorrt(gpu: CudaDevice) -> FakeTensorRt:
+    return fake_tensorrt(gpu)
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.streams import GpuStream
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.streams import CudaStream
 from sightline.media import Batch, Frame, Stream
 from sightline.media.convert import surface_from_rgb
 from sightline_plugins import Detect
@@ -32,7 +32,7 @@ def planned(detect: Detect) -> tuple[ModelPlan, DetectionPostprocessor]:
 
 
 def by_tensorrt(
-    detect: Detect, *, gpu: Gpu, stream: GpuStream, most_rows: int = 32
+    detect: Detect, *, gpu: CudaDevice, stream: CudaStream, most_rows: int = 32
 ) -> tuple[CudaPredictor, DetectionPostprocessor]:
     plan, postprocessor = planned(detect)
     engine = open_tensorrt(
@@ -41,7 +41,7 @@ def by_tensorrt(
     return CudaPredictor(plan, engine=engine, postprocessor=postprocessor, gpu=gpu, stream=stream), postprocessor
 
 
-def batch_of(images: Sequence[Blocks], *, gpu: Gpu | None = None) -> Batch:
+def batch_of(images: Sequence[Blocks], *, gpu: CudaDevice | None = None) -> Batch:
     """Frames with those blocks, in the GPU's memory if one is given."""
     surfaces = [surface_from_rgb(image(*blocks)) for blocks in images]
     there = surfaces if gpu is None else [surface.to_device(gpu) for surface in surfaces]
@@ -75,7 +75,12 @@ def cells_of(
 
 
 def find(
-    predictor: Predictor, postprocessor: DetectionPostprocessor, detect: Detect, images: Sequence[Blocks], *, gpu: Gpu
+    predictor: Predictor,
+    postprocessor: DetectionPostprocessor,
+    detect: Detect,
+    images: Sequence[Blocks],
+    *,
+    gpu: CudaDevice,
 ) -> list[Any]:
     batch = batch_of(images, gpu=gpu)
     inputs = inputs_of(batch, detect)

@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from sightline.devices.gpu.driver import Harm
-from sightline.devices.gpu.gpu import Gpu
-from sightline.errors import GpuFailed
-from sightline.testing.gpu import DoubleDriver
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.driver import Harm
+from sightline.errors import CudaFailed
 from sightline_plugins import Detect
-from sightline_plugins.testing.tensorrt_double import TensorRtDouble
+from tests.fakes import FakeCudaDriver
+from tests.fakes.tensorrt import FakeTensorRt
 from tests.unit.infer.cuda.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, find, inputs_of
 
 
 @pytest.mark.parametrize("count", [1, 3, 8, 36])
-def test_each_image_gets_what_was_found_on_it(gpu: Gpu, tensorrt: TensorRtDouble, detect: Detect, count: int) -> None:
+def test_each_image_gets_what_was_found_on_it(
+    gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect, count: int
+) -> None:
     predictor, task = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"), most_rows=16)
 
     found = find(predictor, task, detect, CELLS[:count], gpu=gpu)
@@ -21,7 +23,7 @@ def test_each_image_gets_what_was_found_on_it(gpu: Gpu, tensorrt: TensorRtDouble
     predictor.close()
 
 
-def test_batches_are_computed_in_few_sizes(gpu: Gpu, tensorrt: TensorRtDouble, detect: Detect) -> None:
+def test_batches_are_computed_in_few_sizes(gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect) -> None:
     predictor, task = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"), most_rows=8)
 
     for count in (1, 2, 3, 5, 7, 8, 11):
@@ -33,7 +35,7 @@ def test_batches_are_computed_in_few_sizes(gpu: Gpu, tensorrt: TensorRtDouble, d
 
 
 def test_images_of_a_batch_that_is_not_full_do_not_come_from_the_one_before(
-    gpu: Gpu, tensorrt: TensorRtDouble, detect: Detect
+    gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect
 ) -> None:
     predictor, task = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"), most_rows=8)
     for first in range(0, 32, 8):
@@ -45,7 +47,7 @@ def test_images_of_a_batch_that_is_not_full_do_not_come_from_the_one_before(
     predictor.close()
 
 
-def test_results_can_be_read_after_it_was_closed(gpu: Gpu, tensorrt: TensorRtDouble, detect: Detect) -> None:
+def test_results_can_be_read_after_it_was_closed(gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect) -> None:
     predictor, task = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"))
     batch = batch_of(CELLS[:4], gpu=gpu)
     seen = inputs_of(batch, detect)
@@ -57,7 +59,7 @@ def test_results_can_be_read_after_it_was_closed(gpu: Gpu, tensorrt: TensorRtDou
 
 
 def test_memory_goes_back_when_it_is_closed_although_somebody_holds_it(
-    gpu: Gpu, tensorrt: TensorRtDouble, detect: Detect
+    gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect
 ) -> None:
     predictor, task = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"))
     for _ in range(8):
@@ -70,23 +72,23 @@ def test_memory_goes_back_when_it_is_closed_although_somebody_holds_it(
 
 
 def test_a_gpu_that_breaks_is_told_by_the_looks_that_it_had(
-    gpu: Gpu, driver: DoubleDriver, tensorrt: TensorRtDouble, detect: Detect
+    gpu: CudaDevice, driver: FakeCudaDriver, tensorrt: FakeTensorRt, detect: Detect
 ) -> None:
     predictor, _ = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"))
     [look] = predictor.submit(inputs_of(batch_of(CELLS[:1], gpu=gpu), detect))
     assert look is not None
     driver.fail_next("work", "an illegal address", harm=Harm.DEVICE)
 
-    with pytest.raises(GpuFailed, match="an illegal address"):
+    with pytest.raises(CudaFailed, match="an illegal address"):
         look.wait()
 
-    with pytest.raises(GpuFailed, match="an illegal address"):
+    with pytest.raises(CudaFailed, match="an illegal address"):
         look.wait()
     predictor.close()
 
 
 def test_the_report_says_what_computes_and_which_batches_are_graphs(
-    gpu: Gpu, tensorrt: TensorRtDouble, detect: Detect
+    gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect
 ) -> None:
     predictor, task = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"))
     for _ in range(6):

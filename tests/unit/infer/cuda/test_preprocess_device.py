@@ -5,14 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.media import PixelFormat, Surface
 from sightline.testing import make_frames
-from sightline.testing.gpu import DoubleDriver
-from sightline_plugins.kernels.preprocess import JOB
-from sightline_plugins.pixels.preprocess import HostPreprocessor, Part, Prepared, Preprocessing
-from sightline_plugins.preprocess import cuda_preprocessor
-from sightline_plugins.preprocess.cuda_preprocessor import CudaPreprocessor
+from sightline_plugins.preprocess import cuda as cuda_preprocess
+from sightline_plugins.preprocess.cpu import HostPreprocessor, Part, Prepared, Preprocessing
+from sightline_plugins.preprocess.cuda import JOB, CudaPreprocessor
+from tests.fakes import FakeCudaDriver
 
 DEFINITION = Preprocessing((64, 48))
 WHOLE = (0.0, 0.0, 1.0, 1.0)
@@ -47,7 +46,7 @@ def assert_same(made: Sequence[Prepared], expected: Sequence[Prepared]) -> None:
     ],
     ids=["letterbox", "gray", "image", "native"],
 )
-def test_images_are_those_of_the_cpu(gpu: Gpu, definition: Preprocessing) -> None:
+def test_images_are_those_of_the_cpu(gpu: CudaDevice, definition: Preprocessing) -> None:
     parts = parts_of(surfaces(), definition)
 
     made = list(CudaPreprocessor(definition, gpu=gpu).prepare_all(parts))
@@ -55,7 +54,7 @@ def test_images_are_those_of_the_cpu(gpu: Gpu, definition: Preprocessing) -> Non
     assert_same(made, list(HostPreprocessor(definition).prepare_all(parts)))
 
 
-def test_surfaces_may_lie_in_either_memory(gpu: Gpu) -> None:
+def test_surfaces_may_lie_in_either_memory(gpu: CudaDevice) -> None:
     on_host = surfaces()
     mixed = [on_host[0], on_host[1].to_device(gpu), on_host[2].to_device(gpu)]
 
@@ -64,7 +63,9 @@ def test_surfaces_may_lie_in_either_memory(gpu: Gpu) -> None:
     assert_same(made, list(HostPreprocessor(DEFINITION).prepare_all(parts_of(on_host))))
 
 
-def test_all_parts_of_a_batch_are_made_in_one_launch_and_come_down_in_one_copy(gpu: Gpu, driver: DoubleDriver) -> None:
+def test_all_parts_of_a_batch_are_made_in_one_launch_and_come_down_in_one_copy(
+    gpu: CudaDevice, driver: FakeCudaDriver
+) -> None:
     parts = parts_of([surface.to_device(gpu) for surface in surfaces()])
     before = gpu.transfers.counts
 
@@ -77,7 +78,9 @@ def test_all_parts_of_a_batch_are_made_in_one_launch_and_come_down_in_one_copy(g
     assert counts.host_to_device_bytes - before.host_to_device_bytes == len(parts) * JOB.itemsize
 
 
-def test_inputs_of_different_sizes_have_a_launch_each_and_keep_their_order(gpu: Gpu, driver: DoubleDriver) -> None:
+def test_inputs_of_different_sizes_have_a_launch_each_and_keep_their_order(
+    gpu: CudaDevice, driver: FakeCudaDriver
+) -> None:
     definition = Preprocessing(None, fit="native")
     surface = surfaces()[0]
     parts = [(surface, definition.place(box)) for box in ((0, 0, 20, 20), (0, 0, 40, 40), (4, 4, 30, 30))]
@@ -88,7 +91,7 @@ def test_inputs_of_different_sizes_have_a_launch_each_and_keep_their_order(gpu: 
     assert_same(made, list(HostPreprocessor(definition).prepare_all(parts)))
 
 
-def test_an_image_of_the_host_goes_to_the_gpu_once_for_all_models(gpu: Gpu) -> None:
+def test_an_image_of_the_host_goes_to_the_gpu_once_for_all_models(gpu: CudaDevice) -> None:
     surface = surfaces()[0]
 
     for _ in range(2):
@@ -98,8 +101,10 @@ def test_an_image_of_the_host_goes_to_the_gpu_once_for_all_models(gpu: Gpu) -> N
     assert gpu.transfers.counts.host_to_device_bytes == image_bytes + 2 * 4 * JOB.itemsize
 
 
-def test_large_batches_are_made_in_portions(gpu: Gpu, driver: DoubleDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_preprocessor, "_MOST_BYTES", 5 * INPUT_BYTES)
+def test_large_batches_are_made_in_portions(
+    gpu: CudaDevice, driver: FakeCudaDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_preprocess, "_MOST_BYTES", 5 * INPUT_BYTES)
     parts = parts_of(surfaces())
 
     made = list(CudaPreprocessor(DEFINITION, gpu=gpu).prepare_all(parts))
@@ -108,13 +113,13 @@ def test_large_batches_are_made_in_portions(gpu: Gpu, driver: DoubleDriver, monk
     assert_same(made, list(HostPreprocessor(DEFINITION).prepare_all(parts)))
 
 
-def test_where_there_is_nothing_to_look_at_nothing_is_done(gpu: Gpu, driver: DoubleDriver) -> None:
+def test_where_there_is_nothing_to_look_at_nothing_is_done(gpu: CudaDevice, driver: FakeCudaDriver) -> None:
     assert list(CudaPreprocessor(DEFINITION, gpu=gpu).prepare_all([])) == []
 
     assert driver.launched == []
 
 
-def test_pinned_memory_goes_back_with_the_last_image(gpu: Gpu) -> None:
+def test_pinned_memory_goes_back_with_the_last_image(gpu: CudaDevice) -> None:
     made = list(CudaPreprocessor(DEFINITION, gpu=gpu).prepare_all(parts_of(surfaces())))
     held = gpu.pinned.lent
 

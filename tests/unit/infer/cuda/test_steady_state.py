@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
-from sightline.devices.gpu.streams import GpuStream
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.streams import CudaStream
 from sightline.media import Batch
-from sightline.testing.gpu import DoubleDriver
 from sightline_plugins import Detect
 from sightline_plugins.infer.cuda_predictor import CudaPredictor
 from sightline_plugins.infer.detections import DetectionPostprocessor
-from sightline_plugins.kernels.detections import DETECTION
-from sightline_plugins.testing.tensorrt_double import TensorRtDouble
+from sightline_plugins.nms.cuda import DETECTION
+from tests.fakes import FakeCudaDriver
+from tests.fakes.tensorrt import FakeTensorRt
 from tests.unit.infer.cuda.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, inputs_of
 
 WAITING = ("synchronize", "synchronize_event")
@@ -24,18 +24,18 @@ METADATA_BYTES = 4 * 300 * DETECTION.itemsize + 256
 
 
 @pytest.fixture
-def stream(gpu: Gpu) -> GpuStream:
+def stream(gpu: CudaDevice) -> CudaStream:
     return gpu.stream("model")
 
 
 @pytest.fixture
-def batches(gpu: Gpu) -> list[Batch]:
+def batches(gpu: CudaDevice) -> list[Batch]:
     return [batch_of(CELLS[first : first + 4], gpu=gpu) for first in range(0, 32, 4)]
 
 
 @pytest.fixture
 def warm(
-    gpu: Gpu, stream: GpuStream, tensorrt: TensorRtDouble, detect: Detect, batches: list[Batch]
+    gpu: CudaDevice, stream: CudaStream, tensorrt: FakeTensorRt, detect: Detect, batches: list[Batch]
 ) -> Iterator[tuple[CudaPredictor, DetectionPostprocessor]]:
     """A predictor that has seen batches of four often enough."""
     predictor, task = by_tensorrt(detect, gpu=gpu, stream=stream)
@@ -47,9 +47,9 @@ def warm(
 
 
 def test_a_batch_is_a_table_and_one_graph(
-    gpu: Gpu,
-    driver: DoubleDriver,
-    stream: GpuStream,
+    gpu: CudaDevice,
+    driver: FakeCudaDriver,
+    stream: CudaStream,
     warm: tuple[CudaPredictor, DetectionPostprocessor],
     batches: list[Batch],
     detect: Detect,
@@ -65,7 +65,7 @@ def test_a_batch_is_a_table_and_one_graph(
 
 
 def test_nobody_waits_before_a_result_is_read(
-    driver: DoubleDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
+    driver: FakeCudaDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
 ) -> None:
     predictor, task = warm
     seen = [inputs_of(batch, detect) for batch in batches[:2]]
@@ -80,7 +80,7 @@ def test_nobody_waits_before_a_result_is_read(
 
 
 def test_a_third_batch_waits_for_the_first_one_alone(
-    driver: DoubleDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
+    driver: FakeCudaDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
 ) -> None:
     predictor, task = warm
     seen = [inputs_of(batch, detect) for batch in batches[:3]]
@@ -95,7 +95,7 @@ def test_a_third_batch_waits_for_the_first_one_alone(
 
 
 def test_no_memory_is_asked_for_any_more(
-    driver: DoubleDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
+    driver: FakeCudaDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
 ) -> None:
     predictor, task = warm
 
@@ -108,7 +108,7 @@ def test_no_memory_is_asked_for_any_more(
 
 
 def test_only_metadata_crosses_to_the_host(
-    gpu: Gpu, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
+    gpu: CudaDevice, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
 ) -> None:
     predictor, task = warm
     before = gpu.transfers.counts

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sightline.devices.gpu.gpu import Gpu
+from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import ModelError
-from sightline.testing.gpu import DoubleDriver
 from sightline_plugins import Detect
 from sightline_plugins.engines.cache import ModelCache
 from sightline_plugins.engines.cuda_model import prepare_batches
@@ -16,8 +15,9 @@ from sightline_plugins.engines.onnxruntime_cuda import OnnxRuntimeCuda
 from sightline_plugins.infer.cuda_predictor import CudaPredictor
 from sightline_plugins.infer.detections import DetectionPostprocessor
 from sightline_plugins.infer.requests import Predictor, UpgradingPredictor
-from sightline_plugins.testing.onnxruntime_double import onnxruntime_double
-from sightline_plugins.testing.tensorrt_double import TensorRtDouble
+from tests.fakes import FakeCudaDriver
+from tests.fakes.onnxruntime import fake_onnxruntime
+from tests.fakes.tensorrt import FakeTensorRt
 from tests.unit.infer.cuda.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, find, inputs_of, planned
 
 LIMIT_SECONDS = 60
@@ -50,9 +50,9 @@ def task(detect: Detect) -> DetectionPostprocessor:
 
 
 @pytest.fixture
-def serving(gpu: Gpu, driver: DoubleDriver, detect: Detect) -> CudaPredictor:
+def serving(gpu: CudaDevice, driver: FakeCudaDriver, detect: Detect) -> CudaPredictor:
     """ONNX Runtime."""
-    onnxruntime_double(gpu, driver)
+    fake_onnxruntime(gpu, driver)
     plan, postprocessor = planned(detect)
     stream = gpu.stream("served")
     cache = ModelCache(None, warn=print)
@@ -62,7 +62,7 @@ def serving(gpu: Gpu, driver: DoubleDriver, detect: Detect) -> CudaPredictor:
 
 
 @pytest.fixture
-def workshop(gpu: Gpu, tensorrt: TensorRtDouble, detect: Detect) -> Workshop:
+def workshop(gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect) -> Workshop:
     return Workshop(lambda: by_tensorrt(detect, gpu=gpu, stream=gpu.stream("better"))[0])
 
 
@@ -80,7 +80,7 @@ def upgrading(serving: CudaPredictor, workshop: Workshop) -> Iterator[UpgradingP
 
 
 def test_the_first_one_serves_until_the_better_one_is_made(
-    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: Gpu
+    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: CudaDevice
 ) -> None:
     before = find(upgrading, task, detect, CELLS[:5], gpu=gpu)
     engine_before = upgrading.report["engine"]
@@ -94,7 +94,7 @@ def test_the_first_one_serves_until_the_better_one_is_made(
 
 
 def test_the_report_tells_how_many_looks_the_first_one_served(
-    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: Gpu
+    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: CudaDevice
 ) -> None:
     find(upgrading, task, detect, CELLS[:5], gpu=gpu)
     workshop.finish(upgrading)
@@ -105,7 +105,7 @@ def test_the_report_tells_how_many_looks_the_first_one_served(
 
 
 def test_looks_that_the_first_one_began_are_read_after_the_change(
-    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: Gpu
+    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: CudaDevice
 ) -> None:
     batch = batch_of(CELLS[:4], gpu=gpu)
     seen = inputs_of(batch, detect)
@@ -119,7 +119,7 @@ def test_looks_that_the_first_one_began_are_read_after_the_change(
 
 
 def test_where_the_better_one_can_not_be_made_the_first_one_goes_on_and_says_why(
-    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: Gpu
+    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: CudaDevice
 ) -> None:
     def refuse() -> Predictor:
         raise ModelError("it has an operator that nobody knows")

@@ -1,1 +1,0 @@
-"""From surfaces to the inputs of networks: placing, sampling, resizing, colours."""

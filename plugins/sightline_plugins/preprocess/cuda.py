@@ -1,0 +1,338 @@
+"""Pre-processing on a CUDA device: one kernel launch for all parts of a batch. The twin of `cpu.py`.
+
+The definition is the CPU's (`infer/pixels/preprocess.py`), and so is the arithmetic: inputs are equal to the last bit,
+where the CPU rounds a product and a sum once, as with AVX2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+
+from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.driver import Kernels, blocks_for
+from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
+from sightline.media.device_array import DeviceArray
+from sightline_plugins.cuda.records import (
+    COLORS,
+    SURFACE,
+    Bytes,
+    DeviceData,
+    Packing,
+    SurfaceView,
+    check_array,
+    colors_record,
+    surface_record,
+)
+from sightline_plugins.preprocess.cpu import Image, Part, Prepared, Preprocessing, cut_for
+from sightline_plugins.preprocess.cuda_maps import PLANE_MAP, PlaneMap, plane_map
+from sightline_plugins.preprocess.placement import Placement, SizeWh
+
+Layout = Literal["nchw", "nhwc"]
+_ELEMENTS: list[np.dtype[Any]] = [np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint8), np.dtype(np.int8)]
+TENSOR = np.dtype(
+    [
+        ("size_wh", "<i4", (2,)),
+        ("channels", "<i4"),
+        ("element", "<i4"),
+        ("is_interleaved", "<i4"),
+        ("is_reversed", "<i4"),
+        ("mean", "<f4", (3,)),
+        ("factor", "<f4", (3,)),
+        ("pad", "<i4", (3,)),
+        ("zero_point", "<i4"),
+    ],
+    align=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorForm:
+    """What a network takes: `layout`, element type, and of whole numbers `y = quantum * (q - zero_point)`.
+
+    Float elements are `(x - mean) / scale` of levels 0..255, as `Preprocessing` says; whole numbers the nearest `q` to
+    that, at most what fits. Levels as they are: uint8, with mean 0 and scale 1 in the definition.
+    """
+
+    layout: Layout = "nchw"
+    dtype: np.dtype[Any] = _ELEMENTS[0]
+    quantum: float = 1.0
+    zero_point: int = 0
+
+    def __post_init__(self) -> None:
+        if self.dtype not in _ELEMENTS:
+            allowed = ", ".join(element.name for element in _ELEMENTS)
+            raise ValueError(f"inputs of networks are made of {allowed}, not {self.dtype}")
+        if self.dtype.kind == "f" and (self.quantum != 1.0 or self.zero_point != 0):
+            raise ValueError("a quantum and a zero point are for whole numbers (uint8, int8) only")
+
+    def shape(self, images: int, *, channels: int, size_wh: SizeWh) -> tuple[int, int, int, int]:
+        """The shape of the input for so many images."""
+        width, height = size_wh
+        if self.layout == "nchw":
+            return images, channels, height, width
+        return images, height, width, channels
+
+    def size_wh_of(self, array: DeviceData) -> SizeWh:
+        """The size of the images in an input of this layout."""
+        _, *sides = array.shape
+        return (sides[2], sides[1]) if self.layout == "nchw" else (sides[1], sides[0])
+
+    def record(self, array: DeviceData, definition: Preprocessing) -> np.void:
+        """What kernels are told of that memory. Raises ValueError when it is no dense array of this form."""
+        record = np.zeros((), TENSOR)
+        size_wh = self.size_wh_of(array) if len(array.shape) == 4 else (0, 0)
+        expected = self.shape(array.shape[0], channels=definition.channels, size_wh=size_wh)
+        check_array(array, what="the network's input", dtype=self.dtype, shape=expected)
+        record["size_wh"] = size_wh
+        record["channels"] = definition.channels
+        record["element"] = _ELEMENTS.index(self.dtype)
+        record["is_interleaved"] = self.layout == "nhwc"
+        record["is_reversed"] = definition.color == "bgr"
+        record["mean"] = definition.mean
+        record["factor"] = (1 / np.array(definition.scale) / self.quantum).astype(np.float32)
+        record["pad"] = definition.pad
+        record["zero_point"] = self.zero_point
+        return cast("np.void", record[()])
+
+
+SOURCE = Path(__file__).with_suffix(".cu")
+JOB = np.dtype(
+    [
+        ("surface", SURFACE),
+        ("luma", PLANE_MAP),
+        ("chroma", PLANE_MAP),
+        ("colors", COLORS),
+        ("rectangle_xyxy", "<i4", (4,)),
+        ("slot", "<i4"),
+        ("conversion", "<i4"),
+    ],
+    align=True,
+)
+PartJob: TypeAlias = tuple[SurfaceView, Placement]
+"""A part of a surface and where it goes in an image of the input."""
+_PLANES, _STEPWISE, _SUMMED, _LUMA, _COLORS = range(5)
+_NOWHERE = -1
+_BLOCK = (32, 8)
+_ROWS_OF_A_THREAD = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Jobs:
+    """Parts of surfaces that become network inputs, number n image number n: `content` is to be copied to the device.
+
+    It holds the surfaces' addresses, so they have to stay where they are until the kernel is done. `count` is how many
+    rows the table of parts has; `data` says where in the content their filters begin, which depends on that alone.
+    """
+
+    content: Bytes
+    count: int
+    data: int
+
+
+def pack(parts: Sequence[PartJob], definition: Preprocessing, *, rows: int = 0) -> Jobs:
+    """What is made of these parts. The surfaces may have any sizes and formats, and one may be there many times (crops
+    of objects). The table is given at least so many `rows`; those without a part leave their images as they are.
+    Raises ValueError for placements in images of different sizes.
+    """
+    sizes = {placement.size_wh for _, placement in parts}
+    if len(sizes) > 1:
+        raise ValueError(f"the images of an input have one size, not {' and '.join(map(str, sorted(sizes)))}")
+    table, data = np.zeros(max(len(parts), rows), JOB), Packing()
+    table[len(parts) :]["slot"] = _NOWHERE
+    for slot, (view, placement) in enumerate(parts):
+        job = _job(definition, placement, view.format, view.size_wh, view.is_wide, view.matrix, view.range)
+        table[slot] = job.record
+        table[slot]["slot"] = slot
+        view.fill_planes(table[slot]["surface"]["planes"])
+        for name, plane in job.maps:
+            plane.write(table[name], slot, data)
+    content = Packing()
+    content.place(table)
+    start = content.nest(data)
+    return Jobs(content.joined(), len(table), start)
+
+
+def preprocess(
+    kernels: Kernels,
+    jobs: Jobs,
+    *,
+    content: DeviceData,
+    out: DeviceData,
+    definition: Preprocessing,
+    form: TensorForm,
+    stream: object = None,
+) -> None:
+    """Write the network's input: the images of `jobs`, whose `content` is on the device, padding included.
+
+    `out` is dense, of `form`'s type and shape, with at least as many images as there are jobs; others are left as
+    they are. The placements must have been made for images of its size. The caller sees to it that the stream waits
+    for the surfaces (`arrays_on`).
+    """
+    check_array(content, what="the content of jobs", dtype=np.dtype(np.uint8), shape=jobs.content.shape)
+    if jobs.count > out.shape[0]:
+        raise ValueError(f"{jobs.count} parts do not fit into an input of {out.shape[0]} images")
+    if jobs.count == 0:
+        return
+    tensor = form.record(out, definition)
+    width, height = form.size_wh_of(out)
+    rows = _BLOCK[1] * _ROWS_OF_A_THREAD
+    kernels["preprocess"](
+        content,
+        jobs.data,
+        out,
+        tensor,
+        grid=(blocks_for(width, block=_BLOCK[0]), blocks_for(height, block=rows), jobs.count),
+        block=_BLOCK,
+        stream=stream,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Job:
+    """One JOB without addresses, `slot` 0, and the maps of its planes."""
+
+    record: np.void
+    maps: tuple[tuple[str, PlaneMap], ...]
+
+
+@lru_cache(maxsize=1024)
+def _job(
+    definition: Preprocessing,
+    placement: Placement,
+    pixel_format: PixelFormat,
+    size_wh: SizeWh,
+    is_wide: bool,
+    matrix: ColorMatrix,
+    color_range: ColorRange,
+) -> _Job:
+    shift = pixel_format.chroma_shift
+    samples = definition.resize in ("bilinear", "nearest")
+    cut = cut_for(placement, size_wh=size_wh, chroma_shift=shift, averages=not samples)
+    left, top, width, height = placement.inner_xywh
+    conversion = _conversion(definition, pixel_format)
+    job = np.zeros((), JOB)
+    job["surface"] = surface_record(pixel_format, size_wh, is_wide=is_wide)
+    job["colors"] = colors_record(matrix, color_range)
+    job["rectangle_xyxy"] = left, top, left + width, top + height
+    job["conversion"] = conversion
+    maps = (
+        ("luma", plane_map(cut, placement, shift=(0, 0), resize=definition.resize)),
+        ("chroma", plane_map(cut, placement, shift=shift, resize=definition.resize)),
+    )
+    return _Job(cast("np.void", job[()]), maps)
+
+
+def _conversion(definition: Preprocessing, pixel_format: PixelFormat) -> int:
+    """Where the colours of that format are converted, and how."""
+    if not pixel_format.is_yuv:
+        return _COLORS
+    if pixel_format is PixelFormat.GRAY8 or definition.color == "gray":
+        return _LUMA
+    if definition.convert == "network":
+        return _PLANES
+    return _SUMMED if pixel_format is PixelFormat.I444 else _STEPWISE
+
+
+_MOST_BYTES = 1 << 26
+"""Of images that are made at once, and come down at once."""
+_POOL_BYTES = 1 << 29
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CudaInputs:
+    """Network inputs of one size in GPU memory, one behind the other, in the layout and type of the image form.
+
+    `numbers` are those of the parts that they show.
+    """
+
+    array: DeviceArray
+    numbers: tuple[int, ...]
+
+
+class CudaPreprocessor:
+    """Makes network inputs on a GPU: a `Preprocessor`.
+
+    Surfaces in host memory are copied to the GPU, once for all who ask for them there. What a batch looks at is made in
+    one launch for each size of input (and for each 64 MiB), and comes down in one copy: its images are read-only
+    views of pinned memory, which goes back when the last of them goes. Every copy is counted.
+    """
+
+    def __init__(self, definition: Preprocessing, *, gpu: CudaDevice) -> None:
+        form = definition.image_form()
+        self.device = str(gpu)
+        self._levels = replace(definition, mean=(0.0,), scale=(1.0,))
+        self._form = TensorForm(form.layout, np.dtype(form.dtype))
+        self._gpu = gpu
+        self._stream = gpu.stream("pre-processing")
+        self._pool = gpu.pool("inputs of a model", limit_bytes=_POOL_BYTES)
+        self._kernels = gpu.kernels(SOURCE)
+
+    def prepare_all(self, parts: Sequence[Part]) -> Iterator[Prepared]:
+        """See `Preprocessor.prepare_all`; waits for the GPU when the first image is asked for."""
+        for portion in self._portions(parts):
+            images = self._brought_down(portion)
+            for image, (_, placement) in zip(images, portion, strict=True):
+                yield Prepared(image, placement)
+
+    def recycle(self, prepared: Prepared) -> None:
+        """See `Preprocessor.recycle`: memory goes back by itself."""
+
+    def on_device(self, parts: Sequence[Part]) -> list[CudaInputs]:
+        """The network's input for each part, in GPU memory, for each size of input; returns before they are made."""
+        surfaces = {id(surface): surface for surface, _ in parts}
+        views = {key: self._view(surface) for key, surface in surfaces.items()}
+        numbers: dict[SizeWh, list[int]] = {}
+        for number, (_, placement) in enumerate(parts):
+            numbers.setdefault(placement.size_wh, []).append(number)
+        return [
+            CudaInputs(self._made([(views[id(parts[n][0])], parts[n][1]) for n in own]), tuple(own))
+            for own in numbers.values()
+        ]
+
+    def _portions(self, parts: Sequence[Part]) -> Iterator[Sequence[Part]]:
+        """The parts, in order, in portions of limited size."""
+        first = size = 0
+        for number, (_, placement) in enumerate(parts):
+            own = self._image_bytes(placement.size_wh)
+            if number > first and size + own > _MOST_BYTES:
+                yield parts[first:number]
+                first, size = number, 0
+            size += own
+        if parts:
+            yield parts[first:]
+
+    def _brought_down(self, parts: Sequence[Part]) -> list[Image]:
+        """The images of parts, in their order, in pinned memory."""
+        made = self.on_device(parts)
+        arrays = self._gpu.download([one.array for one in made]).wait()
+        images = {
+            number: array[row : row + 1]
+            for one, array in zip(made, arrays, strict=True)
+            for row, number in enumerate(one.numbers)
+        }
+        return [images[number] for number in range(len(parts))]
+
+    def _image_bytes(self, size_wh: SizeWh) -> int:
+        return size_wh[0] * size_wh[1] * self._levels.channels * self._form.dtype.itemsize
+
+    def _view(self, surface: Surface) -> SurfaceView:
+        there = surface.to_device(self._gpu, stream=self._stream)
+        return SurfaceView.of(there, there.arrays_on(self._stream))
+
+    def _made(self, parts: Sequence[tuple[SurfaceView, Placement]]) -> DeviceArray:
+        """The inputs of one size: one launch."""
+        stream = self._stream
+        jobs = pack(parts, self._levels)
+        [content] = self._gpu.upload([jobs.content], stream=stream)
+        shape = self._form.shape(len(parts), channels=self._levels.channels, size_wh=parts[0][1].size_wh)
+        out = self._gpu.empty(shape, self._form.dtype, stream=stream, pool=self._pool)
+        preprocess(
+            self._kernels, jobs, content=content, out=out, definition=self._levels, form=self._form, stream=stream
+        )
+        return out.written(stream.record())
