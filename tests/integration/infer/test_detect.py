@@ -97,7 +97,7 @@ def test_every_counts_the_frames_of_each_stream(model: Path) -> None:
     assert [len(view.objects) for batch in results for view in batch] == [int(flag) for flag in detected]
 
 
-def test_only_the_classes_asked_for_become_objects(model: Path) -> None:
+def test_only_the_wanted_classes_become_objects(model: Path) -> None:
     seen = frame((1, 1, "yellow"), (4, 4, "pink"))
 
     (result,) = run_element(detect(model, classes=["pink"]), [Batch((seen,))])
@@ -114,7 +114,7 @@ def test_a_class_has_a_limit_of_its_own(model: Path) -> None:
     assert result.objects.labels() == ["pink"]
 
 
-def test_a_region_looks_only_there_and_gives_boxes_of_the_whole_image(model: Path) -> None:
+def test_a_region_is_searched_alone_and_gives_boxes_in_frame_pixels(model: Path) -> None:
     rgb = np.zeros((64, 128, 3), np.uint8)
     rgb[16:24, 72:80] = (255, 255, 0)
     rgb[16:24, 8:16] = (255, 255, 0)
@@ -170,7 +170,7 @@ def test_boxes_are_clipped_to_the_image(tmp_path: Path) -> None:
     assert boxes(result.objects) == [("yellow", (0.0, 0.0, 4.0, 4.0))]
 
 
-def test_boxes_that_are_not_finite_become_no_objects_and_are_told_once(tmp_path: Path) -> None:
+def test_boxes_that_are_not_finite_become_no_objects_and_are_reported_once(tmp_path: Path) -> None:
     model = write_detector(tmp_path / "nan.onnx", offset=float("nan"))
     messages: list[Message] = []
     frames = [frame((1, 1, "yellow"), index=n) for n in range(3)]
@@ -191,7 +191,7 @@ def test_metadata_of_the_export_names_the_classes(tmp_path: Path) -> None:
     assert result.objects.labels() == ["lemon"]
 
 
-def test_a_card_says_what_the_model_wants(tmp_path: Path) -> None:
+def test_a_card_sets_what_the_model_needs(tmp_path: Path) -> None:
     model = write_detector(tmp_path / "carded.onnx")
     (tmp_path / "kinds.names").write_text("lemon\nrose\n")
     (tmp_path / "carded.yaml").write_text("labels: kinds.names\nconfidence: 0.5\ninput: {color: rgb, fit: stretch}\n")

@@ -36,7 +36,7 @@ def _marks(batch: Batch) -> list[tuple[bool, bool]]:
 
 
 @ENGINES
-def test_frames_that_the_model_looked_at_are_searched(tmp_path: Path, engine: str) -> None:
+def test_frames_that_the_model_ran_on_are_searched(tmp_path: Path, engine: str) -> None:
     model = write_detector(tmp_path / "tiny.onnx")
 
     assert marks(model, count=4, every=3, engine=engine) == [(True, True), (False, False), (False, False), (True, True)]

@@ -116,7 +116,7 @@ def test_a_server_that_is_not_there_is_named(protocol: str) -> None:
 
 
 @pytest.mark.parametrize(("protocol", "serve"), [("grpc", over_grpc), ("http", over_http)])
-def test_a_server_that_goes_away_is_named(protocol: str, serve: Any, served: Served) -> None:
+def test_a_server_that_is_gone_is_named(protocol: str, serve: Any, served: Served) -> None:
     with serve(served) as server:
         opened = open_engine(f"{protocol}://{server}/tiny", image=FORM, concurrency=1)
     with pytest.raises(ModelError, match="the server"):
@@ -136,12 +136,12 @@ def test_an_answer_of_another_form_than_announced_is_named(
 
 
 @pytest.mark.parametrize("model", ["grpc://host/name", "http://host:8000", "https://host:1/name", "grpc://h:1/a/b"])
-def test_an_address_of_another_form_is_told(model: str) -> None:
+def test_an_address_of_another_form_is_reported(model: str) -> None:
     with pytest.raises(ConfigurationError, match="grpc://HOST:PORT/NAME"):
         open_engine(model)
 
 
-def test_an_engine_that_computes_here_can_not_use_a_served_model() -> None:
+def test_a_local_engine_cannot_use_a_served_model() -> None:
     with pytest.raises(ConfigurationError, match="leave engine out"):
         open_engine("grpc://127.0.0.1:1/tiny", engine="openvino")
 

@@ -21,7 +21,7 @@ from tests.unit.infer.stacked import write_stacked
 
 SIZE = 32
 Means = dict[tuple[str, int], list[float]]
-"""By stream and frame: what the model said of the first channel of its images."""
+"""By stream and frame: what the model returned for the first channel of its images."""
 
 
 def frame(number: int, *, stream: str = "cam", level: int | None = None) -> Frame:
@@ -91,13 +91,13 @@ def test_stride_leaves_frames_out(model: Path) -> None:
     }
 
 
-def test_every_says_after_how_many_frames_the_model_looks_again(model: Path) -> None:
+def test_every_sets_after_how_many_frames_the_model_runs_again(model: Path) -> None:
     found = means(tensors(model, every=5), [frame(number) for number in range(15)])
 
     assert sorted(index for _, index in found) == [3, 8, 13]
 
 
-def test_a_model_of_any_number_of_images_is_told_how_many(tmp_path: Path) -> None:
+def test_a_model_of_any_number_of_images_takes_the_given_number(tmp_path: Path) -> None:
     path = write_stacked(tmp_path / "stacked.onnx", frames="frames", batch="batch")
 
     assert means(tensors(path, frames=2), [frame(number) for number in range(3)]) == {
@@ -161,7 +161,7 @@ def tracked(number: int, tracks: dict[int, int]) -> Batch:
     )
 
 
-def told(batches: list[Batch]) -> list[list[list[float] | None]]:
+def levels_of(batches: list[Batch]) -> list[list[list[float] | None]]:
     """For each frame and object, the first channel of what the model said; None where it said nothing."""
     column = "_tensors.means"
     return [
@@ -176,13 +176,13 @@ def told(batches: list[Batch]) -> list[list[list[float] | None]]:
 def test_each_track_has_its_own_images(model: Path) -> None:
     batches = [tracked(number, {0: number, 2: 100 + number}) for number in range(4)]
 
-    assert told(run_element(tensors(model, on="person"), batches))[3] == [[0, 1, 2, 3], [100, 101, 102, 103]]
+    assert levels_of(run_element(tensors(model, on="person"), batches))[3] == [[0, 1, 2, 3], [100, 101, 102, 103]]
 
 
-def test_what_is_known_of_a_track_stays_with_it_until_the_model_looks_again(model: Path) -> None:
+def test_the_result_of_a_track_stays_with_it_until_the_model_runs_again(model: Path) -> None:
     batches = [tracked(number, {0: number}) for number in range(8)]
 
-    found = told(run_element(tensors(model, on="person", every=3), batches))
+    found = levels_of(run_element(tensors(model, on="person", every=3), batches))
 
     assert found == [[None]] * 3 + [[[0, 1, 2, 3]]] * 3 + [[[3, 4, 5, 6]]] * 2
 
@@ -190,12 +190,12 @@ def test_what_is_known_of_a_track_stays_with_it_until_the_model_looks_again(mode
 def test_a_track_that_was_away_for_longer_than_a_stack_begins_anew(model: Path) -> None:
     away = [tracked(number, {0: number} if number < 3 or number > 8 else {}) for number in range(13)]
 
-    found = told(run_element(tensors(model, on="person"), away))
+    found = levels_of(run_element(tensors(model, on="person"), away))
 
     assert found[9:] == [[None], [None], [None], [[9, 10, 11, 12]]]
 
 
-def test_objects_that_nobody_follows_are_left_out(model: Path) -> None:
+def test_objects_without_a_track_are_left_out(model: Path) -> None:
     batches = [tracked(number, {-1: 5}) for number in range(6)]
 
-    assert told(run_element(tensors(model, on="person"), batches)) == [[None]] * 6
+    assert levels_of(run_element(tensors(model, on="person"), batches)) == [[None]] * 6

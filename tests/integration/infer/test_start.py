@@ -25,8 +25,8 @@ def start(folder: Path, name: str) -> subprocess.Popen[str]:
 
 
 def origin(folder: Path, name: str, process: subprocess.Popen[str]) -> str:
-    _, told = process.communicate(timeout=100)
-    assert (process.returncode, told) == (0, "")
+    _, errors = process.communicate(timeout=100)
+    assert (process.returncode, errors) == (0, "")
     return str(json.loads((folder / f"{name}.json").read_text())["totals"]["detect-1"]["model"])
 
 

@@ -131,7 +131,7 @@ def plan(library: TensorRt) -> bytes:
 
 
 @pytest.mark.parametrize("damage", ["none", "cut", "other"])
-def test_a_plan_that_can_not_be_loaded_says_why_in_one_line(library: TensorRt, plan: bytes, damage: str) -> None:
+def test_a_plan_that_cannot_be_loaded_gives_the_reason_in_one_line(library: TensorRt, plan: bytes, damage: str) -> None:
     content = {"none": plan, "cut": plan[:1000], "other": b"x" * 200}[damage]
 
     with pytest.raises(ModelError) as caught:

@@ -76,7 +76,7 @@ def test_results_with_tiles_do_not_depend_on_the_batch_size(frames: list[Image])
     assert found[0] == found[1]
 
 
-def test_tiles_are_as_large_as_the_input_when_no_size_is_said(tmp_path: Path) -> None:
+def test_tiles_are_as_large_as_the_input_by_default(tmp_path: Path) -> None:
     rgb = np.zeros((32, 64, 3), np.uint8)
     rgb[8:12, 40:44] = (255, 255, 0)
     element = Detect.model_validate(

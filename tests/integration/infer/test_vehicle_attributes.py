@@ -33,35 +33,35 @@ class Outcome:
 def outcome() -> Outcome:
     elements = [element for _, element in load_description(CONFIG).elements()]
     steps = [element for element in elements if isinstance(element, Detect | Track | Classify)]
-    said = steps[-1].model_dump(by_alias=True, exclude_unset=True)
-    attributes = read_card(said["model"]).attributes or {}
+    options = steps[-1].model_dump(by_alias=True, exclude_unset=True)
+    attributes = read_card(options["model"]).attributes or {}
     always = {f"{name}_always": labels for name, labels in attributes.items()}
-    steps.append(Classify.model_validate({**said, "id": "always", "reinfer_interval": "0s", "attributes": always}))
+    steps.append(Classify.model_validate({**options, "id": "always", "reinfer_interval": "0s", "attributes": always}))
     sources = {clip: str(REPOSITORY / "sample_videos" / f"{clip}.mp4") for clip in CLIPS}
     pipeline = Pipeline(sources=sources, steps=steps)
     finals: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
     for frame in pipeline:
-        for thing in frame.objects:
-            if thing.track_id is not None:
-                told = {name: value for name, value in thing.attributes.items() if isinstance(value, str)}
-                finals[frame.stream.name, thing.track_id] |= told
+        for obj in frame.objects:
+            if obj.track_id is not None:
+                final = {name: value for name, value in obj.attributes.items() if isinstance(value, str)}
+                finals[frame.stream.name, obj.track_id] |= final
     assert pipeline.report is not None
     return Outcome(finals, {name: dict(counted) for name, counted in pipeline.report.totals.items()})
 
 
-def test_85_of_100_looks_are_saved(outcome: Outcome) -> None:
+def test_85_of_100_runs_are_saved(outcome: Outcome) -> None:
     runs, always = outcome.totals["vehicle"]["runs"], outcome.totals["always"]["runs"]
 
     assert always > 2000
     assert runs <= 0.15 * always
 
 
-def test_the_final_answers_are_those_of_looking_at_every_frame(outcome: Outcome) -> None:
+def test_the_final_results_are_those_of_running_on_every_frame(outcome: Outcome) -> None:
     pairs = [
-        (told.get(name), told[f"{name}_always"])
-        for told in outcome.finals.values()
+        (final.get(name), final[f"{name}_always"])
+        for final in outcome.finals.values()
         for name in ("colour", "kind")
-        if f"{name}_always" in told
+        if f"{name}_always" in final
     ]
 
     assert len(pairs) > 80

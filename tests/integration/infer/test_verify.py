@@ -55,10 +55,10 @@ def test_a_sound_model_passes_every_stage(repository: Path) -> None:
         "convert=image",
     )
 
-    told = json.loads(done.stdout)
+    report = json.loads(done.stdout)
     assert done.returncode == 0
-    assert list(told["stages"]) == ["input", "outputs", "decoded", "suppressed", "placed", "answers"]
-    assert told["differs"] is None
+    assert list(report["stages"]) == ["input", "outputs", "decoded", "suppressed", "placed", "answers"]
+    assert report["differs"] is None
 
 
 def test_swapped_channels_are_found_in_the_input(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

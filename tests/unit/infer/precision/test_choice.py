@@ -46,7 +46,7 @@ def step(model: Path | str, precision: str) -> Detect:
     return Detect(**options)
 
 
-def test_the_file_is_taken_as_it_is_when_nothing_is_said(tmp_path: Path) -> None:
+def test_the_file_runs_as_it_is_by_default(tmp_path: Path) -> None:
     model, speeds = write_pair(tmp_path), Told()
 
     taken = choose_model(Detect(model=model), speeds=speeds)
@@ -68,7 +68,7 @@ def test_int8_without_a_quantised_file_is_a_configuration_error(tmp_path: Path) 
         chosen(tmp_path / "small.onnx", "int8")
 
 
-def test_int8_on_a_processor_that_may_overflow_is_told(tmp_path: Path) -> None:
+def test_int8_on_a_processor_that_may_overflow_is_reported(tmp_path: Path) -> None:
     taken = chosen(write_pair(tmp_path), "int8", Told(obstacle="no VNNI"))
 
     assert "no VNNI, so results may be worse" in taken.reason
@@ -87,14 +87,14 @@ def test_fp16_stays_where_16_bits_are_computed(tmp_path: Path) -> None:
     assert chosen(write_pair(tmp_path), "fp16", Told(supports_half=True)).precision == "fp16"
 
 
-def test_auto_takes_the_faster_one_and_says_how_much_faster_it_is(tmp_path: Path) -> None:
+def test_auto_takes_the_faster_file_and_reports_how_much_faster_it_is(tmp_path: Path) -> None:
     taken = chosen(write_pair(tmp_path), "auto")
 
     assert (taken.model, taken.precision) == (tmp_path / "small.int8.onnx", "int8")
     assert taken.reason == "int8 is 2.00 times as fast as fp32 with an engine; int8 lost 0.25 points of AP"
 
 
-def test_auto_keeps_fp32_where_int8_gains_nothing_and_says_so(tmp_path: Path) -> None:
+def test_auto_keeps_fp32_where_int8_gains_nothing_and_reports_it(tmp_path: Path) -> None:
     model = write_pair(tmp_path)
 
     taken = chosen(model, "auto", Told({"fp32": 1.0, "int8": 0.98}))
@@ -120,14 +120,14 @@ def test_auto_does_not_trust_a_processor_that_may_overflow(tmp_path: Path) -> No
     assert (taken.precision, taken.reason, speeds.asked) == ("fp32", "no VNNI", 0)
 
 
-def test_auto_without_a_quantised_file_keeps_fp32_and_says_how_to_make_one(tmp_path: Path) -> None:
+def test_auto_without_a_quantised_file_keeps_fp32_and_reports_how_to_make_one(tmp_path: Path) -> None:
     taken = chosen(tmp_path / "small.onnx", "auto")
 
     assert taken.precision == "fp32"
     assert "sightline quantize" in taken.reason
 
 
-def test_auto_keeps_fp32_where_the_engine_can_not_compute_the_other(tmp_path: Path) -> None:
+def test_auto_keeps_fp32_where_the_engine_cannot_run_the_other(tmp_path: Path) -> None:
     taken = chosen(write_pair(tmp_path), "auto", Broken())
 
     assert (taken.precision, taken.reason) == ("fp32", "it could not be compared: no kernel")

@@ -16,7 +16,7 @@ from tests.unit.engines.quantized_graphs import two_branches
 from tests.unit.infer.precision.quantized_pair import write_pair
 
 
-def test_the_file_beside_the_model_is_found_with_what_it_says_of_itself(tmp_path: Path) -> None:
+def test_the_file_beside_the_model_is_found_with_its_note(tmp_path: Path) -> None:
     model = write_pair(tmp_path, lost_points=0.25)
 
     found = find_quantized(model)
@@ -25,7 +25,7 @@ def test_the_file_beside_the_model_is_found_with_what_it_says_of_itself(tmp_path
     assert (found.note.measure, found.note.lost_points, found.note.is_within_budget) == ("AP", 0.25, True)
 
 
-def test_a_file_that_is_not_there_is_told_with_the_command_that_makes_it(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_the_command_that_makes_it(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"small\.int8\.onnx is missing.*sightline quantize .*small\.onnx --frames"):
         find_quantized(tmp_path / "small.onnx")
 
@@ -63,7 +63,7 @@ def test_a_file_from_elsewhere_is_not_taken_for_the_models_own(tmp_path: Path) -
         find_quantized(model)
 
 
-def test_a_damaged_note_is_told(tmp_path: Path) -> None:
+def test_a_damaged_note_is_reported(tmp_path: Path) -> None:
     model = write_pair(tmp_path)
     damaged = onnx.load(tmp_path / "small.int8.onnx")
     damaged.metadata_props[0].value = '{"measure": 3}'
