@@ -69,7 +69,7 @@ class SourceElement(BaseModel):
     name: ClassVar[str]
 
     realtime: bool = False
-    """Hand out the frames at the speed of their timestamps instead of as fast as they are wanted."""
+    """Deliver frames at the speed of their timestamps instead of as fast as possible."""
 
     @classmethod
     def accepts(cls, uri: str) -> bool:

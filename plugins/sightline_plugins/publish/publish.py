@@ -41,22 +41,22 @@ def _checked_target(url: str) -> str:
 
 
 class Publish(Element):
-    """Publish live video, as it looks at this place of the pipeline: drawn upon after `draw`, untouched before it.
+    """Publish live video: drawn frames after `draw`, the original video before it.
 
-    - `rtsp`: a server of our own, for players, recorders and other pipelines (TCP and UDP);
-    - `url`: each stream is pushed to an RTSP or RTMP server;
-    - `hls`: a playlist and segments, which any web server can hand out, some six seconds behind;
+    - `rtsp`: an RTSP server in this process, for players, recorders and other pipelines (TCP and UDP);
+    - `url`: push each stream to an RTSP or RTMP server;
+    - `hls`: a playlist and segments for any web server, some six seconds behind;
     - `web`: a page with all streams for browsers, a fifth of a second behind.
 
-    Any of them together: a stream is encoded once for all. Where no step before changes images, nothing is encoded:
-    the packets of the source are passed on as they came, if their codec is one that all of them can carry (H.264; H.265
-    for all but `web` and RTMP; MJPEG for `rtsp` alone). While nobody watches, nothing is made.
+    Use any of them together: a stream is encoded once for all. If no earlier step changes pixels, nothing is encoded:
+    the packets of the source pass unchanged, if all outputs can carry their codec (H.264; H.265 for all but `web` and
+    RTMP; MJPEG for `rtsp` alone). Nothing is encoded while there are no viewers.
 
-    Viewers never slow the pipeline. One that falls two seconds behind loses what waits and goes on with the next key
-    image; such are counted in the report. A server that is pushed to is tried again when it is lost.
+    Viewers never slow the pipeline. A viewer that falls two seconds behind loses its queue and continues with the next
+    key frame; the report counts these. A push reconnects when its server is lost.
 
-    An address without host is reachable from every network, and needs a `token`: browsers open `/?token=...`, RTSP
-    clients log in as `viewer` with it as password. Neither `rtsp` nor `web` is encrypted.
+    An address without a host is reachable from every network and needs a `token`: browsers open `/?token=...`, RTSP
+    clients log in as `viewer` with the token as password. Neither `rtsp` nor `web` is encrypted.
 
     ```yaml
     - publish: {rtsp: "127.0.0.1:8554/{stream}", web: "127.0.0.1:8090", hls: "out/{stream}/index.m3u8"}
@@ -76,11 +76,11 @@ class Publish(Element):
     web: Annotated[str, AfterValidator(_checked_web)] | None = None
     """Where the page for browsers is served: `HOST:PORT`."""
     token: Annotated[str | None, Field(repr=False)] = None
-    """What viewers must know; needed where other machines can reach `rtsp` or `web`."""
+    """Token of viewers; required unless `rtsp` and `web` listen on loopback only."""
     quality: Annotated[int, Field(ge=0, le=51)] = 26
     """Constant rate factor: lower is better and larger, 6 less doubles the size."""
     bitrate: Bitrate | None = None
-    """Bits a second at most on average, like `2M` or `800k`, in the place of `quality`."""
+    """Maximum average bits per second, like `2M` or `800k`, instead of `quality`."""
     preset: Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium"] = "ultrafast"
     """How much time the encoder takes to make the video smaller."""
     key_interval: Annotated[Duration, Field(ge=100_000_000)] = 1_000_000_000

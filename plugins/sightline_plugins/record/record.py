@@ -81,19 +81,19 @@ def _as_tuple_record(value: object) -> object:
 
 
 class Record(Element):
-    """Record streams as their cameras send them, without encoding anything anew: clips of what happens, from before it
-    happened, or with `segment` everything.
+    """Record streams as their cameras send them, without re-encoding: clips around events, or with `segment`
+    everything.
 
-    The encoded images of the last seconds are kept in memory, so a clip begins `before` the event, at the key frame
-    that is not later, and ends `after` it. Events that come meanwhile make the clip longer instead of doubling it; it
-    is closed, and told of by a message `recording` with its path and its exact first and last timestamps, when no
-    event can make it longer. `pipeline.record("gate")` does the same from Python. A clip that becomes longer than
-    `longest`, and a segment, are cut at the next key frame; another connection, codec or size begins a new file.
+    The packets of the last seconds stay in memory, so a clip begins `before` the event, at the last key frame before
+    that time, and ends `after` it. Later events extend the clip. When no event can extend it, it is closed, and a
+    message `recording` reports its path and its exact first and last timestamps. `pipeline.record("gate")` does the
+    same from Python. A clip longer than `longest`, and a segment, are cut at the next key frame; another connection,
+    codec or size begins a new file.
 
-    It does not matter where the step stands or how slow the pipeline is: images are recorded whether or not they are
-    analysed. What is drawn is not recorded; for that there is `video`. A file is playable at every moment: a process
-    that is killed loses a second. When the disk is full the step says `sink_degraded`, removes the oldest recordings if
-    `keep` lets it, and goes on when there is room; nothing else stops.
+    The position of the step and the speed of the pipeline do not matter: packets are recorded before they are decoded.
+    Drawn frames are not recorded; use `video` for them. A file is playable at every moment: a kill loses a second. When
+    the disk is full, the step reports `sink_degraded`, removes the oldest recordings if `keep` allows it, and continues
+    when there is room; nothing else stops.
 
     ```yaml
     - record: {path: "out/{stream}-{time}.mp4", before: 10s, after: 20s, on: lines.gate_in}
@@ -113,11 +113,11 @@ class Record(Element):
     """What starts a recording, one or several: an event (`lines.gate_in`, `lines.gate_in.in`), or objects in the
     image (`{label: person}`). When neither this nor `segment` is given, only Python does."""
     before: Duration = 10_000_000_000
-    """How much from before the event is recorded."""
+    """Time before the event that is recorded."""
     after: Duration = 20_000_000_000
-    """How much after the last event is recorded."""
+    """Time after the last event that is recorded."""
     longest: Annotated[Duration, Field(gt=0)] = 300_000_000_000
-    """A clip that becomes longer goes on in another file."""
+    """A longer clip continues in another file."""
     segment: Annotated[Duration, Field(gt=0)] | None = None
     """Record everything, in files of this length."""
     keep: Keep | None = None

@@ -135,16 +135,16 @@ Layout = Literal["dataset", "results"]
 
 
 class Coco(Element):
-    """Write objects as COCO JSON: a `dataset` (images, annotations, categories), or the `results` that are scored.
+    """Write objects as COCO JSON: a `dataset` (images, annotations, categories), or `results` for scoring.
 
-    The document is only whole at the end: until then it grows in two files beside it whose names end in `.part`, and
-    then takes its name, so there is never half a document under it. Image ids count from 1 in each file, in the order
-    of the frames; `file_name` is `stream/000012.jpg`. A category has the class id that the detector gave it; where two
-    detectors use the same one, the later label gets the next free number.
+    The document is complete only at the end: until then it grows in two files beside it whose names end in `.part`, so
+    there is never half a document under its name. Image ids count from 1 in each file, in the order of the frames;
+    `file_name` is `stream/000012.jpg`. A category has the class id of the detector; if two detectors use the same one,
+    the later label gets the next free id.
 
-    Masks are written as compressed run lengths in `segmentation`, oriented boxes as a polygon there, and `area` is then
-    theirs. Keypoints have 2 as their third number, or 0 and no place when they were not found; in results it is their
-    confidence. Their names and lines stand in the category.
+    Masks are compressed run lengths in `segmentation`, oriented boxes a polygon there, and `area` is theirs. Keypoints
+    have 2 as their third number, or 0 and no position if not found; in results it is their confidence. The category
+    holds their names and lines.
 
     ```yaml
     - coco: {path: "out/{stream}.json"}

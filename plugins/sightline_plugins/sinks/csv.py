@@ -31,13 +31,13 @@ COLUMNS = (
 
 
 class Csv(Element):
-    """Write a table of all objects: one row for each object of each frame, under a header.
+    """Write a table of all objects: one row per object and frame, under a header.
 
     Columns are `stream`, `frame` (from 0), `pts_seconds`, `label`, `class_id`, `confidence`, `left`, `top`, `right`,
-    `bottom` (pixels) and `track_id` (empty for none), and then a column for each of the `attributes` named; several
-    values of one are joined with `;`. A frame without objects has no row, and events, keypoints and masks are not in
-    it: `jsonl` holds everything. Rows are in the file as soon as their batch is done. With `on_error: skip` a full disk
-    costs rows and not the run, as it does with `jsonl`.
+    `bottom` (pixels) and `track_id` (empty for none), then one column for each of the `attributes`; several values of
+    one are joined with `;`. A frame without objects has no row. Events, keypoints and masks are not included: `jsonl`
+    holds everything. Rows are in the file as soon as their batch is done. With `on_error: skip` a full disk costs rows
+    and not the run, as with `jsonl`.
 
     ```yaml
     - csv: {path: "out/{stream}.csv", attributes: [color, plate]}

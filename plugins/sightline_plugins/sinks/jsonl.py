@@ -15,25 +15,25 @@ from sightline_plugins.sinks.records import frame_records
 
 
 class Jsonl(Element):
-    """Write what was found as JSON lines: one line for each frame, with its objects and events.
+    """Write results as JSON lines: one line per frame, with its objects and events.
 
-    Keys come in this order, and those that are empty are left out: `stream`, `frame` (from 0), `pts_ns`, `time` (when
-    the time of capture is known), `time_source` (whose it is: `rtcp`, the camera's, or `arrival`, ours when the frame
-    came), `size`, `objects` (`label`, `class_id`, `confidence`, `box` as left, top, right,
-    bottom in pixels, `track_id`, `attributes`, and what some models find besides), `events` (`kind`, `rule` and what
-    the kind adds). Boxes have two decimals, confidences three. Results do not depend on batch size or timing.
+    Keys come in this order, and empty ones are left out: `stream`, `frame` (from 0), `pts_ns`, `time` (if the capture
+    time is known), `time_source` (`rtcp`: the camera's clock; `arrival`: the arrival of the frame), `size`, `objects`
+    (`label`, `class_id`, `confidence`, `box` as left, top, right, bottom in pixels, `track_id`, `attributes`, and
+    results of some models), `events` (`kind`, `rule` and the data of the kind). Boxes have two decimals, confidences
+    three. Results do not depend on batch size or timing.
 
-    What some models find besides: `parent` (the number of the object it was found on, among those of the line, from
-    0), `keypoints` (x, y, confidence of each, in the order of the skeleton; null for one that was not found), `corners`
-    (of an oriented box, clockwise from its first), `mask` (run lengths of the whole image as COCO compresses them,
-    {"size": [height, width], "counts": "..."}), and `embedding` when it is asked for.
+    Results of some models: `parent` (index of the object that it was found on, among those of the line, from 0),
+    `keypoints` (x, y, confidence of each, in the order of the skeleton; null if not found), `corners` (of an oriented
+    box, clockwise from its first), `mask` (run lengths of the whole frame as COCO compresses them, {"size": [height,
+    width], "counts": "..."}), and `embedding` if requested.
 
-    Lines are in the file as soon as their batch is done; that costs one system call for each batch and stream. Only a
-    process that is killed while it writes can leave its last line cut, which `replay` and `eval` pass over. A path
-    without `{stream}` gathers all streams in one file.
+    Lines are in the file as soon as their batch is done; that costs one system call per batch and stream. Only a kill
+    during a write can leave the last line cut; `replay` and `eval` skip it. A path without `{stream}` collects all
+    streams in one file.
 
-    On a full disk the run ends. With `on_error: skip` it does not: lines that have no room are lost and counted, never
-    cut, which a message says, and writing goes on by itself when there is room.
+    A full disk ends the run. With `on_error: skip` it does not: lines without room are lost and counted, never cut; a
+    message reports it, and writing resumes when there is room.
 
     ```yaml
     - jsonl: {path: "out/{stream}.jsonl"}

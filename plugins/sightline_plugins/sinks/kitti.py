@@ -18,13 +18,13 @@ _UNKNOWN_AFTER = "-1 -1 -1 -1000 -1000 -1000 -10"
 
 
 class Kitti(Element):
-    """Write KITTI labels, of its tracking or of its object benchmark.
+    """Write KITTI labels, in the format of its tracking or its object benchmark.
 
-    `tracking`: one file for each stream, with lines `frame track label -1 -1 -10 left top right bottom -1 -1 -1 -1000
-    -1000 -1000 -10 score`; frames count from 0, and objects without a track have -1. `detection`: a file for each
-    frame, with the same lines without frame and track; `{frame}` in the path stands for the frame's number in six
-    digits, and frames without objects get an empty file. What KITTI knows in space is not known here and has the values
-    that its development kit gives to it. A blank in a label becomes an underscore.
+    `tracking`: one file per stream, with lines `frame track label -1 -1 -10 left top right bottom -1 -1 -1 -1000 -1000
+    -1000 -10 score`; frames count from 0, and objects without a track have -1. `detection`: one file per frame, with
+    the same lines without frame and track; `{frame}` in the path is the frame index in six digits, and frames without
+    objects get an empty file. 3D values are unknown and have the values that KITTI's development kit uses for that. A
+    space in a label becomes an underscore.
 
     ```yaml
     - kitti: {path: "out/{stream}/{frame}.txt", layout: detection}

@@ -14,11 +14,11 @@ from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, frame_b
 
 
 class Mot(Element):
-    """Write MOTChallenge text, which trackers are scored by: `frame,id,left,top,width,height,confidence,-1,-1,-1`.
+    """Write MOTChallenge text for scoring trackers: `frame,id,left,top,width,height,confidence,-1,-1,-1`.
 
-    Frames count from 1, boxes are in pixels, and there are no labels: put the classes apart before it if they matter.
-    What has no track would count as false, so it is left out where there are tracks; where there are none at all, all
-    objects are written with the id -1, as detections are.
+    Frames count from 1, and boxes are in pixels. There are no labels: filter by class before this step if classes
+    matter. Objects without a track would count as false positives, so they are left out if there are tracks. If there
+    are none at all, all objects are written with the id -1, like detections.
 
     ```yaml
     - mot: {path: "out/{stream}.txt"}

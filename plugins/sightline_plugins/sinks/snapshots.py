@@ -22,18 +22,17 @@ _FRAME, _TRACK = "{frame}", "{track}"
 
 
 class Snapshots(Element):
-    """Save images as JPEG or PNG: when a rule reports an event, when a track is first seen, or at regular times.
+    """Save images as JPEG or PNG: when a rule reports an event, when a track is first seen, or at intervals.
 
-    The image is the frame as it looks at this place (drawn upon after `draw`, untouched before it), or with `crop`
-    the object alone. Images are encoded in a thread of their own. After `limit` images of a stream no more are
-    saved, with one warning, so that a rule that never stops cannot fill a disk; with `keep` the oldest make room.
+    The image is the frame at this step (drawn after `draw`, original before it), or with `crop` the object alone.
+    Images are encoded in a separate thread. After `limit` images of a stream no more are saved, with one warning, so
+    that a rule that never stops cannot fill a disk; with `keep` the oldest are removed instead.
 
-    A track is saved once, and again when `again` has passed or when it is seen `better`: larger and more surely. With
-    the number of the track alone in the path, the better image takes the place of the other. When the disk is full
-    the step says `sink_degraded` and goes on when there is room.
+    A track is saved once, and again when `again` has passed or when it is seen `better`: larger and with more
+    confidence. If the path contains only the track id, the better image replaces the other. When the disk is full, the
+    step reports `sink_degraded` and continues when there is room.
 
-    In the path `{stream}` stands for the stream's name, `{frame}` for the number of the frame in six digits and
-    `{track}` for the number of the track.
+    In the path, `{stream}` is the stream's name, `{frame}` the frame index in six digits and `{track}` the track id.
 
     ```yaml
     - snapshots: {path: "out/{stream}-{frame}.jpg", on: event, rules: [gate_in], limit: 100}
@@ -65,7 +64,7 @@ class Snapshots(Element):
     quality: Annotated[int, Field(ge=1, le=100)] = 90
     """Quality of JPEG."""
     limit: Annotated[int, Field(ge=1)] | None = None
-    """Images of each stream at most in one run; 1000 when neither this nor `keep` is given."""
+    """Maximum number of images per stream in one run; 1000 if neither this nor `keep` is given."""
     keep: Keep | None = None
     """What is kept of the images; all when not given."""
 

@@ -39,22 +39,21 @@ Bitrate = Annotated[
 
 
 class Video(Element):
-    """Write each stream, as it looks at this place of the pipeline, to a file of its own: drawn upon after `draw`,
-    untouched before it.
+    """Write each stream to its own video file: drawn frames after `draw`, original frames before it.
 
-    Timestamps are kept exactly (to 1/90000 s in MP4, 1 ms in Matroska), whatever the frame rate does and wherever
-    the stream starts; colour matrix and range are tagged as they came. Images go to the encoder as they are, in
-    4:2:0; 4:2:2, 4:4:4 and RGB are converted. Odd widths and heights grow by one pixel, which repeats the last one.
-    When the size of the image changes, a second file `name-2.mp4` begins.
+    Timestamps are exact (to 1/90000 s in MP4, 1 ms in Matroska) for any frame rate and start; colour matrix and range
+    are tagged as in the source. The encoder gets 4:2:0 frames as they are; 4:2:2, 4:4:4 and RGB are converted. Odd
+    widths and heights grow by one pixel, which repeats the last one. When the size of the frames changes, a second file
+    `name-2.mp4` begins.
 
     A file is playable at every moment: after a crash, a kill or on a full disk it lacks the last second and the few
-    frames that the encoder holds back. A shorter `gop` seeks faster, and costs bits.
+    frames in the encoder. A shorter `gop` seeks faster, and costs bits.
 
-    On a GPU with NVENC, images in its memory are encoded there, and never come down.
+    On a GPU with NVENC, frames in its memory are encoded there and never copied to the host.
 
-    Encoding is the most expensive step on a CPU, and `preset` trades time for size. On a street scene of 640x360,
-    one frame costs 0.8 ms of one core with `ultrafast`, 1.7 ms with `superfast` and 2.4 ms with `veryfast`, which
-    makes the file half as large; H.265 costs three to five times as much, for files less than half as large again.
+    Encoding is the most expensive step on a CPU, and `preset` trades time for size. On a street scene of 640x360, one
+    frame costs 0.8 ms of one core with `ultrafast`, 1.7 ms with `superfast` and 2.4 ms with `veryfast`, which makes the
+    file half as large; H.265 costs three to five times as much, for files less than half as large again.
 
     ```yaml
     - video: {path: "out/{stream}.mp4", quality: 23, preset: superfast, gop: 2s}
@@ -74,7 +73,7 @@ class Video(Element):
     """Constant rate factor: lower is better and larger, 6 less doubles the size; 23 for H.264, 28 for H.265 when
     not given."""
     bitrate: Bitrate | None = None
-    """Bits a second on average, like `2M` or `800k`, in the place of `quality`."""
+    """Average bits per second, like `2M` or `800k`, instead of `quality`."""
     preset: Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow"] = "superfast"
     """How much time the encoder takes to make the file smaller."""
     gop: Annotated[Duration, Field(gt=0)] = 2_000_000_000

@@ -111,9 +111,9 @@ _Level = Annotated[int, Field(ge=0, le=255)]
 
 
 class Pattern(SourceElement):
-    """Test images whose every pixel is known: to try a pipeline without a file, and to test elements.
+    """Generate test frames with known pixels, to try a pipeline without a file and to test elements.
 
-    Frames are I420, BT.601, limited range, in samples of Y, U, V; U = V = 128 where nothing else is said.
+    Frames are I420, BT.601, limited range, in samples of Y, U, V; U = V = 128 unless stated otherwise.
 
     - `bars`: eight vertical bars of 75 % white, yellow, cyan, green, magenta, red, blue, black; column x is in bar
       `8 * x // width`.
@@ -125,7 +125,7 @@ class Pattern(SourceElement):
       for 0; column x is in cell `16 * x // width`.
     - `noise`: random bytes in all planes, from `seed` and the number of the frame.
 
-    A plain `pattern: bars` and a mapping are both understood.
+    `pattern: bars` and a mapping are both valid.
 
     ```yaml
     sources:
@@ -142,7 +142,7 @@ class Pattern(SourceElement):
     frames: Annotated[int, Field(ge=1)] | None = 250
     """How many frames there are; `null` for a stream without end."""
     fps: Annotated[float, Field(gt=0, le=1000)] = 25.0
-    """Frames a second of stream time."""
+    """Frames per second of stream time."""
     color: tuple[_Level, _Level, _Level] = (0, 128, 0)
     """Red, green and blue of `solid`."""
     seed: Annotated[int, Field(ge=0)] = 0

@@ -18,19 +18,19 @@ _SENT_LIVE = ("udp://", "rtp://", "tcp://", "srt://", "rtmp://", "rtmps://")
 
 
 class Media(LiveOptions):
-    """A video file, or a stream at a URL, through FFmpeg: MP4, MOV, MKV, WebM, AVI, TS, FLV, HLS and more.
+    """Read a video file, or a stream at a URL, through FFmpeg: MP4, MOV, MKV, WebM, AVI, TS, FLV, HLS and more.
 
     Every frame comes once, in presentation order, with the timestamps of the file: not shifted to zero, exact to the
-    nanosecond, variable frame rate included. Pixels stay as they are decoded (YUV with its own matrix and range;
-    BT.601 limited where the file does not say); more than 8 bits, alpha and palettes are converted.
+    nanosecond, variable frame rate included. Pixels stay as they are decoded (YUV with its own matrix and range; BT.601
+    limited if the file does not state it); more than 8 bits, alpha and palettes are converted.
 
-    A packet that does not decode costs that packet and is counted; a file that is cut off ends with a warning. What
-    is no video at all is an error of this stream only.
+    A packet that does not decode is lost and counted. A truncated file ends with a warning. A file without video is an
+    error of this stream only.
 
-    Decoding takes one thread a stream, which is the least work; `threads` trades work for speed of a single stream.
-    Streams over `udp`, `rtp`, `tcp`, `srt` and `rtmp` are live, and those over `http` when `live: true` says so (an
-    MJPEG camera, a running HLS playlist): frames are dropped when the pipeline is slow, and a stream that breaks off or
-    falls silent is tried again, as with `rtsp`. A live stream has no end, no beginning and no passes.
+    Decoding uses one thread per stream, which is the least work; `threads` speeds up a single stream at more work.
+    Streams over `udp`, `rtp`, `tcp`, `srt` and `rtmp` are live, and those over `http` with `live: true` (an MJPEG
+    camera, a live HLS playlist): frames are dropped when the pipeline is slow, and the source reconnects as with
+    `rtsp`. `loop`, `start` and `duration` do not apply to live streams.
 
     ```yaml
     sources:
@@ -43,23 +43,23 @@ class Media(LiveOptions):
     uri: InputUri
     """File or URL."""
     is_live: Annotated[bool | None, Field(alias="live")] = None
-    """Whether the sender sets the pace; told by the URL's scheme when not given."""
+    """Whether the sender sets the pace; default: by the URL's scheme."""
     loop: bool | Annotated[int, Field(ge=1)] = False
-    """Read it again and again (`true`), or so many times in all; timestamps and frame numbers go on."""
+    """Repeat without end (`true`), or this many times in all; timestamps and frame numbers continue."""
     start: Duration = 0
     """Begin this long after the first frame, at the first frame that is not earlier."""
     duration: Annotated[Duration, Field(gt=0)] | None = None
-    """Read this much of it; all when not given."""
+    """Read this much; default: all."""
     max_fps: Annotated[float, Field(gt=0)] | None = None
-    """Frames a second at most; the others are left out evenly, by their timestamps, and counted as skipped."""
+    """Maximum frames per second; other frames are skipped evenly by their timestamps, and counted."""
     stream_index: Annotated[int, Field(ge=0)] = 0
     """Which of the file's video streams, from 0."""
     threads: Annotated[int, Field(ge=0, le=64)] = 1
-    """Threads that decode; 0 takes one for each core."""
+    """Decoder threads; 0 takes one per core."""
     rotate: Rotation = "auto"
     """Degrees clockwise to turn images by; `auto` follows the file's own rotation metadata."""
     max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
-    """Refuse images with more pixels."""
+    """Refuse frames with more pixels."""
 
     @classmethod
     def accepts(cls, uri: str) -> bool:

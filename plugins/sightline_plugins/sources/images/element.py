@@ -14,12 +14,12 @@ from sightline_plugins.sources.options import Rotation, asked_orientation, passe
 
 
 class Images(SourceElement):
-    """Images (JPEG, PNG, BMP, WebP, TIFF, PNM) as the frames of a stream, in natural order of their names.
+    """Read images (JPEG, PNG, BMP, WebP, TIFF, PNM) as the frames of a stream, in natural order of their names.
 
-    `uri` is a folder, a glob (`frames/*.jpg`), a numbered name (`frames/%06d.jpg`) or one image, which makes a
-    stream of one frame. Sizes may differ. An image that cannot be read is left out, counted as damaged and
-    reported; the others keep their times. JPEG images have the very pixels that OpenCV reads, so that a model finds
-    what it finds in a notebook; alpha is dropped, 16 bits become 8, EXIF orientation is applied.
+    `uri` is a folder, a glob (`frames/*.jpg`), a numbered name (`frames/%06d.jpg`) or one image, which makes a stream
+    of one frame. Sizes may differ. An unreadable image is skipped, counted as damaged and reported; the others keep
+    their times. JPEG images have exactly the pixels that OpenCV reads, so that a model gives the same results as in a
+    notebook; alpha is dropped, 16 bits become 8, EXIF orientation is applied.
 
     ```yaml
     sources:
@@ -32,11 +32,11 @@ class Images(SourceElement):
     uri: InputUri
     """Folder, glob, numbered name or image."""
     fps: Annotated[float, Field(gt=0, le=1000)] = 25.0
-    """Images a second of stream time."""
+    """Frames per second of stream time."""
     loop: bool | Annotated[int, Field(ge=1)] = False
-    """Show them again and again (`true`), or so many times in all."""
+    """Repeat without end (`true`), or this many times in all."""
     max_fps: Annotated[float, Field(gt=0)] | None = None
-    """Frames a second at most; the others are left out evenly and counted as skipped."""
+    """Maximum frames per second; other frames are skipped evenly and counted."""
     rotate: Rotation = "auto"
     """Degrees clockwise to turn images by; `auto` follows EXIF."""
     max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS

@@ -55,13 +55,13 @@ class Rtsp(LiveOptions):
     transport: Literal["tcp", "udp", "auto"] = "tcp"
     """How packets travel."""
     max_fps: Annotated[float, Field(gt=0)] | None = None
-    """Frames a second at most; the others are left out evenly and counted as skipped."""
+    """Maximum frames per second; other frames are skipped evenly and counted."""
     threads: Annotated[int, Field(ge=0, le=64)] = 1
-    """Threads that decode; 0 takes one for each core."""
+    """Decoder threads; 0 takes one per core."""
     rotate: Rotation = "auto"
     """Degrees clockwise to turn images by; `auto` follows the stream's own metadata."""
     max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
-    """Refuse images with more pixels."""
+    """Refuse frames with more pixels."""
 
     @classmethod
     def accepts(cls, uri: str) -> bool:

@@ -16,11 +16,11 @@ _Side = Annotated[int, Field(ge=1, le=16384)]
 
 
 class V4l2(LiveOptions):
-    """A camera of this machine, mostly on USB, through Video4Linux2.
+    """Read a camera of this machine, mostly on USB, through Video4Linux2.
 
-    It is live, and supervised like a network camera: unplugged it is lost, plugged in again it comes back. Name it by
+    It is live, and supervised like a network camera: unplugged it is lost, plugged in again it comes back. Use
     `/dev/v4l/by-id/...`, which stays the same whatever else is plugged in. Without `size` and `fps` the driver decides;
-    many cameras give their largest images and highest rates only as `mjpeg`.
+    many cameras provide their largest frames and highest rates only as `mjpeg`.
 
     ```yaml
     sources:
@@ -35,15 +35,15 @@ class V4l2(LiveOptions):
     size: tuple[_Side, _Side] | None = None
     """Width and height to ask for."""
     fps: Annotated[float, Field(gt=0, le=1000)] | None = None
-    """Frames a second to ask for."""
+    """Frames per second to ask for."""
     input_format: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,16}$")] | None = None
-    """How the camera delivers its images: `mjpeg`, `h264`, `yuyv422`, ..."""
+    """Format in which the camera delivers frames: `mjpeg`, `h264`, `yuyv422`, ..."""
     max_fps: Annotated[float, Field(gt=0)] | None = None
-    """Frames a second at most; the others are left out evenly and counted as skipped."""
+    """Maximum frames per second; other frames are skipped evenly and counted."""
     rotate: Rotation = "auto"
     """Degrees clockwise to turn images by."""
     max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
-    """Refuse images with more pixels."""
+    """Refuse frames with more pixels."""
 
     @classmethod
     def accepts(cls, uri: str) -> bool:
