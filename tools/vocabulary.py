@@ -113,7 +113,7 @@ TEXT_RULES = (
     _word("new-confidence", "new_track_threshold", r"(?<![a-z])new[_-]confidence"),
     _word("agnostic", "class_agnostic", r"(?<!class[_-])(?<!class )\bagnostic\b"),
     _word("refresh", "reinfer_interval", r"\brefresh\s?[:=]\s?[\"']?\d|`refresh`|\brefresh: (?:Duration|int|float)"),
-    _word("stall", "stall_timeout", r"\bstall\s?[:=]\s?[\"']?\d|`stall`|`stall: |\bstall: (?:Duration|int|float)"),
+    _word("stall", "stall_timeout", r"\bstall\s?[:=]\s?[\"']?\d|\bstall: (?:Duration|int|float)"),
     _word("give_up", "max_reconnect_time", r"\bgive_up\b"),
 )
 
