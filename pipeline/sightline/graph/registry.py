@@ -76,10 +76,12 @@ class Registry:
         return _load_class(self._sources[name], SourceElement)
 
     def source_for(self, uri: str) -> type[SourceElement]:
-        """The kind of source that reads that URI. Raises ConfigurationError when none does.
+        """Return the source that reads that URI: of those that accept it, the one with the highest `priority`.
 
-        A kind that cannot be loaded keeps the others from nothing; it is named when no other one reads the URI.
+        Raises ConfigurationError when none accepts it, or when several do with the same priority. A source that cannot
+        be loaded does not affect the others; it is named when no other one accepts the URI.
         """
+        accepting: list[type[SourceElement]] = []
         broken: list[str] = []
         for name in self.source_names:
             try:
@@ -88,11 +90,23 @@ class Registry:
                 broken.append(str(error))
                 continue
             if kind.accepts(uri):
-                return kind
+                accepting.append(kind)
+        if accepting:
+            return self._foremost(accepting, uri)
         scheme, separator, _ = uri.partition("://")
         near = suggest(scheme, self._sources) if separator else ""
         known = f"known kinds: {', '.join(self.source_names) or 'none'}{near}"
         raise ConfigurationError("; ".join([f"no installed kind of source reads {redact(uri)!r}; {known}", *broken]))
+
+    def _foremost(self, accepting: list[type[SourceElement]], uri: str) -> type[SourceElement]:
+        highest = max(kind.priority for kind in accepting)
+        first, *others = [kind for kind in accepting if kind.priority == highest]
+        if others:
+            names = [kind.name for kind in (first, *others)]
+            offers = " and ".join(f"{name!r} (package {self.package(name)})" for name in names)
+            choose = " or ".join(f"`{name}: ...`" for name in names)
+            raise ConfigurationError(f"{redact(uri)!r} is read by {offers}: write {choose} instead of `uri: ...`")
+        return first
 
     def broken(self) -> list[str]:
         """Why those entry points that cannot be loaded cannot; loads all of them."""

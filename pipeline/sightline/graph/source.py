@@ -67,13 +67,15 @@ class SourceElement(BaseModel):
     )
 
     name: ClassVar[str]
+    priority: ClassVar[int] = 0
+    """Which source reads a URI that several accept: the one with the highest priority. First-party sources have 0."""
 
     realtime: bool = False
     """Deliver frames at the speed of their timestamps instead of as fast as possible."""
 
     @classmethod
     def accepts(cls, uri: str) -> bool:
-        """Whether this kind of source reads that URI; the registry asks the kinds in the order of their names."""
+        """Return whether this source reads that URI. `priority` decides between several that do."""
         del uri
         return False
 

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from tests.unit.config.parts import Media, entry, registry
 
+from sightline.config import InvalidConfiguration, load_description
 from sightline.errors import ConfigurationError, UnknownElement
 from sightline.graph import Registry
 
@@ -97,3 +99,47 @@ def test_a_broken_kind_of_source_keeps_the_others_from_nothing() -> None:
         ConfigurationError, match=r"reads 'gopher://h'; known kinds: broken, media; 'broken' of package"
     ):
         found.source_for("gopher://h")
+
+
+class Archive(Media):
+    """Another source that reads what `media` reads."""
+
+    name: ClassVar[str] = "archive"
+
+
+class Camera(Media):
+    """A source that takes URIs over from others."""
+
+    name: ClassVar[str] = "camera"
+    priority: ClassVar[int] = 1
+
+
+def with_sources(*kinds: type[Media]) -> Registry:
+    group = "sightline.sources"
+    return Registry(
+        elements={}, sources={kind.name: EntryPoint(kind.name, f"{__name__}:{kind.__name__}", group) for kind in kinds}
+    )
+
+
+def test_the_source_with_the_highest_priority_reads_a_uri() -> None:
+    assert with_sources(Archive, Camera).source_for("rtsp://h/1") is Camera
+
+
+def test_sources_of_equal_priority_that_read_the_same_uri_are_a_conflict() -> None:
+    with pytest.raises(ConfigurationError, match=r"'gate.mp4' is read by 'archive' .* and 'media'") as caught:
+        with_sources(Archive, Media).source_for("gate.mp4")
+
+    assert "write `archive: ...` or `media: ...` instead of `uri: ...`" in str(caught.value)
+
+
+def test_a_conflict_of_sources_is_reported_where_the_uri_is_and_naming_the_source_resolves_it(tmp_path: Path) -> None:
+    for name in ("gate.mp4", "yard.mp4"):
+        (tmp_path / name).touch()
+    config = tmp_path / "config.yaml"
+    config.write_text("sources:\n  gate: {uri: gate.mp4}\n  yard: {archive: yard.mp4}\npipeline: []\n")
+
+    with pytest.raises(InvalidConfiguration) as caught:
+        load_description(config, registry=with_sources(Archive, Media))
+
+    assert [problem.place.line for problem in caught.value.problems if "is read by" in problem.message] == [2]
+    assert not any("yard" in problem.key for problem in caught.value.problems)
