@@ -16,7 +16,7 @@ from tests.integration.gpu.small_clips import SIZES, write_small_clip
 from tests.integration.gpu.test_pipeline import everything, run
 from tests.unit.draw.crowded import FORMATS, assert_same_images, crowded_batches, on_gpu
 from tests.unit.draw.test_on_a_gpu import ELEMENTS
-from tests.unit.infer.cuda.test_preprocess_device import assert_same, parts_of, surfaces
+from tests.unit.preprocess.test_cuda_preprocessor import assert_same, parts_of, surfaces
 
 pytestmark = pytest.mark.gpu
 

@@ -19,7 +19,6 @@ from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import CudaError, CudaFailed
 from sightline.media import Batch
 from sightline.media.device_array import DeviceArray, DeviceEvent
-from sightline_plugins.cuda.records import SurfaceView
 from sightline_plugins.engines.protocol import CudaEngine, TensorSpec
 from sightline_plugins.engines.requests import Work
 from sightline_plugins.infer.cuda_postprocessing import (
@@ -36,7 +35,7 @@ from sightline_plugins.infer.postprocessing import Postprocessor
 from sightline_plugins.infer.requests import InferenceRequest, InferenceResult, RequestInput
 from sightline_plugins.infer.targets import InferenceTarget
 from sightline_plugins.preprocess.cpu import Part
-from sightline_plugins.preprocess.cuda import SOURCE, Jobs, TensorForm, pack, preprocess
+from sightline_plugins.preprocess.cuda import InputKernel, Jobs, TensorForm
 
 WARM_UPS = 2
 """Launches before a capture: libraries load and choose at the first, and flush what changed at the second."""
@@ -200,13 +199,11 @@ class InputBuffers:
         size_wh = plan.preprocessing.size_wh
         assert size_wh is not None
         place = plan.inputs.image
-        self._definition = plan.preprocessing
-        self._form = TensorForm("nhwc" if plan.inputs.channels_last else "nchw", inputs[place].dtype)
+        form = TensorForm("nhwc" if plan.inputs.channels_last else "nchw", inputs[place].dtype)
+        self._kernel = InputKernel(plan.preprocessing, form, gpu=gpu, stream=stream)
         self._gpu = gpu
         self._stream = stream
-        self._kernels = gpu.kernels(SOURCE)
-        shape = self._form.shape(max_rows, channels=self._definition.channels, size_wh=size_wh)
-        self._image = gpu.empty(shape, self._form.dtype, stream=stream)
+        self._image = self._kernel.empty(max_rows, size_wh=size_wh)
         arrays = {place: self._image}
         for number, values in plan.inputs.extra_values(size_wh).items():
             rows = np.tile(np.array(values, inputs[number].dtype), (max_rows, 1))
@@ -221,12 +218,7 @@ class InputBuffers:
 
         The stream waits for the surfaces, which may be released when `queue` has returned.
         """
-        surfaces = {id(surface): surface for surface, _ in parts}
-        views = {}
-        for key, surface in surfaces.items():
-            on_device = surface.to_device(self._gpu, stream=self._stream)
-            views[key] = SurfaceView.of(on_device, on_device.arrays_on(self._stream))
-        jobs = pack([(views[id(surface)], placement) for surface, placement in parts], self._definition, rows=rows)
+        jobs = self._kernel.pack(parts, rows=rows)
         is_moved = jobs.content.size > self._jobs.shape[0]
         if is_moved:
             self._jobs = self._new_jobs(jobs.content.size)
@@ -235,15 +227,7 @@ class InputBuffers:
 
     def queue(self, jobs: Jobs) -> None:
         """Queue the kernel; its arguments are the same for every number of images."""
-        preprocess(
-            self._kernels,
-            jobs,
-            content=self._content_of(jobs),
-            out=self._image,
-            definition=self._definition,
-            form=self._form,
-            stream=self._stream,
-        )
+        self._kernel.launch(jobs, content=self._content_of(jobs), out=self._image)
 
     def _content_of(self, jobs: Jobs) -> DeviceArray:
         return self._jobs.rows(0, jobs.content.size)

@@ -1,7 +1,8 @@
 """Pre-processing on a CUDA device: one kernel launch for all parts of a batch. The twin of `cpu.py`.
 
-The definition is the CPU's (`infer/pixels/preprocess.py`), and so is the arithmetic: inputs are equal to the last bit,
-where the CPU rounds a product and a sum once, as with AVX2.
+The definition is the CPU's (`cpu.py`), and so is the arithmetic: inputs are equal to the last bit, where the CPU rounds
+a product and a sum once, as with AVX2. `InputKernel` is the one way to the kernel: `CudaPreprocessor` uses it for
+engines on host arrays, the CUDA predictor for batches that stay on the GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import numpy as np
 
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.driver import Kernels, blocks_for
-from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
+from sightline.devices.cuda.memory import CudaPool
+from sightline.devices.cuda.streams import CudaStream
+from sightline.media import ColorMatrix, ColorRange, PixelFormat
 from sightline.media.device_array import DeviceArray
 from sightline_plugins.cuda.records import (
     COLORS,
@@ -239,14 +242,58 @@ def _conversion(definition: Preprocessing, pixel_format: PixelFormat) -> int:
     return _SUMMED if pixel_format is PixelFormat.I444 else _STEPWISE
 
 
-_MOST_BYTES = 1 << 26
-"""Of images that are made at once, and come down at once."""
+class InputKernel:
+    """Pre-processing on one stream: makes network inputs of one definition and form from parts of surfaces."""
+
+    def __init__(self, definition: Preprocessing, form: TensorForm, *, gpu: CudaDevice, stream: CudaStream) -> None:
+        self._definition = definition
+        self._form = form
+        self._gpu = gpu
+        self._stream = stream
+        self._kernels = gpu.kernels(SOURCE)
+
+    def empty(self, images: int, *, size_wh: SizeWh, pool: CudaPool | None = None) -> DeviceArray:
+        """Return memory for inputs of this size."""
+        shape = self._form.shape(images, channels=self._definition.channels, size_wh=size_wh)
+        return self._gpu.empty(shape, self._form.dtype, stream=self._stream, pool=pool)
+
+    def image_bytes(self, size_wh: SizeWh) -> int:
+        """Return the size of one input."""
+        return size_wh[0] * size_wh[1] * self._definition.channels * self._form.dtype.itemsize
+
+    def pack(self, parts: Sequence[Part], *, rows: int = 0) -> Jobs:
+        """Return how these parts become images; surfaces in host memory are copied to the GPU.
+
+        The stream waits for the surfaces, which may be released when `launch` has returned.
+        """
+        surfaces = {id(surface): surface for surface, _ in parts}
+        views = {}
+        for key, surface in surfaces.items():
+            on_device = surface.to_device(self._gpu, stream=self._stream)
+            views[key] = SurfaceView.of(on_device, on_device.arrays_on(self._stream))
+        return pack([(views[id(surface)], placement) for surface, placement in parts], self._definition, rows=rows)
+
+    def launch(self, jobs: Jobs, *, content: DeviceArray, out: DeviceArray) -> None:
+        """Queue the kernel, for jobs whose `content` is on the GPU."""
+        preprocess(
+            self._kernels,
+            jobs,
+            content=content,
+            out=out,
+            definition=self._definition,
+            form=self._form,
+            stream=self._stream,
+        )
+
+
+_MAX_BYTES = 1 << 26
+"""Images that are made by one launch, and copied to the host at once."""
 _POOL_BYTES = 1 << 29
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CudaInputs:
-    """Network inputs of one size in GPU memory, one behind the other, in the layout and type of the image form.
+    """Network inputs of one size in GPU memory, in the layout and type of the image form.
 
     `numbers` are those of the parts that they show.
     """
@@ -256,83 +303,68 @@ class CudaInputs:
 
 
 class CudaPreprocessor:
-    """Makes network inputs on a GPU: a `Preprocessor`.
+    """A `Preprocessor` on a GPU, for engines that take host arrays.
 
-    Surfaces in host memory are copied to the GPU, once for all who ask for them there. What a batch looks at is made in
-    one launch for each size of input (and for each 64 MiB), and comes down in one copy: its images are read-only
-    views of pinned memory, which goes back when the last of them goes. Every copy is counted.
+    Surfaces in host memory are copied to the GPU, once for all who need them there. The images of a batch are made in
+    one launch per size of input (and per 64 MiB), and are copied back together: they are read-only views of pinned
+    memory, which is released with the last of them. Every copy is counted.
     """
 
     def __init__(self, definition: Preprocessing, *, gpu: CudaDevice) -> None:
         form = definition.image_form()
+        levels = replace(definition, mean=(0.0,), scale=(1.0,))
         self.device = str(gpu)
-        self._levels = replace(definition, mean=(0.0,), scale=(1.0,))
-        self._form = TensorForm(form.layout, np.dtype(form.dtype))
         self._gpu = gpu
         self._stream = gpu.stream("pre-processing")
         self._pool = gpu.pool("inputs of a model", limit_bytes=_POOL_BYTES)
-        self._kernels = gpu.kernels(SOURCE)
+        self._kernel = InputKernel(levels, TensorForm(form.layout, np.dtype(form.dtype)), gpu=gpu, stream=self._stream)
 
     def prepare_all(self, parts: Sequence[Part]) -> Iterator[Prepared]:
-        """See `Preprocessor.prepare_all`; waits for the GPU when the first image is asked for."""
+        """See `Preprocessor.prepare_all`; waits for the GPU when the first image is needed."""
         for portion in self._portions(parts):
-            images = self._brought_down(portion)
-            for image, (_, placement) in zip(images, portion, strict=True):
+            for image, (_, placement) in zip(self._images(portion), portion, strict=True):
                 yield Prepared(image, placement)
 
     def recycle(self, prepared: Prepared) -> None:
-        """See `Preprocessor.recycle`: memory goes back by itself."""
+        """See `Preprocessor.recycle`: pinned memory is released by itself."""
 
     def on_device(self, parts: Sequence[Part]) -> list[CudaInputs]:
-        """The network's input for each part, in GPU memory, for each size of input; returns before they are made."""
-        surfaces = {id(surface): surface for surface, _ in parts}
-        views = {key: self._view(surface) for key, surface in surfaces.items()}
+        """Return the network's input for each part, in GPU memory, by size of input; they may still be under way."""
         numbers: dict[SizeWh, list[int]] = {}
         for number, (_, placement) in enumerate(parts):
             numbers.setdefault(placement.size_wh, []).append(number)
         return [
-            CudaInputs(self._made([(views[id(parts[n][0])], parts[n][1]) for n in own]), tuple(own))
-            for own in numbers.values()
+            CudaInputs(self._launched([parts[number] for number in own], size_wh), tuple(own))
+            for size_wh, own in numbers.items()
         ]
 
     def _portions(self, parts: Sequence[Part]) -> Iterator[Sequence[Part]]:
-        """The parts, in order, in portions of limited size."""
-        first = size = 0
+        """Split the parts, in order, into portions of limited size."""
+        first = total = 0
         for number, (_, placement) in enumerate(parts):
-            own = self._image_bytes(placement.size_wh)
-            if number > first and size + own > _MOST_BYTES:
+            size = self._kernel.image_bytes(placement.size_wh)
+            if number > first and total + size > _MAX_BYTES:
                 yield parts[first:number]
-                first, size = number, 0
-            size += own
+                first, total = number, 0
+            total += size
         if parts:
             yield parts[first:]
 
-    def _brought_down(self, parts: Sequence[Part]) -> list[Image]:
-        """The images of parts, in their order, in pinned memory."""
-        made = self.on_device(parts)
-        arrays = self._gpu.download([one.array for one in made]).wait()
+    def _images(self, parts: Sequence[Part]) -> list[Image]:
+        """Return the images of parts, in order, in pinned memory."""
+        inputs = self.on_device(parts)
+        arrays = self._gpu.download([own.array for own in inputs]).wait()
         images = {
             number: array[row : row + 1]
-            for one, array in zip(made, arrays, strict=True)
-            for row, number in enumerate(one.numbers)
+            for own, array in zip(inputs, arrays, strict=True)
+            for row, number in enumerate(own.numbers)
         }
         return [images[number] for number in range(len(parts))]
 
-    def _image_bytes(self, size_wh: SizeWh) -> int:
-        return size_wh[0] * size_wh[1] * self._levels.channels * self._form.dtype.itemsize
-
-    def _view(self, surface: Surface) -> SurfaceView:
-        there = surface.to_device(self._gpu, stream=self._stream)
-        return SurfaceView.of(there, there.arrays_on(self._stream))
-
-    def _made(self, parts: Sequence[tuple[SurfaceView, Placement]]) -> DeviceArray:
-        """The inputs of one size: one launch."""
-        stream = self._stream
-        jobs = pack(parts, self._levels)
-        [content] = self._gpu.upload([jobs.content], stream=stream)
-        shape = self._form.shape(len(parts), channels=self._levels.channels, size_wh=parts[0][1].size_wh)
-        out = self._gpu.empty(shape, self._form.dtype, stream=stream, pool=self._pool)
-        preprocess(
-            self._kernels, jobs, content=content, out=out, definition=self._levels, form=self._form, stream=stream
-        )
-        return out.written(stream.record())
+    def _launched(self, parts: Sequence[Part], size_wh: SizeWh) -> DeviceArray:
+        """Return the inputs of one size, made by one launch."""
+        jobs = self._kernel.pack(parts)
+        [content] = self._gpu.upload([jobs.content], stream=self._stream)
+        out = self._kernel.empty(len(parts), size_wh=size_wh, pool=self._pool)
+        self._kernel.launch(jobs, content=content, out=out)
+        return out.written(self._stream.record())

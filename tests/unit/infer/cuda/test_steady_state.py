@@ -15,7 +15,7 @@ from sightline_plugins.infer.detections import DetectionPostprocessor
 from sightline_plugins.nms.cuda import DETECTION
 from tests.fakes import FakeCudaDriver
 from tests.fakes.tensorrt import FakeTensorRt
-from tests.unit.infer.cuda.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, inputs_of
+from tests.unit.infer.cuda.predictors import CELLS, batch_of, by_tensorrt, cells_of, expected, inputs_of
 
 WAITING = ("synchronize", "synchronize_event")
 GIVING = ("allocate", "allocate_pinned", "free", "free_pinned", "create_stream", "create_event")
@@ -37,12 +37,12 @@ def batches(gpu: CudaDevice) -> list[Batch]:
 def warm(
     gpu: CudaDevice, stream: CudaStream, tensorrt: FakeTensorRt, detect: Detect, batches: list[Batch]
 ) -> Iterator[tuple[CudaPredictor, DetectionPostprocessor]]:
-    """A predictor that has seen batches of four often enough."""
-    predictor, task = by_tensorrt(detect, gpu=gpu, stream=stream)
+    """A predictor that has had batches of four often enough."""
+    predictor, postprocessor = by_tensorrt(detect, gpu=gpu, stream=stream)
     for batch in batches:
-        seen = inputs_of(batch, detect)
-        cells_of(list(predictor.submit(seen)), task, seen, batch)
-    yield predictor, task
+        inputs = inputs_of(batch, detect)
+        cells_of(list(predictor.submit(inputs)), postprocessor, inputs, batch)
+    yield predictor, postprocessor
     predictor.close()
 
 
@@ -54,10 +54,10 @@ def test_a_batch_is_a_table_and_one_graph(
     batches: list[Batch],
     detect: Detect,
 ) -> None:
-    seen = inputs_of(batches[0], detect)
+    inputs = inputs_of(batches[0], detect)
 
     with driver.journaling(model=stream) as journal:
-        list(warm[0].submit(seen))
+        list(warm[0].submit(inputs))
 
     calls = [call for call in journal.calls if call.verb != "is_done"]
     assert [call.verb for call in calls] == ["wait"] * 4 + ["copy", "record", "record", "launch_graph", "record"]
@@ -67,13 +67,13 @@ def test_a_batch_is_a_table_and_one_graph(
 def test_nobody_waits_before_a_result_is_read(
     driver: FakeCudaDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
 ) -> None:
-    predictor, task = warm
-    seen = [inputs_of(batch, detect) for batch in batches[:2]]
+    predictor, postprocessor = warm
+    inputs = [inputs_of(batch, detect) for batch in batches[:2]]
 
     with driver.journaling() as journal:
-        looks = [list(predictor.submit(own)) for own in seen]
+        requests = [list(predictor.submit(own)) for own in inputs]
     with driver.journaling() as reading:
-        cells_of(looks[0], task, seen[0], batches[0])
+        cells_of(requests[0], postprocessor, inputs[0], batches[0])
 
     assert journal.of(*WAITING) == []
     assert len(reading.of(*WAITING)) == 1
@@ -82,27 +82,27 @@ def test_nobody_waits_before_a_result_is_read(
 def test_a_third_batch_waits_for_the_first_one_alone(
     driver: FakeCudaDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
 ) -> None:
-    predictor, task = warm
-    seen = [inputs_of(batch, detect) for batch in batches[:3]]
-    looks = [list(predictor.submit(own)) for own in seen[:2]]
+    predictor, postprocessor = warm
+    inputs = [inputs_of(batch, detect) for batch in batches[:3]]
+    requests = [list(predictor.submit(own)) for own in inputs[:2]]
 
     with driver.journaling() as journal:
-        looks.append(list(predictor.submit(seen[2])))
+        requests.append(list(predictor.submit(inputs[2])))
 
     assert len(journal.of(*WAITING)) == 1
-    found = [cells_of(own, task, seen[number], batches[number]) for number, own in enumerate(looks)]
+    found = [cells_of(own, postprocessor, inputs[number], batches[number]) for number, own in enumerate(requests)]
     assert found == [expected(CELLS[first : first + 4]) for first in (0, 4, 8)]
 
 
 def test_no_memory_is_asked_for_any_more(
     driver: FakeCudaDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
 ) -> None:
-    predictor, task = warm
+    predictor, postprocessor = warm
 
     with driver.journaling() as journal:
         for batch in batches:
-            seen = inputs_of(batch, detect)
-            cells_of(list(predictor.submit(seen)), task, seen, batch)
+            inputs = inputs_of(batch, detect)
+            cells_of(list(predictor.submit(inputs)), postprocessor, inputs, batch)
 
     assert journal.of(*GIVING) == []
 
@@ -110,12 +110,12 @@ def test_no_memory_is_asked_for_any_more(
 def test_only_metadata_crosses_to_the_host(
     gpu: CudaDevice, warm: tuple[CudaPredictor, DetectionPostprocessor], batches: list[Batch], detect: Detect
 ) -> None:
-    predictor, task = warm
+    predictor, postprocessor = warm
     before = gpu.transfers.counts
 
     for batch in batches:
-        seen = inputs_of(batch, detect)
-        cells_of(list(predictor.submit(seen)), task, seen, batch)
+        inputs = inputs_of(batch, detect)
+        cells_of(list(predictor.submit(inputs)), postprocessor, inputs, batch)
 
     after = gpu.transfers.counts
     assert after.device_to_host_copies - before.device_to_host_copies == len(batches)

@@ -18,19 +18,19 @@ from sightline_plugins.infer.requests import Predictor, UpgradingPredictor
 from tests.fakes import FakeCudaDriver
 from tests.fakes.onnxruntime import fake_onnxruntime
 from tests.fakes.tensorrt import FakeTensorRt
-from tests.unit.infer.cuda.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, find, inputs_of, planned
+from tests.unit.infer.cuda.predictors import CELLS, batch_of, by_tensorrt, cells_of, expected, find, inputs_of, planned
 
 LIMIT_SECONDS = 60
 
 
 @dataclass(slots=True)
-class Workshop:
-    """Where the better predictor is made when the test says so, and what was told."""
+class Compiler:
+    """Makes the faster predictor when the test lets it, and keeps the messages."""
 
     make: Callable[[], Predictor]
     may_end: threading.Event = field(default_factory=threading.Event)
     has_ended: threading.Event = field(default_factory=threading.Event)
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def work(self) -> Predictor:
         try:
@@ -45,7 +45,7 @@ class Workshop:
 
 
 @pytest.fixture
-def task(detect: Detect) -> DetectionPostprocessor:
+def postprocessor(detect: Detect) -> DetectionPostprocessor:
     return planned(detect)[1]
 
 
@@ -62,84 +62,100 @@ def serving(gpu: CudaDevice, driver: FakeCudaDriver, detect: Detect) -> CudaPred
 
 
 @pytest.fixture
-def workshop(gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect) -> Workshop:
-    return Workshop(lambda: by_tensorrt(detect, gpu=gpu, stream=gpu.stream("better"))[0])
+def compiler(gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect) -> Compiler:
+    return Compiler(lambda: by_tensorrt(detect, gpu=gpu, stream=gpu.stream("better"))[0])
 
 
 @pytest.fixture
-def upgrading(serving: CudaPredictor, workshop: Workshop) -> Iterator[UpgradingPredictor]:
+def upgrading(serving: CudaPredictor, compiler: Compiler) -> Iterator[UpgradingPredictor]:
     predictor = UpgradingPredictor(
         serving,
-        make=workshop.work,
-        stop=workshop.may_end.set,
-        ready=lambda: workshop.told.append("ready"),
-        warn=workshop.told.append,
+        make=compiler.work,
+        stop=compiler.may_end.set,
+        ready=lambda: compiler.messages.append("ready"),
+        warn=compiler.messages.append,
     )
     yield predictor
     predictor.close()
 
 
 def test_the_first_one_serves_until_the_better_one_is_made(
-    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: CudaDevice
+    upgrading: UpgradingPredictor,
+    compiler: Compiler,
+    postprocessor: DetectionPostprocessor,
+    detect: Detect,
+    gpu: CudaDevice,
 ) -> None:
-    before = find(upgrading, task, detect, CELLS[:5], gpu=gpu)
+    before = find(upgrading, postprocessor, detect, CELLS[:5], gpu=gpu)
     engine_before = upgrading.report["engine"]
 
-    workshop.finish(upgrading)
-    after = find(upgrading, task, detect, CELLS[5:9], gpu=gpu)
+    compiler.finish(upgrading)
+    after = find(upgrading, postprocessor, detect, CELLS[5:9], gpu=gpu)
 
     assert (before, after) == (expected(CELLS[:5]), expected(CELLS[5:9]))
     assert (engine_before, upgrading.report["engine"]) == ("onnxruntime, CUDA", "tensorrt")
-    assert workshop.told == ["ready"]
+    assert compiler.messages == ["ready"]
 
 
 def test_the_report_tells_how_many_looks_the_first_one_served(
-    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: CudaDevice
+    upgrading: UpgradingPredictor,
+    compiler: Compiler,
+    postprocessor: DetectionPostprocessor,
+    detect: Detect,
+    gpu: CudaDevice,
 ) -> None:
-    find(upgrading, task, detect, CELLS[:5], gpu=gpu)
-    workshop.finish(upgrading)
+    find(upgrading, postprocessor, detect, CELLS[:5], gpu=gpu)
+    compiler.finish(upgrading)
 
-    find(upgrading, task, detect, CELLS[:3], gpu=gpu)
+    find(upgrading, postprocessor, detect, CELLS[:3], gpu=gpu)
 
     assert (upgrading.report["served_before"], upgrading.report["runs_before"]) == ("onnxruntime, CUDA", 5)
 
 
-def test_looks_that_the_first_one_began_are_read_after_the_change(
-    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: CudaDevice
+def test_requests_of_the_first_predictor_are_read_after_the_upgrade(
+    upgrading: UpgradingPredictor,
+    compiler: Compiler,
+    postprocessor: DetectionPostprocessor,
+    detect: Detect,
+    gpu: CudaDevice,
 ) -> None:
     batch = batch_of(CELLS[:4], gpu=gpu)
-    seen = inputs_of(batch, detect)
-    looks = list(upgrading.submit(seen))
+    inputs = inputs_of(batch, detect)
+    requests = list(upgrading.submit(inputs))
 
-    workshop.finish(upgrading)
-    find(upgrading, task, detect, CELLS[4:6], gpu=gpu)
+    compiler.finish(upgrading)
+    find(upgrading, postprocessor, detect, CELLS[4:6], gpu=gpu)
 
     assert upgrading.report["engine"] == "tensorrt"
-    assert cells_of(looks, task, seen, batch) == expected(CELLS[:4])
+    assert cells_of(requests, postprocessor, inputs, batch) == expected(CELLS[:4])
 
 
 def test_where_the_better_one_can_not_be_made_the_first_one_goes_on_and_says_why(
-    upgrading: UpgradingPredictor, workshop: Workshop, task: DetectionPostprocessor, detect: Detect, gpu: CudaDevice
+    upgrading: UpgradingPredictor,
+    compiler: Compiler,
+    postprocessor: DetectionPostprocessor,
+    detect: Detect,
+    gpu: CudaDevice,
 ) -> None:
     def refuse() -> Predictor:
         raise ModelError("it has an operator that nobody knows")
 
-    workshop.make = refuse
-    workshop.finish(upgrading)
+    compiler.make = refuse
+    compiler.finish(upgrading)
 
-    found = find(upgrading, task, detect, CELLS[:2], gpu=gpu)
+    found = find(upgrading, postprocessor, detect, CELLS[:2], gpu=gpu)
 
     assert found == expected(CELLS[:2])
-    assert workshop.told == ["continuing with onnxruntime, CUDA: it has an operator that nobody knows"]
+    assert compiler.messages == ["continuing with onnxruntime, CUDA: it has an operator that nobody knows"]
     assert upgrading.report["engine"] == "onnxruntime, CUDA"
 
 
-def test_closing_ends_the_making(serving: CudaPredictor, workshop: Workshop, detect: Detect) -> None:
+def test_closing_ends_the_making(serving: CudaPredictor, compiler: Compiler, detect: Detect) -> None:
     predictor = UpgradingPredictor(
-        serving, make=workshop.work, stop=workshop.may_end.set, ready=lambda: None, warn=workshop.told.append
+        serving, make=compiler.work, stop=compiler.may_end.set, ready=lambda: None, warn=compiler.messages.append
     )
 
     predictor.close()
 
-    assert workshop.has_ended.is_set()
-    assert workshop.told == []
+    assert compiler.has_ended.is_set()
+    assert compiler.messages == []

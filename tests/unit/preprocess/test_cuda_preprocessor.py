@@ -104,7 +104,7 @@ def test_an_image_of_the_host_goes_to_the_gpu_once_for_all_models(gpu: CudaDevic
 def test_large_batches_are_made_in_portions(
     gpu: CudaDevice, driver: FakeCudaDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cuda_preprocess, "_MOST_BYTES", 5 * INPUT_BYTES)
+    monkeypatch.setattr(cuda_preprocess, "_MAX_BYTES", 5 * INPUT_BYTES)
     parts = parts_of(surfaces())
 
     made = list(CudaPreprocessor(DEFINITION, gpu=gpu).prepare_all(parts))

@@ -8,26 +8,26 @@ from sightline.errors import CudaFailed
 from sightline_plugins import Detect
 from tests.fakes import FakeCudaDriver
 from tests.fakes.tensorrt import FakeTensorRt
-from tests.unit.infer.cuda.opened import CELLS, batch_of, by_tensorrt, cells_of, expected, find, inputs_of
+from tests.unit.infer.cuda.predictors import CELLS, batch_of, by_tensorrt, cells_of, expected, find, inputs_of
 
 
 @pytest.mark.parametrize("count", [1, 3, 8, 36])
 def test_each_image_gets_what_was_found_on_it(
     gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect, count: int
 ) -> None:
-    predictor, task = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"), most_rows=16)
+    predictor, postprocessor = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"), most_rows=16)
 
-    found = find(predictor, task, detect, CELLS[:count], gpu=gpu)
+    found = find(predictor, postprocessor, detect, CELLS[:count], gpu=gpu)
 
     assert found == expected(CELLS[:count])
     predictor.close()
 
 
 def test_batches_are_computed_in_few_sizes(gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect) -> None:
-    predictor, task = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"), most_rows=8)
+    predictor, postprocessor = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"), most_rows=8)
 
     for count in (1, 2, 3, 5, 7, 8, 11):
-        find(predictor, task, detect, CELLS[:count], gpu=gpu)
+        find(predictor, postprocessor, detect, CELLS[:count], gpu=gpu)
 
     shapes = {call.removeprefix("set shape images ") for call in tensorrt.calls if call.startswith("set shape")}
     assert shapes == {f"({rows}, 3, 32, 32)" for rows in (1, 2, 4, 8)}
@@ -37,33 +37,33 @@ def test_batches_are_computed_in_few_sizes(gpu: CudaDevice, tensorrt: FakeTensor
 def test_images_of_a_batch_that_is_not_full_do_not_come_from_the_one_before(
     gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect
 ) -> None:
-    predictor, task = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"), most_rows=8)
+    predictor, postprocessor = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"), most_rows=8)
     for first in range(0, 32, 8):
-        find(predictor, task, detect, CELLS[first : first + 8], gpu=gpu)
+        find(predictor, postprocessor, detect, CELLS[first : first + 8], gpu=gpu)
 
-    found = find(predictor, task, detect, CELLS[31:36], gpu=gpu)
+    found = find(predictor, postprocessor, detect, CELLS[31:36], gpu=gpu)
 
     assert found == expected(CELLS[31:36])
     predictor.close()
 
 
 def test_results_can_be_read_after_it_was_closed(gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect) -> None:
-    predictor, task = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"))
+    predictor, postprocessor = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"))
     batch = batch_of(CELLS[:4], gpu=gpu)
-    seen = inputs_of(batch, detect)
+    inputs = inputs_of(batch, detect)
 
-    looks = list(predictor.submit(seen))
+    requests = list(predictor.submit(inputs))
     predictor.close()
 
-    assert cells_of(looks, task, seen, batch) == expected(CELLS[:4])
+    assert cells_of(requests, postprocessor, inputs, batch) == expected(CELLS[:4])
 
 
 def test_memory_goes_back_when_it_is_closed_although_somebody_holds_it(
     gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect
 ) -> None:
-    predictor, task = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"))
+    predictor, postprocessor = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"))
     for _ in range(8):
-        find(predictor, task, detect, CELLS[:3], gpu=gpu)
+        find(predictor, postprocessor, detect, CELLS[:3], gpu=gpu)
 
     predictor.close()
 
@@ -71,31 +71,31 @@ def test_memory_goes_back_when_it_is_closed_although_somebody_holds_it(
     assert predictor.report["graphs"] == [4]
 
 
-def test_a_gpu_that_breaks_is_told_by_the_looks_that_it_had(
+def test_a_gpu_that_breaks_is_reported_by_its_requests(
     gpu: CudaDevice, driver: FakeCudaDriver, tensorrt: FakeTensorRt, detect: Detect
 ) -> None:
     predictor, _ = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"))
-    [look] = predictor.submit(inputs_of(batch_of(CELLS[:1], gpu=gpu), detect))
-    assert look is not None
+    [request] = predictor.submit(inputs_of(batch_of(CELLS[:1], gpu=gpu), detect))
+    assert request is not None
     driver.fail_next("work", "an illegal address", harm=Harm.DEVICE)
 
     with pytest.raises(CudaFailed, match="an illegal address"):
-        look.wait()
+        request.wait()
 
     with pytest.raises(CudaFailed, match="an illegal address"):
-        look.wait()
+        request.wait()
     predictor.close()
 
 
-def test_the_report_says_what_computes_and_which_batches_are_graphs(
+def test_the_report_names_what_computes_and_which_batches_are_graphs(
     gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect
 ) -> None:
-    predictor, task = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"))
+    predictor, postprocessor = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"))
     for _ in range(6):
-        find(predictor, task, detect, CELLS[:3], gpu=gpu)
+        find(predictor, postprocessor, detect, CELLS[:3], gpu=gpu)
 
-    told = predictor.report
+    report = predictor.report
 
-    assert (told["engine"], told["engine_runs_on"], told["heads_run_on"]) == ("tensorrt", "cuda:0", "cuda:0")
-    assert told["graphs"] == [4]
+    assert (report["engine"], report["engine_runs_on"], report["heads_run_on"]) == ("tensorrt", "cuda:0", "cuda:0")
+    assert report["graphs"] == [4]
     predictor.close()
