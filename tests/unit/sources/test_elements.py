@@ -57,3 +57,11 @@ def test_cameras_are_live() -> None:
 def test_an_address_that_is_not_rtsp_is_refused() -> None:
     with pytest.raises(ValidationError, match="uri"):
         Rtsp(uri="http://10.0.0.7/main")
+
+
+def test_the_published_spelling_of_the_stall_timeout_is_read_and_never_written() -> None:
+    source = Rtsp.model_validate({"uri": "rtsp://h/1", "stall": "7s"})
+
+    assert source == Rtsp(uri="rtsp://h/1", stall_timeout=7)
+    assert "stall" not in source.model_dump(by_alias=True)
+    assert "stall" not in Rtsp.model_json_schema(by_alias=True)["properties"]

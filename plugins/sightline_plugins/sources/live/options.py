@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from sightline.graph import SourceElement
 from sightline.media.time import Duration
@@ -17,7 +17,10 @@ _SHORTEST_STALL_NS = 200_000_000
 class LiveOptions(SourceElement):
     """Options of sources that can be live: limits of silence and of reconnecting, and the fate of damaged frames."""
 
-    stall_timeout: Annotated[Duration, Field(ge=_SHORTEST_STALL_NS)] = STALL_NS
+    # The published YAML format also writes `stall`; no other option has a second spelling (decision 25).
+    stall_timeout: Annotated[
+        Duration, Field(ge=_SHORTEST_STALL_NS, validation_alias=AliasChoices("stall_timeout", "stall"))
+    ] = STALL_NS
     """Reconnect when a live stream delivers no data for this long; never less than three of its own frame intervals, so
     slow cameras need no other value."""
     max_reconnect_time: Annotated[Duration, Field(gt=0)] | None = None
