@@ -2,19 +2,15 @@
 
     python examples/own_kernel.py
 
-Frames stay in GPU memory. On a machine without a GPU, the fake that tests use runs the same kernel, compiled by g++.
+Frames stay in GPU memory. It needs an NVIDIA GPU; a test runs it on a fake one, with the kernel compiled by g++.
 """
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import ClassVar
 
-from tests.fakes import fake_cuda_device
-
 from sightline import Batch, Element, Operator, Pipeline, Surface
-from sightline.devices import DeviceKind, resolve_device
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.driver import blocks_for
 from sightline.errors import DeviceUnavailable
@@ -61,13 +57,12 @@ class Dimmer(Operator):
         return copy.written(self.stream.record())
 
 
-def main() -> None:
-    """Dim a test pattern and print its brightness."""
+def main(gpu: CudaDevice | None = None) -> None:
+    """Dim a test pattern and print its brightness; on the first GPU, or on one that is open."""
     source = {"pattern": "gradient", "size": [320, 180], "frames": 3}
-    is_there = resolve_device("auto").kind is DeviceKind.CUDA
-    with nullcontext(None) if is_there else fake_cuda_device() as gpu:
-        for frame in Pipeline(sources={"test": source}, steps=[Dim(factor=0.25)], gpu=gpu):
-            print(frame.index, frame.surface.memory, f"{frame.surface.to_host().planes[0].mean():.1f}")
+    device = "auto" if gpu is not None else "cuda:0"
+    for frame in Pipeline(sources={"test": source}, steps=[Dim(factor=0.25)], device=device, gpu=gpu):
+        print(frame.index, frame.surface.memory, f"{frame.surface.to_host().planes[0].mean():.1f}")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ import pytest
 
 from sightline.devices.cuda.device import CudaDevice
 from sightline.media import Memory
-from sightline_plugins.commands.camera import CameraOptions, FakeCamera
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.commands.camera.server import FakeCamera
+from sightline_plugins.commands.camera.session import CameraOptions
 from sightline_plugins.decode.nvdec_library import NvdecError, library_for
 from sightline_plugins.decode.nvdec_surfaces import ImageSurfaces
 from sightline_plugins.sources.live.rtsp import Rtsp

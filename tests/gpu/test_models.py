@@ -18,8 +18,9 @@ from sightline.errors import DeviceUnavailable, MissingExtra, ModelError
 from sightline.graph import Message
 from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
-from sightline_plugins.commands.camera import CameraOptions, FakeCamera
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.commands.camera.server import FakeCamera
+from sightline_plugins.commands.camera.session import CameraOptions
 from sightline_plugins.engines.onnxruntime_cuda import why_not
 from sightline_plugins.engines.tensorrt_library import library_for
 from tests.gpu.alike import assert_alike, assert_same_areas, share_found_again

@@ -15,8 +15,8 @@ import pytest
 
 from sightline.config import load_description
 from sightline.graph import PipelineDescription
-from sightline_plugins.commands.camera import FakeCamera
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.commands.camera.server import FakeCamera
 from tests.conftest import REPOSITORY, missing
 from tests.integration.sources.clips import write_clip
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from sightline import Pipeline
 from sightline_plugins import Video
 from tests.conftest import REPOSITORY, missing
+from tests.fakes import fake_cuda_device
 
 CLIP = REPOSITORY / "sample_videos" / "entrance.mp4"
 SECOND = 25
@@ -46,8 +50,13 @@ def test_an_element_of_ones_own_finds_the_box_of_the_test_image() -> None:
     assert run("own_element.py") == boxes
 
 
-def test_a_kernel_of_ones_own_dims_images_that_stay_on_the_gpu() -> None:
-    assert run("own_kernel.py") == [f"{frame} cuda 30.9" for frame in range(3)]
+def test_a_kernel_of_ones_own_dims_frames_that_stay_on_the_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    example = runpy.run_path(str(REPOSITORY / "examples" / "own_kernel.py"))
+
+    with fake_cuda_device() as gpu:
+        example["main"](gpu)
+
+    assert capsys.readouterr().out.splitlines() == [f"{frame} cuda 30.9" for frame in range(3)]
 
 
 def test_a_function_of_ones_own_keeps_the_large_objects() -> None:

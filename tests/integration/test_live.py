@@ -10,8 +10,10 @@ import pytest
 from sightline import Pipeline
 from sightline.graph import Message, MessageKind
 from sightline.testing import FrameOrder, assert_accounted
-from sightline_plugins.commands.camera import CameraOptions, Clip, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.commands.camera.server import FakeCamera
+from sightline_plugins.commands.camera.session import CameraOptions
 
 FRAMES = 40
 ONCE = CameraOptions(paced=False, passes=1)

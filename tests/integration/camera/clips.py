@@ -13,8 +13,9 @@ import numpy as np
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from sightline_plugins.commands.camera import Clip, Codec
+from sightline_plugins.commands.camera.clip import Clip
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.rtsp.payloads import Codec
 
 logging.getLogger("libav").setLevel(logging.CRITICAL)
 

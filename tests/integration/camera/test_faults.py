@@ -12,7 +12,10 @@ from pathlib import Path
 import av
 import pytest
 
-from sightline_plugins.commands.camera import CameraOptions, Clip, Codec, FakeCamera, Step
+from sightline_plugins.commands.camera.clip import Clip
+from sightline_plugins.commands.camera.server import FakeCamera, Step
+from sightline_plugins.commands.camera.session import CameraOptions
+from sightline_plugins.rtsp.payloads import Codec
 from tests.integration.camera.clips import FPS, noise_clip, watch
 
 TICKS = 3_600

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from sightline_plugins.codecs.bitstream import nal_units
-from sightline_plugins.commands.camera import CameraOptions, Clip, Codec, FakeCamera, self_signed_certificate
+from sightline_plugins.commands.camera.clip import Clip
+from sightline_plugins.commands.camera.server import FakeCamera, self_signed_certificate
+from sightline_plugins.commands.camera.session import CameraOptions
+from sightline_plugins.rtsp.payloads import Codec
 from tests.integration.camera.clips import Watched, noise_clip, watch
 
 ONCE = CameraOptions(paced=False, passes=1)

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from sightline_plugins.codecs.bitstream import is_h264_parameter_set, is_h265_parameter_set, nal_units
-from sightline_plugins.commands.camera import CameraOptions, Clip, Codec, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
+from sightline_plugins.commands.camera.server import FakeCamera
+from sightline_plugins.commands.camera.session import CameraOptions
+from sightline_plugins.rtsp.payloads import Codec
 from tests.conftest import missing
 from tests.integration.camera.clips import noise_clip, watch
 from tests.integration.sources.gst_camera import GstCamera

@@ -217,7 +217,7 @@ def test_elements_lists_name_package_and_purpose(sightline: Sightline) -> None:
 
     jsonl = next(line for line in listing if line.strip().startswith("jsonl "))
     assert jsonl.split()[:2] == ["jsonl", "sightline"]
-    assert "Write what was found as JSON lines" in jsonl
+    assert "Write results as JSON lines" in jsonl
     assert any(line.strip().startswith("pattern ") for line in listing)
 
 

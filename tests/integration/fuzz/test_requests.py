@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sightline_plugins.codecs.bitstream import avcc_parts, hvcc_parts, length_prefixed_units, nal_units
-from sightline_plugins.commands.camera import Clip, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
+from sightline_plugins.commands.camera.server import FakeCamera
 from sightline_plugins.rtsp.messages import Guard, Request, next_request
 from sightline_plugins.rtsp.payloads import Codec, jpeg_payloads, payloads
 from sightline_plugins.rtsp.sdp import describe

@@ -16,8 +16,9 @@ from sightline.errors import ModelError
 from sightline.graph import Message, MessageKind
 from sightline.media import Batch
 from sightline.testing import FrameOrder, assert_accounted
-from sightline_plugins.commands.camera import CameraOptions, FakeCamera
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.commands.camera.server import FakeCamera
+from sightline_plugins.commands.camera.session import CameraOptions
 from tests.fakes import FakeNvdec
 from tests.fakes.onnxruntime import FakeOnnxRuntime
 from tests.fakes.tensorrt import fake_tensorrt

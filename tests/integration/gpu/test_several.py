@@ -18,8 +18,9 @@ from sightline.graph import Message, MessageKind
 from sightline.media import Batch
 from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
-from sightline_plugins.commands.camera import CameraOptions, FakeCamera
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.commands.camera.server import FakeCamera
+from sightline_plugins.commands.camera.session import CameraOptions
 from tests.fakes import FakeCudaDriver, fake_nvdec
 from tests.fakes.nvdec import HOPPER
 from tests.integration.gpu.conftest import let_go

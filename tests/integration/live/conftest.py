@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sightline_plugins.commands.camera import Clip
+from sightline_plugins.commands.camera.clip import Clip
 from tests.integration.camera.clips import noise_clip
 
 

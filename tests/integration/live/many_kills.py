@@ -7,8 +7,8 @@ import sys
 import threading
 from contextlib import ExitStack
 
-from sightline_plugins.commands.camera import FakeCamera
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.commands.camera.server import FakeCamera
 from tests.integration.live.watching import Watched, until
 from tests.integration.many_pipelines import open_files, resident_mib
 

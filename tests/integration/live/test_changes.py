@@ -19,8 +19,11 @@ from sightline.errors import StreamLost
 from sightline.graph import MessageKind, Site
 from sightline.media import Frame, Stream
 from sightline.testing import run_source
-from sightline_plugins.commands.camera import CameraOptions, Clip, Codec, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.commands.camera.server import FakeCamera
+from sightline_plugins.commands.camera.session import CameraOptions
+from sightline_plugins.rtsp.payloads import Codec
 from sightline_plugins.sources.file.element import Media
 from sightline_plugins.sources.live.rtsp import Rtsp
 from tests.integration.camera.clips import noise_clip

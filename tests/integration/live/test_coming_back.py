@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from sightline.graph import MessageKind, StreamState
-from sightline_plugins.commands.camera import Clip, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
+from sightline_plugins.commands.camera.server import FakeCamera
 from tests.conftest import missing
 from tests.integration.figures import Record
 from tests.integration.live.watching import PATIENCE_SECONDS, Watched, until

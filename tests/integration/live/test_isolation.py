@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline_plugins.commands.camera import Clip, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
+from sightline_plugins.commands.camera.server import FakeCamera
 from sightline_plugins.commands.soak.samples import slope
 from tests.integration.camera.clips import write_noise
 from tests.integration.figures import Record

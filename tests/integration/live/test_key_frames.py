@@ -7,7 +7,9 @@ import time
 import pytest
 
 from sightline.graph import MessageKind
-from sightline_plugins.commands.camera import CameraOptions, Clip, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
+from sightline_plugins.commands.camera.server import FakeCamera
+from sightline_plugins.commands.camera.session import CameraOptions
 from tests.integration.camera.clips import noise_clip
 from tests.integration.figures import Record, form
 from tests.integration.live.watching import PATIENCE_SECONDS, Watched, until

@@ -15,7 +15,8 @@ from pathlib import Path
 import av.error
 import pytest
 
-from sightline_plugins.commands.camera import Clip, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
+from sightline_plugins.commands.camera.server import FakeCamera
 from tests.integration.camera.clips import FPS
 from tests.integration.encode.clips import read_back
 from tests.integration.figures import Record, form

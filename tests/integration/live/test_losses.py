@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from sightline_plugins.commands.camera import Clip, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
+from sightline_plugins.commands.camera.server import FakeCamera
 from tests.integration.figures import Record, form
 from tests.integration.live.watching import Watched, until
 from tests.integration.many_pipelines import resident_mib

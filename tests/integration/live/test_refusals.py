@@ -11,7 +11,9 @@ from typing import Literal
 import pytest
 
 from sightline.graph import MessageKind, StreamState
-from sightline_plugins.commands.camera import CameraOptions, Clip, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
+from sightline_plugins.commands.camera.server import FakeCamera
+from sightline_plugins.commands.camera.session import CameraOptions
 from tests.integration.figures import Record
 from tests.integration.live.watching import Watched, until
 

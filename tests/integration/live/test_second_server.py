@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sightline.graph import MessageKind, StreamState
-from sightline_plugins.commands.camera import Clip
+from sightline_plugins.commands.camera.clip import Clip
 from tests.integration.figures import Record
 from tests.integration.live.watching import Watched
 from tests.integration.sources.gst_camera import GstCamera

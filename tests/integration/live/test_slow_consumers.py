@@ -12,7 +12,8 @@ import pytest
 from sightline import Pipeline
 from sightline.testing import FrameOrder, assert_accounted
 from sightline_plugins import Callback
-from sightline_plugins.commands.camera import Clip, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
+from sightline_plugins.commands.camera.server import FakeCamera
 from tests.integration.camera.clips import write_noise
 from tests.integration.figures import Record
 from tests.integration.live.watching import Watched, until

@@ -9,7 +9,8 @@ import pytest
 
 from sightline.graph import MessageKind
 from sightline_plugins import Callback
-from sightline_plugins.commands.camera import Clip, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
+from sightline_plugins.commands.camera.server import FakeCamera
 from tests.integration.figures import Record, form
 from tests.integration.live.watching import PATIENCE_SECONDS, Watched, until
 

@@ -12,7 +12,9 @@ import pytest
 
 from sightline.graph import MessageKind
 from sightline.graph.site import SystemClock
-from sightline_plugins.commands.camera import CameraOptions, Clip, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
+from sightline_plugins.commands.camera.server import FakeCamera
+from sightline_plugins.commands.camera.session import CameraOptions
 from tests.integration.camera.clips import noise_clip
 from tests.integration.figures import Record
 from tests.integration.live.watching import Seen, Watched, until

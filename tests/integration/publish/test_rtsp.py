@@ -15,8 +15,8 @@ from sightline import Pipeline
 from sightline.errors import OutputError, StreamError
 from sightline.media.frame import TimeSource
 from sightline_plugins.codecs.bitstream import nal_units
-from sightline_plugins.commands.camera import FakeCamera
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.commands.camera.server import FakeCamera
 from tests.conftest import missing
 from tests.integration.publish.publishing import (
     COUNTER,

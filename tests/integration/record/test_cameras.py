@@ -15,8 +15,11 @@ import pytest
 
 from sightline import Pipeline
 from sightline.media import Batch
-from sightline_plugins.commands.camera import CameraOptions, Clip, Codec, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.commands.camera.server import FakeCamera
+from sightline_plugins.commands.camera.session import CameraOptions
+from sightline_plugins.rtsp.payloads import Codec
 from tests.integration.camera.clips import noise_clip, watch, write_noise
 from tests.integration.record.scenes import Bell, Told, look_of
 

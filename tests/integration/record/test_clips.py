@@ -12,7 +12,7 @@ from sightline.errors import ConfigurationError
 from sightline.graph import MessageKind, Outputs, Packets, Site
 from sightline.media import Batch, Stream
 from sightline_plugins import Media, Record
-from sightline_plugins.commands.camera import Codec
+from sightline_plugins.rtsp.payloads import Codec
 from tests.integration.camera.clips import write_noise
 from tests.integration.record.scenes import INTERVAL_NS, Told, images, packets, record
 

@@ -13,7 +13,7 @@ from typing import Self
 from tests.conftest import missing
 
 from sightline_plugins.codecs.bitstream import annex_b
-from sightline_plugins.commands.camera import Clip
+from sightline_plugins.commands.camera.clip import Clip
 
 PYTHON = "/usr/bin/python3"
 SERVER = Path(__file__).with_name("gst_server.py")

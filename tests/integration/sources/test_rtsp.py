@@ -13,8 +13,10 @@ from sightline.devices import Device
 from sightline.errors import StreamError, StreamLost, StreamUnreadable
 from sightline.graph import Site, SourceReader
 from sightline.media import Frame, Stream
-from sightline_plugins.commands.camera import CameraOptions, Clip, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.commands.camera.server import FakeCamera
+from sightline_plugins.commands.camera.session import CameraOptions
 from sightline_plugins.sources.live.rtsp import Rtsp
 
 COUNT = 30

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sightline_plugins.commands.camera import FakeCamera
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.commands.camera.server import FakeCamera
 from tests.integration.sources.clips import write_bomb, write_clip, write_sound
 from tests.integration.wrong_input.running import (
     CONFIG,

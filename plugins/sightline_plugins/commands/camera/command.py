@@ -12,52 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
-from pydantic import BaseModel, ConfigDict
 
 from sightline.cli.options import DURATION, debug_option
-from sightline.config.load import read_document
 from sightline.errors import ConfigurationError
-from sightline_plugins.commands.camera import Step
-from sightline_plugins.commands.camera.clip import Seconds
-from sightline_plugins.commands.camera.packets import load_clip
 
 if TYPE_CHECKING:
-    from sightline_plugins.commands.camera import Clip, FakeCamera
-
-
-class FileStep(Step):
-    """A step that names another clip by its file."""
-
-    clip: str | None = None
-    """Another clip: a video file, from the folder of the script."""
-
-
-class ScriptFile(BaseModel):
-    """What a script file holds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    steps: tuple[FileStep, ...]
-    """What happens, in any order."""
-    repeat: Seconds | None = None
-    """After this long everything happens again."""
-
-
-def read_script(path: Path) -> tuple[list[Step], float | None]:
-    """The steps of a script file, their clips loaded, and after how many seconds they repeat.
-
-    Raises InvalidConfiguration with all mistakes, and StreamUnreadable when a clip cannot be used.
-    """
-    script = read_document(ScriptFile, path)
-    return list(_with_clips(script, path.parent)), script.repeat
-
-
-def _with_clips(script: ScriptFile, folder: Path) -> Iterator[Step]:
-    for step in script.steps:
-        if step.clip is None:
-            yield step
-        else:
-            yield step.model_copy(update={"swap": load_clip(str(folder / step.clip))})
+    from sightline_plugins.commands.camera.clip import Clip
+    from sightline_plugins.commands.camera.server import FakeCamera
 
 
 _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -160,7 +121,9 @@ def command(**options: Any) -> None:
 
 
 def _camera(wishes: _FaultOptions) -> FakeCamera:
-    from sightline_plugins.commands.camera import CameraOptions, FakeCamera
+    from sightline_plugins.commands.camera.script_file import read_script
+    from sightline_plugins.commands.camera.server import FakeCamera
+    from sightline_plugins.commands.camera.session import CameraOptions
 
     if wishes.user is not None and ":" not in wishes.user:
         raise ConfigurationError("--user is written NAME:PASSWORD")

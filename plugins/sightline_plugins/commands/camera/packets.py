@@ -18,11 +18,11 @@ from sightline_plugins.codecs.bitstream import (
     length_prefixed_units,
     nal_units,
 )
-from sightline_plugins.commands.camera import Clip, ClipPacket, Codec
-from sightline_plugins.commands.camera.clip import payloads
+from sightline_plugins.commands.camera.clip import Clip, ClipPacket, payloads
 from sightline_plugins.decode.failures import failure, unreadable
 from sightline_plugins.decode.open_media import OpenOptions, open_media, video_stream
 from sightline_plugins.decode.timestamps import nanoseconds
+from sightline_plugins.rtsp.payloads import Codec
 
 _CODECS = {"h264": Codec.H264, "hevc": Codec.H265, "mjpeg": Codec.MJPEG}
 _CONFIGURATIONS = {Codec.H264: avcc_parts, Codec.H265: hvcc_parts}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sightline_plugins.codecs.bitstream import annex_b, avcc_parts, hvcc_parts, length_prefixed_units, nal_units
-from sightline_plugins.commands.camera import Clip, ClipPacket, Codec
+from sightline_plugins.commands.camera.clip import Clip, ClipPacket
+from sightline_plugins.rtsp.payloads import Codec
 
 SPS, PPS = b"\x67\x42\x00\x1f\x99", b"\x68\xce\x38\x80\x01"
 KEY, OTHER = b"\x65\x88\x01", b"\x41\x9a\x02"

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from sightline_plugins.codecs.bitstream import annex_b, nal_units
-from sightline_plugins.commands.camera import Clip, ClipPacket, Codec
-from sightline_plugins.commands.camera.clip import payloads
-from sightline_plugins.rtsp.payloads import jpeg_payloads
+from sightline_plugins.commands.camera.clip import Clip, ClipPacket, payloads
+from sightline_plugins.rtsp.payloads import Codec, jpeg_payloads
 
 H264_SETS = (b"\x67\x42\x00\x1f\x99", b"\x68\xce\x38\x80\x01")
 H265_SETS = (b"\x40\x01\x0c\x01", b"\x42\x01\x01\x02", b"\x44\x01\xc0\x03")

@@ -10,8 +10,10 @@ from sightline import Pipeline
 from sightline.devices.cuda.device import CudaDevice
 from sightline.graph import Message, MessageKind
 from sightline.media import Memory
-from sightline_plugins.commands.camera import CameraOptions, Clip, FakeCamera
+from sightline_plugins.commands.camera.clip import Clip
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.commands.camera.server import FakeCamera
+from sightline_plugins.commands.camera.session import CameraOptions
 from sightline_plugins.decode.nvdec import HardwareStream
 from sightline_plugins.sources.live.rtsp import Rtsp
 from tests.fakes import fake_nvdec
