@@ -29,7 +29,7 @@ _EMPTY: Sequence[Thing] = ()
 
 
 def assert_alike(expected: bytes, found: bytes, *, least: float) -> None:
-    """Compare two recordings in JSON lines; `least` is the confidence from which on things are told."""
+    """Compare two recordings in JSON lines; `least` is the confidence from which objects count."""
     count, doubtful = 0, list[str]()
     for line, other in _frames(expected, found):
         things, others = line.get("objects", _EMPTY), list(other.get("objects", _EMPTY))

@@ -36,7 +36,7 @@ OWN = ("street", "plate", "plate_text", "vehicle")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Sources by name, the steps without an engine, and from which confidence on things are told."""
+    """Sources by name, the steps without an engine, and the confidence from which objects count."""
 
     sources: dict[str, str]
     steps: tuple[dict[str, dict[str, Any]], ...]

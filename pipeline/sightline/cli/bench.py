@@ -58,7 +58,7 @@ def command(
                 timer.start()
             try:
                 report = pipeline.wait()
-            except StreamError:  # each stream's own failure was told when it happened
+            except StreamError:  # each stream's own failure was reported when it happened
                 return _FAILED
             finally:
                 timer.cancel()

@@ -82,7 +82,7 @@ def interrupts(
     pipeline: Pipeline, *, say: Callable[[str], None], reload: Callable[[], object] | None = None
 ) -> Iterator[Interrupts]:
     """Handle SIGINT and SIGTERM inside the block, and SIGHUP where it is to `reload` (which must be quick); only from
-    the main thread. A hangup of the terminal, which is told in the same way, finishes as Ctrl-C does; under `nohup`
+    the main thread. A hangup of the terminal, which arrives in the same way, finishes as Ctrl-C does; under `nohup`
     SIGHUP stays ignored.
     """
     caught = Interrupts(pipeline, say=say, reload=reload)

@@ -43,7 +43,7 @@ class Folding:
     _said: dict[_Key, _Said] = field(default_factory=dict)
 
     def take(self, message: Message, *, now_seconds: float) -> list[tuple[Message, int]]:
-        """What is to be said because of a message."""
+        """Return what to show because of a message."""
         key = (message.kind, message.text, message.stream, message.element)
         before = self._said.pop(key, None)
         if before is not None and now_seconds - before.at_seconds < WINDOW_SECONDS:
@@ -56,7 +56,7 @@ class Folding:
         return told
 
     def due(self, *, now_seconds: float) -> list[tuple[Message, int]]:
-        """What is to be said because time has passed."""
+        """Return what to show because time has passed."""
         old = {key: one for key, one in self._said.items() if now_seconds - one.at_seconds >= WINDOW_SECONDS}
         told = list(self._counted(list(old.values()), now_seconds))
         for key, one in old.items():
@@ -65,7 +65,7 @@ class Folding:
         return told
 
     def rest(self) -> list[tuple[Message, int]]:
-        """What is to be said because nothing more will come."""
+        """Return what to show because nothing more will come."""
         return list(self._counted(list(self._said.values()), 0.0))
 
     def _counted(self, said: list[_Said], now_seconds: float) -> Iterator[tuple[Message, int]]:
@@ -115,7 +115,7 @@ class _Screen(Protocol):
 class Progress:
     """Shows how a run is doing while its block is open; `tell` takes messages from any thread.
 
-    With `quiet` only trouble is told. A message that comes again within ten seconds is counted instead of told.
+    With `quiet` only trouble is shown. A message that repeats within ten seconds is counted instead of shown.
     """
 
     def __init__(self, statuses: Statuses, *, quiet: bool = False) -> None:
@@ -128,7 +128,7 @@ class Progress:
         self._folding = Folding()
 
     def tell(self, message: Message) -> None:
-        """Say a message, unless it was said a moment ago."""
+        """Show a message, unless it was shown a moment ago."""
         if message.kind is MessageKind.ERROR or (self._quiet and message.kind not in _TROUBLE):
             return
         with self._lock:

@@ -37,7 +37,7 @@ _FAILED, _INTERRUPTED = 1, 130
 @click.option(
     "--token",
     metavar="TOKEN",
-    help="What every request needs; a must beyond this machine. Better set SIGHTLINE_TOKEN: others see what is typed.",
+    help="Token of every request; required beyond this machine. Prefer SIGHTLINE_TOKEN: others see command lines.",
 )
 @click.option("--images", metavar="ID", help="The step whose images the page shows; the last one that draws.")
 @click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong.")
@@ -145,7 +145,7 @@ def _run(
                 if caught.count:
                     pipeline.stop()
                 return pipeline.wait(), bool(caught.count)
-        except StreamError:  # each stream's own failure was told when it happened
+        except StreamError:  # each stream's own failure was reported when it happened
             return None, bool(caught.count)
 
 

@@ -60,7 +60,7 @@ def unmet_needs(steps: Sequence[Step], *, streams: Sequence[str], registry: Regi
 
 
 def _given(element: Element) -> frozenset[Capability]:
-    """What the steps after it can count on; what it lacks itself is told once, and not again of those after it."""
+    """Return what later steps can count on. What this step lacks is reported once, not again for the steps after it."""
     return element.provided() | element.required()
 
 
@@ -89,7 +89,7 @@ _UNTOLD = None
 def unknown_labels(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[tuple[Key, str]]:
     """Each label that a step waits for in vain, with its key path and the labels that can reach the step.
 
-    Nothing is said of a step that any object of unknown label, or none at all, can reach on one of its streams. No
+    No report about a step that objects of unknown labels, or none at all, can reach on one of its streams. No
     element is asked what it finds unless some option names a label: to know it may mean to read a model file.
     """
     if not any(True for _, element in identify(tuple(steps)) for _ in element.wanted_labels()):
@@ -181,13 +181,13 @@ def _no_search(element: Element, other: Element, name: str) -> str:
 
 
 _ANY = "*"
-"""Stands in the place of a rule for all those that nobody can tell before the pipeline runs."""
+"""Stands for all rules that are known only when the pipeline runs."""
 
 
 def unknown_rules(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[tuple[Key, str]]:
     """Each rule that a step waits for in vain, with its key path and the rules whose events reach the step.
 
-    That no events reach it at all is told as an unmet need.
+    A step that no events reach is reported as an unmet need.
     """
     ids = iter(identify(tuple(steps)))
 

@@ -97,7 +97,9 @@ class Element(BaseModel):
         return self
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
-        """Every mistake that can be told before anything runs: files, models, values that contradict each other."""
+        """Return every mistake that can be found before anything runs: files, models, values that contradict each
+        other.
+        """
         del context
         return ()
 

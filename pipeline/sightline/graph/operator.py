@@ -77,7 +77,7 @@ class Operator:
         """All streams have ended: finish what is still under way."""
 
     def close(self) -> None:
-        """Let go of everything. Called however the run ended; calling it again is harmless."""
+        """Release everything. The runtime calls it however the run ended; a second call is harmless."""
 
 
 class Sink(Operator):

@@ -96,7 +96,7 @@ class Outputs:
         self.files.pop(part, None)
 
     def obstacle(self, path: Path) -> str | None:
-        """Why a file cannot be written there, as far as can be told without writing; None when nothing is known."""
+        """Return why a file cannot be written there, as far as is known without writing, or None."""
         try:
             if path.is_symlink() or path.is_dir():
                 return f"{path} is a {'symbolic link' if path.is_symlink() else 'folder'}: name a file"

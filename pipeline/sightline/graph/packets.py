@@ -206,7 +206,7 @@ class Wanted:
 
     def close(self) -> None:
         """The step wants no more packets; harmless when called again."""
-        self._store.give_up(self)
+        self._store.release(self)
 
 
 class Packets:
@@ -241,7 +241,7 @@ class Packets:
             self._set_all_limits()
         return wanted
 
-    def give_up(self, wanted: Wanted) -> None:
+    def release(self, wanted: Wanted) -> None:
         """Keep nothing more for it."""
         with self._lock:
             if wanted in self._wanted:

@@ -52,7 +52,7 @@ class SourceReader:
         self.is_stopping = True
 
     def close(self) -> None:
-        """Let go of the input; harmless when called again, or before the first frame."""
+        """Release the input; harmless when called again, or before the first frame."""
 
 
 class SourceElement(BaseModel):

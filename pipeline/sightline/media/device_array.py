@@ -305,10 +305,10 @@ class DeviceArray:
         return self.pitch_bytes == self.row_bytes
 
     def on(self, stream: DeviceStream) -> DeviceArray:
-        """The same array for work on that stream, to be queued after this call and before the array is let go of.
+        """The same array for work on that stream, to be queued after this call and before the array is released.
 
         The stream waits for the content, and the memory is not given to others before the stream has done what is
-        queued there when the array is let go of.
+        queued there when the array is released.
         """
         use_on(stream, (self,))
         return self

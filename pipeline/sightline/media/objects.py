@@ -135,7 +135,7 @@ class Objects:
         }
 
     def with_columns(self, **columns: Column) -> Objects:
-        """This table with other columns in the place of those named; names that are no fixed column go to `extra`."""
+        """Return this table with those columns replaced; names that are no fixed column go to `extra`."""
         fixed = {name: column for name, column in columns.items() if name in _COLUMNS}
         extra = {name: column for name, column in columns.items() if name not in _COLUMNS}
         changes: dict[str, Any] = {**fixed, "extra": {**self.extra, **extra}} if extra else fixed

@@ -2,7 +2,7 @@
 
 They lie in `models/` of the cache folder (`sightline.cache`). A file is named after everything that went into it, so
 none is ever out of date: one that nobody asks for any more goes when the folder is full. Files appear whole (written
-aside and renamed) and carry a checksum; a damaged one is compiled again, and that is told.
+aside and renamed) and carry a checksum; a damaged one is compiled again, with a warning.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def models_folder() -> Path | None:
 
 
 class ModelCache:
-    """Compiled models in a folder; None keeps nothing. Trouble with the folder is told to `warn` and harms nothing.
+    """Compiled models in a folder; None keeps nothing. Trouble with the folder goes to `warn` and harms nothing.
 
     What is `for_processor` is for processors like this machine's alone; what is not was compiled for a GPU.
     """
@@ -77,7 +77,7 @@ class ModelCache:
         return None if self._folder is None else self._read(self._path(self._folder, key), lambda entry: entry)
 
     def keep(self, key: Mapping[str, Any], entry: Entry) -> None:
-        """Keep this for the key, in the place of what was kept."""
+        """Keep this for the key and replace what was kept."""
         if self._folder is None:
             return
         try:

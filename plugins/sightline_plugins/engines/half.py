@@ -219,7 +219,7 @@ def _compare(
 
 
 def _comparable(model: onnx.ModelProto) -> list[str]:
-    """The outputs; in the place of those behind an operator that sorts or picks, what that is given."""
+    """Return the outputs; for those behind an operator that sorts or picks, return its inputs instead."""
     graph = _graph_of(model)
     picking = {"TopK", "NonMaxSuppression", "ArgMax", "ArgMin", "Unique", "NonZero", "GatherND", "ScatterND"}
     behind, names = set[str](), list[str]()

@@ -1,4 +1,4 @@
-"""Reading ONNX files: everything that can be wrong with one is said here, before an engine sees it."""
+"""Read ONNX files, and report everything that is wrong with one before an engine sees it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_BYTES = 2**31 - 1
 
 STANDARD = ("", "ai.onnx")
 KNOWN_DOMAINS = (*STANDARD, "ai.onnx.ml", "com.microsoft", "org.openvinotoolkit")
-"""Where operators come from that at least one engine has, without libraries of the user's own."""
+"""Domains of operators that at least one engine has without user libraries."""
 
 SHAPE_LEFT_OUT = "Field 'shape' of 'type' is required but missing"
 """The checker insists on shapes of outputs; exporters leave them out, and engines do without."""

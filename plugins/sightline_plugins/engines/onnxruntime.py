@@ -40,7 +40,7 @@ FAILURES = (
     native.NotImplemented,
     native.RuntimeException,
 )
-FOR_CUDA = "pip install 'onnxruntime-gpu[cuda,cudnn]' in the place of onnxruntime"
+FOR_CUDA = "pip install 'onnxruntime-gpu[cuda,cudnn]' instead of onnxruntime"
 """What to do where there is no CUDA provider, or one that lacks libraries."""
 Provider: TypeAlias = str | tuple[str, dict[str, Any]]
 

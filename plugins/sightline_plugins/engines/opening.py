@@ -40,7 +40,7 @@ class Prepared:
     @property
     def batch(self) -> str | None:
         """What the run report says of a batch that was not 1; None when it was."""
-        return None if self.exported_rows == 1 else f"1 in the place of {self.exported_rows}"
+        return None if self.exported_rows == 1 else f"1 instead of {self.exported_rows}"
 
 
 @dataclass(frozen=True, slots=True)

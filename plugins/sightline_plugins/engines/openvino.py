@@ -47,7 +47,7 @@ else:
 
 @cache
 def core() -> ov.Core:
-    """The one OpenVINO core of the process; it is never let go of.
+    """Return the one OpenVINO core of the process; it is never released.
 
     A core gives the thread that makes it a stack for signals, and frees that when it is destroyed, in whatever thread
     that happens. If it is another one (a pipeline is built in one thread and closed in another), the first is left with

@@ -117,7 +117,7 @@ class Engine(Protocol):
 
 
 def say_nothing(text: str) -> None:
-    """What is told is of no interest."""
+    """Ignore the message."""
     del text
 
 
@@ -139,7 +139,7 @@ def open_engine(
     ``concurrency`` is how many images are computed at once (default: the cores this process may use).
     ``optimize=False`` leaves the graph as it is, apart from ``image``. Dynamic batch dimensions
     become 1; so does a fixed batch where ``image`` is given and the graph allows it, else images share calls
-    (`fixed_batch.py`). ``warn`` is told of trouble with the cache, which harms nothing else.
+    (`fixed_batch.py`). ``warn`` receives trouble with the cache, which harms nothing else.
 
     Raises :class:`ModelError` (missing, damaged or unsupported model), a
     :class:`~sightline.errors.ConfigurationError` for an unknown engine or one that is not installed, and
@@ -160,7 +160,7 @@ def open_engine(
 
 
 MOST_ROWS = 32
-"""Images that are computed at once where a model takes any number, unless its engine is told otherwise."""
+"""Images that are computed at once where a model takes any number, unless its engine is set otherwise."""
 
 
 class Execution(Protocol):
@@ -177,7 +177,7 @@ class Execution(Protocol):
 
 
 class CudaEngine(Protocol):
-    """A model on one GPU, ready to compute on one stream, which is told when it is opened. One thread uses it."""
+    """A model on one GPU, ready to compute on the stream that it was opened with. One thread uses it."""
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -207,5 +207,5 @@ class CudaEngine(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the model. What it bound may not be queued any more. May be called again."""
+        """Release the model. Its bindings may not be queued any more. A second call is harmless."""
         ...

@@ -88,7 +88,7 @@ class Loaded:
         return tuple(specs[: len(about.inputs)]), tuple(specs[len(about.inputs) :])
 
     def close(self) -> None:
-        """Let go of it; contexts must be gone before. May be called again."""
+        """Release it; its contexts must be gone before. A second call is harmless."""
         self._idle.clear()
         self._config = self._compiled = self._engine = self._runtime = None
 
@@ -222,7 +222,7 @@ class TensorRtEngine:
         return TensorRtExecution(self, context, held=held, rows=rows)
 
     def close(self) -> None:
-        """Wait for what is queued and let go of the model. What it bound may not be queued any more.
+        """Wait for queued work and release the model. Its bindings may not be queued any more.
 
         What TensorRT-RTX compiled for this GPU is kept for the next run.
         """

@@ -29,7 +29,7 @@ from sightline_plugins.engines.tensorrt_library import (
 USUAL_ROWS = 8
 """The number of images that kernels are chosen for where any number up to the most is taken."""
 WORKSPACE_BYTES = 2 << 30
-"""How much memory one operator may use for itself; what a plan needs is told when it is loaded."""
+"""How much memory one operator may use for itself; what a plan needs is known when it is loaded."""
 _WITHOUT_KERNEL = re.compile(r"(?P<layer>\S+) has no runners that implement it")
 _SUPPRESSION = "export it without its suppression, which Sightline does itself"
 
@@ -80,7 +80,7 @@ def build_plan(
 ) -> bytes:
     """The plan of a prepared model: its inputs are fixed but for the number of images.
 
-    `progress` is told when it begins and ends and, at most every so many seconds, what the library does; `log` is told
+    `progress` hears when it begins and ends and, at most every so many seconds, what the library does; `log` receives
     all that it says. Both may be called from threads of the library. Where `is_stopped` says so, it ends soon.
 
     Takes from a second to minutes, mostly without the GIL; the GPU's context must be current where the library

@@ -40,7 +40,7 @@ _IDLE = re.compile(r"^(--- (Begin|End) node ---|While parsing node number)")
 
 @dataclass(slots=True, eq=False)
 class CapturedLog:
-    """What was said during one call, of the thread that made it or of the library's own."""
+    """What the library logged during one call, in the calling thread or in its own threads."""
 
     log: Log | None
     errors: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Messages:
 
     @contextmanager
     def listening(self, log: Log | None = None) -> Iterator[CapturedLog]:
-        """What is said while the block runs. The library's own threads are heard by everybody who listens."""
+        """Capture what is logged while the block runs. Every listener hears the library's own threads."""
         entry = threading.get_ident(), CapturedLog(log)
         with self._lock:
             self._listening.append(entry)
@@ -126,7 +126,7 @@ def _logger(module: Any, hear: Log) -> Any:
 
 Tell = Callable[[str], None]
 EVERY_SECONDS = 5.0
-"""A line is told at most so often, apart from the first and the last."""
+"""Lines come at most this often, apart from the first and the last."""
 
 
 class Progress:
@@ -245,7 +245,7 @@ class TensorRt:
 
     @property
     def compiles_ahead(self) -> bool:
-        """Whether it compiles for a compute capability that it is told."""
+        """Return whether it compiles for any compute capability that it is given."""
         return bool(self.targets)
 
     @property

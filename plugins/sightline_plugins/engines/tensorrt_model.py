@@ -66,7 +66,7 @@ class TensorRtModel:
 
         `size_wh` fixes the size of the images where the model leaves it open, `most_rows` is how many are computed
         at once, where the model takes any number. `input_range` are the values that the image input takes, from the
-        darkest to the brightest: for FP16 alone, whose numbers end at 65504. `warn` is told of trouble with the cache.
+        darkest to the brightest: for FP16 alone, whose numbers end at 65504. `warn` receives trouble with the cache.
         """
         self._gpu = gpu
         self._library = library_for(gpu)
@@ -91,7 +91,7 @@ class TensorRtModel:
     def compile(self, *, progress: Tell = say_nothing, log: Log | None = None) -> None:
         """Compile it, or take it from the cache; nothing when that was done.
 
-        In any thread, one at a time, while the GPU does other work; `progress` is told how far it is, `log` all that
+        In any thread, one at a time, while the GPU does other work; `progress` hears how far it is, `log` all that
         the library says, both from any thread. Raises ModelError with the reason for a refusal, CudaError.
         """
         if self._plan is None:

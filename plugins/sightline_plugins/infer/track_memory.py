@@ -118,7 +118,7 @@ class Children:
         """Return the number (N,) of each box (N, 4) found on a parent box (4,), and where all children are now.
 
         Boxes are matched greedily to the nearest known child of their class; the others get new numbers, in order. Up
-        to 64 are told apart, all further ones share the last number.
+        to 64 are distinguished, all further ones share the last number.
         """
         sides = np.maximum(parent[2:] - parent[:2], np.float32(1e-6))
         centers = ((xyxy[:, :2] + xyxy[:, 2:]) / 2 - parent[:2]) / sides

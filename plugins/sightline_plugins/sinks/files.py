@@ -144,7 +144,7 @@ class StreamFiles:
     """The open files of one sink: one for each stream where the path says `{stream}`, else one for all.
 
     A file is opened at the first frame that goes into it and begins with `header`. With `goes_on`, one that cannot be
-    written stops nothing: its lines are lost and counted, which is told, until it can be written again.
+    written stops nothing: its lines are lost and counted, with a warning, until it can be written again.
     """
 
     def __init__(self, site: Site, template: str, *, goes_on: bool, header: bytes = b"") -> None:

@@ -167,7 +167,7 @@ class SnapshotWriter(Sink):
             self._saved[frame.stream] = saved + 1
 
     def _write(self, path: Path, data: bytes, *, stream: Stream) -> bool:
-        """Write an image; False when that failed, which is told."""
+        """Write an image; warn and return False when that failed."""
         try:
             file = self._site.outputs.open_lines(path)
             file.write(data)

@@ -1,4 +1,4 @@
-"""A double of a GPU with a double of its decoder, and the certainty that nothing stays there."""
+"""A fake GPU with a fake decoder, and a check that nothing stays on it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def clips(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 
 def let_go() -> None:
-    """Let go of what nobody needs any more; a run does not wait long for an input, which then goes by itself."""
+    """Release what nobody needs; a run does not wait long for an input, which then ends by itself."""
     for thread in threading.enumerate():
         if isinstance(thread, Worker):
             thread.join(60)

@@ -1,4 +1,4 @@
-"""Small clips of the sample world: what a double of a GPU can draw on in no time."""
+"""Small clips of the sample world: which a fake GPU draws on quickly."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class Served:
-    """A model by its name. `answers` may be changed: what is given in the place of what was computed."""
+    """A model by its name. `answers` replaces computed results."""
 
     def __init__(self, path: Path, *, name: str = "tiny") -> None:
         self.name = name

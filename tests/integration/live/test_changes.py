@@ -49,7 +49,7 @@ CHANGES = {
     "rate": "25 fps became 12.5 fps",
     "profile": None,
 }
-"""What is told of each; a profile is nothing that anybody asks for."""
+"""Return what is reported of each; nobody asks for the profile."""
 
 
 @pytest.mark.row(id="A7")

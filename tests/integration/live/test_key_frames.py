@@ -1,4 +1,4 @@
-"""Nothing is shown before the first key frame, and that there is none is said."""
+"""Nothing is shown before the first key frame, and its absence is reported."""
 
 from __future__ import annotations
 

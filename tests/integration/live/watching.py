@@ -1,4 +1,4 @@
-"""A pipeline on live sources that is looked at while it runs: what came, when, and what was said."""
+"""Watch a pipeline on live sources while it runs: frames, times, messages."""
 
 from __future__ import annotations
 

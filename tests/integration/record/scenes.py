@@ -105,7 +105,7 @@ class Told:
         self.messages.append(message)
 
     def kinds(self) -> list[MessageKind]:
-        """What was told, in order."""
+        """Return the messages in order."""
         return [message.kind for message in list(self.messages)]
 
     def texts(self, kind: MessageKind) -> list[str]:

@@ -1,4 +1,4 @@
-"""Elements and sources that wait and fail where they are told, and a record of how they were treated."""
+"""Elements and sources that wait and fail on request, and a record of how they were called."""
 
 from __future__ import annotations
 

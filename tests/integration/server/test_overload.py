@@ -26,7 +26,7 @@ SLOW_SECONDS = 0.002
 SHARE = 30
 """Frames of each stream, once all are there, by which it is judged whether all get the same."""
 WINDOW_NS = 2_000_000_000
-"""How long streams must have been dropped before it is said; five seconds, usually."""
+"""How long frames must be dropped before overload is reported; usually five seconds."""
 CALM = threading.Event()
 """From now on the step takes no time, and cameras send five frames a second."""
 
@@ -94,7 +94,7 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def seen() -> Seen:
-    """Many cameras and a slow step, until the overload is said and a little more; then all is calm."""
+    """Many cameras and a slow step, until overload is reported and a little longer; then calm."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sightline.runtime.stats.overload._WINDOW_NS", WINDOW_NS)
         return watched()

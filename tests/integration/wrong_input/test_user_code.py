@@ -1,4 +1,4 @@
-"""Functions of the user's own that are not there, fail, or return nonsense."""
+"""User functions that are missing, fail, or return nonsense."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said again and again is said once, and then how often."""
+"""A repeated message is shown once, and then with a count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people are told when a run is over."""
+"""The summary of a run."""
 
 from __future__ import annotations
 

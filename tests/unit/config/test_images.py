@@ -1,4 +1,4 @@
-"""Changed images that nobody would see are told before anything runs."""
+"""Changed frames that nobody would see are reported before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every mistake people make in a configuration, with its place and what they are told."""
+"""Mistakes in a configuration, with the place and the message of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--source` and `--set`: what they change, and what is said when they cannot."""
+"""`--source` and `--set`: what they change, and the errors when they cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of this process's memory in the place of device arrays, for kernels of the host build."""
+"""Arrays in host memory instead of CUDA memory, for kernels of the host build."""
 
 from __future__ import annotations
 

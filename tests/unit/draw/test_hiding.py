@@ -67,7 +67,7 @@ def test_everything_outside_stays_to_the_bit(pixel_format: PixelFormat, method: 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("pixel_format", FORMATS)
 def test_only_the_means_of_cells_are_left(pixel_format: PixelFormat, method: hiding.Method) -> None:
-    """Two images whose cells have equal means, however their pixels lie in them, cannot be told apart."""
+    """Two images whose cells have equal means, however their pixels lie in them, are indistinguishable."""
     one = noise(pixel_format)
     other = one.shared().writable()
     random = np.random.default_rng(1)

@@ -162,7 +162,7 @@ def test_an_engine_takes_one_image_of_a_model_made_for_four_and_says_so(engine: 
     opened = open_engine(flattened(target=(4, 12)).SerializeToString(), engine=engine, image=ImageForm())
     assert opened.inputs[0].shape == (1, 4, 4, 3)
     assert opened.outputs[0].shape == (1, 12)
-    assert opened.report["batch"] == "1 in the place of 4"
+    assert opened.report["batch"] == "1 instead of 4"
     for image in images(5):
         np.testing.assert_allclose(opened.submit((image,)).result()[0], quarters(image), rtol=1e-5)
     opened.close()

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a model or a call is said once, clearly, before or instead of computing."""
+"""Whatever is wrong with a model or a call is reported once, before or instead of computing."""
 
 from __future__ import annotations
 

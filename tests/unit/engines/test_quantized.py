@@ -153,7 +153,7 @@ def test_a_quantised_graph_for_four_images_is_computed_one_by_one(engine: Name) 
     [given] = opened.submit([levels[2:3]]).result()
     opened.close()
 
-    assert opened.report["batch"] == "1 in the place of 4"
+    assert opened.report["batch"] == "1 instead of 4"
     assert np.abs(given - expected[2:3]).mean() < 0.01 * np.abs(expected).mean()
 
 

@@ -1,4 +1,4 @@
-"""What can be said of publishing, and what is refused before anything runs."""
+"""Options of `publish`, and what is refused before anything runs."""
 
 from __future__ import annotations
 

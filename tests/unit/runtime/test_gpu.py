@@ -1,4 +1,4 @@
-"""Runs on a GPU: elements get it, copies are counted in the report, and it is let go of with the last image."""
+"""Runs on a GPU: elements get it, copies are counted in the report, and it is released with the last frame."""
 
 from __future__ import annotations
 

@@ -117,12 +117,12 @@ def test_a_doubtful_detection_keeps_a_track_alive(tracker: ByteTracker) -> None:
     assert [feed(tracker, box(0), seconds=0.5 + frame / 10, confidence=0.3) for frame in range(20)] == [[1]] * 20
 
 
-def test_a_detection_below_new_confidence_starts_no_track(tracker: ByteTracker) -> None:
+def test_a_detection_below_new_track_threshold_starts_no_track(tracker: ByteTracker) -> None:
     assert [feed(tracker, box(0), seconds=frame / 10, confidence=0.39) for frame in range(9)] == [[-1]] * 9
 
 
 @pytest.mark.parametrize(("confidence", "expected"), [(0.75, -1), (0.85, 1)])
-def test_new_confidence_may_be_above_high_confidence(confidence: float, expected: int) -> None:
+def test_new_track_threshold_may_be_above_high_confidence(confidence: float, expected: int) -> None:
     tracker = ByteTracker(ByteTrackOptions(new_track_threshold=0.8))
 
     assert feed(tracker, box(0), seconds=0, confidence=confidence) == [expected]

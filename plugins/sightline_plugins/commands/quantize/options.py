@@ -1,4 +1,4 @@
-"""What is to be quantised and how it is judged, from what the command was told."""
+"""What to quantise and how to judge it, from the command's options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ANY_CONFIDENCE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class QuantizeOptions:
-    """What the command was told; see its options."""
+    """The options of the command."""
 
     model: str
     output: Path | None

@@ -26,7 +26,7 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """What is let go of is gone at once, or it is not."""
+    """Released memory is gone at once."""
     gc.collect()
     gc.disable()
     try:

@@ -37,7 +37,7 @@ class _Thing:
 
 @dataclass
 class _Captured:
-    """A graph that adds a number to a thing, which may be let go of meanwhile."""
+    """A graph that adds a number to an array, which may be released meanwhile."""
 
     graph: Graph
     thing: _Thing
@@ -149,7 +149,7 @@ class Program:
     def _look(self, left: Iterator[int]) -> None:
         if (thing := self._thing(left)) is not None:
             found = np.unique(thing.array.to_host()).tolist()
-            assert found == [thing.value], f"{found} in the place of {thing.value}"
+            assert found == [thing.value], f"{found} instead of {thing.value}"
 
     def _join(self, left: Iterator[int]) -> None:
         first, second = self._stream(left), self._stream(left)

@@ -1,4 +1,4 @@
-"""The real driver on machines that have none: nothing is imported early, and what is missing is said."""
+"""The real driver on machines that have none: nothing is imported early, and what is missing is named."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_host_memory_is_given_to_pycuda_as_a_buffer_of_just_the_rows() -> None:
 
 
 class Bindings:
-    """Stands for `cuda.bindings.driver`, with its names and codes: notes calls, and answers as it is told."""
+    """Stands for `cuda.bindings.driver`, with its names and codes: notes calls, and answers on request."""
 
     CUresult = CODES
     CUstreamCaptureMode = CUDA.CUstreamCaptureMode

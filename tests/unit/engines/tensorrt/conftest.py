@@ -1,4 +1,4 @@
-"""A double of TensorRT-RTX on the double of a GPU, and memory for its batches."""
+"""A fake TensorRT-RTX on a fake GPU, and memory for its batches."""
 
 from __future__ import annotations
 
