@@ -160,7 +160,7 @@ def load_plan(library: TensorRt, plan: bytes, *, label: str, kernels: KeptKernel
     """The plan in the memory of the GPU whose context is current. Raises ModelError when it is refused.
 
     `kernels` is where what the library compiles for it here is kept.
-    Without a GPU it is always refused; no GPU has loaded one yet.
+    Without a GPU it is always refused.
     """
     with library.listening() as heard:
         runtime = library.module.Runtime(library.messages.logger)

@@ -111,6 +111,20 @@ def test_a_full_blocking_link_makes_the_sender_wait_for_room() -> None:
     assert not sender.is_alive()
 
 
+def test_a_link_that_grows_wakes_a_sender_that_waits_for_room() -> None:
+    link: Link[int] = Link(1)
+    link.send(1)
+    sender = threading.Thread(target=link.send, args=(2,))
+    sender.start()
+    assert sender.is_alive()
+
+    link.capacity = 2
+    sender.join(timeout=60)
+
+    assert not sender.is_alive()
+    assert [link.receive(), link.receive()] == [1, 2]
+
+
 def test_closing_wakes_a_sender_that_waits_for_room() -> None:
     link: Link[int] = Link(1)
     link.send(1)

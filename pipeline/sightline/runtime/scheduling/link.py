@@ -115,7 +115,7 @@ class Link(Generic[LinkItem]):
         doorbell: SharedCondition | None = None,
     ) -> None:
         bell = doorbell or SharedCondition()
-        self.capacity = capacity
+        self._capacity = capacity
         self.policy = policy
         self.statistics = LinkStats()
         self._on_drop = on_drop
@@ -130,12 +130,12 @@ class Link(Generic[LinkItem]):
         """Put an item in; wait for room (`block`) or make room (`latest`). Raises LinkClosed."""
         with self._room:
             items, statistics = self._items, self.statistics
-            if len(items) >= self.capacity and self.policy is LinkPolicy.BLOCK:
+            if len(items) >= self._capacity and self.policy is LinkPolicy.BLOCK:
                 self._wait_for_room()
             if self._ended or self._closed:
                 self._drop(item, DropReason.STOPPED)
                 raise LinkClosed
-            if len(items) >= self.capacity:
+            if len(items) >= self._capacity:
                 self._drop(items.popleft(), DropReason.OVERLOADED)
             items.append(item)
             statistics.sent += 1
@@ -177,7 +177,7 @@ class Link(Generic[LinkItem]):
         """Say that nothing more will be sent."""
         with self._room:
             self._ended = True
-            self._tell_both()
+            self._wake_both()
 
     def close(self) -> None:
         """Say that nothing more will be received, and drop what is left."""
@@ -185,7 +185,18 @@ class Link(Generic[LinkItem]):
             self._closed = True
             while self._items:
                 self._drop(self._items.popleft(), DropReason.STOPPED)
-            self._tell_both()
+            self._wake_both()
+
+    @property
+    def capacity(self) -> int:
+        """How many items fit. A sender that waits for room is woken when it changes."""
+        return self._capacity
+
+    @capacity.setter
+    def capacity(self, capacity: int) -> None:
+        with self._room:
+            self._capacity = capacity
+            self._room.notify_all()
 
     @property
     def depth(self) -> int:
@@ -195,7 +206,7 @@ class Link(Generic[LinkItem]):
     @property
     def full(self) -> bool:
         """Whether there is no room for another item."""
-        return len(self._items) >= self.capacity
+        return len(self._items) >= self._capacity
 
     @property
     def ended(self) -> bool:
@@ -213,11 +224,11 @@ class Link(Generic[LinkItem]):
 
     def _wait_for_room(self) -> None:
         started = monotonic_ns()
-        while len(self._items) >= self.capacity and not self._over:
+        while len(self._items) >= self._capacity and not self._over:
             self._room.wait()
         self.statistics.send_wait_ns += monotonic_ns() - started
 
-    def _tell_both(self) -> None:
+    def _wake_both(self) -> None:
         self._room.notify_all()
         self._ready.notify_all()
         if self._on_ready is not None:

@@ -181,7 +181,7 @@ class SourceSupervisor(Worker):
         self._begun_ns = self._frame_ns = self._site.clock.monotonic_ns()
         try:
             self._state.connecting()
-            self._attempts()
+            self._read_and_reconnect()
         except LinkClosed:
             pass
         except BaseException as error:  # noqa: BLE001  the boundary to foreign code: a reader's fault ends its stream only
@@ -203,11 +203,12 @@ class SourceSupervisor(Worker):
         """Say that no more frames come."""
         self._failover.end()
 
-    def _attempts(self) -> None:
+    def _read_and_reconnect(self) -> None:
+        """Read the stream, and reconnect after a backoff, until it ends, fails for good, or the run stops."""
         attempt = 0
         while not self._stopping.is_set():
             received, begun_ns = self.statistics.received, self._site.clock.monotonic_ns()
-            trouble = self._trouble_of_attempt()
+            trouble = self._trouble_of_one_connection()
             if trouble is None:
                 return
             if self._failover.slot.is_lost:
@@ -226,13 +227,13 @@ class SourceSupervisor(Worker):
             if self._stall_detector is not None and isinstance(trouble, StreamStalled) and came <= 1:
                 # One frame does not tell how fast a stream is, and may have come only by the limit.
                 self._stall_detector.silent()
-            self._wait_after(trouble, attempt=attempt, begun_ns=begun_ns)
+            self._wait_before_reconnecting(trouble, attempt=attempt, begun_ns=begun_ns)
 
-    def _trouble_of_attempt(self) -> StreamError | None:
-        """Read until the stream ends (None), or breaks off."""
+    def _trouble_of_one_connection(self) -> StreamError | None:
+        """Read until the stream ends (return None), or return why it broke off."""
         slot = self._failover.slot
         try:
-            self._attempt()
+            self._read_once()
         except (StreamUnreadable, StreamLost) as error:
             return error
         except LinkClosed:
@@ -243,7 +244,7 @@ class SourceSupervisor(Worker):
                 raise
         return StreamLost(f"{slot.lane} is lost") if slot.is_lost else None
 
-    def _attempt(self) -> None:
+    def _read_once(self) -> None:
         reader = self._reader = self._source.build(self._site, stream=self.statistics.stream)
         counters = StreamCounters(reader, self.statistics, again=None if self._source.live else self._counters)
         self._counters = counters
@@ -343,7 +344,7 @@ class SourceSupervisor(Worker):
         waited_ns = self._site.clock.monotonic_ns() - self._frame_ns
         return not self._source.live or is_over or (patience_ns is not None and waited_ns >= patience_ns)
 
-    def _wait_after(self, trouble: StreamError, *, attempt: int, begun_ns: int) -> None:
+    def _wait_before_reconnecting(self, trouble: StreamError, *, attempt: int, begun_ns: int) -> None:
         took_seconds = (self._site.clock.monotonic_ns() - begun_ns) / 1e9
         delay = delay_seconds(attempt, took_seconds=took_seconds, answers=isinstance(trouble, StreamStalled))
         # What a camera has shown before, it may lack for a moment while it starts; a password does not come back.
