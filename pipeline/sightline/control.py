@@ -1,4 +1,4 @@
-"""The control of a pipeline: its description and its run, which are altered together."""
+"""Change a pipeline: its description, and its run when there is one, are changed together."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FIXED = ("name", "device", "keep_running")
 
 @dataclass(frozen=True, slots=True)
 class SourceChanges:
-    """What has become other between two mappings of sources: names, and the sources wanted now."""
+    """The differences between two mappings of sources: names, and the sources wanted now."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -41,7 +41,7 @@ class SourceChanges:
 
     @classmethod
     def between(cls, old: Mapping[str, SourceElement], new: Mapping[str, SourceElement]) -> Self:
-        """The changes that make the new one of the old one."""
+        """Compare two mappings of sources."""
         return cls(
             added=tuple(name for name in new if name not in old),
             removed=tuple(name for name in old if name not in new),
@@ -50,23 +50,23 @@ class SourceChanges:
         )
 
     def carry_out(self, runner: Runner, *, now: Mapping[str, SourceElement]) -> list[PendingChange]:
-        """Let the streams of a run come and go; those that came or went by themselves meanwhile are put right."""
+        """Add, remove and replace streams of a run, whose sources are `now`."""
         under_way = [runner.remove_source(name) for name in self.removed if name in now]
         for name in (*self.changed, *self.added):
-            alter = runner.replace_source if name in now else runner.add_source
-            under_way.append(alter(name, self.wanted[name]))
+            change = runner.replace_source if name in now else runner.add_source
+            under_way.append(change(name, self.wanted[name]))
         return under_way
 
     def applied(self, now: Mapping[str, SourceElement]) -> dict[str, SourceElement]:
-        """The sources that there are then."""
+        """Return the sources after the changes."""
         kept = {name: source for name, source in now.items() if name not in self.removed}
         return {**kept, **{name: self.wanted[name] for name in (*self.changed, *self.added)}}
 
 
 class Control:
-    """Holds what a pipeline is, and its run when there is one; from any thread.
+    """Holds the description of a pipeline, and its run when there is one; from any thread.
 
-    Whatever is asked for is checked first, as a whole, and changes nothing when it is wrong.
+    Every request is checked first, as a whole, and changes nothing when it is wrong.
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class Control:
         description: PipelineDescription,
         *,
         outputs_root: Path | None,
-        tell: Callable[[Message], None],
+        post: Callable[[Message], None],
         given: Device | None = None,
     ) -> None:
         self.description = description
         self.runner: Runner | None = None
         self._outputs_root = outputs_root
         self._given = given
-        self._tell = tell
+        self._post = post
         self._lock = RLock()
         self._reloading = Lock()
 
@@ -105,7 +105,7 @@ class Control:
             raise InvalidConfiguration(problems)
 
     def begin(self, make: Callable[[PipelineDescription, tuple[Watch, ...]], Runner]) -> Runner:
-        """Check, make a run of what is described and start it. Raises ConfigurationError when there is one already."""
+        """Check the description, make a run of it and start it. Raises ConfigurationError when one runs already."""
         with self._lock:
             if self._running() is not None:
                 raise ConfigurationError("the pipeline is running: stop() it and wait() for its end to run it again")
@@ -122,7 +122,7 @@ class Control:
         return runner
 
     def add_source(self, name: str, described: Source) -> PendingChange:
-        """Let a stream come. Raises ConfigurationError when that is not possible."""
+        """Add a stream. Raises ConfigurationError when that is not possible."""
         from sightline.config import name_problems, source_from
 
         source = source_from(described, name=name, registry=self._registry)
@@ -132,37 +132,37 @@ class Control:
             self._check_free(name)
             now = self.description.sources
             clashing = [message for wrong, message in name_problems({**now, name: source}) if wrong == name]
-            if clashing:  # with one that came meanwhile
+            if clashing:  # with one that was added meanwhile
                 raise ConfigurationError(f"the stream {name!r} {clashing[0]}")
             runner = self._running()
-            alteration = done() if runner is None else runner.add_source(name, source)
+            change = done() if runner is None else runner.add_source(name, source)
             self.description = self._with_sources({**now, name: source})
-            return alteration
+            return change
 
     def remove_source(self, name: str) -> PendingChange:
-        """Let a stream go. Raises ConfigurationError when there is none of that name."""
+        """Remove a stream. Raises ConfigurationError when there is none of that name."""
         with self._lock:
             runner, now = self._running(), self.description.sources
             if name not in now:
                 raise ConfigurationError(f"there is no stream {name!r}; streams: {', '.join(now) or 'none'}")
-            alteration = done() if runner is None else runner.remove_source(name)
+            change = done() if runner is None else runner.remove_source(name)
             self.description = self._with_sources({one: source for one, source in now.items() if one != name})
-            return alteration
+            return change
 
     def reload(self, read: Callable[[], PipelineDescription]) -> PendingChange:
-        """Become what `read` returns, which is called in a thread of its own; done when all of it is."""
+        """Become the description that `read` returns; it is called in a thread of its own."""
         reload = _Reload(lambda: self._become(lambda _: read()))
         reload.start()
-        return reload.alteration
+        return reload.change
 
     def _become(self, make: Callable[[PipelineDescription], PipelineDescription]) -> None:
-        """Become what `make` makes of the present description; what is wrong with it is told, and raised."""
+        """Become what `make` makes of the present description. Posts and raises what is wrong with it."""
         with self._reloading:
             try:
                 self._change(self.description, make(self.description))
             except SightlineError as error:
                 text = f"the change is refused, and everything goes on as it was: {redact(error)}"
-                self._tell(Message(MessageKind.WARNING, text))
+                self._post(Message(MessageKind.WARNING, text))
                 raise
 
     def _change(self, old: PipelineDescription, new: PipelineDescription) -> None:
@@ -171,21 +171,21 @@ class Control:
         if runner is None:
             self.description = new
             return
-        told: list[_Changed] = []
+        changed: list[_Changed] = []
         if runner.differs(new.steps):
             rebuilt = runner.rebuild(new.steps)
-            told += [("rebuilt", rebuilt.built), ("kept", rebuilt.kept), ("gone", rebuilt.gone)]
+            changed += [("rebuilt", rebuilt.built), ("kept", rebuilt.kept), ("gone", rebuilt.gone)]
         if old.batch != new.batch:
-            runner.gather_by(new.batch)
-            told.append(("changed", ("batch",)))
+            runner.set_batch(new.batch)
+            changed.append(("changed", ("batch",)))
         changes = SourceChanges.between(old.sources, new.sources)
         with runner.kept_open():
             with self._lock:
-                alterations = changes.carry_out(runner, now=self.description.sources)
+                pending = changes.carry_out(runner, now=self.description.sources)
                 self.description = new.model_copy(update={"sources": changes.applied(self.description.sources)})
-            for alteration in alterations:
-                alteration.wait()
-        self._tell_of([*told, ("added", changes.added), ("removed", changes.removed), ("restarted", changes.changed)])
+            for change in pending:
+                change.wait()
+        self._report([*changed, ("added", changes.added), ("removed", changes.removed), ("restarted", changes.changed)])
 
     def _check_change(self, old: PipelineDescription, new: PipelineDescription, *, is_running: bool) -> None:
         self.check(new, streams_may_come=is_running)
@@ -197,10 +197,10 @@ class Control:
         if fixed:
             raise ConfigurationError(f"{' and '.join(fixed)} cannot change while the pipeline runs: start it again")
 
-    def _tell_of(self, changes: Sequence[_Changed]) -> None:
+    def _report(self, changes: Sequence[_Changed]) -> None:
         parts = [f"{what} {', '.join(names)}" for what, names in changes if names]
         text = "; ".join(parts) or "nothing has changed"
-        self._tell(Message(MessageKind.RELOADED, f"reloaded: {text}"))
+        self._post(Message(MessageKind.RELOADED, f"reloaded: {text}"))
 
     def _check_free(self, name: str) -> None:
         runner = self._running()
@@ -233,13 +233,13 @@ class Control:
         return () if file is None else (Watch(file.path, on_change=self._follow_sources_file),)
 
     def _follow_sources_file(self) -> None:
-        """The sources file has changed: let its streams come and go."""
-        with suppress(SightlineError):  # told by who raises it
+        """Add and remove streams because the sources file has changed."""
+        with suppress(SightlineError):  # posted where it is raised
             self._become(_with_streams_of_its_file)
 
 
 def _with_streams_of_its_file(description: PipelineDescription) -> PipelineDescription:
-    """The description with what its sources file holds now. Raises ConfigurationError."""
+    """Return the description with the present streams of its sources file. Raises ConfigurationError."""
     from sightline.config import read_streams
 
     file = description.sources_file
@@ -258,14 +258,14 @@ class _Reload(Worker):
 
     def __init__(self, carry_out: Callable[[], None]) -> None:
         super().__init__("reload")
-        self.alteration = PendingChange()
+        self.change = PendingChange()
         self._carry_out = carry_out
 
     def work(self) -> None:
         """Carry it out."""
         try:
             self._carry_out()
-        except BaseException as error:  # noqa: BLE001  raised where the alteration is waited for
-            self.alteration.fail(error)
+        except BaseException as error:  # noqa: BLE001  raised where the change is waited for
+            self.change.fail(error)
         else:
-            self.alteration.finish()
+            self.change.finish()

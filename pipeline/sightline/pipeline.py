@@ -1,4 +1,4 @@
-"""The face for Python: a pipeline that is described, checked, run, watched and iterated."""
+"""The Python API: describe, check, run, watch and iterate a pipeline."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Pipeline:
     Run it in one of four ways: `run()` blocks and returns the report; iterating yields every frame with what was
     found on it (leaving the loop stops the pipeline); `async for` does the same in an event loop; `start()`, `stop()`
     and `wait()`, or a `with` block, run it in the background. Many pipelines live in one process; one pipeline runs
-    once at a time, and may be run again. Sources and steps are elements, or what YAML holds in their place. `gpu` is an
-    open GPU, or several, that the runs share with the program, unless `device` is `cpu`; who gives it closes it.
+    once at a time, and may be run again. Sources and steps are elements, or what YAML has in their place. `gpu` is an
+    open GPU, or several, that the runs share with the program, unless `device` is `cpu`; the caller closes it.
 
     Ctrl-C while `run()` or a loop waits ends the sources, finishes what is under way, closes the outputs and is then
     raised; a second one drops what is under way.
@@ -89,7 +89,7 @@ class Pipeline:
         self._listeners: list[Callable[[Message], None]] = []
         self._probes: dict[str, list[Callable[[Batch], None]]] = {}
         given = Device(DeviceKind.CUDA, self._gpus[0].index) if self._gpus else None
-        self._control = Control(description, outputs_root=self._outputs_root, tell=self._tell, given=given)
+        self._control = Control(description, outputs_root=self._outputs_root, post=self._post, given=given)
 
     @classmethod
     def from_description(
@@ -122,14 +122,14 @@ class Pipeline:
         return self._control.runner
 
     def on_message(self, listener: Callable[[Message], None]) -> None:
-        """Call `listener` with every message; it is called from the pipeline's threads and must be quick. What it
-        raises is logged and stops nothing.
+        """Call `listener` with every message, from the pipeline's threads: it must be quick. What it raises is logged
+        and stops nothing.
         """
         self._listeners.append(listener)
 
     def on_state(self, listener: Callable[[Message], None]) -> None:
-        """Call `listener` with the messages that tell of a change of a stream's state: `message.stream` is now in
-        `message.state`, for the reason in `message.text`. Else as `on_message`.
+        """Call `listener` with the messages about a change of a stream's state: `message.stream` is now in
+        `message.state`, for the reason in `message.text`. Otherwise as `on_message`.
 
         >>> from sightline import Pipeline
         >>> pipeline = Pipeline(sources={"test": {"pattern": "bars", "frames": 3}})
@@ -140,8 +140,8 @@ class Pipeline:
         """
         self.on_message(lambda message: listener(message) if message.state is not None else None)
 
-    def probe(self, element_id: str, look: Callable[[Batch], None]) -> None:
-        """Call `look` with every batch that leaves an element (`detect-1`); it must not change the batch. What it
+    def probe(self, element_id: str, probe: Callable[[Batch], None]) -> None:
+        """Call `probe` with every batch that leaves an element (`detect-1`); it must not change the batch. What it
         raises stops the pipeline, as a failure of that element.
 
         Raises ConfigurationError when no step has that id.
@@ -149,17 +149,18 @@ class Pipeline:
         known = [known_id for known_id, _ in self.description.elements()]
         if element_id not in known:
             raise ConfigurationError(f"no step has the id {element_id!r}; the ids are {', '.join(known) or 'none'}")
-        self._probes.setdefault(element_id, []).append(look)
+        self._probes.setdefault(element_id, []).append(probe)
 
     def check(self) -> None:
         """Check everything that can be checked before anything runs. Raises ConfigurationError with every mistake."""
         self._control.check(self.description)
 
     def run(self, *, frames: int | None = None, duration_ns: int | None = None) -> Report:
-        """Run to the end, or until `frames` of each stream or `duration_ns` of its time were read; return the report.
+        """Run to the end, or until `frames` of each stream or `duration_ns` of its time have been read; return the
+        report.
 
-        Raises ConfigurationError before anything runs; OperatorError when a step failed; StreamError when no stream
-        could be read (when some could not, the report and messages say so).
+        Raises ConfigurationError before anything runs, OperatorError when a step fails, and StreamError when no stream
+        can be read (when only some cannot, the report and messages say so).
         """
         try:
             return self._begin(Limits(frames, duration_ns), consumer=None).wait()
@@ -180,7 +181,7 @@ class Pipeline:
             self._runner.stop()
 
     def abort(self) -> None:
-        """Stop at once: what is under way is dropped, the outputs are closed. From any thread, as `stop`."""
+        """Stop at once: drop what is under way, and close the outputs. From any thread, as `stop`."""
         if self._runner is not None:
             self._runner.abort()
 
@@ -202,11 +203,11 @@ class Pipeline:
         return self._runner is not None and self._runner.has_begun
 
     def status(self) -> tuple[StreamStatus, ...]:
-        """How every stream is doing; empty before the start."""
+        """Return the state of every stream; empty before the start."""
         return () if self._runner is None else self._runner.status()
 
     def view(self) -> RunView | None:
-        """The run at this moment, with all that is counted, for monitoring; None before the start."""
+        """Return the run at this moment with all counters, for monitoring; None before the start."""
         return None if self._runner is None else self._runner.view()
 
     def record(
@@ -217,8 +218,8 @@ class Pipeline:
         after: str | float | None = None,
         step: str | None = None,
     ) -> None:
-        """Let the `record` steps (or the one with the id `step`) record a stream, from so long before now to so long
-        after (`10s`, or seconds; else as the step says). From any thread; a message `recording` tells of the file.
+        """Let the `record` steps (or the one with the id `step`) record a stream, from `before` now to `after` it
+        (`10s`, or seconds; by default as the step says). From any thread; a message `recording` names the file.
 
         Raises ConfigurationError when the pipeline does not run, or no such step records that stream.
         """
@@ -231,12 +232,12 @@ class Pipeline:
             )
 
     def add_source(self, name: str, source: Source) -> PendingChange:
-        """Let a stream come while the pipeline runs; nothing else stops. From any thread, and from an event loop, which
-        it does not block: what is returned can be waited for (`wait`, or `await`), and need not be.
+        """Add a stream while the pipeline runs; nothing else stops. From any thread, and from an event loop, which it
+        does not block: the returned change can be waited for (`wait`, or `await`), but need not be.
 
-        A name that was there before in the same run goes on: frame numbers, time and counts continue. When nothing
-        runs, the stream is there at the next start. Raises ConfigurationError when the name is taken or not allowed,
-        the source cannot be, some step cannot do with it, or the run is at its end.
+        A name that was removed before in the same run continues: frame numbers, timestamps and counts go on. When
+        nothing runs, the stream is part of the next run. Raises ConfigurationError when the name is taken or not
+        allowed, the source is wrong, a step cannot process it, or the run is ending.
 
         >>> from sightline import Pipeline
         >>> pipeline = Pipeline(sources={}, keep_running=True)
@@ -248,7 +249,7 @@ class Pipeline:
         return self._control.add_source(name, source)
 
     def remove_source(self, name: str) -> PendingChange:
-        """Let a stream go while the pipeline runs; nothing else stops. It is done when the last frame that was read has
+        """Remove a stream while the pipeline runs; nothing else stops. It is done when the last frame that was read has
         passed all steps, and they have closed the stream's files. From any thread, as `add_source`.
 
         Its counts stay in the report. Raises ConfigurationError when there is no stream of that name.
@@ -258,13 +259,12 @@ class Pipeline:
     def reload(
         self, description: PipelineDescription | str | os.PathLike[str] | Callable[[], PipelineDescription]
     ) -> PendingChange:
-        """Become what is described, what the YAML file says, or what a function returns, while the pipeline runs. From
-        any thread.
+        """Change the running pipeline to a description, to a YAML file, or to what a function returns. From any thread.
 
-        Streams come and go, changed sources start again. Steps that are the same, by id and options, go on with all
-        that they know; others are built first, and then take their places between two batches: no frame of a file is
-        lost. What is wrong changes nothing, is told in a message, and raised where the change is waited for. Name,
-        device, `keep_running` and `sources_file` stay what they are.
+        Streams are added and removed, changed sources start again. Steps that are the same, by id and options, keep
+        their state; others are built first, and then replace the old ones between two batches: no frame of a file is
+        lost. A mistake changes nothing; it is posted as a message, and raised where the change is waited for. Name,
+        device, `keep_running` and `sources_file` cannot change.
         """
         from sightline.config import load_description
 
@@ -308,7 +308,7 @@ class Pipeline:
                 device=device,
                 outputs=Outputs(self._outputs_root),
                 clock=self._clock,
-                post=self._tell,
+                post=self._post,
                 probes=self._probes,
                 limits=limits,
                 consumer=consumer,
@@ -317,7 +317,7 @@ class Pipeline:
 
         return self._control.begin(make)
 
-    def _tell(self, message: Message) -> None:
+    def _post(self, message: Message) -> None:
         for listener in self._listeners:
             try:
                 listener(message)

@@ -55,13 +55,13 @@ Begin = Callable[[Link[Item]], Runner]
 
 def each_frame(begin: Begin) -> Generator[FrameView, None, None]:
     """Run, and yield every frame; a loop that is left ends the run."""
-    feed = BatchIterator()
-    runner = begin(feed.link)
+    iterator = BatchIterator()
+    runner = begin(iterator.link)
     try:
-        for batch in feed.batches():
+        for batch in iterator.batches():
             yield from batch
     except BaseException as error:
-        feed.link.close()
+        iterator.link.receiver.close()
         end_because_of(error, runner)
         raise
     end(runner)
@@ -69,18 +69,18 @@ def each_frame(begin: Begin) -> Generator[FrameView, None, None]:
 
 async def each_frame_in_event_loop(begin: Begin) -> AsyncGenerator[FrameView, None]:
     """Run, and yield every frame, without blocking the event loop. Cancelling ends the run, and waits for that."""
-    loop, feed = asyncio.get_running_loop(), AsyncBatchIterator()
+    loop, iterator = asyncio.get_running_loop(), AsyncBatchIterator()
     begun: Future[Runner] = Future()
     begun.set_running_or_notify_cancel()
-    loop.run_in_executor(None, _fulfil, begun, lambda: begin(feed.link))
+    loop.run_in_executor(None, _fulfil, begun, lambda: begin(iterator.link))
     try:
         runner = await asyncio.wrap_future(begun)
-        async for batch in feed.batches():
+        async for batch in iterator.batches():
             for frame in batch:
                 yield frame
         await asyncio.shield(loop.run_in_executor(None, end, runner))
     except BaseException as error:
-        feed.link.close()
+        iterator.link.receiver.close()
         await asyncio.shield(loop.run_in_executor(None, _end_begun, error, begun))
         raise
 

@@ -1,4 +1,4 @@
-"""One run of a pipeline: build what is described, start the threads, watch over them, and say how it went."""
+"""One run of a pipeline: build the operators, start the threads, supervise them, and report the result."""
 
 from __future__ import annotations
 
@@ -21,28 +21,30 @@ from sightline.graph import (
 )
 from sightline.graph.site import Clock
 from sightline.media import Batch, Stream
+from sightline.runtime.run_stats import RunStats
 from sightline.runtime.scheduling.factory import OperatorFactory
-from sightline.runtime.scheduling.lane import Lane, sites_of
-from sightline.runtime.scheduling.lanes import Lanes, Rebuilt, RunExits
+from sightline.runtime.scheduling.lanes import Lane, Lanes, Rebuilt, sites_of
 from sightline.runtime.scheduling.link import Item, Link, WorkItem
 from sightline.runtime.scheduling.node import Probe
 from sightline.runtime.sources.manager import PendingChange, StreamManager
 from sightline.runtime.sources.supervisor import Limits
+from sightline.runtime.stats.counters import DropReason
 from sightline.runtime.stats.overload import OverloadMonitor
 from sightline.runtime.stats.report import Report
-from sightline.runtime.stats.run_stats import RunStats
 from sightline.runtime.stats.snapshot import RunView, StreamStatus
 from sightline.runtime.watchdog import Watch, Watchdog
 
 
 class Runner:
-    """Runs a description once. Not to be used again.
+    """Runs a description once.
 
-    `start` builds everything and raises what is wrong; `wait` returns the report when all is over and raises the
+    `start` builds everything and raises what is wrong; `wait` returns the report when the run is over and raises the
     first error of an operator, or the error of the streams when none could be read. `stop` and `abort` may be called
-    from any thread at any time, also while `start` builds: the run then ends as soon as it has begun. Streams may come
-    and go at any time, too, and steps may be put in the place of others. `report` is there once `wait` has seen the
-    end, whatever that was. `watches` are started and ended with the run.
+    from any thread at any time, also while `start` builds: the run then ends as soon as it has begun. Streams may be
+    added and removed at any time, and steps replaced. `report` is set when `wait` has seen the end, whatever it was.
+    `watches` are started and stopped with the run.
+
+    It implements `RunEvents`: its lanes report to it what becomes of batches and streams.
     """
 
     def __init__(
@@ -65,45 +67,44 @@ class Runner:
         self._post = post
         self._consumer = consumer
         self._watches = watches
-        self._goes_on = description.stays and limits == Limits()
+        self._stays = description.stays and limits == Limits()
         self._batch = description.batch
         self._error: BaseException | None = None
         self._error_lock = Lock()
         self._begun = Event()
         self.has_streams = False
         self._could_begin = True
-        self._stopped = self._aborted = self._is_over = self._is_kept_open = False
-        self._concluding = Lock()
+        self._is_stopped = self._is_aborted = self._is_over = self._is_kept_open = False
+        self._finishing = Lock()
         self.report: Report | None = None
-        self._lanes = self._lay_lanes(probes)
+        self._lanes = self._make_lanes(probes)
         self._manager = StreamManager(self._lanes, limits=limits)
-        ledger = self._lanes.ledger
-        self._watchdog = Watchdog(ledger.each_node, post=self._post)
-        self._load = OverloadMonitor(
-            streams=lambda: self._manager.present, elements=lambda: ledger.elements, post=self._post
+        self._watchdog = Watchdog(self._lanes.elements.each_node, post=self._post)
+        self._overload = OverloadMonitor(
+            streams=lambda: self._manager.present, elements=lambda: self._lanes.elements.stats, post=self._post
         )
-        self._accounts = RunStats(
+        self._stats = RunStats(
             name=description.name,
             device=device,
             clock=clock,
             outputs=outputs,
             manager=self._manager,
             lanes=self._lanes,
-            load=self._load,
+            overload=self._overload,
         )
         for name, source in description.sources.items():
             self._manager.add(name, source)
-        self._fit()
+        self._resize_batches()
 
     def start(self) -> None:
-        """Build operators and start all threads. Raises a SightlineError, with nothing left running.
+        """Build the operators and start all threads. Raises SightlineError, with nothing left running.
 
-        A KeyboardInterrupt that comes when frames may flow already (`has_streams`) leaves a run that has to be ended.
+        A KeyboardInterrupt that arrives when frames may flow already (`has_streams`) leaves a run that must be ended.
         """
         try:
             self._lanes.build(self._description.steps)
             self._seal_if_over()
-            self._accounts.begin()
+            self._stats.begin()
             self._lanes.start()
         except BaseException as error:
             self._undo(error)
@@ -116,9 +117,9 @@ class Runner:
                 watch.start()
         finally:
             self._begun.set()
-        if self._stopped:
+        if self._is_stopped:
             self.stop()
-        if self._aborted:
+        if self._is_aborted:
             self.abort()
         where = str(self._device)
         if self._description.device in ("auto", "cuda"):
@@ -127,79 +128,79 @@ class Runner:
         self._post(Message(MessageKind.STARTED, f"started on {where} with {streams}"))
 
     def stop(self) -> None:
-        """End all sources; what is under way is finished and all outputs are closed."""
-        self._stopped = True
+        """End all sources, finish what is under way, and close all outputs."""
+        self._is_stopped = True
         self._manager.stop()
 
     def abort(self) -> None:
-        """End everything now; what is under way is dropped, outputs are closed. An operator that does not return from
-        what it is doing is left behind.
+        """End everything now: drop what is under way, and close the outputs. An operator that does not return is left
+        behind.
         """
-        self._aborted = True
+        self._is_aborted = True
         self._manager.stop()
         self._lanes.abort()
         if self._consumer is not None:
-            self._consumer.close()
+            self._consumer.receiver.close()
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended; also before it has begun."""
+        """Whether it has not ended; true before it has begun, too."""
         return not self._is_over
 
     @property
     def has_begun(self) -> bool:
-        """Whether all is built and has started, or could not; takes no lock."""
+        """Whether the start is over, successfully or not; takes no lock."""
         return self._begun.is_set()
 
     def wait(self) -> Report:
-        """Wait for the end and return the report. Raises what went wrong. May be called again, from any thread."""
+        """Wait for the end and return the report. Raises the error of the run. May be called again, from any thread."""
         self._begun.wait()
         if not self._could_begin and self._error is not None:
             raise self._error
-        self._wait_for_stages()
-        with self._concluding:
-            report = self.report = self.report or self._conclude()
+        self._wait_for_lanes()
+        with self._finishing:
+            report = self.report = self.report or self._finish()
         if self._error is not None:
             raise self._error
         return report
 
     def status(self) -> tuple[StreamStatus, ...]:
-        """How every stream is doing now; empty before the start."""
+        """Return the state of every stream; empty before the start."""
         if not self._begun.is_set():
             return ()
         now = self._clock.monotonic_ns()
         return tuple(StreamStatus.of(stream, now_ns=now) for stream in self._manager.present)
 
     def view(self) -> RunView:
-        """The run at this moment; from any thread."""
-        return self._accounts.view()
+        """Return the run at this moment; from any thread."""
+        return self._stats.view()
 
     def record(self, stream: str, *, step: str | None, before_ns: int | None, after_ns: int | None) -> int:
-        """Ask the steps that can (or one of them) to record a stream; return how many do."""
-        able = self._lanes.ledger.recorders(step)
-        return sum([one.request(stream, before_ns=before_ns, after_ns=after_ns) for one in able])
+        """Ask the steps that record on request, or one of them, to record a stream; return how many do."""
+        recorders = self._lanes.elements.recorders(step)
+        return sum([one.request(stream, before_ns=before_ns, after_ns=after_ns) for one in recorders])
 
     def check_free(self, name: str) -> None:
         """Raises ConfigurationError when a stream of that name runs."""
         self._manager.check_free(name)
 
     def add_source(self, name: str, source: SourceElement) -> PendingChange:
-        """Let a stream come. Raises ConfigurationError when one of that name runs, or the run is ending."""
+        """Add a stream. Raises ConfigurationError when one of that name runs, or the run is ending."""
         change = self._manager.add(name, source)
-        self._fit()
+        self._resize_batches()
         return change
 
     def remove_source(self, name: str) -> PendingChange:
-        """Let a stream go. Raises ConfigurationError when there is none of that name."""
+        """Remove a stream. Raises ConfigurationError when there is none of that name."""
         return self._manager.remove(name)
 
     def replace_source(self, name: str, source: SourceElement) -> PendingChange:
-        """Let a stream go, and come again from another source. Raises as `remove_source` does."""
+        """Replace the source of a stream. Raises as `remove_source` does."""
         return self._manager.replace(name, source)
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
-        """A block in which it does not end for want of streams, because others come when those before have gone."""
+        """Do not end for lack of streams while the block is open, because others will be added."""
         self._is_kept_open = True
         try:
             with self._lanes.kept_open():
@@ -209,27 +210,27 @@ class Runner:
             self._seal_if_over()
 
     def rebuild(self, steps: tuple[Step, ...]) -> Rebuilt:
-        """Go on with other steps; waits until they run. Raises SightlineError, and goes on as before."""
+        """Continue with other steps; wait until they run. Raises SightlineError, and continues as before."""
         self._begun.wait()
         return self._lanes.rebuild(steps)
 
     def differs(self, steps: tuple[Step, ...]) -> bool:
-        """Whether these steps are others than the present ones, or files that they read have changed."""
+        """Whether these steps differ from the present ones, or files that they read have changed."""
         return self._lanes.differs(steps)
 
-    def gather_by(self, batch: BatchOptions) -> None:
-        """Gather batches in another way from now on."""
+    def set_batch(self, batch: BatchOptions) -> None:
+        """Form batches by other options from now on."""
         self._batch = batch
-        self._fit()
+        self._resize_batches()
 
-    def _conclude(self) -> Report:
+    def _finish(self) -> Report:
         self._watchdog.stop()
         for watch in self._watches:
             watch.stop()
-        for name in self._manager.part():
+        for name in self._manager.close():
             text = "its input does not answer; it is closed when it does"
             self._post(Message(MessageKind.WARNING, text, stream=name))
-        report = self._accounts.report()
+        report = self._stats.report()
         self._device.let_go()
         if self._error is None and report.streams and len(report.failed_streams) == len(report.streams):
             self._error = StreamError("; ".join(f"stream {s.stream.name!r}: {s.error}" for s in report.streams))
@@ -237,45 +238,35 @@ class Runner:
         return report
 
     def _undo(self, error: BaseException) -> None:
-        """Let go of everything although not all of it was begun."""
+        """Release everything although not all of it was started."""
         self._error = self._error or error
         self.abort()
         self._lanes.discard()
         if self._lanes.is_running:
-            self._wait_for_stages()
+            self._wait_for_lanes()
         self._device.let_go()
         self._could_begin, self._is_over = False, True
         self._begun.set()
 
-    def _wait_for_stages(self) -> None:
+    def _wait_for_lanes(self) -> None:
         for steps in self._lanes.wait():
             self._post(Message(MessageKind.WARNING, f"{steps}: did not stop, and is left behind with its outputs open"))
 
-    def _fit(self) -> None:
-        """Let batches be as large as is wanted, or as suits the number of streams."""
-        self._lanes.fit(self._batch, streams=self._manager.count)
+    def _resize_batches(self) -> None:
+        """Set the size of batches: as configured, or for the number of streams."""
+        self._lanes.resize_batches(self._batch, streams=self._manager.count)
 
     def _seal_if_over(self) -> None:
-        """Let the lanes end with their streams; when there are several, not before all streams have ended."""
+        """Let the lanes end with their streams; several lanes not before all streams have ended."""
         all_ended = self._manager.has_ended and not self._is_kept_open
-        if not self._goes_on and (self._lanes.count == 1 or all_ended):
+        if not self._stays and (self._lanes.count == 1 or all_ended):
             self._lanes.seal()
 
-    def _lay_lanes(self, probes: dict[str, list[Probe]]) -> Lanes:
-        """The lanes of the run, and where things go from there."""
-        exits = RunExits(
-            on_done=self._done,
-            on_lost=lambda work_item, reason: self._manager.count_lost(work_item, reason),
-            on_error=self._fail,
-            on_stream_end=self._stream_ended,
-            on_lane_gone=self._lane_gone,
-            on_over=self._over,
-            consumer=self._consumer,
-        )
+    def _make_lanes(self, probes: dict[str, list[Probe]]) -> Lanes:
         factory = OperatorFactory(
             probes=probes,
-            on_error=self._fail,
-            hopeless=lambda stream, error, details: self._manager.give_up(stream, error, details),
+            on_error=self.failed,
+            on_hopeless=lambda stream, error, details: self._manager.fail(stream, error, details),
         )
         site = Site(
             device=self._device.devices[0],
@@ -284,29 +275,38 @@ class Runner:
             outputs=self._outputs,
             packets=Packets(),
             post=self._post,
-            live=self._goes_on or any(source.live for source in self._description.sources.values()),
+            live=self._stays or any(source.live for source in self._description.sources.values()),
         )
-        return Lanes(sites_of(self._device, site), factory=factory, exits=exits)
+        return Lanes(sites_of(self._device, site), factory=factory, events=self, consumer=self._consumer)
 
-    def _done(self, work_item: WorkItem, batch: Batch) -> None:
+    def batch_done(self, item: WorkItem, batch: Batch) -> None:
+        """Count a batch that was processed completely."""
         now_ns = self._clock.monotonic_ns()
-        self._manager.count_done(work_item, batch, now_ns=now_ns)
-        self._load.look(now_ns)
+        self._manager.count_done(item, batch, now_ns=now_ns)
+        self._overload.update(now_ns)
 
-    def _stream_ended(self, stream: Stream) -> None:
+    def batch_lost(self, item: WorkItem, reason: DropReason) -> None:
+        """Count a batch that was dropped."""
+        self._manager.count_lost(item, reason)
+
+    def stream_ended(self, stream: Stream) -> None:
+        """Let go of a stream whose end has passed all steps."""
         self._manager.stream_ended(stream)
-        self._fit()
+        self._resize_batches()
         self._seal_if_over()
 
-    def _lane_gone(self, lane: Lane) -> None:
-        self._manager.lane_gone(lane)
-        self._fit()
+    def lane_lost(self, lane: Lane) -> None:
+        """Move the streams of a lost lane to others."""
+        self._manager.lane_lost(lane)
+        self._resize_batches()
 
-    def _over(self) -> None:
+    def lanes_ended(self) -> None:
+        """Note the end of the run."""
         self._is_over = True
         self._manager.run_ended()
 
-    def _fail(self, error: BaseException) -> None:
+    def failed(self, error: BaseException) -> None:
+        """Stop the run because of its first error."""
         with self._error_lock:
             if self._error is not None:
                 return

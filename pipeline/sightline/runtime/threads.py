@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 class Worker(threading.Thread):
     """A thread that can be waited for where Ctrl-C may interrupt the waiting.
 
-    Python before 3.13 takes a running thread for dead when `join` is interrupted, so nobody joins one: `wait` waits
-    for the end of `work` first.
+    Python before 3.13 takes a running thread for dead when `join` is interrupted. So `wait` first waits for the end of
+    `work`, and joins then.
     """
 
     def __init__(self, name: str) -> None:
@@ -25,7 +25,7 @@ class Worker(threading.Thread):
         raise NotImplementedError
 
     def run(self) -> None:
-        """The thread's own face of `work`."""
+        """Call `work` in the thread."""
         try:
             self.work()
         finally:
@@ -37,7 +37,7 @@ class Worker(threading.Thread):
         return self.ident is not None and not self._over.is_set()
 
     def wait(self, timeout_seconds: float) -> bool:
-        """Wait for the end of a thread that was started; False when the time was not enough."""
+        """Wait for the end of a thread that was started; return whether it ended in time."""
         over = self._over.wait(timeout_seconds)
         if over:
             self.join()
@@ -74,12 +74,12 @@ class LoopThread(Worker):
         return asyncio.run_coroutine_threadsafe(coroutine, self._runner.get_loop()).result(timeout_seconds)
 
     def post(self, callback: Callable[[], object]) -> None:
-        """Have something called in the loop soon; nothing happens when the loop is closed."""
+        """Call something in the loop soon; do nothing when the loop is closed."""
         with suppress(RuntimeError):
             self._runner.get_loop().call_soon_threadsafe(callback)
 
     def stop(self) -> bool:
-        """End the loop and the thread; False when it did not end in time."""
+        """End the loop and the thread; return whether they ended in time."""
         self.post(self._end)
         return self.wait(_ANSWER_SECONDS)
 

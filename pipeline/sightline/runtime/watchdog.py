@@ -16,16 +16,16 @@ from sightline.redaction import redact
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.threads import Worker
 
-_LOOK_EVERY_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 _TIMEOUT_SECONDS = 1.0
 
 
 class Watch(Worker):
-    """Calls `on_change`, in its own thread, when a file has become another one.
+    """Calls `on_change`, in its own thread, when a file has changed.
 
-    It looks four times a second: at the file that the path leads to now, so that links and mounted volumes whose
-    target is exchanged are seen as well. A file that still changes from one look to the next, or is not there, is being
-    written; it is told when it has come to rest.
+    It checks the file that the path leads to four times a second, so that a link or a mounted volume whose target
+    changes counts as well. A file that differs from one check to the next, or is missing, is still being written: it is
+    reported when it stays the same.
     """
 
     def __init__(self, path: Path, *, on_change: Callable[[], object]) -> None:
@@ -33,21 +33,21 @@ class Watch(Worker):
         self._path = path
         self._on_change = on_change
         self._stopping = Event()
-        self._told = _state(path)
+        self._reported = _state(path)
 
     def stop(self) -> None:
-        """End it, and wait for that a little; for a watch that was never started, too."""
+        """End it, and wait a short time for that; also for a watch that was never started."""
         self._stopping.set()
         if self.ident is not None:
             self.wait(_TIMEOUT_SECONDS)
 
     def work(self) -> None:
-        """Look until it is stopped."""
-        before = self._told
-        while not self._stopping.wait(_LOOK_EVERY_SECONDS):
+        """Check the file until it is stopped."""
+        before = self._reported
+        while not self._stopping.wait(_POLL_SECONDS):
             now = _state(self._path)
-            if now is not None and now == before and now != self._told:
-                self._told = now
+            if now is not None and now == before and now != self._reported:
+                self._reported = now
                 self._on_change()
             before = now
 
@@ -75,12 +75,12 @@ def _state(path: Path) -> tuple[int, int, int, int] | None:
 
 
 STUCK_SECONDS = 8.0
-_GLANCE_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 
 
 class Watchdog(Worker):
-    """Looks at the nodes once a second, in its own thread, and posts a message when one has been in the same call for
-    eight seconds, so that it is known within ten. It ends nothing: a thread of Python cannot be stopped from outside.
+    """Checks the nodes once a second, in its own thread, and posts a message when one has been in the same call for
+    eight seconds. It ends nothing: Python cannot stop a thread from outside.
     """
 
     def __init__(self, nodes: Callable[[], Iterable[Node]], *, post: Callable[[Message], None]) -> None:
@@ -88,20 +88,20 @@ class Watchdog(Worker):
         self._nodes = nodes
         self._post = post
         self._stopping = Event()
-        self._told: set[tuple[str, int]] = set()
+        self._reported: set[tuple[str, int]] = set()
 
     def stop(self) -> None:
-        """Look no more; the thread is gone afterwards. Not from its own thread."""
+        """Stop checking, and wait for the thread to end. Not from its own thread."""
         self._stopping.set()
-        self.wait(_GLANCE_SECONDS)
+        self.wait(_CHECK_SECONDS)
 
     def work(self) -> None:
-        """Look until it is stopped."""
-        while not self._stopping.wait(min(_GLANCE_SECONDS, STUCK_SECONDS)):
-            self.look(perf_counter_ns())
+        """Check the nodes until it is stopped."""
+        while not self._stopping.wait(min(_CHECK_SECONDS, STUCK_SECONDS)):
+            self.check(perf_counter_ns())
 
-    def look(self, now_ns: int) -> None:
-        """Tell of every call that has taken too long, once."""
+    def check(self, now_ns: int) -> None:
+        """Report every call that has taken too long, once."""
         seen: set[tuple[str, int]] = set()
         for node in self._nodes():
             call = node.call
@@ -109,12 +109,12 @@ class Watchdog(Worker):
                 continue
             key = node.element_id, call.since_ns
             seen.add(key)
-            if key not in self._told:
+            if key not in self._reported:
                 seconds = (now_ns - call.since_ns) / 1e9
                 text = f"it has not returned for {seconds:.0f} s; what comes after it waits"
                 stack = _stack(call.thread_id)
                 self._post(Message(MessageKind.ELEMENT_STUCK, text, element=node.element_id, details=stack))
-        self._told = seen
+        self._reported = seen
 
 
 def _stack(thread_id: int) -> str:

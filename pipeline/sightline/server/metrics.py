@@ -6,14 +6,22 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
 from sightline.graph import StreamState
-from sightline.runtime.scheduling.link import DropReason
-from sightline.runtime.stats.counters import LIMITS_NS, ElementStats, Histogram, StreamStats
+from sightline.runtime.stats.counters import (
+    LIMITS_NS,
+    CounterInfo,
+    ElementStats,
+    Histogram,
+    LinkStats,
+    Stats,
+    StreamStats,
+    counters,
+)
 from sightline.runtime.stats.snapshot import LinkView, RunView
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -118,48 +126,6 @@ def _escaped(text: str) -> str:
 
 _VERSION = version("sightline")
 
-_STREAM_COUNTERS: tuple[tuple[str, str, Callable[[StreamStats], float]], ...] = (
-    ("stream_frames_received", "Frames that came from the source.", lambda one: one.received),
-    ("stream_frames_processed", "Frames that went all the way.", lambda one: one.processed),
-    (
-        "stream_frames_damaged",
-        "Frames that went all the way although their image was not whole.",
-        lambda s: s.damaged,
-    ),
-    ("stream_frames_skipped", "Frames left out on request (max_fps), not received.", lambda one: one.skipped_frames),
-    ("stream_packets_damaged", "Packets that did not decode.", lambda one: one.damaged_packets),
-    ("stream_packets_lost", "Packets that the network lost.", lambda one: one.lost_packets),
-    ("stream_timestamps_repaired", "Frames whose timestamp was put right.", lambda one: one.repaired_timestamps),
-    ("stream_reconnects", "How often the stream came back.", lambda one: one.reconnects),
-    ("stream_stalls", "How often the stream fell silent.", lambda one: one.stalls),
-    ("stream_objects", "Objects on processed frames.", lambda one: one.objects),
-    (
-        "stream_read_cpu_seconds",
-        "CPU time of reading and decoding, in the thread of the source.",
-        lambda s: s.read_cpu_ns / 1e9,
-    ),
-)
-_ELEMENT_COUNTERS: tuple[tuple[str, str, Callable[[ElementStats], float]], ...] = (
-    ("element_calls", "Batches that were given to the step.", lambda one: one.calls),
-    ("element_frames", "Frames that were given to the step.", lambda one: one.frames),
-    ("element_busy_seconds", "Time in which the step worked.", lambda one: one.busy_ns / 1e9),
-    ("element_cpu_seconds", "CPU time of the step in the pipeline's threads.", lambda one: one.cpu_ns / 1e9),
-    (
-        "element_result_wait_seconds",
-        "Time in which results of the step were waited for.",
-        lambda s: s.result_wait_ns / 1e9,
-    ),
-)
-_LINK_GAUGES: tuple[tuple[str, str, Callable[[LinkView], float]], ...] = (
-    ("link_depth", "Items that wait: frames behind a source, batches elsewhere.", lambda one: one.depth),
-    ("link_capacity", "Items that can wait.", lambda one: one.capacity),
-    (
-        "link_oldest_age_seconds",
-        "Time since the oldest waiting frame left its source.",
-        lambda s: s.oldest_age_ns / 1e9,
-    ),
-)
-
 
 def metrics_text(view: RunView | None, *, is_ready: bool) -> str:
     """All metrics of a run; those of the process only before it has begun."""
@@ -197,9 +163,7 @@ def _add_run(to: Exposition, view: RunView) -> None:
 
 def _add_streams(to: Exposition, view: RunView) -> None:
     to.gauge("stream_state", "1 for the state that the stream is in.", _states(view))
-    for name, meaning, value in _STREAM_COUNTERS:
-        to.counter(name, meaning, [({"stream": one.stream.name}, value(one)) for one in view.streams])
-    to.counter("stream_frames_dropped", "Frames that were received and not processed.", _drops(view))
+    _add_counters(to, [({"stream": one.stream.name}, one) for one in view.streams], of=StreamStats)
     overloaded = [({"stream": stream.name}, int(rates.overloaded)) for stream, rates in view.rates.items()]
     to.gauge("stream_overloaded", "1 while the stream drops frames for want of time.", overloaded)
     latencies = [({"stream": one.stream.name}, one.latency) for one in view.streams]
@@ -212,16 +176,27 @@ def _states(view: RunView) -> Iterator[Sample]:
             yield {"stream": one.stream.name, "state": str(state)}, int(one.state is state)
 
 
-def _drops(view: RunView) -> Iterator[Sample]:
-    """Each reason, from the start on, so that rates are right from the first drop."""
-    for one in view.streams:
-        for reason in dict.fromkeys([*map(str, DropReason), *map(str, list(one.dropped))]):
-            yield {"stream": one.stream.name, "reason": reason}, one.dropped[reason]
+def _add_counters(to: Exposition, rows: Sequence[tuple[Labels, Stats]], *, of: type[Stats]) -> None:
+    """Add every counter of a class of stats that is a metric."""
+    for info in counters(of):
+        if info.metric is not None:
+            to.counter(
+                info.metric, info.meaning, [one for labels, stats in rows for one in _samples(info, labels, stats)]
+            )
+
+
+def _samples(info: CounterInfo, labels: Labels, stats: Stats) -> Iterator[Sample]:
+    """A counter's values; known reasons from the start on, so that rates are right from the first drop."""
+    value = info.value(stats)
+    if isinstance(value, dict):
+        for name, count in {**dict.fromkeys(info.values, 0), **value}.items():
+            yield {**labels, str(info.label): name}, count
+    else:
+        yield labels, value
 
 
 def _add_elements(to: Exposition, view: RunView) -> None:
-    for name, meaning, value in _ELEMENT_COUNTERS:
-        to.counter(name, meaning, [({"element": one.element_id}, value(one)) for one in view.elements])
+    _add_counters(to, [({"element": one.element_id}, one) for one in view.elements], of=ElementStats)
     latencies = [({"element": one.element_id}, one.latency) for one in view.elements]
     to.histogram("element_latency_seconds", "Time from when a batch is given to a step to its result.", latencies)
     models = view.models.items()
@@ -232,9 +207,13 @@ def _add_elements(to: Exposition, view: RunView) -> None:
 
 
 def _add_links(to: Exposition, view: RunView) -> None:
-    for name, meaning, value in _LINK_GAUGES:
-        to.gauge(name, meaning, [(_link_labels(one), value(one)) for one in view.links])
-    to.counter("link_sent", "Items that were put in.", [(_link_labels(one), one.statistics.sent) for one in view.links])
+    links = [(_link_labels(one), one) for one in view.links]
+    waiting = "Items that wait: frames behind a source, batches elsewhere."
+    to.gauge("link_depth", waiting, [(labels, one.depth) for labels, one in links])
+    to.gauge("link_capacity", "Items that can wait.", [(labels, one.capacity) for labels, one in links])
+    ages: list[Sample] = [(labels, one.oldest_age_ns / 1e9) for labels, one in links]
+    to.gauge("link_oldest_age_seconds", "Time since the oldest waiting frame left its source.", ages)
+    _add_counters(to, [(_link_labels(one), one.stats) for one in view.links], of=LinkStats)
 
 
 def _link_labels(link: LinkView) -> Labels:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sightline.graph import StreamState
 from sightline.redaction import redact
-from sightline.runtime.stats.counters import ElementStats, StreamStats
+from sightline.runtime.stats.counters import ElementStats, StreamStats, snapshot
 from sightline.runtime.stats.snapshot import LinkView, RunView
 from sightline.server.metrics import Process
 
@@ -64,18 +64,9 @@ def _stream_json(stream: StreamStats, view: RunView) -> dict[str, Any]:
         "cause": None if stream.cause is None else redact(stream.cause),
         "error": None if stream.error is None else redact(stream.error),
         "next_attempt_seconds": None if next_ns is None else round(max(0, next_ns - view.at_ns) / _NS, 3),
-        "received": stream.received,
-        "processed": stream.processed,
-        "damaged": stream.damaged,
-        "dropped": {str(reason): count for reason, count in stream.dropped.copy().items() if count},
+        **snapshot(stream),
         "total": stream.frame_count,
         "position_seconds": round(stream.position_ns / _NS, 3),
-        "objects": stream.objects,
-        "reconnects": stream.reconnects,
-        "stalls": stream.stalls,
-        "lost_packets": stream.lost_packets,
-        "damaged_packets": stream.damaged_packets,
-        "repaired_timestamps": stream.repaired_timestamps,
         "codec": stream.codec,
         "decoder": stream.decoded_by,
         "size": None if stream.size_wh is None else list(stream.size_wh),
@@ -98,10 +89,7 @@ def _element_json(element: ElementStats, view: RunView) -> dict[str, Any]:
     runs = view.models.get(element.element_id)
     plain = {
         "id": element.element_id,
-        "calls": element.calls,
-        "frames": element.frames,
-        "busy_seconds": round(element.busy_ns / _NS, 3),
-        "cpu_seconds": round(element.cpu_ns / _NS, 3),
+        **snapshot(element),
         "latency_ms_p95": round(element.latency.percentile_ns(95) / _MS, 1),
     }
     return plain if runs is None else {**plain, "engine_runs": runs.runs, "engine_saved_runs": runs.saved}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sightline.media import Batch, Frame
-from sightline.runtime.scheduling.link import DropReason
+from sightline.runtime.stats.counters import DropReason
 from sightline.runtime.stats.report import Report
 
 

@@ -17,7 +17,7 @@ WARM_UP, SAMPLES = 3, 5
 
 def reconnects(watched: Watched) -> list[int]:
     """Of each camera so far."""
-    return [status.reconnects for status in watched.pipeline.status()]
+    return [status.counts["reconnects"] for status in watched.pipeline.status()]
 
 
 def held(watched: Watched, *, kills: int) -> str:

@@ -11,7 +11,7 @@ from sightline import Pipeline
 from sightline.errors import ConfigurationError, OperatorError, StreamError
 from sightline.graph import Element, Message, Operator, Site, Threading
 from sightline.media import Batch
-from sightline.runtime.scheduling.stage import StageThread
+from sightline.runtime.scheduling.stage_threads import StageThread
 from sightline.testing import assert_accounted
 from tests.unit.runtime.elements import Find, Gated, Synthetic, SyntheticReader, Tallied, Tally
 from tests.unit.runtime.test_runner import fresh

@@ -8,7 +8,7 @@ import pytest
 from sightline.errors import EndOfLink
 from sightline.media import Batch, Event, Objects, Origin, Overlay, Stream
 from sightline.runtime.scheduling.join import Join, mark_inherited, merge_branches, merge_rows
-from sightline.runtime.scheduling.link import Item, Link, StreamEnd, WorkItem
+from sightline.runtime.scheduling.link import Item, Link, StreamEnd, WorkItem, open_link
 from sightline.testing import make_frames
 
 ORIGIN = Origin("detect-1", ("car", "person"))
@@ -91,23 +91,23 @@ def test_events_and_overlays_of_all_branches_are_kept_once() -> None:
     assert merged.overlays == ((overlay,), ())
 
 
-def parcel() -> WorkItem:
+def work_item() -> WorkItem:
     batch = Batch(tuple(make_frames(1)))
     return WorkItem(batch.frames, (0,), batch)
 
 
 def join_of(trunk: list[Item], branch: list[Item]) -> tuple[Join, list[WorkItem]]:
     lost: list[WorkItem] = []
-    links: list[Link[Item]] = [Link(10), Link(10)]
+    links: list[Link[Item]] = [open_link(10), open_link(10)]
     for link, items in zip(links, (trunk, branch), strict=True):
         for item in items:
-            link.send(item)
-        link.end()
-    return Join(links[0], links[1:], on_lost=lost.append), lost
+            link.sender.send(item)
+        link.sender.end()
+    return Join(links[0].receiver, [links[1].receiver], on_lost=lost.append), lost
 
 
-def test_a_branch_that_left_a_parcel_out_ends_the_join_and_the_parcel_is_lost() -> None:
-    first, second = parcel(), parcel()
+def test_a_branch_that_leaves_an_item_out_ends_the_join_and_the_item_is_lost() -> None:
+    first, second = work_item(), work_item()
     join, lost = join_of([first, second], [second])
 
     with pytest.raises(EndOfLink):
@@ -117,7 +117,7 @@ def test_a_branch_that_left_a_parcel_out_ends_the_join_and_the_parcel_is_lost() 
 
 
 def test_a_branch_that_ended_a_stream_early_ends_the_join() -> None:
-    first = parcel()
+    first = work_item()
     join, lost = join_of([first], [StreamEnd(Stream("cam"))])
 
     with pytest.raises(EndOfLink):
@@ -138,8 +138,8 @@ class Failing:
         raise ValueError("no result")
 
 
-def test_a_parcel_that_can_not_be_merged_is_lost() -> None:
-    base = parcel()
+def test_an_item_that_cannot_be_merged_is_lost() -> None:
+    base = work_item()
     join, lost = join_of([base], [WorkItem(base.frames, (0,), Failing())])
 
     with pytest.raises(ValueError, match="no result"):

@@ -9,7 +9,7 @@ import pytest
 from sightline import Pipeline
 from sightline.devices import DeviceKind
 from sightline.errors import ConfigurationError, OperatorError
-from sightline.runtime.scheduling.lanes import added_totals
+from sightline.runtime.scheduling.element_totals import add_totals
 from sightline.testing import FrameOrder, assert_accounted
 from tests.unit.runtime.elements import Find, Gated, Hold, Synthetic
 from tests.unit.runtime.several_gpus import (
@@ -83,7 +83,7 @@ def test_totals_are_added_key_by_key() -> None:
         {"gate": {"cars": 3, "is_on": True}, "yard": {"cars": 1}},
     ]
 
-    assert added_totals(parts) == {"gate": {"cars": 5, "is_on": True}, "x": 0.5, "yard": {"cars": 1}}
+    assert add_totals(parts) == {"gate": {"cars": 5, "is_on": True}, "x": 0.5, "yard": {"cars": 1}}
 
 
 def test_frames_of_all_lanes_come_out_of_one_loop(gpus: Gpus) -> None:

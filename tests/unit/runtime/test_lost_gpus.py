@@ -14,7 +14,7 @@ from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import OperatorError, StreamError
 from sightline.graph import Message, MessageKind, Site, SourceElement, SourceReader, StreamState
 from sightline.media import Batch, Frame, Stream
-from sightline.runtime.scheduling.link import DropReason
+from sightline.runtime.stats.counters import DropReason
 from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
 from tests.fakes import FakeCudaDriver

@@ -14,8 +14,8 @@ from sightline.graph import Message, MessageKind, Site, SourceElement, SourceRea
 from sightline.graph.site import SystemClock
 from sightline.media import Frame, Stream
 from sightline.runtime.scheduling.batcher import Arrival
-from sightline.runtime.scheduling.lane import StreamSlot
-from sightline.runtime.scheduling.link import Link
+from sightline.runtime.scheduling.lanes import StreamSlot
+from sightline.runtime.scheduling.link import Link, open_link
 from sightline.runtime.sources.health import Continuation, Pace, backoff_seconds
 from sightline.runtime.sources.supervisor import Limits, SourceSupervisor
 from sightline.runtime.stats.counters import StreamStats
@@ -122,13 +122,13 @@ class Bench:
         self.clock = clock or ManualClock()
         self.event = ManualEvent(self.clock, stop_at=stop_at)
         self.messages: list[Message] = []
-        self.link: Link[Arrival] = Link(1000)
-        self.statistics = StreamStats(Stream("cam", live=source.live))
+        self.link: Link[Arrival] = open_link(1000)
+        self.stats = StreamStats(Stream("cam", live=source.live))
         site = Site(device=Device(), element_id="cam", clock=self.clock, post=self.messages.append)
-        thread = SourceSupervisor(source, slot=StreamSlot(self.link, site), statistics=self.statistics, limits=limits)
+        thread = SourceSupervisor(source, slot=StreamSlot(self.link.sender, site), stats=self.stats, limits=limits)
         thread._stopping = self.event  # type: ignore[assignment]
         thread.work()
-        self.arrivals = [self.link.receive() for _ in range(self.link.depth)]
+        self.arrivals = [self.link.receiver.receive() for _ in range(self.link.receiver.depth)]
 
     @property
     def kinds(self) -> list[MessageKind]:
@@ -150,7 +150,7 @@ def test_without_real_time_nothing_waits() -> None:
 def test_a_stop_ends_the_wait_for_a_frame_and_the_frame_is_not_counted() -> None:
     bench = Bench(Attempt(attempts=(5,), realtime=True), stop_at=2)
 
-    assert (bench.statistics.received, len(bench.arrivals)) == (2, 2)
+    assert (bench.stats.received, len(bench.arrivals)) == (2, 2)
 
 
 def test_what_is_late_is_not_held_back() -> None:
@@ -165,7 +165,7 @@ def test_what_is_late_is_not_held_back() -> None:
 def test_a_limit_of_frames_is_exact_and_asks_for_none_beyond(frames: int) -> None:
     bench = Bench(Attempt(attempts=(5,)), limits=Limits(frames=frames))
 
-    assert (bench.statistics.received, _AttemptReader.asked) == (frames, frames)
+    assert (bench.stats.received, _AttemptReader.asked) == (frames, frames)
 
 
 def test_a_limit_of_frames_counts_over_all_attempts() -> None:
@@ -177,7 +177,7 @@ def test_a_limit_of_frames_counts_over_all_attempts() -> None:
 def test_a_duration_is_of_the_streams_own_time() -> None:
     bench = Bench(Attempt(attempts=(50,), first_pts_ns=7 * SECOND_NS), limits=Limits(duration_ns=10 * FRAME_NS))
 
-    assert bench.statistics.received == 10
+    assert bench.stats.received == 10
 
 
 def test_time_goes_on_after_a_reconnection_by_what_the_clock_says() -> None:
@@ -202,7 +202,7 @@ def test_an_attempt_without_frames_waits_longer_and_one_with_frames_starts_again
     bench = Bench(Attempt(attempts=(1, 0, 0, 0, 0, 1, 1), camera=True))
 
     assert bench.event.waits_seconds == [0.1, 0.2, 0.4, 0.5, 0.5, 0.1]
-    assert bench.statistics.reconnects == 2
+    assert bench.stats.reconnects == 2
 
 
 def test_a_loss_is_told_and_its_repeats_are_not() -> None:
@@ -229,26 +229,26 @@ def test_attempts_never_end() -> None:
 def test_stopping_ends_the_wait_for_the_next_attempt() -> None:
     bench = Bench(Attempt(attempts=(1, 1, 1), camera=True), stop_at=1)
 
-    assert (bench.statistics.received, bench.statistics.state) == (1, "ended")
+    assert (bench.stats.received, bench.stats.state) == (1, "ended")
 
 
 def test_a_file_that_breaks_off_is_not_tried_again() -> None:
     bench = Bench(Attempt(attempts=(2, 2)))
 
-    assert (bench.statistics.state, bench.statistics.error, bench.statistics.received) == ("failed", "it went away", 2)
+    assert (bench.stats.state, bench.stats.error, bench.stats.received) == ("failed", "it went away", 2)
 
 
 def test_trouble_while_closing_is_told_and_does_not_fail_the_stream() -> None:
     bench = Bench(Attempt(attempts=(2,), bad_close=True))
 
-    assert bench.statistics.state == "ended"
+    assert bench.stats.state == "ended"
     assert [message.text for message in bench.messages if message.kind is MessageKind.WARNING] == [
         "closing the input failed: OSError: the socket is gone"
     ]
 
 
 def test_trouble_while_closing_does_not_keep_a_camera_from_being_tried_again() -> None:
-    assert Bench(Attempt(attempts=(2, 2), camera=True, bad_close=True)).statistics.received == 4
+    assert Bench(Attempt(attempts=(2, 2), camera=True, bad_close=True)).stats.received == 4
 
 
 def test_a_password_that_is_refused_is_tried_at_most_twice_a_minute_for_ever() -> None:

@@ -1,217 +1,207 @@
-"""The assembly: the operators of one lane and the stages that run them, which can be exchanged while it runs."""
+"""Hold the operators of one lane and the stages that run them, and exchange both while the lane runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from threading import Event, Lock
 
 from sightline.errors import OperatorError
 from sightline.graph import Clock, Element, Step
-from sightline.media import Batch, Stream
 from sightline.runtime.scheduling.batcher import Batcher
 from sightline.runtime.scheduling.factory import BuiltOperator
-from sightline.runtime.scheduling.link import Handover, LinkStats, Outlet, WorkItem
-from sightline.runtime.scheduling.plan import Layout, Planner
+from sightline.runtime.scheduling.link import Handover, Outlet
+from sightline.runtime.scheduling.plan import LaneEvents, Planner
+from sightline.runtime.scheduling.stage_threads import StageGroup
+from sightline.runtime.stats.counters import LinkStats
 
 _FRAMES_IN_A_STAGE_LINK = 8
-_PATIENCE_AFTER_ABORT_SECONDS = 1.0
-_PATIENCE_WITH_HANGING_SECONDS = 0.2
+_ABORT_TIMEOUT_SECONDS = 1.0
+_HANGING_ABORT_TIMEOUT_SECONDS = 0.2
 _HANGING_SECONDS = 1.0
-"""An operator that has been in the same call for so long when a run is aborted has had its time."""
-_GLANCE_SECONDS = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Exits:
-    """Where things leave an assembly: finished and lost parcels, errors, ends of streams, its own end."""
-
-    on_done: Callable[[WorkItem, Batch], None]
-    on_lost: Callable[[WorkItem], None]
-    on_error: Callable[[BaseException], None]
-    on_stream_end: Callable[[Stream], None]
-    on_over: Callable[[], None]
-    outlet: Outlet | None = None
+"""An operator that has been in the same call for so long when a run is aborted is not waited for again."""
+_POLL_SECONDS = 0.1
 
 
 class Assembly:
-    """Holds the nodes of the steps and the layout that runs them.
+    """Holds the nodes of the steps and the group of stages that runs them.
 
-    Other steps take their place between two batches: `ask` lets the stages hand over what is kept, `has_handed_over`
-    waits for that, and `prepare` and `go_on` run the others. Frames wait in front of the first stage meanwhile.
+    Other steps replace them between two batches: `request_handover` lets the stages hand over what is kept,
+    `has_handed_over` waits for that, `prepare` takes the new steps and `resume` runs them. Frames wait in front of the
+    first stage meanwhile.
     """
 
-    def __init__(self, batcher: Batcher, *, exits: Exits, clock: Clock) -> None:
+    def __init__(self, batcher: Batcher, *, events: LaneEvents, clock: Clock, outlet: Outlet | None) -> None:
         self._batcher = batcher
-        self._exits = exits
+        self._events = events
         self._clock = clock
+        self._outlet = outlet
         self._lock = Lock()
         self._steps: tuple[Step, ...] = ()
-        self._made: Mapping[str, BuiltOperator] = {}
-        self._layout: Layout | None = None
+        self._built: Mapping[str, BuiltOperator] = {}
+        self._group: StageGroup | None = None
         self._over = Event()
         self._is_switching = self._is_aborted = False
-        self._cpu_ns_of_gone = 0
-        self._counted: dict[str, LinkStats] = {}
+        self._former_cpu_ns = 0
+        self._former_link_stats: dict[str, LinkStats] = {}
 
-    def install(self, steps: tuple[Step, ...], made: Mapping[str, BuiltOperator]) -> None:
+    def install(self, steps: tuple[Step, ...], built: Mapping[str, BuiltOperator]) -> None:
         """Take steps whose nodes have been built, and plan their stages."""
-        self.prepare(steps, made)
-        self._layout = self._lay_out()
+        self.prepare(steps, built)
+        self._group = self._plan()
 
     def start(self) -> None:
-        """Start the stages. What makes that impossible is raised; the assembly is then over when all have ended."""
-        assert self._layout is not None
-        self._layout.start()
+        """Start the stages. Raises what makes that impossible; the assembly is then over when all have ended."""
+        assert self._group is not None
+        self._group.start()
 
     def discard(self) -> None:
-        """Let go of everything although it was not started."""
-        if self._layout is not None:
-            self._layout.discard()
+        """Release everything although it was not started."""
+        if self._group is not None:
+            self._group.discard()
 
     def abort(self) -> None:
-        """End all stages now; what is under way is dropped."""
+        """End all stages now, and drop what is under way."""
         with self._lock:
             self._is_aborted = True
-            layout = self._layout
-        if layout is not None:
-            layout.close()
+            group = self._group
+        if group is not None:
+            group.close()
 
     def wait(self) -> list[str]:
-        """Wait for the end; return what runs on, as texts: after an abort, operators that do not return."""
+        """Wait for the end. Return the operators that run on: after an abort, those that do not return."""
         self._await(self._over)
-        layout = self._layout
-        if layout is None:
+        group = self._group
+        if group is None:
             return []
-        patience = _PATIENCE_AFTER_ABORT_SECONDS if self._over.is_set() else 0.0
-        running = [thread for thread in layout.threads if thread.ident is not None and not thread.wait(patience)]
+        timeout = _ABORT_TIMEOUT_SECONDS if self._over.is_set() else 0.0
+        running = [thread for thread in group.threads if thread.ident is not None and not thread.wait(timeout)]
         return [", ".join(node.element_id for node in thread.stage.nodes) or thread.stage.name for thread in running]
 
-    def is_of(self, steps: tuple[Step, ...]) -> bool:
+    def runs(self, steps: tuple[Step, ...]) -> bool:
         """Whether it runs these steps."""
         return self._steps == steps
 
     def has(self, element_id: str, element: Element) -> bool:
-        """Whether it holds what building this element now would make."""
-        return element_id in self._made and self._made[element_id].is_still(element)
+        """Whether building this element now would give the operator that it holds."""
+        return element_id in self._built and self._built[element_id].is_current(element)
 
-    def ask(self, kept: Iterable[str]) -> None:
-        """Let the stages hand over, and end what is not kept."""
+    def request_handover(self, kept: Iterable[str]) -> None:
+        """Let the stages hand over the operators of `kept` elements, and end the others."""
         with self._lock:
-            if self._layout is None or self._over.is_set():
+            if self._group is None or self._over.is_set():
                 return
             self._is_switching = True
-        self._batcher.hand_over(Handover(frozenset(self._made[one].node for one in kept)))
+        self._batcher.hand_over(Handover(frozenset(self._built[one].node for one in kept)))
 
     def has_handed_over(self) -> bool:
-        """Wait until they have; False when they have come to their end instead, or were not asked any more."""
-        before = self._layout
+        """Wait until the stages have handed over; False when they have ended instead, or nothing was requested."""
+        before = self._group
         if before is None or not self._is_switching:
             return False
         self._await(before.ended)
         if before.ended.is_set() and before.is_handed_over:
-            self._cpu_ns_of_gone += before.cpu_ns
-            self._counted.update({name: link.statistics for name, link in before.links.items()})
+            self._former_cpu_ns += before.cpu_ns
+            self._former_link_stats.update(_link_stats(before))
             return True
         with self._lock:
             self._is_switching = False
         if before.ended.is_set():
-            before.disown()
+            before.release_kept()
             self._finish()
         return False
 
-    def prepare(self, steps: tuple[Step, ...], made: Mapping[str, BuiltOperator]) -> None:
-        """Take these steps in the place of those before."""
-        self._steps, self._made = steps, made
+    def prepare(self, steps: tuple[Step, ...], built: Mapping[str, BuiltOperator]) -> None:
+        """Take these steps in place of the present ones."""
+        self._steps, self._built = steps, built
 
-    def go_on(self) -> None:
-        """Run the present steps, from where those before were left."""
+    def resume(self) -> None:
+        """Run the present steps from where the former ones stopped."""
         with self._lock:
-            self._layout = layout = self._lay_out()
+            self._group = group = self._plan()
             self._is_switching = False
             is_aborted = self._is_aborted
         try:
-            layout.start()
+            group.start()
         except RuntimeError as error:
-            name = layout.threads[0].stage.name
-            self._exits.on_error(OperatorError(f"{name!r} cannot be started again: {error}", element=name))
+            name = group.threads[0].stage.name
+            self._events.failed(OperatorError(f"{name!r} cannot be started again: {error}", element=name))
         if is_aborted:
-            layout.close()
+            group.close()
 
-    def fit(self) -> None:
-        """Give the links the room that the present size of batches asks for."""
-        if self._layout is not None:
-            for link in self._layout.links.values():
-                link.capacity = self._capacity
+    def resize_links(self) -> None:
+        """Resize the links for the present size of batches."""
+        if self._group is not None:
+            for link in self._group.links.values():
+                link.sender.resize(self._link_capacity)
 
     @property
     def is_running(self) -> bool:
         """Whether it was started and has not ended."""
-        layout = self._layout
-        return layout is not None and not self._over.is_set() and any(thread.ident for thread in layout.threads)
+        group = self._group
+        return group is not None and not self._over.is_set() and any(thread.ident for thread in group.threads)
 
     @property
     def is_over(self) -> bool:
-        """Whether all stages have come to their end."""
+        """Whether all stages have ended."""
         return self._over.is_set()
 
     @property
-    def layout(self) -> Layout | None:
+    def group(self) -> StageGroup | None:
         """The stages that run now, or ran last."""
-        return self._layout
+        return self._group
 
     @property
-    def made(self) -> Mapping[str, BuiltOperator]:
-        """The nodes of the present steps by the ids of their elements, in the order of the description."""
-        return self._made
+    def built(self) -> Mapping[str, BuiltOperator]:
+        """The operators of the present steps by the ids of their elements, in the order of the description."""
+        return self._built
 
     @property
-    def links(self) -> Mapping[str, LinkStats]:
-        """What was counted of all links of the run."""
-        now = {} if self._layout is None else {name: link.statistics for name, link in self._layout.links.items()}
-        return {**self._counted, **now}
+    def link_stats(self) -> Mapping[str, LinkStats]:
+        """The stats of all links of the run, by name."""
+        return {**self._former_link_stats, **({} if self._group is None else _link_stats(self._group))}
 
     @property
     def cpu_ns(self) -> int:
-        """What the threads that have ended took."""
-        return self._cpu_ns_of_gone + (0 if self._layout is None else self._layout.cpu_ns)
+        """The CPU time of the threads that have ended."""
+        return self._former_cpu_ns + (0 if self._group is None else self._group.cpu_ns)
 
     @property
-    def _capacity(self) -> int:
+    def _link_capacity(self) -> int:
         return max(2, _FRAMES_IN_A_STAGE_LINK // self._batcher.size)
 
-    def _lay_out(self) -> Layout:
-        exits = self._exits
-        nodes = iter([made.node for made in self._made.values()])
-        planner = Planner(nodes=nodes, capacity=self._capacity, on_lost=exits.on_lost, counted=self._counted)
-        last = planner.lay_out(self._batcher, self._steps)
-        last.on_done, last.outlet = exits.on_done, exits.outlet
-        return Layout(
-            planner.stages,
-            planner.links,
-            clock=self._clock,
-            on_error=exits.on_error,
-            on_stream_end=exits.on_stream_end,
-            on_ended=self._layout_ended,
+    def _plan(self) -> StageGroup:
+        planner = Planner(
+            nodes=iter([one.node for one in self._built.values()]),
+            capacity=self._link_capacity,
+            events=self._events,
+            former_stats=self._former_link_stats,
+        )
+        planner.lay_out(self._batcher, self._steps).outlet = self._outlet
+        return StageGroup(
+            planner.stages, planner.links, clock=self._clock, events=self._events, on_ended=self._group_ended
         )
 
-    def _layout_ended(self, layout: Layout) -> None:
+    def _group_ended(self, group: StageGroup) -> None:
         with self._lock:
-            is_over = layout is self._layout and not self._is_switching
+            is_over = group is self._group and not self._is_switching
         if is_over:
             self._finish()
 
     def _finish(self) -> None:
         self._over.set()
-        self._exits.on_over()
+        self._events.lane_ended()
 
     def _await(self, event: Event) -> None:
-        """Wait for it, but not for long after an abort, and still less for operators that hang."""
+        """Wait for an event; after an abort only for a short time, and still shorter for operators that hang."""
         waited = 0.0
-        while waited < self._patience_seconds and not event.wait(_GLANCE_SECONDS):
-            waited += _GLANCE_SECONDS if self._is_aborted else 0
+        while waited < self._timeout_seconds and not event.wait(_POLL_SECONDS):
+            waited += _POLL_SECONDS if self._is_aborted else 0
 
     @property
-    def _patience_seconds(self) -> float:
-        hangs = self._is_aborted and self._layout is not None and self._layout.hangs(seconds=_HANGING_SECONDS)
-        return _PATIENCE_WITH_HANGING_SECONDS if hangs else _PATIENCE_AFTER_ABORT_SECONDS
+    def _timeout_seconds(self) -> float:
+        hangs = self._is_aborted and self._group is not None and self._group.hangs(seconds=_HANGING_SECONDS)
+        return _HANGING_ABORT_TIMEOUT_SECONDS if hangs else _ABORT_TIMEOUT_SECONDS
+
+
+def _link_stats(group: StageGroup) -> dict[str, LinkStats]:
+    return {name: link.receiver.stats for name, link in group.links.items()}

@@ -12,24 +12,27 @@ from sightline.errors import EndOfLink, LinkClosed
 from sightline.graph import Clock
 from sightline.media import Batch, Frame, Stream
 from sightline.runtime.scheduling.link import (
-    DropReason,
     Handover,
     Item,
     Link,
     LinkPolicy,
+    LinkReceiver,
+    LinkSender,
     SharedCondition,
     StreamEnd,
     WorkItem,
+    open_link,
 )
+from sightline.runtime.stats.counters import DropReason
 
 _LONGEST_NS = 250_000_000
 
 
 class AdaptiveBatchLimit:
-    """The most frames of a batch when live streams wait: what the pipeline gets through in a quarter of a second.
+    """Limits batches of live streams to what the pipeline processes in a quarter of a second.
 
     A few batches are under way at any time. Where frames take long, large batches would make every image seconds old;
-    where they do not, this is more than any batch has.
+    where they do not, the limit is larger than any batch.
     """
 
     def __init__(self) -> None:
@@ -37,19 +40,19 @@ class AdaptiveBatchLimit:
         self._taken_ns = 0
         self._frame_ns = 0.0
 
-    def asked_for(self, now_ns: int, *, waits: bool) -> None:
-        """The next batch is asked for. `waits` says that frames are there already: nothing but the pipeline's own pace
-        has kept them waiting.
+    def batch_requested(self, now_ns: int, *, frames_wait: bool) -> None:
+        """Measure the pipeline's pace: the time since the last batch left, per frame of it. It is known only when
+        frames wait already, because then nothing but the pipeline has kept them waiting.
         """
-        is_pace = waits and self._frames > 0
+        is_pace = frames_wait and self._frames > 0
         self._frame_ns = (now_ns - self._taken_ns) / self._frames if is_pace else 0.0
 
-    def taken(self, frames: int, now_ns: int) -> None:
-        """A batch of so many frames leaves."""
+    def batch_taken(self, frames: int, now_ns: int) -> None:
+        """Note that a batch of so many frames leaves."""
         self._frames, self._taken_ns = frames, now_ns
 
-    def of(self, size: int) -> int:
-        """How many frames of a batch of `size` are taken."""
+    def limit(self, size: int) -> int:
+        """Return how many frames a batch of at most `size` takes."""
         return size if self._frame_ns * size <= _LONGEST_NS else max(1, int(_LONGEST_NS / self._frame_ns))
 
 
@@ -64,12 +67,13 @@ class Arrival:
 class Batcher:
     """Turns one link per stream into a sequence of batches and ends of streams.
 
-    A batch leaves when it is full, when its oldest frame has waited `timeout_ns`, or when waiting would be of no use:
-    nothing more can come, all files are held back by full links, or a live stream is about to drop a frame. It takes
-    one frame of each stream in turn, so a fast stream does not crowd out a slow one; the order within a stream is
-    kept. When the pipeline is slow and live streams wait, batches are smaller (`Portion`). One thread receives at a
-    time; everything else may be called from any thread. When the gather is sealed, it ends with the last of its
-    streams; else it waits for others.
+    A batch leaves when it is full, when its oldest frame has waited `timeout_ns`, or when waiting cannot help: nothing
+    more can come, all files are held back by full links, or a live stream is about to drop a frame. It takes one frame
+    of each stream in turn, so that a fast stream does not crowd out a slow one; the order within a stream is kept. When
+    the pipeline is slow and live streams wait, batches are smaller (`AdaptiveBatchLimit`).
+
+    One thread receives; everything else may be called from any thread. A sealed batcher ends with the last of its
+    streams; another one waits for new streams.
     """
 
     def __init__(self, *, size: int, timeout_ns: int, clock: Clock) -> None:
@@ -77,37 +81,38 @@ class Batcher:
         self.timeout_ns = timeout_ns
         self._clock = clock
         self._batch_limit = AdaptiveBatchLimit()
-        self._bell = SharedCondition()
-        self._links: dict[Stream, Link[Arrival]] = {}
-        self._turn = 0
+        self._condition = SharedCondition()
+        self._ready = self._condition.ready
+        self._links: dict[Stream, LinkReceiver[Arrival]] = {}
+        self._next_link = 0
         self._ends = 0
         self._handover: Handover | None = None
         self._has_live = False
-        self._sealed = False
+        self._is_sealed = False
         self._holds = 0
-        self._closed = False
+        self._is_closed = False
 
     def add(
         self, stream: Stream, *, capacity: int, policy: LinkPolicy, on_drop: Callable[[Arrival, DropReason], None]
-    ) -> Link[Arrival]:
-        """A new link for a stream, which has none. Raises LinkClosed when the gather has ended."""
-        link: Link[Arrival] = Link(capacity, policy=policy, on_drop=on_drop, doorbell=self._bell)
-        with self._bell.ready:
-            if self._closed:
+    ) -> LinkSender[Arrival]:
+        """Open a link for a stream that has none. Raises LinkClosed when the batcher has ended."""
+        sender, receiver = open_link(capacity, policy=policy, on_drop=on_drop, condition=self._condition)
+        with self._ready:
+            if self._is_closed:
                 raise LinkClosed
-            self._links[stream] = link
+            self._links[stream] = receiver
             self._has_live = self._has_live or stream.live
-        return link
+        return sender
 
     def seal(self) -> None:
-        """When all streams have ended, `receive` ends too."""
-        with self._bell.ready:
-            self._sealed = True
-            self._bell.ready.notify_all()
+        """Let `receive` end when all streams have ended."""
+        with self._ready:
+            self._is_sealed = True
+            self._ready.notify_all()
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
-        """A block in which it waits for others although all streams have ended."""
+        """Wait for new streams, while the block is open, even when all streams have ended."""
         self._hold(1)
         try:
             yield
@@ -115,41 +120,41 @@ class Batcher:
             self._hold(-1)
 
     def hand_over(self, mark: Handover) -> None:
-        """Let this mark be the next that `receive` returns, if it has not ended."""
-        with self._bell.ready:
+        """Let `receive` return this mark next, unless the batcher has ended."""
+        with self._ready:
             self._handover = mark
-            self._bell.ready.notify_all()
+            self._ready.notify_all()
 
     def receive(self) -> Item:
-        """The next batch, or a mark. Raises EndOfLink when all streams have ended."""
-        with self._bell.ready:
+        """Return the next batch or mark. Raises EndOfLink when all streams have ended."""
+        with self._ready:
             if self._has_live:
-                waits = any(link.depth for link in self._links.values())
-                self._batch_limit.asked_for(self._clock.monotonic_ns(), waits=waits)
-            while not self._closed:
+                frames_wait = any(link.depth for link in self._links.values())
+                self._batch_limit.batch_requested(self._clock.monotonic_ns(), frames_wait=frames_wait)
+            while not self._is_closed:
                 if self._handover is not None:
                     mark, self._handover = self._handover, None
                     return mark
-                ended = next((stream for stream, link in self._links.items() if link.exhausted), None)
+                ended = next((stream for stream, link in self._links.items() if link.is_exhausted), None)
                 if ended is not None:
                     del self._links[ended]
                     self._ends += 1
                     return StreamEnd(ended, self._ends)
-                if not self._links and self._sealed and not self._holds:
-                    self._closed = True
+                if not self._links and self._is_sealed and not self._holds:
+                    self._is_closed = True
                     break
                 wait_ns = self._wait_ns()
                 if wait_ns == 0:
                     return self._take()
-                self._bell.ready.wait(None if wait_ns is None else wait_ns / 1e9)
+                self._ready.wait(None if wait_ns is None else wait_ns / 1e9)
             raise EndOfLink
 
     def close(self) -> None:
-        """Take nothing more: every link is closed, what is in them is dropped."""
-        with self._bell.ready:
-            self._closed = True
+        """Close every link, and drop what is in them."""
+        with self._ready:
+            self._is_closed = True
             links = list(self._links.values())
-            self._bell.ready.notify_all()
+            self._ready.notify_all()
         for link in links:
             link.close()
 
@@ -158,64 +163,66 @@ class Batcher:
         """How many streams have not ended."""
         return len(self._links)
 
-    def links(self) -> dict[Stream, Link[Arrival]]:
-        """The links of the streams that have not ended."""
-        with self._bell.ready:
+    def links(self) -> dict[Stream, LinkReceiver[Arrival]]:
+        """Return the links of the streams that have not ended."""
+        with self._ready:
             return dict(self._links)
 
     def _hold(self, count: int) -> None:
-        with self._bell.ready:
+        with self._ready:
             self._holds += count
-            self._bell.ready.notify_all()
+            self._ready.notify_all()
 
     def _wait_ns(self) -> int | None:
         """How long the next batch must wait: 0 not at all, None until something comes."""
-        links = self._links.values()
-        waiting = sum(link.depth for link in links)
-        if waiting == 0:
+        waiting = [link for link in self._links.values() if link.depth]
+        if not waiting:
             return None
-        if waiting >= self._batch_limit.of(self.size) or self._waiting_is_of_no_use():
+        if sum(link.depth for link in waiting) >= self._batch_limit.limit(self.size) or self._cannot_grow():
             return 0
-        oldest = min(link.peek().at_ns for link in links if link.depth)
-        return max(0, oldest + self.timeout_ns - self._clock.monotonic_ns())
+        oldest_ns = min(oldest.at_ns for oldest in (link.oldest() for link in waiting) if oldest is not None)
+        return max(0, oldest_ns + self.timeout_ns - self._clock.monotonic_ns())
 
-    def _waiting_is_of_no_use(self) -> bool:
-        going_on = [link for link in self._links.values() if not link.ended]
-        if not going_on:
-            return True
-        files = [link for link in going_on if link.policy is LinkPolicy.BLOCK]
-        return (bool(files) and all(link.full for link in files)) or any(
-            link.full for link in going_on if link.policy is LinkPolicy.LATEST
+    def _cannot_grow(self) -> bool:
+        """Whether waiting cannot help: see the class."""
+        open_links = [link for link in self._links.values() if not link.is_over]
+        files = [link for link in open_links if link.policy is LinkPolicy.BLOCK]
+        live = [link for link in open_links if link.policy is LinkPolicy.LATEST]
+        return (
+            not open_links
+            or (bool(files) and all(link.is_full for link in files))
+            or any(link.is_full for link in live)
         )
 
     def _take(self) -> WorkItem:
-        links, most = list(self._links.values()), self._batch_limit.of(self.size)
+        """Take frames from the links in turn."""
+        links, limit = list(self._links.values()), self._batch_limit.limit(self.size)
         taken: list[Arrival] = []
-        while len(taken) < most and any(link.depth for link in links):
-            link = links[self._turn % len(links)]
-            self._turn += 1
+        while len(taken) < limit and any(link.depth for link in links):
+            link = links[self._next_link % len(links)]
+            self._next_link += 1
             if link.depth:
                 taken.append(link.take())
         if self._has_live:
-            self._batch_limit.taken(len(taken), self._clock.monotonic_ns())
+            self._batch_limit.batch_taken(len(taken), self._clock.monotonic_ns())
         frames = tuple(arrival.frame for arrival in taken)
         return WorkItem(frames, tuple(arrival.at_ns for arrival in taken), Batch(frames))
 
 
-_AHEAD = 2
+_BATCHES_AHEAD = 2
 
 
 class BatchIterator:
-    """Batches for a thread; `link` is what the pipeline sends to."""
+    """Yields batches to a thread; `link` is where the pipeline sends them."""
 
     def __init__(self) -> None:
-        self.link: Link[Item] = Link(_AHEAD)
+        self.link: Link[Item] = open_link(_BATCHES_AHEAD)
 
     def batches(self) -> Iterator[Batch]:
-        """Every batch, waiting for it, until the pipeline has ended."""
+        """Yield every batch, waiting for it, until the pipeline has ended."""
         while True:
             try:
-                item = self.link.receive()
+                item = self.link.receiver.receive()
             except EndOfLink:
                 return
             if isinstance(item, WorkItem):
@@ -223,21 +230,22 @@ class BatchIterator:
 
 
 class AsyncBatchIterator:
-    """Batches for an event loop, which goes on while none is there; made inside that loop. No thread waits for it."""
+    """Yields batches to an event loop without blocking it; made inside that loop. No thread waits for it."""
 
     def __init__(self) -> None:
-        self.link: Link[Item] = Link(_AHEAD, on_ready=self._wake)
+        self.link: Link[Item] = open_link(_BATCHES_AHEAD, on_ready=self._wake)
         self._loop = asyncio.get_running_loop()
         self._arrived = asyncio.Event()
 
     async def batches(self) -> AsyncIterator[Batch]:
-        """Every batch until the pipeline has ended."""
+        """Yield every batch until the pipeline has ended."""
+        receiver = self.link.receiver
         while True:
-            while not (self.link.depth or self.link.ended):
+            while not (receiver.depth or receiver.is_over):
                 self._arrived.clear()
                 await self._arrived.wait()
             try:
-                item = self.link.receive()
+                item = receiver.receive()
             except EndOfLink:
                 return
             if isinstance(item, WorkItem):

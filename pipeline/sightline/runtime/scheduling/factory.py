@@ -1,4 +1,4 @@
-"""The workshop: where the operators of a run are built, and let go of."""
+"""Build the operators of a run, and release them."""
 
 from __future__ import annotations
 
@@ -12,32 +12,34 @@ from sightline.errors import OperatorError, SightlineError
 from sightline.graph import Element, Operator, Site
 from sightline.graph.fields import PathRole, paths_of
 from sightline.redaction import redact
-from sightline.runtime.scheduling.node import ErrorPolicy, Hopeless, Node, Probe, SharedNode
+from sightline.runtime.scheduling.node import ErrorPolicy, Node, Probe, SharedNode, StreamFailed
 
 _Files = tuple[tuple[str, int, int] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltOperator:
-    """A node, and the state in which the files that its element reads were when it was built."""
+    """A node, and the state of the files that its element reads when it was built."""
 
     node: Node
     files: _Files
 
-    def is_still(self, element: Element) -> bool:
-        """Whether building this element now would make the same: it is equal, and so are the files that it reads."""
+    def is_current(self, element: Element) -> bool:
+        """Whether building this element now would give the same: neither it nor the files that it reads have
+        changed.
+        """
         return self.node.element == element and self.files == _files_of(element)
 
 
 class OperatorFactory:
-    """Builds the nodes of elements; `probes` may get more while they run. What goes wrong when something is let go of
-    goes to `on_error`, a stream on which a step fails again and again to `hopeless`.
+    """Builds the nodes of elements. `probes` may be added to while they run. `on_error` gets errors of releasing a
+    node, `on_hopeless` the streams on which an element fails again and again.
     """
 
     def __init__(
-        self, *, probes: dict[str, list[Probe]], on_error: Callable[[BaseException], None], hopeless: Hopeless
+        self, *, probes: dict[str, list[Probe]], on_error: Callable[[BaseException], None], on_hopeless: StreamFailed
     ) -> None:
-        self._hopeless = hopeless
+        self._on_hopeless = on_hopeless
         self._probes = probes
         self._probing: dict[str, Lock] = {}
         self._on_error = on_error
@@ -45,8 +47,8 @@ class OperatorFactory:
     def build(
         self, elements: Iterable[tuple[str, Element]], *, sites: Sequence[Site]
     ) -> list[dict[str, BuiltOperator]]:
-        """The nodes of these elements by id, for each of the lanes whose sites are given. Raises SightlineError, with
-        nothing left open.
+        """Build the nodes of these elements, by id, for the lane of each site. Raises SightlineError, with nothing left
+        open.
         """
         built: list[dict[str, BuiltOperator]] = [{} for _ in sites]
         try:
@@ -65,9 +67,9 @@ class OperatorFactory:
         return built
 
     def discard(self, built: Iterable[Mapping[str, BuiltOperator]]) -> None:
-        """Let go of nodes that no stage holds, of so many lanes."""
-        for made in built:
-            for one in made.values():
+        """Release nodes that no stage holds, lane by lane."""
+        for own in built:
+            for one in own.values():
                 try:
                     one.node.discard()
                 except OperatorError as error:
@@ -96,7 +98,7 @@ class OperatorFactory:
         )
 
     def _error_policy(self, element: Element, site: Site) -> ErrorPolicy | None:
-        return None if element.on_error == "stop" else ErrorPolicy(site=site, hopeless=self._hopeless)
+        return None if element.on_error == "stop" else ErrorPolicy(site=site, on_hopeless=self._on_hopeless)
 
 
 def _operator(element: Element, site: Site) -> Operator:

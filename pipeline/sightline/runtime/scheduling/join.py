@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from sightline.errors import EndOfLink
 from sightline.media import Batch, Event, Objects, Overlay, Tensor
-from sightline.runtime.scheduling.link import Item, Link, WorkItem
+from sightline.runtime.scheduling.link import Item, LinkReceiver, WorkItem
 
 
 def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:
-    """The batch with what an operator made of some of its rows (`part`, in the order of `rows`) in their place."""
+    """Replace some rows of a batch by what an operator returned for them (`part`, in the order of `rows`)."""
     mine = np.zeros(len(batch), np.bool_)
     mine[rows] = True
     place = np.array(rows, np.int32)
@@ -48,7 +48,7 @@ def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:
 
 
 def marked(given: Batch, result: Batch, *, changes_images: bool) -> Batch:
-    """The result, in which frames whose image may be another one are marked as altered."""
+    """Mark the frames of a result whose image may have changed as altered."""
     if not changes_images and result.frames is given.frames:
         return result
     altered = [
@@ -68,7 +68,7 @@ _ROW = "_row"
 
 
 def mark_inherited(batch: Batch) -> Batch:
-    """The batch as branches get it: shared, its objects numbered so that the join knows them again."""
+    """Prepare a batch for branches: share it, and number its objects so that the join recognizes them."""
     objects = batch.objects
     if len(objects):
         objects = objects.with_columns(**{_ROW: np.arange(len(objects), dtype=np.int32)})
@@ -79,7 +79,7 @@ Rows = npt.NDArray[np.int32]
 
 
 class Join:
-    """Receives the same parcels from the trunk and from every branch, in the same order, and merges them.
+    """Receives the same batches from the trunk and from every branch, in the same order, and merges them.
 
     Pixels are the trunk's. An object that was there before the branches stays unless every branch dropped it, with
     the columns that a branch changed (a later branch wins); objects, events and overlays that branches added follow
@@ -87,14 +87,18 @@ class Join:
     """
 
     def __init__(
-        self, trunk: Link[Item], branches: Sequence[Link[Item]], *, on_lost: Callable[[WorkItem], None] | None = None
+        self,
+        trunk: LinkReceiver[Item],
+        branches: Sequence[LinkReceiver[Item]],
+        *,
+        on_lost: Callable[[WorkItem], None] | None = None,
     ) -> None:
         self._trunk = trunk
         self._branches = branches
         self._on_lost = on_lost
 
     def receive(self) -> Item:
-        """The next merged parcel, or a mark. Raises EndOfLink, also when the branches were cut off at
+        """Return the next merged batch, or a mark. Raises EndOfLink, also when the branches were cut off at
         different places because the run was aborted.
         """
         base = self._trunk.receive()
@@ -110,13 +114,13 @@ class Join:
             raise
 
     def close(self) -> None:
-        """Take nothing more."""
+        """Receive nothing more."""
         for link in (self._trunk, *self._branches):
             link.close()
 
 
 def _matching(base: Item, part: Item) -> Item:
-    """What a branch sent, when it is what the trunk sent; else the branch left something out, and that is its end."""
+    """Return what a branch sent if it matches the trunk. Raises EndOfLink if the branch has left something out."""
     if isinstance(base, WorkItem) and isinstance(part, WorkItem):
         same = part.frames is base.frames
     else:
@@ -127,7 +131,7 @@ def _matching(base: Item, part: Item) -> Item:
 
 
 def merge_branches(base: Batch, branches: Sequence[Batch]) -> Batch:
-    """The trunk's batch with what its branches found."""
+    """Merge what the branches found into the trunk's batch."""
     return Batch(
         frames=base.frames,
         objects=_merge_objects(base.objects, [branch.objects for branch in branches]),

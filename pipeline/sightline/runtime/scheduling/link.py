@@ -1,4 +1,4 @@
-"""Work items, and the bounded links that carry them between stages."""
+"""Bounded links between threads, and the items that travel through them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from threading import Condition, Lock
+from threading import Condition, Lock, RLock
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from sightline.errors import EndOfLink, LinkClosed
 from sightline.graph import Pending
 from sightline.media import Batch, Frame, Stream
+from sightline.runtime.stats.counters import DropReason, LinkStats
 
 if TYPE_CHECKING:
     from sightline.runtime.scheduling.node import Node
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class WorkItem:
-    """A batch, or one still being worked on, with the monotonic times at which its frames arrived."""
+    """A batch, or the pending result of one, with the monotonic times at which its frames arrived."""
 
     frames: tuple[Frame, ...]
     arrivals_ns: tuple[int, ...]
     work: Batch | Pending
 
     def batch(self) -> Batch:
-        """The batch; waits for it when it is pending."""
+        """Return the batch; wait for it while it is pending."""
         if not isinstance(self.work, Batch):
             self.work = self.work.result()
         return self.work
@@ -35,8 +36,8 @@ class WorkItem:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
-    """All frames of the stream are in front of this mark; those behind it are of another one with its name. No two
-    marks of a run have a number in common.
+    """Marks the end of a stream: all its frames are in front. `number` is unique in a run, so that a stream that comes
+    back under the same name is another one.
     """
 
     stream: Stream
@@ -45,8 +46,8 @@ class StreamEnd:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Handover:
-    """The stages end here, and others go on behind this mark. The operators of `kept` nodes go on in those, as if
-    nothing had been; all others have come to their end.
+    """Marks the end of the present stages: others continue behind it. They take over the operators of the `kept`
+    nodes unchanged; all other operators end.
     """
 
     kept: frozenset[Node]
@@ -59,227 +60,254 @@ LinkItem = TypeVar("LinkItem")
 
 
 class LinkPolicy(StrEnum):
-    """What happens when a link is full: `block` makes the sender wait, with `latest` the oldest item gives way."""
+    """What happens when a link is full: `block` makes the sender wait, `latest` drops the oldest item."""
 
     BLOCK = "block"
     LATEST = "latest"
 
 
-class DropReason(StrEnum):
-    """Why an item was dropped: what comes behind could not keep up (`latest` only), the run was stopped, its image
-    was damaged and the source leaves such out, or the GPU that worked on it broke and the stream went on on another.
+class SharedCondition:
+    """One reentrant lock and one condition for several links, so that their receiver can wait for any of them, and
+    look at all of them without a change in between.
     """
 
-    OVERLOADED = "overloaded"
-    DAMAGED = "damaged"
-    STOPPED = "stopped"
-    GPU_LOST = "gpu lost"
-
-
-@dataclass(slots=True)
-class LinkStats:
-    """Counts since the link was made; times are summed over all calls."""
-
-    sent: int = 0
-    received: int = 0
-    dropped: int = 0
-    peak_depth: int = 0
-    send_wait_ns: int = 0
-    receive_wait_ns: int = 0
-
-
-class SharedCondition:
-    """One lock and one condition for several links, so that their receiver can wait for any of them."""
-
     def __init__(self) -> None:
-        self.lock = Lock()
+        self.lock = RLock()
         self.ready = Condition(self.lock)
 
 
-class Link(Generic[LinkItem]):
-    """A bounded first-in, first-out queue to one receiving thread, from one that sends, or several through `fan_in`.
-
-    The sender ends it (`end`): what is in it can still be received, then `receive` raises EndOfLink. The receiver
-    closes it (`close`): what is in it is dropped, and `send` raises LinkClosed from then on. Both may be called from
-    any thread and more than once. Every item that is dropped is handed to `on_drop` with the reason, and `on_ready` is
-    called whenever there is something new to find out by `receive`; both under the link's lock: they must be quick.
-    """
+class _State(Generic[LinkItem]):
+    """What the two ends of a link share. Each method of an end takes the lock by itself."""
 
     def __init__(
         self,
         capacity: int,
-        *,
-        policy: LinkPolicy = LinkPolicy.BLOCK,
-        on_drop: Callable[[LinkItem, DropReason], None] | None = None,
-        on_ready: Callable[[], None] | None = None,
-        doorbell: SharedCondition | None = None,
+        policy: LinkPolicy,
+        on_drop: Callable[[LinkItem, DropReason], None] | None,
+        on_ready: Callable[[], None] | None,
+        condition: SharedCondition,
     ) -> None:
-        bell = doorbell or SharedCondition()
-        self._capacity = capacity
+        self.capacity = capacity
         self.policy = policy
-        self.statistics = LinkStats()
+        self.on_ready = on_ready
+        self.lock = condition.lock
+        self.ready = condition.ready
+        self.room = Condition(condition.lock)
+        self.items: deque[LinkItem] = deque()
+        self.stats = LinkStats()
+        self.is_over = False
         self._on_drop = on_drop
-        self._on_ready = on_ready
-        self._ready = bell.ready
-        self._room = Condition(bell.lock)
-        self._items: deque[LinkItem] = deque()
-        self._ended = False
-        self._closed = False
+
+    def drop(self, item: LinkItem, reason: DropReason) -> None:
+        self.stats.dropped += 1
+        if self._on_drop is not None:
+            self._on_drop(item, reason)
+
+    def finish(self) -> None:
+        self.is_over = True
+        self.room.notify_all()
+        self.ready.notify_all()
+        if self.on_ready is not None:
+            self.on_ready()
+
+
+class LinkSender(Generic[LinkItem]):
+    """The sending end of a link, for one thread; `end` and `resize` may be called from any thread."""
+
+    def __init__(self, state: _State[LinkItem]) -> None:
+        self._state = state
 
     def send(self, item: LinkItem) -> None:
-        """Put an item in; wait for room (`block`) or make room (`latest`). Raises LinkClosed."""
-        with self._room:
-            items, statistics = self._items, self.statistics
-            if len(items) >= self._capacity and self.policy is LinkPolicy.BLOCK:
+        """Add an item; wait for room (`block`) or make room (`latest`). Raises LinkClosed after either end has ended
+        or closed the link.
+        """
+        state = self._state
+        with state.lock:
+            items = state.items
+            if len(items) >= state.capacity and state.policy is LinkPolicy.BLOCK:
                 self._wait_for_room()
-            if self._ended or self._closed:
-                self._drop(item, DropReason.STOPPED)
+            if state.is_over:
+                state.drop(item, DropReason.STOPPED)
                 raise LinkClosed
-            if len(items) >= self._capacity:
-                self._drop(items.popleft(), DropReason.OVERLOADED)
+            if len(items) >= state.capacity:
+                state.drop(items.popleft(), DropReason.OVERLOADED)
             items.append(item)
-            statistics.sent += 1
-            if len(items) > statistics.peak_depth:
-                statistics.peak_depth = len(items)
-            self._ready.notify()
-            if self._on_ready is not None:
-                self._on_ready()
+            stats = state.stats
+            stats.sent += 1
+            if len(items) > stats.peak_depth:
+                stats.peak_depth = len(items)
+            state.ready.notify()
+            if state.on_ready is not None:
+                state.on_ready()
+
+    def end(self) -> None:
+        """Send nothing more. The receiver still gets what is in the link. Harmless when called again."""
+        with self._state.lock:
+            self._state.finish()
+
+    def resize(self, capacity: int) -> None:
+        """Change how many items fit, and wake a sender that waits for room."""
+        with self._state.lock:
+            self._state.capacity = capacity
+            self._state.room.notify_all()
+
+    def _wait_for_room(self) -> None:
+        state, started = self._state, monotonic_ns()
+        while len(state.items) >= state.capacity and not state.is_over:
+            state.room.wait()
+        state.stats.send_wait_ns += monotonic_ns() - started
+
+
+class LinkReceiver(Generic[LinkItem]):
+    """The receiving end of a link, for one thread; everything but `receive` and `take` may be called from any
+    thread.
+    """
+
+    def __init__(self, state: _State[LinkItem]) -> None:
+        self._state = state
 
     def receive(self) -> LinkItem:
-        """Take the oldest item, waiting for one. Raises EndOfLink when the sender ended and nothing is left."""
-        with self._ready:
-            if not self._items and not self._over:
+        """Take the oldest item; wait for one. Raises EndOfLink when nothing is left and nothing more will come."""
+        state = self._state
+        with state.lock:
+            if not state.items and not state.is_over:
                 started = monotonic_ns()
-                while not self._items and not self._over:
-                    self._ready.wait()
-                self.statistics.receive_wait_ns += monotonic_ns() - started
+                while not state.items and not state.is_over:
+                    state.ready.wait()
+                state.stats.receive_wait_ns += monotonic_ns() - started
             return self.take()
 
     def take(self) -> LinkItem:
-        """Take the oldest item without waiting; for a receiver that holds the doorbell's lock."""
-        if not self._items:
-            raise EndOfLink
-        self.statistics.received += 1
-        item = self._items.popleft()
-        self._room.notify()
-        return item
-
-    def peek(self) -> LinkItem:
-        """The oldest item, left where it is; for a receiver that holds the doorbell's lock."""
-        return self._items[0]
-
-    def oldest(self) -> LinkItem | None:
-        """The oldest item, left where it is, for who watches from another thread; None when nothing waits."""
-        with self._ready:
-            return self._items[0] if self._items else None
-
-    def end(self) -> None:
-        """Say that nothing more will be sent."""
-        with self._room:
-            self._ended = True
-            self._wake_both()
+        """Take the oldest item without waiting. Raises EndOfLink when there is none."""
+        state = self._state
+        with state.lock:
+            if not state.items:
+                raise EndOfLink
+            state.stats.received += 1
+            item = state.items.popleft()
+            state.room.notify()
+            return item
 
     def close(self) -> None:
-        """Say that nothing more will be received, and drop what is left."""
-        with self._room:
-            self._closed = True
-            while self._items:
-                self._drop(self._items.popleft(), DropReason.STOPPED)
-            self._wake_both()
+        """Receive nothing more: drop what is in the link, and let `send` raise LinkClosed. Harmless when called
+        again.
+        """
+        state = self._state
+        with state.lock:
+            state.finish()
+            while state.items:
+                state.drop(state.items.popleft(), DropReason.STOPPED)
+
+    def oldest(self) -> LinkItem | None:
+        """Return the oldest item and leave it in the link; None when it is empty."""
+        with self._state.lock:
+            return self._state.items[0] if self._state.items else None
+
+    @property
+    def policy(self) -> LinkPolicy:
+        """What happens when the link is full."""
+        return self._state.policy
 
     @property
     def capacity(self) -> int:
-        """How many items fit. A sender that waits for room is woken when it changes."""
-        return self._capacity
-
-    @capacity.setter
-    def capacity(self, capacity: int) -> None:
-        with self._room:
-            self._capacity = capacity
-            self._room.notify_all()
+        """How many items fit."""
+        return self._state.capacity
 
     @property
     def depth(self) -> int:
-        """How many items are waiting."""
-        return len(self._items)
+        """How many items wait."""
+        return len(self._state.items)
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether there is no room for another item."""
-        return len(self._items) >= self._capacity
+        return len(self._state.items) >= self._state.capacity
 
     @property
-    def ended(self) -> bool:
-        """Whether nothing more will come."""
-        return self._over
+    def is_over(self) -> bool:
+        """Whether nothing more will come; items may be left."""
+        return self._state.is_over
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether nothing is left and nothing more will come."""
-        return self._over and not self._items
+        return self._state.is_over and not self._state.items
 
     @property
-    def _over(self) -> bool:
-        return self._ended or self._closed
+    def stats(self) -> LinkStats:
+        """What the link has counted."""
+        return self._state.stats
 
-    def _wait_for_room(self) -> None:
-        started = monotonic_ns()
-        while len(self._items) >= self._capacity and not self._over:
-            self._room.wait()
-        self.statistics.send_wait_ns += monotonic_ns() - started
+    def continue_stats(self, stats: LinkStats) -> None:
+        """Go on counting in the stats of a link that this one replaces; before anything is sent."""
+        self._state.stats = stats
 
-    def _wake_both(self) -> None:
-        self._room.notify_all()
-        self._ready.notify_all()
-        if self._on_ready is not None:
-            self._on_ready()
 
-    def _drop(self, item: LinkItem, reason: DropReason) -> None:
-        self.statistics.dropped += 1
-        if self._on_drop is not None:
-            self._on_drop(item, reason)
+class Link(NamedTuple, Generic[LinkItem]):
+    """The two ends of a bounded first-in, first-out queue between two threads."""
+
+    sender: LinkSender[LinkItem]
+    receiver: LinkReceiver[LinkItem]
+
+
+def open_link(
+    capacity: int,
+    *,
+    policy: LinkPolicy = LinkPolicy.BLOCK,
+    on_drop: Callable[[LinkItem, DropReason], None] | None = None,
+    on_ready: Callable[[], None] | None = None,
+    condition: SharedCondition | None = None,
+) -> Link[LinkItem]:
+    """Open a link for `capacity` items.
+
+    `on_drop` gets every item that is dropped, with the reason; `on_ready` is called whenever the receiver would find
+    something new. Both are called under the link's lock: they must be quick. Links of one receiver may share a
+    `condition`.
+    """
+    state = _State(capacity, policy, on_drop, on_ready, condition or SharedCondition())
+    return Link(LinkSender(state), LinkReceiver(state))
 
 
 class Outlet(Protocol):
     """Where a stage sends to: a link, or one of several ways into it."""
 
     def send(self, item: Item) -> None:
-        """Put an item in. Raises LinkClosed."""
+        """Add an item. Raises LinkClosed."""
         ...
 
     def end(self) -> None:
-        """Say that nothing more will be sent."""
+        """Send nothing more."""
         ...
 
 
 class FanInOutlet:
-    """One of several ways into a link, which ends when all of them have been ended.
+    """One of several ways into a link, which ends when all of them have ended.
 
     `open_outlets` and `lock` are common to them.
     """
 
-    def __init__(self, link: Link[Item], *, open_outlets: set[FanInOutlet], lock: Lock) -> None:
-        self._link = link
+    def __init__(self, sender: LinkSender[Item], *, open_outlets: set[FanInOutlet], lock: Lock) -> None:
+        self._sender = sender
         self._open = open_outlets
         self._lock = lock
         open_outlets.add(self)
 
     def send(self, item: Item) -> None:
-        """Put an item in; from one thread. Raises LinkClosed."""
-        self._link.send(item)
+        """Add an item; for one thread. Raises LinkClosed."""
+        self._sender.send(item)
 
     def end(self) -> None:
-        """Say that nothing more will be sent here; harmless when called again."""
+        """Send nothing more by this way. Harmless when called again."""
         with self._lock:
             self._open.discard(self)
             is_last = not self._open
         if is_last:
-            self._link.end()
+            self._sender.end()
 
 
-def fan_in(link: Link[Item] | None, *, count: int) -> Sequence[Outlet | None]:
-    """So many ways into a link; the link itself when there is one."""
-    if link is None or count == 1:
-        return [link] * count
+def fan_in(sender: LinkSender[Item] | None, *, count: int) -> Sequence[Outlet | None]:
+    """Return `count` ways into a link: the sender itself when one is enough."""
+    if sender is None or count == 1:
+        return [sender] * count
     open_outlets, lock = set[FanInOutlet](), Lock()
-    return [FanInOutlet(link, open_outlets=open_outlets, lock=lock) for _ in range(count)]
+    return [FanInOutlet(sender, open_outlets=open_outlets, lock=lock) for _ in range(count)]

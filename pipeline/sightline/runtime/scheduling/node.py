@@ -1,4 +1,4 @@
-"""Nodes: operators in the runtime's hands, with their counters, error policy and probes."""
+"""Run operators, with their counters, error policy and probes."""
 
 from __future__ import annotations
 
@@ -19,26 +19,31 @@ from sightline.runtime.scheduling.join import marked, merge_rows
 from sightline.runtime.stats.counters import ElementStats
 
 MOST_IN_A_ROW = 50
-"""After so many failures on one stream, one after another, the stream is given up."""
+"""After so many failures in a row on one stream, the stream has failed."""
 
-Hopeless = Callable[[Stream, OperatorError, str], None]
-"""Gives a stream up for an error, whose traceback is the last argument."""
+StreamFailed = Callable[[Stream, OperatorError, str], None]
+"""Fails a stream for an error; the last argument is its traceback."""
 
 
 class ErrorPolicy:
-    """Counts the failures of one step, per stream; the first of each row is told with its traceback. One thread."""
+    """Implements `on_error: skip`: counts the failures of one element per stream, and reports the first of each row.
 
-    def __init__(self, *, site: Site, hopeless: Hopeless) -> None:
+    For one thread.
+    """
+
+    def __init__(self, *, site: Site, on_hopeless: StreamFailed) -> None:
         self._site = site
-        self._hopeless = hopeless
+        self._on_hopeless = on_hopeless
         self._in_a_row: dict[Stream, int] = {}
 
     def worked(self, stream: Stream) -> None:
-        """The step has worked on frames of the stream."""
+        """Note that the element has processed frames of a stream."""
         self._in_a_row.pop(stream, None)
 
     def failed(self, stream: Stream, error: OperatorError, *, counted: Counter[str]) -> None:
-        """The step has failed on frames of the stream, which go on without it; `counted` by the type of the error."""
+        """Note that the element has failed on frames of a stream, which continue without it; count in `counted` by the
+        type of the error.
+        """
         cause = error.__cause__ or error
         counted[type(cause).__name__] += 1
         count = self._in_a_row[stream] = self._in_a_row.get(stream, 0) + 1
@@ -46,10 +51,10 @@ class ErrorPolicy:
             text = f"{error}; the frame goes on without this step (on_error: skip)"
             self._site.post(Message(MessageKind.WARNING, text, stream.name, error.element, details=_lines(cause)))
         elif count == MOST_IN_A_ROW:
-            self._hopeless(stream, error, _lines(cause))
+            self._on_hopeless(stream, error, _lines(cause))
 
     def forget(self, stream: Stream) -> None:
-        """The stream has ended."""
+        """Note that a stream has ended."""
         self._in_a_row.pop(stream, None)
 
 
@@ -62,7 +67,7 @@ Probe = Callable[[Batch], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an operator that goes on: in which thread, and since when (`perf_counter_ns`)."""
+    """A call of an operator that has not returned: its thread, and when it began (`perf_counter_ns`)."""
 
     thread_id: int
     since_ns: int
@@ -71,8 +76,8 @@ class Call:
 class Node:
     """Runs one operator; entered by one thread at a time.
 
-    Pending results may be collected by the thread of the stage behind (`share`): the last of the two threads that lets
-    go closes the operator, so that no result is asked for after that.
+    Pending results may be collected by the thread of the stage behind (`share`): the last of the two threads that
+    releases the node closes the operator, so that no result is asked for after that.
     """
 
     def __init__(
@@ -89,29 +94,29 @@ class Node:
         self._error_policy = error_policy
         self.element_id = element_id
         self.element = element
-        self.statistics = ElementStats(element_id, element.name)
+        self.stats = ElementStats(element_id, element.name)
         self.operator = operator
         self._patterns = element.streams
         self._probes = probes
         self._probing = probing or Lock()
         self._streams: dict[Stream, bool] = {}
-        self._joined: dict[Stream, None] = {}
+        self._seen_streams: dict[Stream, None] = {}
         self._lock = Lock()
         self._holders = 1
         self._is_shared = False
 
     def share(self) -> None:
-        """Another thread collects the pending results; it lets go by `release` as the first one does."""
+        """Let another thread collect the pending results; it calls `release` as well."""
         self._holders, self._is_shared = 2, True
 
     def process(self, batch: Batch) -> Batch | Pending:
-        """What the operator makes of the batch; frames of streams that are not its own pass it by."""
+        """Return what the operator makes of a batch; frames of streams that it does not process pass unchanged."""
         own = self._own_rows(batch)
         if not own:
-            return _PassedBy(self, batch) if self._is_shared else self._shown(batch, batch)
+            return _Unprocessed(self, batch) if self._is_shared else self._shown(batch, batch)
         given = batch if len(own) == len(batch) else batch.select_frames(own)
         for frame in given.frames:
-            self._joined[frame.stream] = None
+            self._seen_streams[frame.stream] = None
         if self._error_policy is not None:
             return self._shown(batch, self._by_stream(batch, own, self._error_policy))
         started, cpu_started = perf_counter_ns(), thread_time_ns()
@@ -124,31 +129,29 @@ class Node:
             self.call = None
         self._count(given, started_ns=started, cpu_started_ns=cpu_started)
         if isinstance(result, Batch):
-            self.statistics.latency.add(perf_counter_ns() - started)
+            self.stats.latency.add(perf_counter_ns() - started)
             return self._finish(batch, given, own, result)
         if not hasattr(result, "result"):  # sixty times as fast as isinstance with a protocol
             raise self._failed(given, f"it returned {_kind(result)}, not a Batch or a Pending")
         return _PendingAtNode(self, batch, given, own, result, started)
 
     def end_stream(self, stream: Stream) -> None:
-        """Tell the operator that a stream has ended, if it was given frames of it. Raises OperatorError."""
+        """End a stream in the operator, if it was given frames of it. Raises OperatorError."""
         self._streams.pop(stream, None)
-        if stream in self._joined:
-            del self._joined[stream]
+        if stream in self._seen_streams:
+            del self._seen_streams[stream]
             if self._error_policy is not None:
                 self._error_policy.forget(stream)
             self._guarded(lambda: self.operator.end_stream(stream), doing="ending", stream=stream.name)
 
     def drain(self) -> None:
-        """Tell the operator that all streams have ended: those that have not yet, and that they were all. Raises
-        OperatorError.
-        """
-        for stream in list(self._joined):
+        """End the streams that have not ended, and drain the operator. Raises OperatorError."""
+        for stream in list(self._seen_streams):
             self.end_stream(stream)
         self._guarded(self.operator.drain, doing="finishing")
 
     def release(self) -> None:
-        """One holder lets go; the last one closes the operator. Raises OperatorError."""
+        """Release one hold on the operator; the last one closes it. Raises OperatorError."""
         with self._lock:
             self._holders -= 1
             last = self._holders == 0
@@ -156,60 +159,60 @@ class Node:
             self._close()
 
     def discard(self) -> None:
-        """Who was to hold it, and never came to that, lets go. Raises OperatorError."""
+        """Release the hold of a stage that was never started. Raises OperatorError."""
         self.release()
 
     def _close(self) -> None:
         self._guarded(self.operator.close, doing="closing")
 
     def runs_on(self) -> RunsOn:
-        """Where the operator works. Raises OperatorError."""
+        """Return where the operator runs. Raises OperatorError."""
         found: list[RunsOn] = []
         self._guarded(lambda: found.append(self.operator.runs_on()), doing="reporting")
         return found[0]
 
     def totals(self) -> Mapping[str, Any]:
-        """What the operator counted. Raises OperatorError."""
+        """Return what the operator counted. Raises OperatorError."""
         totals: dict[str, Any] = {}
         self._guarded(lambda: totals.update(self.operator.totals()), doing="reporting")
         return totals
 
     def _by_stream(self, batch: Batch, own: Sequence[int], error_policy: ErrorPolicy) -> Batch:
-        """The batch with what the operator makes of the frames of each stream, where it does not fail."""
+        """Process the frames of each stream by themselves, and keep those on which the operator fails unchanged."""
         rows: dict[Stream, list[int]] = {}
         for row in own:
             rows.setdefault(batch.frames[row].stream, []).append(row)
         for stream, mine in rows.items():
             part = batch.select_frames(mine)
             try:
-                made = self._made_of(part)
+                result = self._process_now(part)
             except OperatorError as error:
                 cause = error.__cause__ or error
                 if isinstance(cause, CudaFailed) or not isinstance(cause, Exception):
                     raise
-                error_policy.failed(stream, error, counted=self.statistics.failures)
+                error_policy.failed(stream, error, counted=self.stats.failures)
             else:
                 error_policy.worked(stream)
-                batch = made if len(mine) == len(batch) else merge_rows(batch, mine, made)
+                batch = result if len(mine) == len(batch) else merge_rows(batch, mine, result)
         return batch
 
-    def _made_of(self, given: Batch) -> Batch:
-        """What the operator makes of a batch, waited for and not shown to probes."""
+    def _process_now(self, given: Batch) -> Batch:
+        """Process a batch and wait for the result; it is not shown to probes."""
         started, cpu_started = perf_counter_ns(), thread_time_ns()
         self.call = Call(get_ident(), started)
         try:
-            made = self.operator.process(given)
-            made = made if isinstance(made, Batch) else made.result()
+            result = self.operator.process(given)
+            result = result if isinstance(result, Batch) else result.result()
         except BaseException as error:
             raise self._failed(given, _describe(error)) from error
         finally:
             self.call = None
             self._count(given, started_ns=started, cpu_started_ns=cpu_started)
-        if not isinstance(made, Batch):
-            raise self._failed(given, f"its pending result is {_kind(made)}, not a Batch")
-        self.statistics.latency.add(perf_counter_ns() - started)
-        self._check(given, made)
-        return made
+        if not isinstance(result, Batch):
+            raise self._failed(given, f"its pending result is {_kind(result)}, not a Batch")
+        self.stats.latency.add(perf_counter_ns() - started)
+        self._check(given, result)
+        return result
 
     def _own_rows(self, batch: Batch) -> Sequence[int]:
         if self._patterns is None:
@@ -225,10 +228,10 @@ class Node:
         return own
 
     def _count(self, batch: Batch, *, started_ns: int, cpu_started_ns: int) -> None:
-        self.statistics.calls += 1
-        self.statistics.frames += len(batch)
-        self.statistics.busy_ns += perf_counter_ns() - started_ns
-        self.statistics.cpu_ns += thread_time_ns() - cpu_started_ns
+        self.stats.calls += 1
+        self.stats.frames += len(batch)
+        self.stats.busy_ns += perf_counter_ns() - started_ns
+        self.stats.cpu_ns += thread_time_ns() - cpu_started_ns
 
     def _finish(self, batch: Batch, given: Batch, own: Sequence[int], result: Batch) -> Batch:
         self._check(given, result)
@@ -270,9 +273,9 @@ class Node:
             self.call = None
         if not isinstance(result, Batch):
             raise self._failed(given, f"its pending result is {_kind(result)}, not a Batch")
-        self.statistics.result_wait_ns += perf_counter_ns() - started
-        self.statistics.latency.add(perf_counter_ns() - given_at_ns)
-        self.statistics.cpu_ns += thread_time_ns() - cpu_started
+        self.stats.result_wait_ns += perf_counter_ns() - started
+        self.stats.latency.add(perf_counter_ns() - given_at_ns)
+        self.stats.cpu_ns += thread_time_ns() - cpu_started
         return self._finish(batch, given, own, result)
 
     def _guarded(self, work: Callable[[], None], *, doing: str, stream: str | None = None) -> None:
@@ -292,7 +295,7 @@ class Node:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _PendingAtNode:
-    """An operator's pending result, still to be merged, probed and accounted for."""
+    """An operator's pending result, still to be merged, probed and counted."""
 
     node: Node
     batch: Batch
@@ -303,26 +306,26 @@ class _PendingAtNode:
 
     def result(self) -> Batch:
         node = self.node
-        return node._collect(self.batch, self.given, self.own, self.pending, self.given_at_ns)  # noqa: SLF001  two halves of one thing
+        return node._collect(self.batch, self.given, self.own, self.pending, self.given_at_ns)  # noqa: SLF001  two halves of one class
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _PassedBy:
-    """A batch that an operator with pending results had nothing to do with: its probes see it when its turn comes."""
+class _Unprocessed:
+    """A batch without frames for an operator with pending results: probes see it when its turn comes."""
 
     node: Node
     batch: Batch
 
     def result(self) -> Batch:
-        return self.node._shown(self.batch, self.batch)  # noqa: SLF001  two halves of one thing
+        return self.node._shown(self.batch, self.batch)  # noqa: SLF001  two halves of one class
 
 
 def _place(frame: Frame) -> str:
     return f"frame {frame.index} of stream {frame.stream.name!r}"
 
 
-def _kind(thing: object) -> str:
-    return "None" if thing is None else f"a {type(thing).__name__}"
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _describe(error: BaseException) -> str:
@@ -331,10 +334,10 @@ def _describe(error: BaseException) -> str:
 
 
 class SharedNode(Node):
-    """Runs one operator for so many lanes, whose threads enter it one at a time.
+    """Runs one operator for several lanes, whose threads enter it one at a time.
 
-    Each lane holds it as if it were its own. The end of a stream may come by another lane than its frames did. What is
-    left to finish is finished when the last lane has let go, if any came to its end as it should.
+    Each lane holds it as if it were its own. The end of a stream may come by another lane than its frames did. It is
+    drained when the last lane has released it, if any lane has ended regularly.
     """
 
     def __init__(
@@ -353,27 +356,27 @@ class SharedNode(Node):
         self._has_drained = False
 
     def share(self) -> None:
-        """Another thread of each lane collects the pending results."""
+        """Let another thread of each lane collect the pending results."""
         with self._lock:
             if not self._is_shared:
                 self._holders, self._is_shared = self._holders * 2, True
 
     def process(self, batch: Batch) -> Batch | Pending:
-        """What the operator makes of the batch, when its turn comes."""
+        """Return what the operator makes of a batch, one lane at a time."""
         with self._turn:
             return super().process(batch)
 
     def end_stream(self, stream: Stream) -> None:
-        """Tell the operator that a stream has ended. Raises OperatorError."""
+        """End a stream in the operator. Raises OperatorError."""
         with self._turn:
             super().end_stream(stream)
 
     def drain(self) -> None:
-        """All streams of one lane have ended."""
+        """Note that all streams of one lane have ended."""
         self._has_drained = True
 
     def discard(self) -> None:
-        """A lane that never came to hold it lets go. Raises OperatorError."""
+        """Release the holds of a lane that was never started. Raises OperatorError."""
         for _ in range(2 if self._is_shared else 1):
             self.release()
 

@@ -1,7 +1,8 @@
-"""Judge a stream: backoff between attempts, pacing, stalls, changes of what it sends, and its state."""
+"""The health of a stream: backoff between attempts, pacing, stalls, changes of its format, and its state."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import deque
 from dataclasses import dataclass
@@ -18,11 +19,11 @@ _MOST_DOUBLINGS = 5
 
 
 class StallDetector:
-    """How long nothing may come from a stream before it counts as stalled; for one thread.
+    """Sets how long a stream may be silent before it counts as stalled; for one thread.
 
-    Never less than `stall_ns`, nor than three of the stream's own intervals (the middle one of the last nine, so that
-    one hiccup does not count). As long as it is not known how fast the stream is, sessions in which no two frames came
-    make it grow: a camera of one frame a minute gets its chance.
+    The limit is never less than `stall_ns`, nor than three of the stream's own intervals (the median of the last nine,
+    so that one late frame does not count). While the frame rate is unknown, the limit doubles with every session in
+    which fewer than two frames came: a camera of one frame a minute works as well.
     """
 
     def __init__(self, stall_ns: int) -> None:
@@ -33,25 +34,25 @@ class StallDetector:
 
     @property
     def limit_ns(self) -> int:
-        """The limit now."""
+        """The limit now, in ns."""
         if self._intervals_ns:
-            middle_ns = sorted(self._intervals_ns)[len(self._intervals_ns) // 2]
-            return max(self._stall_ns, _TIMES * middle_ns)
+            median_ns = sorted(self._intervals_ns)[len(self._intervals_ns) // 2]
+            return max(self._stall_ns, _TIMES * median_ns)
         doublings = min(max(self._silent_sessions - 1, 0), _MOST_DOUBLINGS)
         return self._stall_ns << doublings
 
     def begin(self) -> None:
-        """A session begins: the time since the last frame is no interval."""
+        """Begin a session: the time since the last frame is no interval."""
         self._last_ns = None
 
     def frame(self, now_ns: int) -> None:
-        """A frame has come."""
+        """Note a frame."""
         if self._last_ns is not None:
             self._intervals_ns.append(now_ns - self._last_ns)
         self._last_ns = now_ns
 
     def silent(self) -> None:
-        """A session stood in which not even two frames came."""
+        """Note a session that stalled with fewer than two frames."""
         self._silent_sessions += 1
 
 
@@ -66,8 +67,8 @@ _REFUSED_SPREAD_SECONDS = 4.0
 
 
 def backoff_seconds(attempt: int, *, jitter: random.Random | None = None) -> float:
-    """How long to wait before an attempt, counted from 0: doubling to 0.5 s, held there for about ten seconds, then
-    doubling to 30 s, of which up to a quarter is taken off at random so that many cameras do not come at once.
+    """Return how long to wait before an attempt, counted from 0: doubling to 0.5 s, held there for about ten seconds,
+    then doubling to 30 s, less up to a quarter at random, so that many cameras do not reconnect at the same moment.
     """
     if attempt <= _STEADY_ATTEMPTS:
         return min(_FIRST_DELAY_SECONDS * 2.0**attempt, _STEADY_DELAY_SECONDS)
@@ -77,27 +78,27 @@ def backoff_seconds(attempt: int, *, jitter: random.Random | None = None) -> flo
 
 
 def delay_seconds(attempt: int, *, took_seconds: float, answers: bool) -> float:
-    """How long to wait after an attempt without frames that took so long: the time of the attempt counts as waiting.
+    """Return how long to wait after an attempt without frames that took so long: its time counts as waiting.
 
-    A server that `answers`, but sends nothing, is never left alone for long: when its image comes back, we are there.
+    The wait stays short for a server that `answers` but sends nothing, so that its image is back at once.
     """
     wanted = backoff_seconds(min(attempt, _SILENT_ATTEMPTS) if answers else attempt)
     return max(wanted - took_seconds, _FIRST_DELAY_SECONDS)
 
 
 def refused_delay_seconds(*, took_seconds: float) -> float:
-    """How long to wait after a refusal: less than two attempts a minute, so that no camera locks us out."""
+    """Return how long to wait after a refusal: fewer than two attempts a minute, so that no camera locks us out."""
     return _REFUSED_DELAY_SECONDS + random.uniform(0, _REFUSED_SPREAD_SECONDS) - min(took_seconds, 1.0)
 
 
 class Pace:
-    """Holds frames back until their time has come, counted from the first one (`realtime: true`)."""
+    """Delays frames until they are due, counted from the first one (`realtime: true`)."""
 
     def __init__(self) -> None:
         self._origin_ns: int | None = None
 
     def wait_ns(self, pts_ns: int, *, now_ns: int) -> int:
-        """How long a frame must wait; 0 when its time has come or is past."""
+        """Return how long a frame must wait; 0 when it is due."""
         if self._origin_ns is None:
             self._origin_ns = now_ns - pts_ns
         return max(0, self._origin_ns + pts_ns - now_ns)
@@ -105,7 +106,9 @@ class Pace:
 
 @dataclass(slots=True)
 class Continuation:
-    """Makes one stream of several attempts: frames are numbered on, and time goes on by what the clock says passed."""
+    """Joins several connections into one stream: frame numbers continue, and timestamps grow by the time that the
+    clock says has passed.
+    """
 
     index: int = 0
     shift_ns: int = 0
@@ -113,14 +116,20 @@ class Continuation:
     last_at_ns: int = 0
 
     def begin(self, *, index: int, pts_ns: int, now_ns: int) -> None:
-        """An attempt whose first frame has this timestamp begins, when so many frames have come before."""
+        """Begin a connection whose first frame has this timestamp, after so many frames."""
         self.index = index
         if self.last_pts_ns is not None:
             self.shift_ns = self.last_pts_ns + max(1, now_ns - self.last_at_ns) - pts_ns
 
     def note(self, pts_ns: int, *, now_ns: int) -> None:
-        """A frame with this timestamp, already moved, is handed on now."""
+        """Note the timestamp, already shifted, of a frame that is handed on now."""
         self.last_pts_ns, self.last_at_ns = pts_ns, now_ns
+
+    def shifted(self, frame: Frame) -> Frame:
+        """Return a frame of the present connection with its number and timestamp in the whole stream."""
+        if not self.index:
+            return frame
+        return dataclasses.replace(frame, index=frame.index + self.index, pts_ns=frame.pts_ns + self.shift_ns)
 
 
 _CHANGES_INTERVALS = 16
@@ -128,10 +137,10 @@ _OTHER_RATE = 1.25
 _SAME_RATE = 1.1
 
 
-class Changes:
-    """Tells when size, codec or frame rate of a stream change; for one thread.
+class FormatChanges:
+    """Detects changes of a stream's size, codec or frame rate; for one thread.
 
-    A rate is the middle of 16 intervals, and another one counts when the 16 after them agree.
+    A rate is the median of 16 intervals; a change counts when the next 16 agree.
     """
 
     def __init__(self) -> None:
@@ -139,15 +148,15 @@ class Changes:
         self._codec: str | None = None
         self._rate = _Rate()
 
-    def look(self, frame: Frame, *, codec: str | None) -> str | None:
-        """What has changed with this frame, in words; None when nothing has."""
-        told = [
+    def update(self, frame: Frame, *, codec: str | None) -> str | None:
+        """Return what has changed with this frame, in words; None when nothing has."""
+        changes = [
             _change(None if self._size_wh is None else _size(self._size_wh), _size(frame.size_wh)),
             _change(self._codec, codec),
             self._rate.note(frame.pts_ns),
         ]
         self._size_wh, self._codec = frame.size_wh, codec
-        return ", ".join(text for text in told if text) or None
+        return ", ".join(text for text in changes if text) or None
 
 
 class _Rate:
@@ -160,21 +169,21 @@ class _Rate:
         self._candidate_ns = 0
 
     def note(self, pts_ns: int) -> str | None:
-        """Take down a frame; the change of rate in words when there is one."""
+        """Note a frame; return the change of rate in words when there is one."""
         if self._previous_ns is not None:
             self._intervals_ns.append(pts_ns - self._previous_ns)
         self._previous_ns = pts_ns
         if len(self._intervals_ns) < _CHANGES_INTERVALS:
             return None
-        middle_ns = sorted(self._intervals_ns)[_CHANGES_INTERVALS // 2]
+        median_ns = sorted(self._intervals_ns)[_CHANGES_INTERVALS // 2]
         self._intervals_ns.clear()
-        is_confirmed = _ratio(middle_ns, self._candidate_ns) <= _SAME_RATE
-        self._candidate_ns = middle_ns
+        is_confirmed = _ratio(median_ns, self._candidate_ns) <= _SAME_RATE
+        self._candidate_ns = median_ns
         before_ns = self._interval_ns
-        if not is_confirmed or (before_ns and _ratio(middle_ns, before_ns) < _OTHER_RATE):
+        if not is_confirmed or (before_ns and _ratio(median_ns, before_ns) < _OTHER_RATE):
             return None
-        self._interval_ns = middle_ns
-        return f"{1e9 / before_ns:.3g} fps became {1e9 / middle_ns:.3g} fps" if before_ns else None
+        self._interval_ns = median_ns
+        return f"{1e9 / before_ns:.3g} fps became {1e9 / median_ns:.3g} fps" if before_ns else None
 
 
 def _ratio(one_ns: int, other_ns: int) -> float:
@@ -194,90 +203,90 @@ _KINDS = {
     StreamState.LOST: MessageKind.STREAM_LOST,
     StreamState.AUTH_FAILED: MessageKind.STREAM_AUTH_FAILED,
 }
-_WORTH_SAYING_SECONDS = 5
+_REPORTED_DELAY_SECONDS = 5
 
 
 class StreamStateMachine:
-    """Keeps the state in the statistics of one stream and posts a message whenever it changes.
+    """Keeps the state in the stats of one stream and posts a message whenever it changes.
 
-    The same trouble again, attempt after attempt, is told once; another cause of it is told.
+    A cause that repeats with every attempt is reported once.
     """
 
-    def __init__(self, statistics: StreamStats, *, site: Site) -> None:
-        self._statistics = statistics
+    def __init__(self, stats: StreamStats, *, site: Site) -> None:
+        self._stats = stats
         self._site = site
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def connecting(self) -> None:
-        """The first attempt begins."""
+        """Report that the first attempt begins."""
         self._become(StreamState.CONNECTING)
-        if self._statistics.stream.live:
+        if self._stats.stream.live:
             self._post(MessageKind.STREAM_CONNECTING, "connecting")
 
     def live(self) -> None:
-        """The first frame of an attempt has come."""
-        statistics, self._told = self._statistics, set()
-        statistics.cause = statistics.next_attempt_ns = None
+        """Report the first frame of a connection."""
+        stats, self._reported = self._stats, set()
+        stats.cause = stats.next_attempt_ns = None
         self._become(StreamState.LIVE)
-        if statistics.started_ns is None:
-            statistics.started_ns = self._site.clock.monotonic_ns()
+        if stats.started_ns is None:
+            stats.started_ns = self._site.clock.monotonic_ns()
             self._post(MessageKind.STREAM_STARTED, "started")
         else:
-            statistics.reconnects += 1
+            stats.reconnects += 1
             self._post(MessageKind.STREAM_BACK, "is back")
 
-    def trouble(self, error: SightlineError, *, delay_seconds: float) -> None:
-        """An attempt has ended; the next one comes after the delay."""
-        statistics, text = self._statistics, redact(error)
+    def lost(self, error: SightlineError, *, delay_seconds: float) -> None:
+        """Report a lost connection or a failed attempt; the next one follows after the delay."""
+        stats, text = self._stats, redact(error)
         state = _state_of(error)
-        changed = state is not statistics.state
-        statistics.stalls += changed and state is StreamState.STALLED
-        statistics.cause = text
-        statistics.next_attempt_ns = self._site.clock.monotonic_ns() + round(delay_seconds * 1e9)
+        changed = state is not stats.state
+        stats.stalls += changed and state is StreamState.STALLED
+        stats.cause = text
+        stats.next_attempt_ns = self._site.clock.monotonic_ns() + round(delay_seconds * 1e9)
         self._become(state)
-        if changed or text not in self._told:
-            self._told.add(text)
-            when = f" in {delay_seconds:.0f} s" if delay_seconds >= _WORTH_SAYING_SECONDS else ""
+        if changed or text not in self._reported:
+            self._reported.add(text)
+            when = f" in {delay_seconds:.0f} s" if delay_seconds >= _REPORTED_DELAY_SECONDS else ""
             self._post(_KINDS[state], f"{text}; trying again{when}", changed=changed)
 
     def changed(self, text: str) -> None:
-        """The images have become others."""
-        self._site.post(Message(MessageKind.STREAM_CHANGED, f"changed: {text}", stream=self._statistics.stream.name))
+        """Report that the format has changed."""
+        self._site.post(Message(MessageKind.STREAM_CHANGED, f"changed: {text}", stream=self._stats.stream.name))
 
     def failed(self, error: BaseException, *, details: str | None = None) -> None:
-        """It is given up."""
-        statistics = self._statistics
-        if statistics.state is StreamState.FAILED:
+        """Report that the stream has failed for good."""
+        stats = self._stats
+        if stats.state is StreamState.FAILED:
             return
-        statistics.error = statistics.cause = text = describe(error)
+        stats.error = stats.cause = text = describe(error)
         self._become(StreamState.FAILED)
         self._post(MessageKind.STREAM_FAILED, text, details=details)
 
     def ended(self) -> None:
-        """It is over; harmless when it was given up."""
-        statistics = self._statistics
-        if statistics.state in (StreamState.FAILED, StreamState.ENDED):
+        """Report that the stream has ended; does nothing when it has failed."""
+        stats = self._stats
+        if stats.state in (StreamState.FAILED, StreamState.ENDED):
             return
-        if statistics.cause is not None:
-            statistics.error = statistics.cause
-        statistics.next_attempt_ns = None
+        if stats.cause is not None:
+            stats.error = stats.cause
+        stats.next_attempt_ns = None
         self._become(StreamState.ENDED)
-        self._post(MessageKind.STREAM_ENDED, f"ended after {statistics.received} frames")
+        self._post(MessageKind.STREAM_ENDED, f"ended after {stats.received} frames")
 
     def _become(self, state: StreamState) -> None:
-        statistics = self._statistics
-        if state is not statistics.state or statistics.state_since_ns is None:
-            statistics.state_since_ns = self._site.clock.monotonic_ns()
-        statistics.state = state
+        stats = self._stats
+        if state is not stats.state or stats.state_since_ns is None:
+            stats.state_since_ns = self._site.clock.monotonic_ns()
+        stats.state = state
 
     def _post(self, kind: MessageKind, text: str, *, details: str | None = None, changed: bool = True) -> None:
-        statistics = self._statistics
-        state = statistics.state if changed else None
-        self._site.post(Message(kind, text, stream=statistics.stream.name, state=state, details=details))
+        stats = self._stats
+        state = stats.state if changed else None
+        self._site.post(Message(kind, text, stream=stats.stream.name, state=state, details=details))
 
 
 def describe(error: BaseException) -> str:
-    """An error in a sentence without credentials."""
+    """Describe an error in a sentence without credentials."""
     return redact(error) if isinstance(error, SightlineError) else redact(f"{type(error).__name__}: {error}")
 
 

@@ -1,4 +1,4 @@
-"""Manage the streams of a run, including those that come and go while it runs."""
+"""Manage the streams of a run, including those that are added and removed while it runs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from threading import Lock
 from sightline.errors import ConfigurationError, LinkClosed
 from sightline.graph import SourceElement
 from sightline.media import Batch, Stream
-from sightline.runtime.scheduling.lane import Lane, StreamSlot
-from sightline.runtime.scheduling.lanes import Lanes
-from sightline.runtime.scheduling.link import DropReason, LinkPolicy, WorkItem
+from sightline.runtime.scheduling.lanes import Lane, Lanes, StreamSlot
+from sightline.runtime.scheduling.link import LinkPolicy, WorkItem
 from sightline.runtime.sources.supervisor import Limits, StreamSession
-from sightline.runtime.stats.counters import StreamStats, count_objects
+from sightline.runtime.stats.counters import DropReason, StreamStats, count_objects
 
 
 class PendingChange:
-    """A change that was asked for: under way, done or failed.
+    """A requested change of a running pipeline: under way, done or failed.
 
-    In a thread, `wait` for it; in an event loop, `await` it; or let it be, it needs nobody. Waiting raises what it
-    failed with. Not to be waited for where a pipeline calls: in probes and in listeners of messages, which the change
-    itself may have to wait for.
+    In a thread, `wait` for it; in an event loop, `await` it; or ignore it, it happens anyway. Waiting raises the error
+    with which it failed. Do not wait in probes and message listeners: the change may itself have to wait for them.
     """
 
     def __init__(self) -> None:
@@ -34,27 +32,27 @@ class PendingChange:
 
     @property
     def done(self) -> bool:
-        """Whether it is over, well or not."""
+        """Whether it is over, successfully or not."""
         return self._future.done()
 
     def wait(self, timeout_seconds: float | None = None) -> None:
-        """Wait for the end of it. Raises what it failed with, and TimeoutError when the time was not enough."""
+        """Wait until it is over. Raises the error with which it failed, and TimeoutError."""
         self._future.result(timeout_seconds)
 
     def __await__(self) -> Generator[object, None, None]:
         return asyncio.wrap_future(self._future).__await__()
 
     def finish(self) -> None:
-        """It is done; for who carries it out."""
+        """Mark it as done; for the code that carries it out."""
         self._future.set_result(None)
 
     def fail(self, error: BaseException) -> None:
-        """It cannot be done; for who carries it out."""
+        """Mark it as failed; for the code that carries it out."""
         self._future.set_exception(error)
 
 
 def done() -> PendingChange:
-    """An alteration that there was nothing to wait for in."""
+    """Return a change that is done already."""
     change = PendingChange()
     change.finish()
     return change
@@ -62,13 +60,13 @@ def done() -> PendingChange:
 
 _FRAMES_IN_A_STREAM_LINK = 4
 _FRAMES_IN_A_LIVE_LINK = 2
-_PATIENCE_WITH_SOURCES_SECONDS = 0.5
-_MOST_REMEMBERED = 1000
+_SOURCE_CLOSE_TIMEOUT_SECONDS = 0.5
+_MOST_REMOVED = 1000
 
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """A stream that is there. `leaving` when it is to go; then `successor` is the source that takes its place."""
+    """A stream of the run. `leaving` is set once it is to be removed; `successor` is the source that replaces it."""
 
     stream: Stream
     slot: StreamSlot
@@ -79,10 +77,10 @@ class _Entry:
 
 
 class StreamManager:
-    """Keeps the source threads of a run and what is counted of each stream; from any thread.
+    """Keeps the sessions and the stats of the streams of a run; from any thread.
 
-    A name that comes back in the same run goes on where it was: frame numbers, time and counts continue, so that no
-    record of the run has its like. The last thousand names that went are remembered for the report.
+    A name that is added again in the same run continues: frame numbers, timestamps and counts go on, so that every
+    record of the run is unique. The last thousand names that were removed are kept for the report.
     """
 
     def __init__(self, lanes: Lanes, *, limits: Limits) -> None:
@@ -90,15 +88,15 @@ class StreamManager:
         self._limits = limits
         self._lock = Lock()
         self._entries: dict[str, _Entry] = {}
-        self._statistics: dict[str, StreamStats] = {}
-        self._last_turns: dict[str, StreamSession] = {}
+        self._stats: dict[str, StreamStats] = {}
+        self._last_sessions: dict[str, StreamSession] = {}
         self._is_open = True
         self._has_started = self._is_over = False
-        self._cpu_ns_of_gone = 0
+        self._former_cpu_ns = 0
 
     def add(self, name: str, source: SourceElement) -> PendingChange:
-        """Let a stream come; where one of that name is just going, or was read to its end, when that has passed all
-        steps. Raises ConfigurationError when one of that name runs, or the run is ending.
+        """Add a stream. If one of that name is being removed or has been read to its end, add it when the last frame of
+        that has passed all steps. Raises ConfigurationError when one of that name runs, or the run is ending.
         """
         with self._lock:
             before = self._entries.get(name)
@@ -116,50 +114,51 @@ class StreamManager:
             self._check_free(name)
 
     def remove(self, name: str) -> PendingChange:
-        """Let a stream go: done when its last frame has passed all steps, and they have closed what was its own."""
+        """Remove a stream: done when its last frame has passed all steps and they have closed its outputs."""
         return self._leave(name, successor=None)
 
     def replace(self, name: str, source: SourceElement) -> PendingChange:
-        """Let a stream go and come again from another source."""
+        """Replace the source of a stream."""
         return self._leave(name, successor=source)
 
     def start(self) -> None:
-        """Start all threads; those of streams that come later start at once."""
+        """Start all sessions; those of streams that are added later start at once."""
         with self._lock:
             self._has_started = True
             for entry in self._entries.values():
                 entry.session.start()
 
     def stop(self) -> None:
-        """End all streams; no more can come."""
+        """End all streams; none can be added any more."""
         with self._lock:
             self._is_open = False
-            for entry in self._entries.values():
+            entries = list(self._entries.values())
+            for entry in entries:
                 entry.session.stop()
         self._lanes.seal()
-        for link in self._lanes.source_links.values():
-            link.end()
+        for entry in entries:
+            entry.slot.link.end()
 
     def stream_ended(self, stream: Stream) -> None:
-        """The end of a stream has passed all steps."""
+        """Note that the end of a stream has passed all steps."""
         with self._lock:
             entry = self._entries.get(stream.name)
             if entry is None or entry.stream != stream:
                 return
             entry.has_ended = True
-            leaving = self._let_go(stream.name, entry) if entry.leaving is not None else None
+            leaving = self._drop_entry(stream.name, entry) if entry.leaving is not None else None
         if leaving is not None:
             leaving.finish()
 
-    def lane_gone(self, lane: Lane) -> None:
-        """The lane is lost, and all of it has come to its end: its streams go on in others, or end."""
+    def lane_lost(self, lane: Lane) -> None:
+        """Move the streams of a lost lane, which has ended, to others; or end them."""
         with self._lock:
             moving = [one for one in self._entries.values() if one.slot.lane is lane and not one.has_ended]
             for entry in moving:
                 self._move(entry)
 
     def run_ended(self) -> None:
-        """All steps have ended: whatever was to go is gone."""
+        """Note that all steps have ended: every stream that was to be removed is removed."""
         with self._lock:
             self._is_open, self._is_over = False, True
             leaving = [entry.leaving for entry in self._entries.values() if entry.leaving is not None]
@@ -168,17 +167,17 @@ class StreamManager:
         for one in leaving:
             one.finish()
 
-    def give_up(self, stream: Stream, error: BaseException, details: str) -> None:
-        """End a stream as failed, because a step does nothing but fail on it."""
+    def fail(self, stream: Stream, error: BaseException, details: str) -> None:
+        """End a stream as failed, because an element fails on every frame of it."""
         with self._lock:
             entry = self._entries.get(stream.name)
         if entry is not None and entry.stream == stream:
-            entry.session.give_up(error, details=details)
+            entry.session.fail(error, details=details)
 
-    def part(self) -> tuple[str, ...]:
-        """Wait a little for the threads; return the names of those whose input does not answer."""
-        deadline = time.monotonic() + _PATIENCE_WITH_SOURCES_SECONDS
-        sessions = {name: session for name, session in self._last_turns.items() if session.ident is not None}
+    def close(self) -> tuple[str, ...]:
+        """Wait a short time for the sessions; return the names of those whose input does not answer."""
+        deadline = time.monotonic() + _SOURCE_CLOSE_TIMEOUT_SECONDS
+        sessions = {name: session for name, session in self._last_sessions.items() if session.ident is not None}
         for session in sessions.values():
             session.stop()
         left = {
@@ -187,49 +186,49 @@ class StreamManager:
             if not session.wait(max(0.0, deadline - time.monotonic()))
         }
         for session in left.values():
-            session.statistics.leave()
+            session.stats.close()
         return tuple(left)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the ends of all streams that are there have passed all steps."""
+        """Whether the ends of all present streams have passed all steps."""
         with self._lock:
             return all(entry.has_ended for entry in self._entries.values())
 
     @property
     def count(self) -> int:
-        """How many streams are there."""
+        """How many streams are present."""
         return len(self._entries)
 
     @property
     def present(self) -> tuple[StreamStats, ...]:
-        """What was counted of the streams that are there."""
+        """The stats of the present streams."""
         with self._lock:
-            return tuple(entry.session.statistics for entry in self._entries.values())
+            return tuple(entry.session.stats for entry in self._entries.values())
 
     @property
     def all(self) -> tuple[StreamStats, ...]:
-        """What was counted of all streams of the run."""
+        """The stats of all streams of the run."""
         with self._lock:
-            return tuple(self._statistics.values())
+            return tuple(self._stats.values())
 
     @property
     def cpu_ns(self) -> int:
-        """What the threads that have ended took."""
+        """The CPU time of the sessions that have ended."""
         with self._lock:
-            return self._cpu_ns_of_gone + sum(session.all_cpu_ns for session in self._last_turns.values())
+            return self._former_cpu_ns + sum(session.all_cpu_ns for session in self._last_sessions.values())
 
-    def count_done(self, work_item: WorkItem, batch: Batch, *, now_ns: int) -> None:
-        """Count frames that went all the way, and what was found on them."""
-        statistics = [self._statistics[frame.stream.name] for frame in work_item.frames]
-        count_objects(batch, statistics)
-        for stream, frame, arrived_ns in zip(statistics, work_item.frames, work_item.arrivals_ns, strict=True):
+    def count_done(self, item: WorkItem, batch: Batch, *, now_ns: int) -> None:
+        """Count frames that were processed completely, and the objects on them."""
+        stats = [self._stats[frame.stream.name] for frame in item.frames]
+        count_objects(batch, stats)
+        for stream, frame, arrived_ns in zip(stats, item.frames, item.arrivals_ns, strict=True):
             stream.finish(damaged=frame.damaged, latency_ns=now_ns - arrived_ns)
 
-    def count_lost(self, work_item: WorkItem, reason: DropReason) -> None:
-        """Count frames that did not get there."""
-        for frame in work_item.frames:
-            self._statistics[frame.stream.name].drop(reason)
+    def count_lost(self, item: WorkItem, reason: DropReason) -> None:
+        """Count frames that were dropped."""
+        for frame in item.frames:
+            self._stats[frame.stream.name].drop(reason)
 
     def _check_free(self, name: str) -> None:
         entry = self._entries.get(name)
@@ -250,12 +249,12 @@ class StreamManager:
             entry.slot.link.end()
             is_gone = entry.has_ended or not self._has_started or self._is_over
             if is_gone:
-                self._let_go(name, entry)
+                self._drop_entry(name, entry)
         if is_gone:
             leaving.finish()
         return leaving
 
-    def _let_go(self, name: str, entry: _Entry) -> PendingChange | None:
+    def _drop_entry(self, name: str, entry: _Entry) -> PendingChange | None:
         del self._entries[name]
         if entry.successor is not None and self._is_open:
             with suppress(ConfigurationError):  # the run has ended meanwhile
@@ -265,19 +264,19 @@ class StreamManager:
 
     def _enter(self, name: str, source: SourceElement) -> None:
         stream = Stream(name, live=source.live)
-        statistics = self._statistics.get(name) or StreamStats(stream)
-        slot = self._berth(stream, statistics)
-        statistics.stream = stream
-        before = self._last_turns.get(name)
+        stats = self._stats.get(name) or StreamStats(stream)
+        slot = self._open_slot(stream, stats)
+        stats.stream = stream
+        before = self._last_sessions.get(name)
         session = StreamSession(
             source,
             slot=slot,
-            statistics=statistics,
+            stats=stats,
             limits=self._limits,
             before=before if before is not None and before.ident is not None else None,
         )
-        self._statistics.pop(name, None)
-        self._statistics[name], self._last_turns[name] = statistics, session
+        self._stats.pop(name, None)
+        self._stats[name], self._last_sessions[name] = stats, session
         self._entries.pop(name, None)
         self._entries[name] = _Entry(stream, slot, session)
         if self._has_started:
@@ -285,7 +284,7 @@ class StreamManager:
 
     def _move(self, entry: _Entry) -> None:
         try:
-            entry.slot = self._berth(entry.stream, entry.session.statistics)
+            entry.slot = self._open_slot(entry.stream, entry.session.stats)
         except ConfigurationError:  # the run is ending
             entry.session.move(None)
             return
@@ -293,24 +292,24 @@ class StreamManager:
             entry.slot.link.end()
         entry.session.move(entry.slot)
 
-    def _berth(self, stream: Stream, statistics: StreamStats) -> StreamSlot:
+    def _open_slot(self, stream: Stream, stats: StreamStats) -> StreamSlot:
         try:
             if not self._is_open:
                 raise LinkClosed
-            return self._lanes.slot(
+            return self._lanes.open_slot(
                 stream,
                 capacity=_FRAMES_IN_A_LIVE_LINK if stream.live else _FRAMES_IN_A_STREAM_LINK,
                 policy=LinkPolicy.LATEST if stream.live else LinkPolicy.BLOCK,
-                on_drop=statistics.drop,
+                on_drop=stats.drop,
             )
         except LinkClosed as error:
             message = f"the stream {stream.name!r} cannot come any more: the pipeline is at its end"
             raise ConfigurationError(message) from error
 
     def _forget(self) -> None:
-        """Forget those that went first, when they are too many."""
-        gone = [name for name in self._statistics if name not in self._entries]
-        for name in gone[: max(0, len(gone) - _MOST_REMEMBERED)]:
-            if self._last_turns[name].is_settled:
-                self._cpu_ns_of_gone += self._last_turns.pop(name).all_cpu_ns
-                del self._statistics[name]
+        """Forget the streams that were removed first, when there are too many."""
+        removed = [name for name in self._stats if name not in self._entries]
+        for name in removed[: max(0, len(removed) - _MOST_REMOVED)]:
+            if self._last_sessions[name].is_settled:
+                self._former_cpu_ns += self._last_sessions.pop(name).all_cpu_ns
+                del self._stats[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import threading
 from dataclasses import dataclass
@@ -21,11 +20,10 @@ from sightline.errors import (
 from sightline.graph import Site, SourceElement, SourceReader
 from sightline.media import Frame
 from sightline.runtime.scheduling.batcher import Arrival
-from sightline.runtime.scheduling.lane import StreamSlot
-from sightline.runtime.scheduling.link import DropReason
+from sightline.runtime.scheduling.lanes import StreamSlot
 from sightline.runtime.sources.health import (
-    Changes,
     Continuation,
+    FormatChanges,
     Pace,
     StallDetector,
     StreamStateMachine,
@@ -33,86 +31,14 @@ from sightline.runtime.sources.health import (
     describe,
     refused_delay_seconds,
 )
-from sightline.runtime.stats.counters import StreamStats
+from sightline.runtime.stats.counters import DropReason, StreamStats, counters
 from sightline.runtime.threads import Worker
-
-
-class GpuFailover:
-    """Holds the place of a stream. Its thread uses it, waits for another and ends it; others give it one, or none."""
-
-    def __init__(self, slot: StreamSlot) -> None:
-        self.slot = slot
-        """Where the stream is now; becomes another in `wait` only."""
-        self._given: StreamSlot | None = slot
-        self._lock = Lock()
-        self._news = Event()
-        self._is_stopped = self._has_ended = False
-
-    def to(self, slot: StreamSlot | None) -> None:
-        """Give the stream another place, or none any more."""
-        with self._lock:
-            self._given = slot
-            if self._has_ended and slot is not None:
-                slot.link.end()
-        self._news.set()
-
-    def stop(self) -> None:
-        """Nobody waits any more."""
-        self._is_stopped = True
-        self._news.set()
-
-    def wait(self) -> bool:
-        """Wait for a place that is not lost; False when there will be none."""
-        while self.slot.is_lost and not self._is_stopped:
-            self._news.wait()
-            with self._lock:
-                self._news.clear()
-                if self._given is None:
-                    return False
-                self.slot = self._given
-        return not self._is_stopped
-
-    def end(self) -> None:
-        """The stream has ended where it is, and wherever else it is given a place."""
-        with self._lock:
-            self._has_ended = True
-            links = {one.link for one in (self.slot, self._given) if one is not None}
-        for link in links:
-            link.end()
-
-
-_COUNTERS = ("damaged_packets", "skipped_frames", "lost_packets", "repaired_timestamps")
-
-
-class StreamCounters:
-    """Adds the counters of one attempt's reader to the statistics of its stream, as often as it is asked to.
-
-    A reader that begins again at the front (`again`, what read it before) counts once what was counted already.
-    """
-
-    def __init__(self, reader: SourceReader, statistics: StreamStats, *, again: StreamCounters | None = None) -> None:
-        self._reader = reader
-        self._statistics = statistics
-        self.before: dict[str, int] = (
-            {name: getattr(statistics, name) for name in _COUNTERS} if again is None else again.before
-        )
-        """What had been counted before."""
-
-    def take(self) -> None:
-        """Bring the statistics up to date."""
-        reader, statistics = self._reader, self._statistics
-        for name in _COUNTERS:
-            counted = self.before[name] + getattr(reader, name)
-            setattr(statistics, name, max(getattr(statistics, name), counted))
-        statistics.codec = reader.codec
-        if reader.decoder is not None:
-            statistics.decoder, statistics.decoder_reason = reader.decoder, reader.decoder_reason
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a stream is stopped although it goes on: after so many frames, or so much of its own time. A live stream
-    that is lost when that much time has passed on the clock is not tried again.
+    """When to stop a stream that goes on: after so many frames, or so much of its own time. A live stream that is lost
+    when that much time has passed on the clock is not tried again.
     """
 
     frames: int | None = None
@@ -120,9 +46,9 @@ class Limits:
 
 
 class SourceSupervisor(Worker):
-    """Owns one stream: builds a reader, sends its frames into the link, tries again when a live stream is lost.
+    """Owns one stream: builds a reader, sends its frames into the link, and reconnects when a live stream is lost.
 
-    One attempt is made at a time, and only this thread ever touches a reader (but for `SourceReader.stop`).
+    One connection is open at a time, and only this thread uses a reader (except for `SourceReader.stop`).
     """
 
     def __init__(
@@ -130,48 +56,48 @@ class SourceSupervisor(Worker):
         source: SourceElement,
         *,
         slot: StreamSlot,
-        statistics: StreamStats,
+        stats: StreamStats,
         limits: Limits,
     ) -> None:
-        super().__init__(statistics.stream.name)
+        super().__init__(stats.stream.name)
         self._source = source
-        self._failover = GpuFailover(slot)
-        self.statistics = statistics
+        self._slot = SlotHolder(slot)
+        self.stats = stats
         self._limits = limits
-        self._state = StreamStateMachine(statistics, site=slot.site)
+        self._state = StreamStateMachine(stats, site=slot.site)
         self._stopping = threading.Event()
         self._reader: SourceReader | None = None
-        self._counters: StreamCounters | None = None
-        self._verdict: tuple[BaseException, str | None] | None = None
+        self._counters: ReaderCounters | None = None
+        self._failure: tuple[BaseException, str | None] | None = None
         self._first_pts_ns: int | None = None
         self._pace = Pace() if source.realtime and not source.live else None
         self._continuation = Continuation()
         self._stall_detector = None if source.stall_ns is None else StallDetector(source.stall_ns)
-        self._changes = Changes() if source.live else None
+        self._format_changes = FormatChanges() if source.live else None
         self._begun_ns = self._frame_ns = 0
         self._has_begun = False
         self.has_read_all = False
-        """Whether nothing more comes of it."""
+        """Whether nothing more will come."""
         self.cpu_ns = 0
 
     def stop(self) -> None:
-        """Ask the thread to end after the frame it is at, or soon when none comes; from any thread."""
+        """Ask the thread to end after the present frame, or soon when none comes; from any thread."""
         self._stopping.set()
-        self._failover.stop()
+        self._slot.stop()
         reader = self._reader
         if reader is not None:
             reader.stop()
 
     def move(self, slot: StreamSlot | None) -> None:
-        """Go on at another place, because the lane of the present one is lost; None: end. From any thread."""
+        """Continue in another slot, because the lane of the present one is lost; None: end. From any thread."""
         reader = self._reader
         if reader is not None:
             reader.stop()
-        self._failover.to(slot)
+        self._slot.replace(slot)
 
-    def give_up(self, error: BaseException, *, details: str | None = None) -> None:
-        """End the stream as failed, for a reason that lies behind it in the pipeline; from any thread."""
-        self._verdict = (error, details)
+    def fail(self, error: BaseException, *, details: str | None = None) -> None:
+        """End the stream as failed, for a reason behind it in the pipeline; from any thread."""
+        self._failure = (error, details)
         self.stop()
         if not self.running:
             self._state.failed(error, details=details)
@@ -188,141 +114,130 @@ class SourceSupervisor(Worker):
             self._state.failed(error)
         finally:
             self.has_read_all = True
-            if self._verdict is not None:
-                self._state.failed(self._verdict[0], details=self._verdict[1])
+            if self._failure is not None:
+                self._state.failed(self._failure[0], details=self._failure[1])
             self._state.ended()
-            self.statistics.ended_ns = self._site.clock.monotonic_ns()
-            self._end()
+            self.stats.ended_ns = self._site.clock.monotonic_ns()
+            self._slot.end_links()
             self.cpu_ns = thread_time_ns()
 
     @property
     def _site(self) -> Site:
-        return self._failover.slot.site
-
-    def _end(self) -> None:
-        """Say that no more frames come."""
-        self._failover.end()
+        return self._slot.current.site
 
     def _read_and_reconnect(self) -> None:
         """Read the stream, and reconnect after a backoff, until it ends, fails for good, or the run stops."""
         attempt = 0
         while not self._stopping.is_set():
-            received, begun_ns = self.statistics.received, self._site.clock.monotonic_ns()
-            trouble = self._trouble_of_one_connection()
-            if trouble is None:
+            received, begun_ns = self.stats.received, self._site.clock.monotonic_ns()
+            loss = self._read_until_lost()
+            if loss is None:
                 return
-            if self._failover.slot.is_lost:
-                self._state.trouble(trouble, delay_seconds=0)
-                if not self._failover.wait():
+            if self._slot.current.is_lost:
+                self._state.lost(loss, delay_seconds=0)
+                if not self._slot.wait_for_another():
                     return
                 attempt = 0
                 continue
             if self._is_final():
-                self._state.failed(trouble)
+                self._state.failed(loss)
                 return
             if self._seconds_left() <= 0 or self._stopping.is_set():
                 return
-            came = self.statistics.received - received
-            attempt = 0 if came else attempt + 1
-            if self._stall_detector is not None and isinstance(trouble, StreamStalled) and came <= 1:
-                # One frame does not tell how fast a stream is, and may have come only by the limit.
+            frames = self.stats.received - received
+            attempt = 0 if frames else attempt + 1
+            if self._stall_detector is not None and isinstance(loss, StreamStalled) and frames <= 1:
+                # One frame does not show the frame rate, and may have come only because of the limit.
                 self._stall_detector.silent()
-            self._wait_before_reconnecting(trouble, attempt=attempt, begun_ns=begun_ns)
+            self._wait_before_reconnecting(loss, attempt=attempt, begun_ns=begun_ns)
 
-    def _trouble_of_one_connection(self) -> StreamError | None:
-        """Read until the stream ends (return None), or return why it broke off."""
-        slot = self._failover.slot
+    def _read_until_lost(self) -> StreamError | None:
+        """Read one connection: return None when the stream ends, or the error with which it was lost."""
+        slot = self._slot.current
         try:
-            self._read_once()
+            self._read_connection()
         except (StreamUnreadable, StreamLost) as error:
             return error
         except LinkClosed:
             if not slot.is_lost:
                 raise
         except CudaFailed as error:
-            if not slot.give_up_after(error):
+            if not slot.fail_over(error):
                 raise
         return StreamLost(f"{slot.lane} is lost") if slot.is_lost else None
 
-    def _read_once(self) -> None:
-        reader = self._reader = self._source.build(self._site, stream=self.statistics.stream)
-        counters = StreamCounters(reader, self.statistics, again=None if self._source.live else self._counters)
-        self._counters = counters
+    def _read_connection(self) -> None:
+        reader = self._reader = self._source.build(self._site, stream=self.stats.stream)
+        self._counters = ReaderCounters(reader, self.stats, again=None if self._source.live else self._counters)
         if self._stall_detector is not None:
             self._stall_detector.begin()
             reader.silence_limit_ns = self._stall_detector.limit_ns
         try:
-            self._read(reader, counters)
+            self._read_frames(reader, self._counters)
         finally:
             self._reader = None
             self._close(reader)
-            counters.take()
+            self._counters.update()
 
-    def _read(self, reader: SourceReader, counters: StreamCounters) -> None:
-        statistics, first = self.statistics, True
-        frames, received = reader.frames(), self.statistics.received
-        while not (self._stopping.is_set() or self._is_full()):
+    def _read_frames(self, reader: SourceReader, reader_counters: ReaderCounters) -> None:
+        stats, first = self.stats, True
+        frames, received = reader.frames(), self.stats.received
+        while not (self._stopping.is_set() or self._has_enough_frames()):
             started = thread_time_ns()
             frame = next(frames, None)
-            statistics.read_cpu_ns += thread_time_ns() - started
+            stats.read_cpu_ns += thread_time_ns() - started
             if frame is None or self._stopping.is_set():
                 return
             if first:
                 first = False
-                self._begin(reader, frame)
-            frame = self._continued(frame)
+                self._begin_connection(reader, frame)
+            frame = self._continuation.shifted(frame)
             if frame.index < received:  # a file that is read again
                 continue
             if self._is_past_duration(frame):
                 return
-            self._look_at(frame, reader)
-            counters.take()
+            self._update_format(frame, reader)
+            reader_counters.update()
             self._send(frame)
 
-    def _look_at(self, frame: Frame, reader: SourceReader) -> None:
-        """Learn from a frame what the stream is like."""
-        statistics = self.statistics
-        statistics.size_wh, statistics.time_source = frame.size_wh, frame.time_source
-        if reader.decoder_reason not in (None, statistics.decoder_reason):
-            self._site.warn(f"it is decoded by the CPU: {reader.decoder_reason}", stream=statistics.stream.name)
+    def _update_format(self, frame: Frame, reader: SourceReader) -> None:
+        """Update what is known of the stream from a frame: size, decoder, frame rate."""
+        stats = self.stats
+        stats.size_wh, stats.time_source = frame.size_wh, frame.time_source
+        if reader.decoder_reason not in (None, stats.decoder_reason):
+            self._site.warn(f"it is decoded by the CPU: {reader.decoder_reason}", stream=stats.stream.name)
         if self._stall_detector is not None:
             self._stall_detector.frame(self._site.clock.monotonic_ns())
             reader.silence_limit_ns = self._stall_detector.limit_ns
-        if self._changes is not None and (change := self._changes.look(frame, codec=reader.codec)):
+        if self._format_changes is not None and (change := self._format_changes.update(frame, codec=reader.codec)):
             self._state.changed(change)
 
     def _send(self, frame: Frame) -> None:
-        clock, statistics = self._site.clock, self.statistics
+        clock, stats = self._site.clock, self.stats
         if self._pace is not None:
             wait_ns = self._pace.wait_ns(frame.pts_ns, now_ns=clock.monotonic_ns())
             if wait_ns and self._stopping.wait(wait_ns / 1e9):
                 return
         now_ns = self._frame_ns = clock.monotonic_ns()
         self._continuation.note(frame.pts_ns, now_ns=now_ns)
-        statistics.receive()
-        statistics.position_ns = frame.pts_ns
+        stats.receive()
+        stats.position_ns = frame.pts_ns
         if frame.damaged and self._source.skips_damaged:
-            statistics.drop(DropReason.DAMAGED)
+            stats.drop(DropReason.DAMAGED)
         else:
-            self._failover.slot.link.send(Arrival(frame, now_ns))
+            self._slot.current.link.send(Arrival(frame, now_ns))
 
-    def _begin(self, reader: SourceReader, frame: Frame) -> None:
-        """The first frame of an attempt has come."""
+    def _begin_connection(self, reader: SourceReader, frame: Frame) -> None:
+        """Take in the first frame of a connection."""
         now_ns = self._site.clock.monotonic_ns()
         if self._source.live or not self._has_begun:
-            self._continuation.begin(index=self.statistics.received, pts_ns=frame.pts_ns, now_ns=now_ns)
+            self._continuation.begin(index=self.stats.received, pts_ns=frame.pts_ns, now_ns=now_ns)
             self._has_begun = True
-        self.statistics.frame_count = reader.frame_count
+        self.stats.frame_count = reader.frame_count
         self._state.live()
 
-    def _continued(self, frame: Frame) -> Frame:
-        moved = self._continuation
-        if not moved.index:
-            return frame
-        return dataclasses.replace(frame, index=frame.index + moved.index, pts_ns=frame.pts_ns + moved.shift_ns)
-
-    def _is_full(self) -> bool:
-        return self._limits.frames is not None and self.statistics.received >= self._limits.frames
+    def _has_enough_frames(self) -> bool:
+        return self._limits.frames is not None and self.stats.received >= self._limits.frames
 
     def _is_past_duration(self, frame: Frame) -> bool:
         if self._first_pts_ns is None:
@@ -331,27 +246,27 @@ class SourceSupervisor(Worker):
         return duration_ns is not None and frame.pts_ns - self._first_pts_ns >= duration_ns
 
     def _close(self, reader: SourceReader) -> None:
-        """Close a reader; trouble in that is told, but is no reason to give the stream up."""
+        """Close a reader; an error in that is reported, and does not end the stream."""
         try:
             reader.close()
         except Exception as error:  # noqa: BLE001  the boundary to foreign code
-            self._site.warn(f"closing the input failed: {describe(error)}", stream=self.statistics.stream.name)
+            self._site.warn(f"closing the input failed: {describe(error)}", stream=self.stats.stream.name)
 
     def _is_final(self) -> bool:
-        """Whether trouble now is the end of the stream, and no other attempt is made."""
-        patience_ns = self._source.gives_up_ns
-        is_over = self._seconds_left() <= 0 and not self.statistics.received
+        """Whether a loss now ends the stream without another attempt."""
+        longest_ns = self._source.gives_up_ns
+        is_over = self._seconds_left() <= 0 and not self.stats.received
         waited_ns = self._site.clock.monotonic_ns() - self._frame_ns
-        return not self._source.live or is_over or (patience_ns is not None and waited_ns >= patience_ns)
+        return not self._source.live or is_over or (longest_ns is not None and waited_ns >= longest_ns)
 
-    def _wait_before_reconnecting(self, trouble: StreamError, *, attempt: int, begun_ns: int) -> None:
+    def _wait_before_reconnecting(self, loss: StreamError, *, attempt: int, begun_ns: int) -> None:
         took_seconds = (self._site.clock.monotonic_ns() - begun_ns) / 1e9
-        delay = delay_seconds(attempt, took_seconds=took_seconds, answers=isinstance(trouble, StreamStalled))
-        # What a camera has shown before, it may lack for a moment while it starts; a password does not come back.
-        is_refusal = isinstance(trouble, StreamUnreadable) and not self.statistics.received
-        if is_refusal or (isinstance(trouble, StreamRefused) and trouble.credentials):
+        delay = delay_seconds(attempt, took_seconds=took_seconds, answers=isinstance(loss, StreamStalled))
+        # A camera may lack for a moment, while it starts, what it has shown before; a password does not come back.
+        is_refusal = isinstance(loss, StreamUnreadable) and not self.stats.received
+        if is_refusal or (isinstance(loss, StreamRefused) and loss.credentials):
             delay = refused_delay_seconds(took_seconds=took_seconds)
-        self._state.trouble(trouble, delay_seconds=delay)
+        self._state.lost(loss, delay_seconds=delay)
         self._stopping.wait(min(delay, max(self._seconds_left(), 0.0)))
 
     def _seconds_left(self) -> float:
@@ -360,12 +275,83 @@ class SourceSupervisor(Worker):
         return (self._begun_ns + self._limits.duration_ns - self._site.clock.monotonic_ns()) / 1e9
 
 
-_GLANCE_SECONDS = 0.1
+class SlotHolder:
+    """Holds the slot of a stream. Its thread sends to it, waits for another and ends it; other threads replace it."""
+
+    def __init__(self, slot: StreamSlot) -> None:
+        self.current = slot
+        """The slot that the stream's thread uses; changes in `wait_for_another` only."""
+        self._next: StreamSlot | None = slot
+        self._lock = Lock()
+        self._changed = Event()
+        self._is_stopped = self._has_ended = False
+
+    def replace(self, slot: StreamSlot | None) -> None:
+        """Give the stream another slot, or none any more."""
+        with self._lock:
+            self._next = slot
+            if self._has_ended and slot is not None:
+                slot.link.end()
+        self._changed.set()
+
+    def stop(self) -> None:
+        """Let nobody wait any more."""
+        self._is_stopped = True
+        self._changed.set()
+
+    def wait_for_another(self) -> bool:
+        """Wait for a slot that is not lost; False when there will be none."""
+        while self.current.is_lost and not self._is_stopped:
+            self._changed.wait()
+            with self._lock:
+                self._changed.clear()
+                if self._next is None:
+                    return False
+                self.current = self._next
+        return not self._is_stopped
+
+    def end_links(self) -> None:
+        """End the link of the present slot, and of any slot that follows."""
+        with self._lock:
+            self._has_ended = True
+            links = {one.link for one in (self.current, self._next) if one is not None}
+        for link in links:
+            link.end()
+
+
+class ReaderCounters:
+    """Adds the counters of one connection's reader to the stats of its stream, whenever it is updated.
+
+    A reader that begins again at the front (`again`: the counters of the one before) counts nothing twice.
+    """
+
+    _NAMES = tuple(info.field for info in counters(StreamStats) if info.from_reader)
+
+    def __init__(self, reader: SourceReader, stats: StreamStats, *, again: ReaderCounters | None = None) -> None:
+        self._reader = reader
+        self._stats = stats
+        self.before: dict[str, int] = (
+            {name: getattr(stats, name) for name in self._NAMES} if again is None else again.before
+        )
+        """What had been counted before this connection."""
+
+    def update(self) -> None:
+        """Bring the stats up to date."""
+        reader, stats = self._reader, self._stats
+        for name in self._NAMES:
+            counted = self.before[name] + getattr(reader, name)
+            setattr(stats, name, max(getattr(stats, name), counted))
+        stats.codec = reader.codec
+        if reader.decoder is not None:
+            stats.decoder, stats.decoder_reason = reader.decoder, reader.decoder_reason
+
+
+_POLL_SECONDS = 0.1
 
 
 class StreamSession(SourceSupervisor):
-    """One stay of a stream. What came under the same name before it (`before`) comes to its end first, even when its
-    input answers late, and is then continued.
+    """One period in which a stream is part of the run. `before` is the session of the same name that precedes it: it
+    ends first, even when its input answers late, and is then continued.
     """
 
     def __init__(
@@ -373,38 +359,38 @@ class StreamSession(SourceSupervisor):
         source: SourceElement,
         *,
         slot: StreamSlot,
-        statistics: StreamStats,
+        stats: StreamStats,
         limits: Limits,
         before: StreamSession | None,
     ) -> None:
-        super().__init__(source, slot=slot, statistics=statistics, limits=limits)
+        super().__init__(source, slot=slot, stats=stats, limits=limits)
         self._before = before
         self._cpu_ns_before = 0
 
     @property
     def is_settled(self) -> bool:
-        """Whether it, and all that came before it, have ended."""
+        """Whether it, and all sessions before it, have ended."""
         return self.ident is not None and not self.running and (self._before is None or self._before.is_settled)
 
     @property
     def all_cpu_ns(self) -> int:
-        """What it and all that came before it took."""
+        """The CPU time of it and of all sessions before it."""
         return self._cpu_ns_before + self.cpu_ns
 
     def work(self) -> None:
-        """Read the stream to its end, once what came before has ended."""
+        """Read the stream to its end, once the session before has ended."""
         before = self._before
         while before is not None and not before.is_settled:
-            if self._stopping.wait(_GLANCE_SECONDS):
-                self._end()
+            if self._stopping.wait(_POLL_SECONDS):
+                self._slot.end_links()
                 return
-        self._take_over()
+        self._continue_former_session()
         super().work()
 
-    def _take_over(self) -> None:
+    def _continue_former_session(self) -> None:
         before, self._before = self._before, None
         while before is not None and before._before is not None:  # noqa: SLF001  those between never came to read
             before = before._before  # noqa: SLF001
         if before is not None:
             self._continuation, self._cpu_ns_before = before._continuation, before.all_cpu_ns  # noqa: SLF001
-            self.statistics.ended_ns = self.statistics.error = self.statistics.cause = None
+            self.stats.ended_ns = self.stats.error = self.stats.cause = None

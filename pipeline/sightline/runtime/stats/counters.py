@@ -1,4 +1,8 @@
-"""What is counted while a pipeline runs: per stream, per element, and where the time goes."""
+"""What is counted while a pipeline runs: per stream, element and link.
+
+A counter is one line here: a field of `StreamStats`, `ElementStats` or `LinkStats` that is declared with `_counter`.
+The report, the status, the metrics and `Pipeline.status` iterate over these fields.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,11 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from itertools import accumulate
 from threading import Lock
+from typing import Any
 
 from sightline.graph import StreamState
 from sightline.media import Batch, Objects, Stream, TimeSource
@@ -82,6 +88,69 @@ class Histogram:
         return list(accumulate(list(self._between)))
 
 
+class DropReason(StrEnum):
+    """Why a frame was dropped: the pipeline could not keep up with a live stream, the image was damaged and the source
+    leaves such images out, the run was stopped, or the GPU that worked on it failed and the stream moved to another.
+    """
+
+    OVERLOADED = "overloaded"
+    DAMAGED = "damaged"
+    STOPPED = "stopped"
+    GPU_LOST = "gpu lost"
+
+
+@dataclass(frozen=True, slots=True)
+class CounterInfo:
+    """How a counter is published: `field` of the stats is `key` in JSON and, when it has a `metric`, that metric, which
+    `meaning` explains. A field that ends in `_ns` is published in seconds. `label` names what a counter with several
+    values counts by, and `values` are those that are published from the start.
+    """
+
+    field: str
+    key: str
+    metric: str | None
+    meaning: str
+    label: str | None
+    values: tuple[str, ...]
+    from_reader: bool
+
+    def value(self, stats: Stats) -> int | float | dict[str, int]:
+        """Return the present value."""
+        value = getattr(stats, self.field)
+        if self.label is not None:
+            return {str(name): count for name, count in value.copy().items()}
+        return round(value / 1e9, 6) if self.field.endswith("_ns") else int(value)
+
+
+def _counter(
+    metric: str | None = None,
+    meaning: str = "",
+    *,
+    key: str | None = None,
+    label: str | None = None,
+    values: Sequence[str] = (),
+    from_reader: bool = False,
+) -> Any:
+    """A field that counts; see `CounterInfo`. `from_reader` counters are read from the attribute of the same name of
+    the source's reader.
+    """
+    options = (key, metric, meaning, label, tuple(values), from_reader)
+    metadata = {"counter": options}
+    return field(default=0, metadata=metadata) if label is None else field(default_factory=Counter, metadata=metadata)
+
+
+@dataclass(slots=True, eq=False)
+class LinkStats:
+    """Counts of one link; times are summed over all calls."""
+
+    sent: int = _counter("link_sent", "Items that were sent.")
+    received: int = 0
+    dropped: int = _counter()
+    peak_depth: int = _counter()
+    send_wait_ns: int = _counter()
+    receive_wait_ns: int = _counter()
+
+
 @dataclass(slots=True)
 class LabelCount:
     """How often a class was seen: detections over all frames, and distinct tracks."""
@@ -110,8 +179,8 @@ class _RecentIds:
 
 @dataclass(slots=True, eq=False)
 class StreamStats:
-    """One stream. Every frame received ends in exactly one counter: `processed`, `damaged` (it went all the way too,
-    but its image was not whole) or `dropped`, with the reason.
+    """Counts and state of one stream. Every frame received ends in exactly one counter: `processed`, `damaged` (also
+    processed, but its image was not whole) or `dropped`, with the reason.
 
     `cause` is why a stream is in trouble now, and `next_attempt_ns` when it is tried again (monotonic); `error` is why
     it failed, or the trouble in which it ended.
@@ -122,52 +191,58 @@ class StreamStats:
     state_since_ns: int | None = None
     cause: str | None = None
     next_attempt_ns: int | None = None
-    received: int = 0
-    processed: int = 0
-    damaged: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-    damaged_packets: int = 0
-    skipped_frames: int = 0
-    lost_packets: int = 0
-    repaired_timestamps: int = 0
+    received: int = _counter("stream_frames_received", "Frames received from the source.")
+    processed: int = _counter("stream_frames_processed", "Frames processed completely.")
+    dropped: Counter[str] = _counter(
+        "stream_frames_dropped", "Frames received and not processed.", label="reason", values=tuple(DropReason)
+    )
+    damaged: int = _counter("stream_frames_damaged", "Frames processed whose image was not whole.")
+    damaged_packets: int = _counter("stream_packets_damaged", "Packets that did not decode.", from_reader=True)
+    lost_packets: int = _counter("stream_packets_lost", "Packets that the network lost.", from_reader=True)
+    skipped_frames: int = _counter(
+        "stream_frames_skipped", "Frames left out on request (max_fps), not received.", key="skipped", from_reader=True
+    )
+    repaired_timestamps: int = _counter(
+        "stream_timestamps_repaired", "Frames whose timestamp was repaired.", from_reader=True
+    )
+    reconnects: int = _counter("stream_reconnects", "How often the stream was lost and came back.")
+    stalls: int = _counter("stream_stalls", "How often the stream stalled.")
+    read_cpu_ns: int = _counter("stream_read_cpu_seconds", "CPU time of reading and decoding, in the source's thread.")
+    objects: int = _counter("stream_objects", "Objects on processed frames.")
     codec: str | None = None
     decoder: str | None = None
     decoder_reason: str | None = None
     size_wh: tuple[int, int] | None = None
     time_source: TimeSource | None = None
     frame_count: int | None = None
-    reconnects: int = 0
-    stalls: int = 0
     error: str | None = None
-    objects: int = 0
     labels: dict[str, LabelCount] = field(default_factory=dict)
     position_ns: int = 0
     started_ns: int | None = None
     ended_ns: int | None = None
-    read_cpu_ns: int = 0
     latency: Histogram = field(default_factory=Histogram)
-    _is_left: bool = False
+    _is_closed: bool = False
     _lock: Lock = field(default_factory=Lock)
     _tracks: _RecentIds = field(default_factory=_RecentIds)
 
     @property
     def decoded_by(self) -> str | None:
-        """What decodes it, with the reason where the run's GPU does not: `nvdec`, `cpu (the reason)`."""
+        """What decodes it, with the reason when the run's GPU does not: `nvdec`, `cpu (the reason)`."""
         return self.decoder if self.decoder_reason is None else f"{self.decoder} ({self.decoder_reason})"
 
     @property
     def finished(self) -> int:
-        """Frames that went all the way, damaged ones among them."""
+        """Frames that were processed completely, damaged ones included."""
         return self.processed + self.damaged
 
     def receive(self) -> None:
-        """Count a frame that came; from one thread."""
+        """Count a frame that the source delivered; from one thread."""
         with self._lock:
-            if not self._is_left:
+            if not self._is_closed:
                 self.received += 1
 
     def finish(self, *, damaged: bool, latency_ns: int) -> None:
-        """Count a frame that went all the way; from one thread."""
+        """Count a frame that was processed completely; from one thread."""
         if damaged:
             self.damaged += 1
         else:
@@ -177,15 +252,15 @@ class StreamStats:
     def drop(self, reason: str, count: int = 1) -> None:
         """Count frames that were received and not processed; from any thread."""
         with self._lock:
-            if not self._is_left:
+            if not self._is_closed:
                 self.dropped[reason] += count
 
-    def leave(self) -> None:
-        """Count no more frames: the run is over, and its report stands, whatever the input still hands out. A frame
-        that has not ended in a counter was not received.
+    def close(self) -> None:
+        """Count no more frames: the run is over and its report is final, whatever the source still delivers. A frame
+        that has not ended in a counter counts as not received.
         """
         with self._lock:
-            self._is_left = True
+            self._is_closed = True
             self.received = self.finished + self.dropped.total()
 
     def see(self, label: str, track_id: int) -> None:
@@ -201,35 +276,59 @@ class StreamStats:
 
 @dataclass(slots=True, eq=False)
 class ElementStats:
-    """One element: how often it ran, on how many frames, and for how long. `latency` is the time from when a batch is
-    given to it to when its result is there; of pending results, with what they wait for each other.
+    """Counts of one element: how often it ran, on how many frames, and for how long.
+
+    `latency` is the time from when a batch is given to the element until its result is there; for pending results this
+    includes the time that they wait for each other. `failures` counts the errors that were skipped, by type.
     """
 
     element_id: str
     name: str
-    calls: int = 0
-    frames: int = 0
-    busy_ns: int = 0
-    cpu_ns: int = 0
-    result_wait_ns: int = 0
+    calls: int = _counter("element_calls", "Batches given to the element.")
+    frames: int = _counter("element_frames", "Frames given to the element.")
+    busy_ns: int = _counter("element_busy_seconds", "Time in which the element worked.")
+    cpu_ns: int = _counter("element_cpu_seconds", "CPU time of the element in the pipeline's threads.")
+    result_wait_ns: int = _counter("element_result_wait_seconds", "Time spent waiting for results of the element.")
+    failures: Counter[str] = _counter(label="error")
     latency: Histogram = field(default_factory=Histogram)
-    failures: Counter[str] = field(default_factory=Counter)
-    """How often it failed and was skipped, by the type of the error."""
 
 
-def added_up(parts: Sequence[ElementStats]) -> ElementStats:
-    """What was counted of one element in several places: itself where it is one, else a sum that does not go on."""
+Stats = StreamStats | ElementStats | LinkStats
+
+_COUNTERS = {
+    of: tuple(
+        CounterInfo(one.name, key or one.name.replace("_ns", "_seconds"), *options)
+        for one in fields(of)
+        if "counter" in one.metadata
+        for key, *options in [one.metadata["counter"]]
+    )
+    for of in (StreamStats, ElementStats, LinkStats)
+}
+
+
+def counters(of: type[Stats]) -> tuple[CounterInfo, ...]:
+    """Return the counters of a class of stats, in the order of its fields."""
+    return _COUNTERS[of]
+
+
+def snapshot(stats: Stats) -> dict[str, Any]:
+    """Return what was counted as plain data: numbers, times in seconds, and numbers by reason."""
+    return {info.key: info.value(stats) for info in counters(type(stats))}
+
+
+def add_up(parts: Sequence[ElementStats]) -> ElementStats:
+    """Return the stats of one element that runs in several places: the stats themselves when there is one place, else
+    a sum at this moment.
+    """
     if len(parts) == 1:
         return parts[0]
     whole = ElementStats(parts[0].element_id, parts[0].name)
     for part in parts:
-        whole.calls += part.calls
-        whole.frames += part.frames
-        whole.busy_ns += part.busy_ns
-        whole.cpu_ns += part.cpu_ns
-        whole.result_wait_ns += part.result_wait_ns
         whole.latency.add_all(part.latency)
-        whole.failures.update(dict(part.failures))
+        for info in counters(ElementStats):
+            value = getattr(part, info.field)
+            total = getattr(whole, info.field) + (value if info.label is None else value.copy())
+            setattr(whole, info.field, total)
     return whole
 
 

@@ -1,4 +1,4 @@
-"""Load: how fast streams go now, and whether live ones are more than the machine carries."""
+"""Measure frame rates, and report when live streams are more than the machine can process."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ from threading import Lock
 
 from sightline.graph import Message, MessageKind
 from sightline.media import Stream
-from sightline.runtime.scheduling.link import DropReason
-from sightline.runtime.stats.counters import ElementStats, StreamStats
+from sightline.runtime.stats.counters import DropReason, ElementStats, StreamStats
 
-_LOOK_EVERY_NS = 1_000_000_000
+_INTERVAL_NS = 1_000_000_000
 _WINDOW_NS = 5_000_000_000
 _OVERLOADED_SHARE = 0.05
-_RELIEVED_SHARE = 0.01
-_WORTH_NAMING_SHARE = 0.5
+_RECOVERED_SHARE = 0.01
+_BUSY_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Frames a second of one stream over the last seconds; `overloaded` says that it has been dropping frames for want
-    of time all the while.
-    """
+    """Frames a second of one stream over the last seconds; `overloaded` when it dropped frames for lack of time."""
 
     received: float = 0.0
     finished: float = 0.0
@@ -58,15 +55,15 @@ class _Window:
         dropped, received = last.dropped - first.dropped, last.received - first.received
         if last.at_ns - first.at_ns >= _WINDOW_NS:
             share = dropped / max(received, 1)
-            self.overloaded = share >= (_RELIEVED_SHARE if self.overloaded else _OVERLOADED_SHARE)
+            self.overloaded = share >= (_RECOVERED_SHARE if self.overloaded else _OVERLOADED_SHARE)
         return Rates(received / seconds, (last.finished - first.finished) / seconds, dropped / seconds, self.overloaded)
 
 
 class OverloadMonitor:
-    """Measures the rates of all streams over the last five seconds, and says when live streams have dropped one frame
+    """Measures the rates of all streams over the last five seconds. Reports when live streams have dropped one frame
     in twenty as overloaded for that long, and when they keep up again (less than one in a hundred).
 
-    Whoever passes by calls `look`, from any thread: it costs a comparison but for once a second.
+    Call `update` often, from any thread: it does nothing but a comparison except once a second.
     """
 
     def __init__(
@@ -87,17 +84,17 @@ class OverloadMonitor:
 
     @property
     def overloaded(self) -> bool:
-        """Whether any live stream is."""
+        """Whether any live stream is overloaded."""
         return any(rates.overloaded for rates in self.rates.values())
 
-    def look(self, now_ns: int) -> None:
-        """Measure when a second has passed since the last time."""
+    def update(self, now_ns: int) -> None:
+        """Measure if a second has passed since the last measurement."""
         if self._due_ns is not None and now_ns < self._due_ns:
             return
         if not self._lock.acquire(blocking=False):
             return
         try:
-            self._due_ns = now_ns + _LOOK_EVERY_NS
+            self._due_ns = now_ns + _INTERVAL_NS
             message = self._measure(now_ns)
         finally:
             self._lock.release()
@@ -127,7 +124,9 @@ class OverloadMonitor:
         return f"overloaded: {share:.0%} of the frames of {streams} are dropped{slowest}"
 
     def _busiest(self, now_ns: int) -> str | None:
-        """The step that worked, or was waited for, most of the last seconds; None when none did for half of them."""
+        """The element that worked, or was waited for, longest in the last seconds; None when none did half of the
+        time.
+        """
         work = {one.element_id: one.busy_ns + one.result_wait_ns for one in self._elements()}
         self._work_ns.append((now_ns, work))
         while len(self._work_ns) > 2 and self._work_ns[1][0] <= now_ns - _WINDOW_NS:
@@ -135,4 +134,4 @@ class OverloadMonitor:
         since_ns, before = self._work_ns[0]
         spent = {name: total_ns - before.get(name, 0) for name, total_ns in work.items()}
         name = max(spent, key=lambda one: spent[one], default=None)
-        return name if name is not None and spent[name] >= _WORTH_NAMING_SHARE * (now_ns - since_ns) else None
+        return name if name is not None and spent[name] >= _BUSY_SHARE * (now_ns - since_ns) else None

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sightline.graph import StreamState
-from sightline.runtime.scheduling.link import LinkStats
-from sightline.runtime.stats.counters import ElementStats, StreamStats
+from sightline.runtime.stats.counters import ElementStats, LinkStats, StreamStats, snapshot
 
 if TYPE_CHECKING:
     from sightline.devices.cuda.device import CudaDevice
@@ -53,7 +52,7 @@ class CudaTransfers:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that is known of a run when it is over. `to_json` gives the form of `--report`."""
+    """The results of a run that is over. `to_json` gives the form of `--report`."""
 
     name: str
     device: str
@@ -80,7 +79,7 @@ class Report:
 
     @property
     def frames(self) -> int:
-        """Frames that went all the way, of all streams."""
+        """Frames of all streams that were processed completely."""
         return sum(stream.finished for stream in self.streams)
 
     @property
@@ -110,7 +109,7 @@ class Report:
             **transfers,
             "streams": {stream.stream.name: _stream_json(stream) for stream in self.streams},
             "elements": {element.element_id: self._element_json(element) for element in self.elements},
-            "links": {name: _link_json(link) for name, link in self.links.items()},
+            "links": {name: snapshot(link) for name, link in self.links.items()},
             "totals": {name: dict(totals) for name, totals in self.totals.items() if totals},
             "outputs": list(self.outputs),
         }
@@ -121,33 +120,20 @@ class Report:
         return {
             "element": element.name,
             **({} if place is None else {"runs_on": place}),
-            "calls": element.calls,
-            "frames": element.frames,
-            "busy_seconds": round(element.busy_ns / _NS, 6),
-            "cpu_seconds": round(element.cpu_ns / _NS, 6),
+            **snapshot(element),
             "cpu_ms_per_frame": round(element.cpu_ns / _MS / frames, 4),
-            "result_wait_seconds": round(element.result_wait_ns / _NS, 6),
-            "failures": dict(element.failures),
         }
 
 
 def _stream_json(stream: StreamStats) -> dict[str, Any]:
     seconds = ((stream.ended_ns or 0) - (stream.started_ns or 0)) / _NS if stream.started_ns is not None else 0.0
+    counts = snapshot(stream)
     plain = {
         "state": stream.state,
         "decoder": stream.decoded_by,
-        "frames": stream.received,
-        "processed": stream.processed,
-        "dropped": dict(stream.dropped),
-        "damaged": stream.damaged,
-        "damaged_packets": stream.damaged_packets,
-        "lost_packets": stream.lost_packets,
-        "skipped": stream.skipped_frames,
-        "repaired_timestamps": stream.repaired_timestamps,
-        "reconnects": stream.reconnects,
-        "stalls": stream.stalls,
+        "frames": counts.pop("received"),
+        **counts,
         "fps": round(stream.finished / seconds, 3) if seconds > 0 else 0.0,
-        "read_cpu_seconds": round(stream.read_cpu_ns / _NS, 6),
         "latency_ms": {
             "p50": round(stream.latency.percentile_ns(50) / _MS, 3),
             "p95": round(stream.latency.percentile_ns(95) / _MS, 3),
@@ -159,13 +145,3 @@ def _stream_json(stream: StreamStats) -> dict[str, Any]:
         },
     }
     return plain if stream.error is None else {**plain, "error": stream.error}
-
-
-def _link_json(link: LinkStats) -> dict[str, Any]:
-    return {
-        "sent": link.sent,
-        "dropped": link.dropped,
-        "peak_depth": link.peak_depth,
-        "send_wait_seconds": round(link.send_wait_ns / _NS, 6),
-        "receive_wait_seconds": round(link.receive_wait_ns / _NS, 6),
-    }

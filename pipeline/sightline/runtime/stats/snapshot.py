@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from sightline.graph import StreamState
 from sightline.media import Stream
-from sightline.runtime.scheduling.batcher import Arrival
-from sightline.runtime.scheduling.link import Item, Link, LinkStats, WorkItem
-from sightline.runtime.stats.counters import ElementStats, StreamStats
+from sightline.runtime.stats.counters import ElementStats, LinkStats, StreamStats, snapshot
 from sightline.runtime.stats.overload import Rates
 
 
 @dataclass(frozen=True, slots=True)
 class StreamStatus:
-    """How one stream is doing; `processed` counts frames that went all the way, `total` is None when nobody knows.
+    """The state of one stream: `frames` received, `processed` completely, of `total` (None when unknown), and
+    `dropped`.
 
-    A stream in trouble has a `cause`, and `next_attempt_seconds` until it is tried again (0 while it is).
+    `counts` holds every counter by its name in the report: `reconnects`, `stalls`, `damaged`... A stream in trouble has
+    a `cause`, and `next_attempt_seconds` until the next attempt (0 while it is made).
     """
 
     name: str
@@ -29,31 +30,27 @@ class StreamStatus:
     objects: int
     dropped: int
     position_ns: int
-    damaged: int = 0
-    reconnects: int = 0
-    stalls: int = 0
     cause: str | None = None
     next_attempt_seconds: float | None = None
+    counts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stream: StreamStats, *, now_ns: int) -> StreamStatus:
-        """What the statistics of a stream say at a time."""
-        seconds = ((stream.ended_ns or now_ns) - stream.started_ns) / 1e9 if stream.started_ns is not None else 0.0
-        next_ns = stream.next_attempt_ns
+    def of(cls, stats: StreamStats, *, now_ns: int) -> StreamStatus:
+        """Return the state at a time (monotonic)."""
+        seconds = ((stats.ended_ns or now_ns) - stats.started_ns) / 1e9 if stats.started_ns is not None else 0.0
+        next_ns, counts = stats.next_attempt_ns, snapshot(stats)
         return cls(
-            name=stream.stream.name,
-            state=stream.state,
-            frames=stream.received,
-            processed=stream.finished,
-            total=stream.frame_count,
-            fps=stream.finished / seconds if seconds > 0 else 0.0,
-            objects=stream.objects,
-            dropped=sum(list(stream.dropped.values())),
-            position_ns=stream.position_ns,
-            damaged=stream.damaged,
-            reconnects=stream.reconnects,
-            stalls=stream.stalls,
-            cause=stream.cause,
+            name=stats.stream.name,
+            state=stats.state,
+            frames=stats.received,
+            processed=stats.finished,
+            total=stats.frame_count,
+            fps=stats.finished / seconds if seconds > 0 else 0.0,
+            objects=stats.objects,
+            dropped=sum(counts["dropped"].values()),
+            position_ns=stats.position_ns,
+            counts=counts,
+            cause=stats.cause,
             next_attempt_seconds=None if next_ns is None else max(0.0, (next_ns - now_ns) / 1e9),
         )
 
@@ -64,33 +61,21 @@ SOURCE_LINK = "source"
 
 @dataclass(frozen=True, slots=True)
 class LinkView:
-    """A queue: how many items wait in it, and how long ago the oldest frame in it left its source."""
+    """A link: how many items wait in it, and how long ago the oldest frame in it left its source. `stream` is None for
+    a link between stages.
+    """
 
     name: str
     stream: Stream | None
     depth: int
     capacity: int
     oldest_age_ns: int
-    statistics: LinkStats
-
-    @classmethod
-    def of_source(cls, stream: Stream, link: Link[Arrival], *, now_ns: int) -> LinkView:
-        """The queue of frames between a source and the first stage."""
-        oldest = link.oldest()
-        age_ns = 0 if oldest is None else max(0, now_ns - oldest.at_ns)
-        return cls(SOURCE_LINK, stream, link.depth, link.capacity, age_ns, link.statistics)
-
-    @classmethod
-    def of_stage(cls, name: str, link: Link[Item], *, now_ns: int) -> LinkView:
-        """The queue of batches in front of a stage."""
-        oldest = link.oldest()
-        age_ns = max(0, now_ns - min(oldest.arrivals_ns)) if isinstance(oldest, WorkItem) else 0
-        return cls(name, None, link.depth, link.capacity, age_ns, link.statistics)
+    stats: LinkStats
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRuns:
-    """How often a step ran its model, and how often it did not have to."""
+    """How often an element ran its model, and how often it did not have to."""
 
     runs: int
     saved: int
@@ -98,10 +83,10 @@ class ModelRuns:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A run at one moment. Statistics are those that the run goes on to count in: read them, and do not keep them.
+    """A run at one moment. The run goes on counting in the stats: read them at once, and do not keep them.
 
-    `at_ns` is the moment (monotonic), `running_ns` how long it has been running. `rates` has every stream, `models` the
-    steps that ran one.
+    `at_ns` is the moment (monotonic), `running_ns` how long the run has been running. `rates` has every stream,
+    `models` the elements that ran one.
     """
 
     pipeline: str
@@ -117,5 +102,5 @@ class RunView:
 
     @property
     def overloaded(self) -> bool:
-        """Whether live streams drop frames because they are more than the machine carries."""
+        """Whether live streams drop frames because the machine cannot keep up."""
         return any(rates.overloaded for rates in self.rates.values())

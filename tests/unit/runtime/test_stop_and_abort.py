@@ -169,7 +169,7 @@ def test_a_second_ctrl_c_stops_at_once() -> None:
     def interrupt_twice() -> None:
         wait_until(lambda: bool(pipeline.status()) and pipeline.status()[0].frames > 10)
         interrupt_main_thread()
-        wait_until(lambda: pipeline._runner is not None and pipeline._runner._stopped)
+        wait_until(lambda: pipeline._runner is not None and pipeline._runner._is_stopped)
         interrupt_main_thread()
 
     thread = threading.Thread(target=interrupt_twice)

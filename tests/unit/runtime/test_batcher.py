@@ -1,4 +1,4 @@
-"""Gathering frames into batches."""
+"""Forming batches from the frames of several streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from sightline.errors import EndOfLink
 from sightline.graph.site import SystemClock
 from sightline.media import Stream
 from sightline.runtime.scheduling.batcher import Arrival, Batcher
-from sightline.runtime.scheduling.link import Link, LinkPolicy, StreamEnd, WorkItem
+from sightline.runtime.scheduling.link import LinkPolicy, LinkSender, StreamEnd, WorkItem
+from sightline.runtime.stats.counters import DropReason
 from sightline.testing import make_frames
 
 
@@ -24,30 +25,34 @@ class ManualClock(SystemClock):
 
 
 class Bench:
-    """A gather with links that are filled by hand."""
+    """A batcher whose links are filled by hand."""
 
     def __init__(
         self, *names: str, size: int, timeout_ns: int = 40_000_000, capacity: int = 100, cameras: tuple[str, ...] = ()
     ) -> None:
         self.clock = ManualClock()
-        self.gather = Batcher(size=size, timeout_ns=timeout_ns, clock=self.clock)
-        self.links: dict[str, Link[Arrival]] = {
-            name: self.gather.add(
+        self.dropped = 0
+        self.batcher = Batcher(size=size, timeout_ns=timeout_ns, clock=self.clock)
+        self.links: dict[str, LinkSender[Arrival]] = {
+            name: self.batcher.add(
                 Stream(name, live=name in cameras),
                 capacity=capacity,
                 policy=LinkPolicy.LATEST if name in cameras else LinkPolicy.BLOCK,
-                on_drop=lambda arrival, reason: None,
+                on_drop=self._count_dropped,
             )
             for name in names
         }
-        self.gather.seal()
+        self.batcher.seal()
+
+    def _count_dropped(self, arrival: Arrival, reason: DropReason) -> None:
+        self.dropped += 1
 
     def put(self, name: str, count: int) -> None:
         for frame in make_frames(count, stream=name):
             self.links[name].send(Arrival(frame, self.clock.now_ns))
 
     def batch(self) -> list[tuple[str, int]]:
-        item = self.gather.receive()
+        item = self.batcher.receive()
         assert isinstance(item, WorkItem)
         return [(frame.stream.name, frame.index) for frame in item.frames]
 
@@ -142,7 +147,7 @@ def test_a_stream_without_frames_ends_all_the_same() -> None:
     bench = Bench("empty", size=1)
     bench.links["empty"].end()
 
-    assert bench.gather.receive() == StreamEnd(Stream("empty"))
+    assert bench.batcher.receive() == StreamEnd(Stream("empty"))
 
 
 def test_the_end_of_a_stream_follows_its_last_frame() -> None:
@@ -151,9 +156,9 @@ def test_the_end_of_a_stream_follows_its_last_frame() -> None:
     bench.links["a"].end()
 
     assert bench.batch() == [("a", 0)]
-    assert bench.gather.receive() == StreamEnd(Stream("a"))
+    assert bench.batcher.receive() == StreamEnd(Stream("a"))
     with pytest.raises(EndOfLink):
-        bench.gather.receive()
+        bench.batcher.receive()
 
 
 def test_what_is_left_leaves_at_once_when_nothing_more_can_come() -> None:
@@ -162,7 +167,7 @@ def test_what_is_left_leaves_at_once_when_nothing_more_can_come() -> None:
     bench.links["a"].end()
     bench.links["b"].end()
 
-    assert bench.gather.receive() == StreamEnd(Stream("b"))
+    assert bench.batcher.receive() == StreamEnd(Stream("b"))
     assert bench.batch() == [("a", 0), ("a", 1)]
 
 
@@ -170,8 +175,8 @@ def test_closing_drops_what_waits_and_ends() -> None:
     bench = Bench("a", size=8)
     bench.put("a", 2)
 
-    bench.gather.close()
+    bench.batcher.close()
 
-    assert bench.links["a"].statistics.dropped == 2
+    assert bench.dropped == 2
     with pytest.raises(EndOfLink):
-        bench.gather.receive()
+        bench.batcher.receive()

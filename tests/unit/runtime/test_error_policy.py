@@ -159,4 +159,4 @@ def test_a_step_that_does_not_return_is_named_with_its_stack(monkeypatch: pytest
 
 
 def test_a_step_is_known_to_hang_within_ten_seconds() -> None:
-    assert watchdog.STUCK_SECONDS + watchdog._GLANCE_SECONDS < 10
+    assert watchdog.STUCK_SECONDS + watchdog._CHECK_SECONDS < 10

@@ -6,8 +6,7 @@ import pytest
 
 from sightline.graph import Message, MessageKind
 from sightline.media import Stream
-from sightline.runtime.scheduling.link import DropReason
-from sightline.runtime.stats.counters import LIMITS_NS, ElementStats, Histogram, StreamStats
+from sightline.runtime.stats.counters import LIMITS_NS, DropReason, ElementStats, Histogram, StreamStats
 from sightline.runtime.stats.overload import OverloadMonitor
 
 SECOND_NS = 1_000_000_000
@@ -20,7 +19,7 @@ class Machine:
         self.gate = StreamStats(Stream("gate", live=True))
         self.step = ElementStats("detect-1", "detect")
         self.messages: list[Message] = []
-        self.load = OverloadMonitor(
+        self.overload = OverloadMonitor(
             streams=lambda: [self.gate], elements=lambda: [self.step], post=self.messages.append
         )
         self.now_ns = 0
@@ -28,13 +27,13 @@ class Machine:
     def run(self, seconds: int, *, dropped: int, busy: float = 0.0) -> None:
         """So many seconds, in each of which so many of the 25 frames are dropped."""
         for _ in range(seconds):
-            self.load.look(self.now_ns)
+            self.overload.update(self.now_ns)
             self.now_ns += SECOND_NS
             self.gate.received += 25
             self.gate.processed += 25 - dropped
             self.gate.drop(DropReason.OVERLOADED, dropped)
             self.step.busy_ns += round(busy * SECOND_NS)
-        self.load.look(self.now_ns)
+        self.overload.update(self.now_ns)
 
     @property
     def kinds(self) -> list[MessageKind]:
@@ -50,7 +49,7 @@ def test_rates_are_those_of_the_last_seconds(machine: Machine) -> None:
     machine.run(20, dropped=0)
     machine.run(5, dropped=10)
 
-    rates = machine.load.rates[machine.gate.stream]
+    rates = machine.overload.rates[machine.gate.stream]
 
     assert (rates.received, rates.finished, rates.dropped) == (25.0, 15.0, 10.0)
 
@@ -62,7 +61,7 @@ def test_dropping_for_five_seconds_is_overload_and_is_said_once(machine: Machine
     assert machine.messages[0].text == (
         "overloaded: 40% of the frames of 1 live stream are dropped; the busiest step is detect-1"
     )
-    assert machine.load.overloaded
+    assert machine.overload.overloaded
 
 
 def test_a_short_hiccup_is_no_overload(machine: Machine) -> None:
@@ -77,7 +76,7 @@ def test_the_end_of_an_overload_is_said(machine: Machine) -> None:
     machine.run(10, dropped=0)
 
     assert machine.kinds == [MessageKind.OVERLOADED, MessageKind.KEEPS_UP]
-    assert not machine.load.overloaded
+    assert not machine.overload.overloaded
 
 
 def test_a_stream_at_the_limit_does_not_flap(machine: Machine) -> None:

@@ -346,7 +346,7 @@ def test_streams_come_while_the_pipeline_is_still_being_built(monkeypatch: pytes
 
 
 def test_the_report_remembers_only_so_many_names_that_went(running: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manager, "_MOST_REMEMBERED", 5)
+    monkeypatch.setattr(manager, "_MOST_REMOVED", 5)
     for number in range(12):
         running.add_source(f"guest {number}", Synthetic(frames=1)).wait(LIMIT_SECONDS)
         running.remove_source(f"guest {number}").wait(LIMIT_SECONDS)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from sightline.media import Frame, Stream
-from sightline.runtime.sources.health import Changes
+from sightline.runtime.sources.health import FormatChanges
 from sightline.testing import make_frames
 
 SECOND_NS = 1_000_000_000
@@ -23,8 +23,8 @@ def frames_at(rates: Iterable[float], *, size_wh: tuple[int, int] = (32, 16)) ->
 
 
 def told(frames: Iterable[Frame], *, codec: str | None = "h264") -> list[str]:
-    changes = Changes()
-    return [text for frame in frames if (text := changes.look(frame, codec=codec))]
+    changes = FormatChanges()
+    return [text for frame in frames if (text := changes.update(frame, codec=codec))]
 
 
 def test_another_size_is_told_with_both() -> None:
@@ -34,10 +34,10 @@ def test_another_size_is_told_with_both() -> None:
 
 
 def test_another_codec_is_told_with_both() -> None:
-    changes = Changes()
+    changes = FormatChanges()
     frame = next(frames_at([25]))
 
-    assert [changes.look(frame, codec=codec) for codec in ("h264", "h264", "hevc")] == [
+    assert [changes.update(frame, codec=codec) for codec in ("h264", "h264", "hevc")] == [
         None,
         None,
         "h264 became hevc",

@@ -125,7 +125,7 @@ def hang() -> Iterator[Hang]:
 @pytest.fixture
 def _hanging_is_known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightline.runtime.scheduling.assembly._HANGING_SECONDS", 0.0)
-    monkeypatch.setattr("sightline.runtime.scheduling.assembly._PATIENCE_AFTER_ABORT_SECONDS", 60.0)
+    monkeypatch.setattr("sightline.runtime.scheduling.assembly._ABORT_TIMEOUT_SECONDS", 60.0)
 
 
 class SlowToClose(Element):

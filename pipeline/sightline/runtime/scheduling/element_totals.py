@@ -1,0 +1,110 @@
+"""Add up what the operators of each element have counted, over all lanes and reloads of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sightline.errors import OperatorError
+from sightline.graph import RecordsOnRequest
+from sightline.runtime.scheduling.node import Node
+from sightline.runtime.stats.counters import ElementStats, add_up
+
+_MOST_FORMER_TOTALS = 100
+
+Nodes = Mapping[str, Sequence[Node]]
+"""Nodes by the ids of their elements, each once."""
+
+
+class ElementTotals:
+    """Adds up, on request, what the nodes of the same element have counted. From any thread.
+
+    `present` returns the nodes of the present steps, in the order of their description.
+    """
+
+    def __init__(self, present: Callable[[], Nodes], *, on_error: Callable[[BaseException], None]) -> None:
+        self._present = present
+        self._on_error = on_error
+        self._former_stats: dict[str, ElementStats] = {}
+        self._former_totals: dict[str, Mapping[str, Any]] = {}
+        self._rebuilds = 0
+
+    @property
+    def nodes(self) -> Nodes:
+        """The nodes of the present steps."""
+        return self._present()
+
+    def each_node(self) -> list[Node]:
+        """Return every node of the present steps."""
+        return [node for nodes in self.nodes.values() for node in nodes]
+
+    def recorders(self, element_id: str | None) -> list[RecordsOnRequest]:
+        """Return the operators that record on request: those of one element, or all."""
+        operators = [node.operator for node in self.each_node() if element_id in (None, node.element_id)]
+        return [one for one in operators if isinstance(one, RecordsOnRequest)]
+
+    @property
+    def stats(self) -> tuple[ElementStats, ...]:
+        """The stats of all elements of the run, the present ones first."""
+        return (*map(_stats, self.nodes.values()), *list(self._former_stats.values()))
+
+    def totals(self) -> dict[str, Mapping[str, Any]]:
+        """Return what operators counted, by the ids of their elements; those that were replaced have a number added."""
+        return {**{name: self._totals(nodes) for name, nodes in self.nodes.items()}, **self._former_totals}
+
+    def runs_on(self) -> dict[str, str]:
+        """Return where the operators of the present steps run, by the ids of their elements."""
+        places = {}
+        for name, nodes in self.nodes.items():
+            try:
+                places[name] = "; ".join(dict.fromkeys(str(node.runs_on()) for node in nodes))
+            except OperatorError as error:
+                self._on_error(error)
+        return places
+
+    def retire(self, old: Nodes, *, new: Nodes) -> None:
+        """Keep what was counted by `old` nodes that have ended; `new` ones take the place of those with the same id."""
+        self._rebuilds += 1
+        for element_id, nodes in old.items():
+            former = _stats(nodes)
+            if element_id not in new:
+                self._former_stats[element_id] = former
+            elif new[element_id][0].stats.name == former.name:
+                new[element_id][0].stats = former
+            if totals := self._totals(nodes):
+                self._former_totals[f"{element_id} before reload {self._rebuilds}"] = totals
+        for name in list(self._former_totals)[:-_MOST_FORMER_TOTALS]:
+            del self._former_totals[name]
+        for element_id in new:
+            self._former_stats.pop(element_id, None)
+
+    def _totals(self, nodes: Sequence[Node]) -> Mapping[str, Any]:
+        try:
+            return add_totals([node.totals() for node in nodes])
+        except OperatorError as error:
+            self._on_error(error)
+            return {}
+
+
+def add_totals(parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Add up whole numbers, key by key; of other values list the different ones."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = dict.fromkeys(key for part in parts for key in part)
+    return {key: _add([part[key] for part in parts if key in part]) for key in keys}
+
+
+def _add(values: Sequence[Any]) -> Any:
+    if all(isinstance(value, Mapping) for value in values):
+        return add_totals(values)
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+        return sum(values)
+    different: list[Any] = []
+    for value in values:
+        if value not in different:
+            different.append(value)
+    return different[0] if len(different) == 1 else different
+
+
+def _stats(nodes: Sequence[Node]) -> ElementStats:
+    return add_up([node.stats for node in nodes])

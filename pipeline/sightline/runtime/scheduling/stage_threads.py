@@ -1,0 +1,236 @@
+"""Run the stages of a lane, each in a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import Event, Lock
+from time import perf_counter_ns, process_time_ns, thread_time_ns
+
+from sightline.errors import EndOfLink, LinkClosed, OperatorError, SightlineError
+from sightline.graph import Clock
+from sightline.media import Batch
+from sightline.redaction import redact
+from sightline.runtime.scheduling.link import Handover, Item, Link, StreamEnd, WorkItem
+from sightline.runtime.scheduling.node import Node
+from sightline.runtime.scheduling.plan import LaneEvents, Stage, Tap
+from sightline.runtime.threads import Worker
+
+
+class StageThread(Worker):
+    """Runs one stage until its inlet ends or something fails, then closes its operators and ends its outlets; or until
+    it hands over to a stage that takes its place (`handover` is then the mark) and goes on with the same inlet.
+
+    Errors are reported once, and not raised again. When the thread has ended, `cpu_ns` is the CPU time that it took,
+    and `ended_ns` and `process_cpu_ns` are the clock's and the process's times at that moment.
+    """
+
+    def __init__(self, stage: Stage, *, clock: Clock, events: LaneEvents, group: StageGroup) -> None:
+        super().__init__(stage.name)
+        self.stage = stage
+        self.handover: Handover | None = None
+        self.cpu_ns = 0
+        self.ended_ns: int | None = None
+        self.process_cpu_ns = 0
+        self._clock = clock
+        self._events = events
+        self._group = group
+
+    def work(self) -> None:
+        """Run the stage."""
+        try:
+            self._run_stage()
+        except LinkClosed:
+            pass
+        except SightlineError as error:
+            self._events.failed(error)
+        except BaseException as error:  # noqa: BLE001  the thread's outermost frame: whatever ends it is reported, once
+            message = f"{self.stage.name!r} failed: {redact(f'{type(error).__name__}: {error}')}"
+            failure = OperatorError(message, element=self.stage.name)
+            failure.__cause__ = error
+            self._events.failed(failure)
+        finally:
+            self.release()
+            self.cpu_ns, self.process_cpu_ns = thread_time_ns(), process_time_ns()
+            self.ended_ns = self._clock.monotonic_ns()
+            self._group.count_ended_thread()
+
+    def is_in_a_call_for(self, seconds: float) -> bool:
+        """Whether it has been in the same call of an operator for so long."""
+        calls = [node.call for node in self.stage.held]
+        limit_ns = perf_counter_ns() - seconds * 1e9
+        return any(call and call.thread_id == self.ident and call.since_ns <= limit_ns for call in calls)
+
+    def release(self) -> None:
+        """Release the operators, close the inlet and end the outlets; after a handover only the operators that do not
+        go on in other stages. Also for a thread that was never started.
+        """
+        stage, mark = self.stage, self.handover
+        if mark is None:
+            stage.inlet.close()
+        self._release([node for node in stage.held if mark is None or node not in mark.kept])
+        if mark is None:
+            for outlet in stage.outlets:
+                outlet.end()
+
+    def release_kept(self) -> None:
+        """Release the operators that were to go on in other stages, when there will be none; after the thread has
+        ended.
+        """
+        if self.handover is not None:
+            self._release([node for node in self.stage.held if node in self.handover.kept])
+
+    def _release(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            try:
+                node.release()
+            except SightlineError as error:
+                self._events.failed(error)
+
+    def _run_stage(self) -> None:
+        stage = self.stage
+        while True:
+            try:
+                item = stage.inlet.receive()
+            except EndOfLink:
+                break
+            if isinstance(item, WorkItem):
+                self._process(item)
+            elif isinstance(item, StreamEnd):
+                self._end_stream(item)
+            else:
+                self._hand_over(item)
+                return
+        for node in stage.nodes:
+            node.drain()
+
+    def _process(self, item: WorkItem) -> None:
+        stage = self.stage
+        try:
+            batch = self._run_steps(item)
+            if stage.is_last:
+                self._events.batch_done(item, batch)
+        except BaseException:
+            if stage.trunk:
+                self._events.batch_lost(item)
+            raise
+        if stage.outlet is not None:
+            stage.outlet.send(item)
+
+    def _run_steps(self, item: WorkItem) -> Batch:
+        stage = self.stage
+        batch = item.batch()
+        for step in stage.steps:
+            if isinstance(step, Tap):
+                step.link.send(WorkItem(item.frames, item.arrivals_ns, step.prepare(batch)))
+                batch = batch.shared()
+                continue
+            item.work = step.process(batch)
+            if stage.hands_over and step is stage.steps[-1]:
+                return batch
+            batch = item.batch()
+        item.work = batch
+        return batch
+
+    def _end_stream(self, mark: StreamEnd) -> None:
+        for node in self.stage.nodes:
+            node.end_stream(mark.stream)
+        for outlet in self.stage.outlets:
+            outlet.send(mark)
+        self._group.count_stream_end(mark)
+
+    def _hand_over(self, mark: Handover) -> None:
+        for node in self.stage.nodes:
+            if node not in mark.kept:
+                node.drain()
+        for outlet in self.stage.outlets:
+            outlet.send(mark)
+        self.handover = mark
+
+
+class StageGroup:
+    """The threads of all stages of a lane. They run until all have ended, or all have handed over to another group.
+
+    `on_ended` is called when the last thread has ended.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        links: Mapping[str, Link[Item]],
+        *,
+        clock: Clock,
+        events: LaneEvents,
+        on_ended: Callable[[StageGroup], None],
+    ) -> None:
+        self.links = links
+        self.threads = [StageThread(stage, clock=clock, events=events, group=self) for stage in stages]
+        self.ended = Event()
+        self._events = events
+        self._on_ended = on_ended
+        self._lock = Lock()
+        self._is_discarded = False
+        self._running = len(stages)
+        self._passed: dict[int, int] = {}
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether all stages have handed over."""
+        return all(thread.handover is not None for thread in self.threads)
+
+    @property
+    def cpu_ns(self) -> int:
+        """The CPU time of the threads that have ended."""
+        return sum(thread.cpu_ns for thread in self.threads)
+
+    def start(self) -> None:
+        """Start all threads. When that fails, end those that run and raise the error."""
+        try:
+            for thread in self.threads:
+                thread.start()
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """End the group although not all threads were started; harmless when called again."""
+        if self._is_discarded:
+            return
+        self._is_discarded = True
+        self.close()
+        for thread in self.threads:
+            if thread.ident is None:
+                thread.release()
+                self.count_ended_thread()
+
+    def close(self) -> None:
+        """End the group now: close every inlet, so that no thread waits any more, and drop what is under way."""
+        for thread in self.threads:
+            thread.stage.inlet.close()
+
+    def hangs(self, *, seconds: float) -> bool:
+        """Whether all threads that have not ended have been in the same call of an operator for so long."""
+        running = [thread for thread in self.threads if thread.running]
+        return bool(running) and all(thread.is_in_a_call_for(seconds) for thread in running)
+
+    def release_kept(self) -> None:
+        """Release the operators that were to go on in another group, when there will be none."""
+        for thread in self.threads:
+            thread.release_kept()
+
+    def count_stream_end(self, mark: StreamEnd) -> None:
+        """Note that the end of a stream has passed one stage; report it when it has passed all."""
+        with self._lock:
+            left = self._passed.pop(mark.number, len(self.threads)) - 1
+            if left:
+                self._passed[mark.number] = left
+        if not left:
+            self._events.stream_ended(mark.stream)
+
+    def count_ended_thread(self) -> None:
+        """Note that one thread has ended; report it when all have."""
+        with self._lock:
+            self._running -= 1
+            is_last = not self._running
+        if is_last:
+            self.ended.set()
+            self._on_ended(self)
