@@ -10,6 +10,16 @@ from sightline.config.document import Key, allowed
 from sightline.errors import ConfigurationError
 from sightline.graph.element import Capability, Element
 from sightline.graph.fields import matching
+from sightline.graph.references import (
+    FindsLabels,
+    FindsRules,
+    Named,
+    NamesLabels,
+    NamesRules,
+    NamesSteps,
+    ReliesOnSearches,
+    SearchesImages,
+)
 from sightline.graph.registry import Registry, suggest
 from sightline.graph.tree import Parallel, Step, identify
 
@@ -82,7 +92,7 @@ def _givers(capability: Capability, registry: Registry) -> list[str]:
     return names
 
 
-_UNTOLD = None
+_ANY_LABEL = None
 """Stands among labels for all those that nobody can tell before the pipeline runs."""
 
 
@@ -92,20 +102,26 @@ def unknown_labels(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator
     No report about a step that objects of unknown labels, or none at all, can reach on one of its streams. No
     element is asked what it finds unless some option names a label: to know it may mean to read a model file.
     """
-    if not any(True for _, element in identify(tuple(steps)) for _ in element.wanted_labels()):
+    if not any(True for _, element in identify(tuple(steps)) for _ in _wanted_labels(element)):
         return
     for key, element, reached in arrivals(steps, streams=streams, adds=_found):
         found = frozenset[str | None]().union(*reached.values())
-        known = sorted(label for label in found if label is not _UNTOLD)
-        if known and _UNTOLD not in found:
-            for below, label in element.wanted_labels():
+        known = sorted(label for label in found if label is not _ANY_LABEL)
+        if known and _ANY_LABEL not in found:
+            for below, label in _wanted_labels(element):
                 if label not in found:
                     yield (*key, *below), _message(label, known)
 
 
 def _found(element: Element) -> frozenset[str | None]:
+    if not isinstance(element, FindsLabels):
+        return frozenset((_ANY_LABEL,)) if Capability.OBJECTS in element.provided() else frozenset()
     labels = element.found_labels()
-    return frozenset((_UNTOLD,)) if labels is None else labels
+    return frozenset((_ANY_LABEL,)) if labels is None else labels
+
+
+def _wanted_labels(element: Element) -> Named:
+    return element.wanted_labels() if isinstance(element, NamesLabels) else ()
 
 
 def _message(label: str, known: Sequence[str]) -> str:
@@ -153,13 +169,18 @@ def unknown_steps(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[
         return frozenset((identity,))
 
     for key, element, reached in arrivals(steps, streams=streams, adds=its_id):
-        relied_on = set(element.relied_on())
-        for below, name in dict.fromkeys([*element.named_steps(), *relied_on]):
+        named = element.named_steps() if isinstance(element, NamesSteps) else ()
+        relied_on = set(element.relied_on()) if isinstance(element, ReliesOnSearches) else set()
+        for below, name in dict.fromkeys([*named, *relied_on]):
             lacking = [stream for stream, before in reached.items() if name not in before]
             if lacking:
                 yield (*key, *below), _unknown(name, lacking, reached, is_somewhere=name in elements)
-            elif (below, name) in relied_on and not elements[name].searches():
+            elif (below, name) in relied_on and not _searches(elements[name]):
                 yield (*key, *below), _no_search(element, elements[name], name)
+
+
+def _searches(element: Element) -> bool:
+    return isinstance(element, SearchesImages) and element.searches()
 
 
 def _unknown(name: str, lacking: Sequence[str], reached: Mapping[str, frozenset[str]], *, is_somewhere: bool) -> str:
@@ -180,7 +201,7 @@ def _no_search(element: Element, other: Element, name: str) -> str:
     return f"{element.name} cannot rely on {name!r}, {reason}"
 
 
-_ANY = "*"
+_ANY_RULE = "*"
 """Stands for all rules that are known only when the pipeline runs."""
 
 
@@ -196,12 +217,12 @@ def unknown_rules(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[
         assert same is element
         if Capability.EVENTS not in element.provided():
             return frozenset()
-        names = element.found_rules()
-        return frozenset(f"{identity}.{name}" for name in ([_ANY] if names is None else names))
+        names = element.found_rules() if isinstance(element, FindsRules) else [_ANY_RULE]
+        return frozenset(f"{identity}.{name}" for name in names)
 
     for key, element, reached in arrivals(steps, streams=streams, adds=own):
         known = sorted(frozenset[str]().union(*reached.values()))
-        for below, name in element.wanted_rules():
+        for below, name in element.wanted_rules() if isinstance(element, NamesRules) else ():
             if known and not any(_means(name, one) for one in known):
                 near = suggest(name, known)
                 listed = f"{near} Rules" if near else "; rules"
@@ -214,4 +235,4 @@ def _means(name: str, known: str) -> bool:
     known_step, rule = known.split(".", 1)
     if re.fullmatch(re.escape(step) + r"(-\d+)?", known_step) is None:
         return False
-    return rule in (_ANY, rest) or rest.startswith(f"{rule}.")
+    return rule in (_ANY_RULE, rest) or rest.startswith(f"{rule}.")

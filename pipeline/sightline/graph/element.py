@@ -1,4 +1,4 @@
-"""Elements: nodes as they are described. Immutable, typed, comparable, serialisable."""
+"""Elements: the steps of a pipeline as they are described. Immutable, typed, comparable, serializable."""
 
 from __future__ import annotations
 
@@ -46,19 +46,20 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """What an element may look at when it checks itself before anything runs."""
+    """What an element can use when it checks itself before anything runs."""
 
     device: Device
     streams: tuple[str, ...]
     outputs: Outputs
     streams_may_come: bool = False
-    """Whether others may join while the pipeline runs, so that a name that none has now is no mistake."""
+    """Whether streams may be added while the pipeline runs, so that an unknown name is no mistake."""
 
 
 class Element(BaseModel):
     """A step of a pipeline, as it is described. The fields of a subclass are exactly its YAML keys.
 
-    A subclass sets `name` (its YAML key and entry point), says what it needs and gives, and builds its operator. Its
+    A subclass sets `name` (its YAML key and entry point), declares what it needs and gives, and builds its operator.
+    One whose options name labels, rules or other steps implements the protocols of `sightline.graph.references`. Its
     docstring explains purpose and trade-offs and holds one fenced YAML example, which a test loads. Its module
     imports nothing heavy: engines, codecs and OpenCV are imported where the operator is built.
     """
@@ -91,7 +92,7 @@ class Element(BaseModel):
     frames of each stream apart, and its results are waited for."""
 
     @model_validator(mode="after")
-    def _what_hides_is_not_skipped(self) -> Element:
+    def _reject_skipping_changed_images(self) -> Element:
         if self.on_error == "skip" and self.changes_images:
             raise ValueError("a step that changes images cannot be skipped: what it is to hide would be seen")
         return self
@@ -104,63 +105,22 @@ class Element(BaseModel):
         return ()
 
     def provided(self) -> frozenset[Capability]:
-        """What this step gives as it is configured: `gives`, and what an option of it adds."""
+        """Return what this step gives as it is configured: `gives`, and what its options add."""
         return self.gives
 
     def required(self) -> frozenset[Capability]:
-        """What this step needs as it is configured: `needs`, and what an option of it adds."""
+        """Return what this step needs as it is configured: `needs`, and what its options add."""
         return self.needs
-
-    def found_labels(self) -> frozenset[str] | None:
-        """Labels of the objects that this step can add or rename; None when nobody can tell before it runs.
-
-        Cheap, and never raises: None where files cannot be read. A step that gives objects and does not say is None.
-        """
-        return None if Capability.OBJECTS in self.provided() else frozenset()
-
-    def wanted_labels(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
-        """Labels that options of this step name, each with its path below the element.
-
-        A label that no step before it finds is a mistake, told before anything runs.
-        """
-        return ()
-
-    def found_rules(self) -> frozenset[str] | None:
-        """Names of the rules whose events this step adds; None when nobody can tell before it runs."""
-        return None if Capability.EVENTS in self.provided() else frozenset()
-
-    def wanted_rules(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
-        """Rules that options of this step name, each with its path below the element: `step.rule`, where the step is
-        an id, or the name of its element, and `step.rule.direction`.
-
-        A rule of no step before it is a mistake, told before anything runs.
-        """
-        return ()
-
-    def searches(self) -> bool:
-        """Whether this step looks for objects in whole images, and marks the frames it searched (`with_search`)."""
-        return False
-
-    def named_steps(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
-        """Ids of steps before it that options of this step name, each with its path below the element.
-
-        An id of no step before it is a mistake, told before anything runs.
-        """
-        return ()
-
-    def relied_on(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
-        """Those of the named steps that have to search whole images, because this step must not overlook anything."""
-        return ()
 
     def serves_all_gpus(self) -> bool:
         """Whether a run on several GPUs has one operator of this step for all of them, instead of one for each.
 
-        Sinks are so: they write files of several streams, hold a port, count what all of them wrote. Then streams of
-        all GPUs come to the operator, from several threads but one at a time, and it has no `site.gpu`. What such a
-        step knows of a stream stays when a GPU is lost: a step that does not touch images does well to say so.
+        Sinks have one: they write files of several streams, hold a port, count the output of all streams. The operator
+        then gets the streams of all GPUs, from several threads but one at a time, and has no `site.gpu`. Its state
+        survives the loss of a GPU, so a step that keeps state and does not touch images should return True.
         """
         return self.sink
 
     def build(self, site: Site) -> Operator:
-        """Make the operator for this site. Raises a SightlineError when a part is missing."""
+        """Build the operator for this site. Raises SightlineError when a part is missing."""
         raise NotImplementedError

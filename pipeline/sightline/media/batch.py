@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,26 +15,73 @@ from sightline.media.frame import Frame, Stream
 from sightline.media.objects import Objects
 from sightline.media.surface import Surface
 
+_UNKNOWN: Mapping[str, Any] = {"overlays": (), "detected": True, "searched_by": frozenset[str]()}
+"""The value of a frame in each column of `FrameColumns` that is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameColumns:
+    """Values for each frame of a batch. A column is as long as the batch, or empty when nothing has set it.
+
+    `overlays`: the shapes that rules want drawn. `detected`: whether a detector ran; a tracker predicts on the other
+    frames (`every: 3`). `searched_by`: the ids of the steps that searched the frame completely and got finite numbers
+    only; `privacy`, which must not miss anything, relies on it.
+    """
+
+    overlays: tuple[tuple[Overlay, ...], ...] = ()
+    detected: tuple[bool, ...] = ()
+    searched_by: tuple[frozenset[str], ...] = ()
+
+    def select(self, rows: Sequence[int]) -> FrameColumns:
+        """Return the values of the frames at these rows."""
+        return FrameColumns(*(tuple(column[row] for row in rows) if column else () for column in self._all()))
+
+    def with_rows(self, rows: Sequence[int], part: FrameColumns, *, frames: int) -> FrameColumns:
+        """Return the columns of `frames` frames with those of `part`, in the order of `rows`, in their place."""
+        columns = []
+        for name, own, new in zip(_UNKNOWN, self._all(), part._all(), strict=True):
+            column = list(own) or ([_UNKNOWN[name]] * frames if new else [])
+            for index, row in enumerate(rows if new else ()):
+                column[row] = new[index]
+            columns.append(tuple(column))
+        return FrameColumns(*columns)
+
+    def merged(self, branches: Sequence[FrameColumns]) -> FrameColumns:
+        """Return these columns with what branches have added to them."""
+        detected = [one.detected for one in (self, *branches) if one.detected]
+        searched = [one.searched_by for one in (self, *branches) if one.searched_by]
+        return FrameColumns(
+            overlays=self._merged_overlays([one.overlays for one in branches if one.overlays]),
+            detected=tuple(any(row) for row in zip(*detected, strict=True)),
+            searched_by=tuple(frozenset[str]().union(*row) for row in zip(*searched, strict=True)),
+        )
+
+    def _merged_overlays(self, branches: Sequence[tuple[tuple[Overlay, ...], ...]]) -> tuple[tuple[Overlay, ...], ...]:
+        if not branches:
+            return self.overlays
+        before = self.overlays or ((),) * len(branches[0])
+        return tuple(
+            own + tuple(overlay for branch in branches for overlay in branch[row][len(own) :])
+            for row, own in enumerate(before)
+        )
+
+    def _all(self) -> tuple[tuple[Any, ...], ...]:
+        return (self.overlays, self.detected, self.searched_by)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """Frames by reference, and the objects, events and overlays found on them; immutable.
 
-    Frames of one stream stand in their order, and batches keep it too. `detected` holds, for each frame, whether a
-    detector ran on it: a tracker predicts on those where none did (`every: 3`). `overlays` holds, for each frame,
-    the shapes that rules want drawn; it is empty or as long as `frames`. `tensors` are the raw outputs of models that
-    steps kept, in the order of their frames. `searched_by` holds, for each frame, the ids of the steps that looked at
-    all of it that they should, and had nothing but finite numbers to go by: who must not overlook anything relies on
-    it. It is empty, when nothing searched, or as long as `frames`.
+    Frames of one stream are in their order, within a batch and from batch to batch. `tensors` are raw outputs of models
+    that steps kept, in the order of their frames. `columns` hold further values for each frame.
     """
 
     frames: tuple[Frame, ...]
     objects: Objects = field(default_factory=Objects.empty)
     events: tuple[Event, ...] = ()
-    overlays: tuple[tuple[Overlay, ...], ...] = ()
-    detected: tuple[bool, ...] = ()
     tensors: tuple[Tensor, ...] = ()
-    searched_by: tuple[frozenset[str], ...] = ()
+    columns: FrameColumns = field(default_factory=FrameColumns)
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -43,51 +90,59 @@ class Batch:
         return (FrameView(self, row) for row in range(len(self)))
 
     def with_objects(self, objects: Objects) -> Batch:
-        """This batch with other objects."""
+        """Return the batch with other objects."""
         return dataclasses.replace(self, objects=objects)
 
     def with_events(self, events: Sequence[Event]) -> Batch:
-        """This batch with more events, in the order of their frames."""
+        """Return the batch with more events, in the order of their frames."""
         if not events:
             return self
         ordered = sorted((*self.events, *events), key=lambda event: event.frame)
         return dataclasses.replace(self, events=tuple(ordered))
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Batch:
-        """This batch with more tensors, in the order of their frames."""
+        """Return the batch with more tensors, in the order of their frames."""
         ordered = sorted((*self.tensors, *tensors), key=lambda tensor: tensor.frame)
         return dataclasses.replace(self, tensors=tuple(ordered))
 
     def with_overlays(self, overlays: Sequence[tuple[Overlay, ...]]) -> Batch:
-        """This batch with more overlays: one tuple for each frame, added after those already there."""
-        before = self.overlays or ((),) * len(self)
+        """Return the batch with more overlays: one tuple for each frame, added after the present ones."""
+        before = self.columns.overlays or ((),) * len(self)
         joined = tuple(old + new for old, new in zip(before, overlays, strict=True))
-        return dataclasses.replace(self, overlays=joined)
+        return self.with_columns(overlays=joined)
+
+    def with_detection(self, rows: Collection[int]) -> Batch:
+        """Return the batch with the frames at `rows` marked as detected, the others (if not marked before) as not."""
+        before = self.columns.detected or (False,) * len(self)
+        return self.with_columns(detected=tuple(old or row in rows for row, old in enumerate(before)))
 
     def with_search(self, element: str, rows: Collection[int]) -> Batch:
-        """This batch with the frames at `rows` marked as searched by a step."""
+        """Return the batch with the frames at `rows` marked as searched by a step."""
         if not rows:
             return self
         own = frozenset((element,))
-        before = self.searched_by or (frozenset(),) * len(self)
-        searched = tuple(old | own if row in rows else old for row, old in enumerate(before))
-        return dataclasses.replace(self, searched_by=searched)
+        before = self.columns.searched_by or (frozenset(),) * len(self)
+        return self.with_columns(searched_by=tuple(old | own if row in rows else old for row, old in enumerate(before)))
+
+    def with_columns(self, **columns: Any) -> Batch:
+        """Return the batch with other columns, by name: see `FrameColumns`."""
+        return dataclasses.replace(self, columns=dataclasses.replace(self.columns, **columns))
 
     def with_surfaces(self, surfaces: Sequence[Surface]) -> Batch:
-        """This batch with other pixels, one surface for each frame."""
+        """Return the batch with other pixels, one surface for each frame."""
         frames = tuple(
             dataclasses.replace(frame, surface=surface) for frame, surface in zip(self.frames, surfaces, strict=True)
         )
         return dataclasses.replace(self, frames=frames)
 
     def shared(self) -> Batch:
-        """The same batch for several holders: no surface of it is exclusive any more."""
+        """Return the batch for several holders: no surface of it is exclusive any more."""
         if not any(frame.surface.exclusive for frame in self.frames):
             return self
         return self.with_surfaces([frame.surface.shared() for frame in self.frames])
 
     def select_frames(self, rows: Sequence[int]) -> Batch:
-        """The frames at these rows, with what was found on them, renumbered."""
+        """Return the frames at these rows, with what was found on them, renumbered."""
         new_row = np.full(len(self), -1, np.int32)
         new_row[list(rows)] = np.arange(len(rows), dtype=np.int32)
         objects = self.objects.select(new_row[self.objects.frame] >= 0)
@@ -99,14 +154,12 @@ class Batch:
                 for event in self.events
                 if new_row[event.frame] >= 0
             ),
-            overlays=tuple(self.overlays[row] for row in rows) if self.overlays else (),
-            detected=tuple(self.detected[row] for row in rows) if self.detected else (),
             tensors=tuple(
                 dataclasses.replace(tensor, frame=int(new_row[tensor.frame]))
                 for tensor in self.tensors
                 if new_row[tensor.frame] >= 0
             ),
-            searched_by=tuple(self.searched_by[row] for row in rows) if self.searched_by else (),
+            columns=self.columns.select(rows),
         )
 
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from sightline.devices.cuda.device import CudaDevice
 from sightline.graph import Element, Pending, Site
 from sightline.media import Batch, Memory, Objects, Surface
+from sightline.media.batch import FrameColumns
 from sightline.testing.run import run_element, site_for
 
 
@@ -146,10 +147,11 @@ def _join(batches: Sequence[Batch]) -> Batch:
     objects = [
         batch.objects.with_columns(frame=batch.objects.frame + np.int32(row)) for row, batch in enumerate(batches)
     ]
-    overlays = tuple(overlay for batch in batches for overlay in batch.overlays)
-    detected = tuple(flag for batch in batches for flag in batch.detected)
-    searched = tuple(own for batch in batches for own in batch.searched_by or (frozenset(),) * len(batch))
-    return Batch(frames, Objects.concat(objects), overlays=overlays, detected=detected, searched_by=searched)
+    columns, row = FrameColumns(), 0
+    for batch in batches:
+        columns = columns.with_rows(range(row, row + len(batch)), batch.columns, frames=len(frames))
+        row += len(batch)
+    return Batch(frames, Objects.concat(objects), columns=columns)
 
 
 def _assert_equal_objects(one: Objects, other: Objects, name: str) -> None:

@@ -54,7 +54,9 @@ class RuleConformance:
         events, totals = self.run(self.batches())
         assert {rule for _, _, rule, _ in events} <= names, "an event is of a rule that rule_names() does not name"
         assert set(totals["cam"]) <= names, "a total is of a rule that rule_names() does not name"
-        drawn = {overlay.name for batch in self.made(self.batches()) for own in batch.overlays for overlay in own}
+        drawn = {
+            overlay.name for batch in self.made(self.batches()) for own in batch.columns.overlays for overlay in own
+        }
         assert drawn <= names, "an outline is of a rule that rule_names() does not name"
 
     def test_results_do_not_depend_on_the_size_of_batches(self) -> None:
@@ -67,7 +69,7 @@ class RuleConformance:
         """Outlines are within frames of any size."""
         for size_wh in (SIZE_WH, (640, 480)):
             for batch in self.made(self.batches(size_wh=size_wh))[:1]:
-                for overlay in batch.overlays[0]:
+                for overlay in batch.columns.overlays[0]:
                     points = np.array(overlay.points)
                     assert (points >= 0).all(), f"{overlay.name}: {overlay.points} lies outside the frame"
                     assert (points <= size_wh).all(), f"{overlay.name}: {overlay.points} lies outside the frame"

@@ -92,11 +92,11 @@ class Concealment(Operator):
     def _is_searched(self, batch: Batch, row: int) -> bool:
         """Whether everything on a frame that had to be found was looked for, or can be told from the frames before."""
         frame = batch.frames[row]
-        if batch.searched_by and self._orders.detectors <= batch.searched_by[row]:
+        if batch.columns.searched_by and self._orders.detectors <= batch.columns.searched_by[row]:
             self._searched_ns[frame.stream] = frame.pts_ns
             return True
         last_ns = self._searched_ns.get(frame.stream)
-        is_foreseen = bool(batch.detected) and not batch.detected[row]
+        is_foreseen = bool(batch.columns.detected) and not batch.columns.detected[row]
         if not (self._orders.trust_tracks and is_foreseen) or last_ns is None:
             return False
         return 0 <= frame.pts_ns - last_ns <= _TRUSTED_NS

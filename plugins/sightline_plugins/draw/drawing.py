@@ -45,7 +45,7 @@ class Drawing(Operator):
 
     def process(self, batch: Batch) -> Batch:
         """The batch with drawn images; frames with nothing to draw keep their surface."""
-        overlays = batch.overlays or ((),) * len(batch)
+        overlays = batch.columns.overlays or ((),) * len(batch)
         canvases = [
             self._draw(frame, batch.objects.of_frame(row), overlays[row] if self._options.rules else ())
             for row, frame in enumerate(batch.frames)

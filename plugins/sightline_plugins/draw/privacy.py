@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from sightline.graph import Capability, Element, Operator, Site
 from sightline.graph.fields import Fraction
+from sightline.graph.references import Named
 
 
 def _as_tuple(value: object) -> object:
@@ -83,15 +83,15 @@ class Privacy(Element):
         """Objects, and tracks when they are trusted."""
         return self.needs | {Capability.TRACKS} if self.trust_tracks else self.needs
 
-    def wanted_labels(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
+    def wanted_labels(self) -> Named:
         """The labels that `on` names."""
         return [(("on", "label", number), label) for number, label in enumerate(self.on.label)]
 
-    def named_steps(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
+    def named_steps(self) -> Named:
         """The step that `on` names."""
         return () if self.on.origin is None else [(("on", "from"), self.on.origin)]
 
-    def relied_on(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
+    def relied_on(self) -> Named:
         """The detectors."""
         return [(("detector", number), name) for number, name in enumerate(self.detector)]
 

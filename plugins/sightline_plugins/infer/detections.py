@@ -374,5 +374,4 @@ def _with_detected(batch: Batch, results: Sequence[TargetResult[Detections]]) ->
     if any(target.object >= 0 for target, _ in results):
         return batch
     rows = {target.row for target, _ in results} - {target.row for target, result in results if result is None}
-    before = batch.detected or (False,) * len(batch)
-    return replace(batch, detected=tuple(old or row in rows for row, old in enumerate(before)))
+    return batch.with_detection(rows)

@@ -17,6 +17,7 @@ from sightline.errors import ConfigurationError, MissingExtra, ModelError
 from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
 from sightline.graph.fields import Fraction, InputPath
 from sightline.graph.operator import Operator
+from sightline.graph.references import Named
 from sightline.graph.site import Site
 from sightline.media.time import Duration
 from sightline_plugins.engines.address import ModelSource
@@ -174,13 +175,13 @@ class ModelElement(Element):
             return self.needs
         return self.needs | ({Capability.OBJECTS} if self.frames is None else {Capability.OBJECTS, Capability.TRACKS})
 
-    def wanted_labels(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
+    def wanted_labels(self) -> Named:
         """Return the labels that `on` names."""
         if self.on is None or self.on.label is None:
             return ()
         return [(("on", "label", number), label) for number, label in enumerate(self.on.label)]
 
-    def named_steps(self) -> Iterable[tuple[tuple[str | int, ...], str]]:
+    def named_steps(self) -> Named:
         """Return the step that `on` names."""
         return () if self.on is None or self.on.origin is None else [(("on", "from"), self.on.origin)]
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from sightline.graph import Capability, CheckContext, Element, OutputPath, Problem, Site, Threading
 from sightline.graph.fields import Fraction, Size
+from sightline.graph.references import Named
 from sightline.media import Event, FrameView
 from sightline.media.time import Duration
 from sightline_plugins.encode.settings import CONTAINERS
@@ -137,14 +138,14 @@ class Record(Element):
         wants = {Capability.OBJECTS if isinstance(one, LabelTrigger) else Capability.EVENTS for one in triggers}
         return frozenset(wants)
 
-    def wanted_labels(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    def wanted_labels(self) -> Named:
         """The labels that start a recording."""
         for number, trigger in enumerate(self.on or ()):
             if isinstance(trigger, LabelTrigger):
                 for label in trigger.label:
                     yield ("on", number, "label"), label
 
-    def wanted_rules(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    def wanted_rules(self) -> Named:
         """The rules whose events start a recording."""
         for number, trigger in enumerate(self.on or ()):
             if isinstance(trigger, str):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,8 +121,8 @@ class ReplayOperator(Operator):
             for stream, own in rows.items()
         ]
         objects = Objects.concat([batch.objects, *tables])
-        detected = dataclasses.replace(batch, objects=objects, detected=(True,) * len(batch))
-        return detected.with_search(self._element_id, range(len(batch)))
+        every = range(len(batch))
+        return batch.with_objects(objects).with_detection(every).with_search(self._element_id, every)
 
     def end_stream(self, stream: Stream) -> None:
         """Release the stream's recording."""

@@ -135,7 +135,7 @@ class TrackOperator(Operator):
         lasts = np.searchsorted(objects.frame, np.arange(len(batch)), side="right").tolist()
         for row, (frame, last) in enumerate(zip(batch.frames, lasts, strict=True)):
             tracker = self._tracker(frame)
-            if batch.detected and not batch.detected[row]:
+            if batch.columns.detected and not batch.columns.detected[row]:
                 expected.append((row, tracker.predict(pts_ns=frame.pts_ns)))
             else:
                 own = slice(first, last) if followed is None else first + np.flatnonzero(followed[first:last])

@@ -92,7 +92,7 @@ def test_every_counts_the_frames_of_each_stream(model: Path) -> None:
 
     results = run_element(detect(model, every=3), make_batches(frames, size=3))
 
-    detected = [flag for batch in results for flag in batch.detected]
+    detected = [flag for batch in results for flag in batch.columns.detected]
     assert detected == [True, True, False, False, False, False, True, True]
     assert [len(view.objects) for batch in results for view in batch] == [int(flag) for flag in detected]
 

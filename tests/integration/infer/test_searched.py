@@ -31,8 +31,8 @@ def marks(model: Path, *, count: int = 1, **options: Any) -> list[tuple[bool, bo
 
 
 def _marks(batch: Batch) -> list[tuple[bool, bool]]:
-    searched = batch.searched_by or (frozenset(),) * len(batch)
-    return [(ran, own != frozenset()) for ran, own in zip(batch.detected, searched, strict=True)]
+    searched = batch.columns.searched_by or (frozenset(),) * len(batch)
+    return [(ran, own != frozenset()) for ran, own in zip(batch.columns.detected, searched, strict=True)]
 
 
 @ENGINES
@@ -66,5 +66,5 @@ def test_the_mark_is_the_id_of_the_step(tmp_path: Path) -> None:
     element = Detect(model=write_detector(tmp_path / "tiny.onnx"), labels=LABELS)
     (batch,) = run_element(element, [Batch(tuple(frames(2)))])
 
-    assert batch.searched_by == (frozenset({"detect"}),) * 2
-    assert np.array_equal(batch.detected, (True, True))
+    assert batch.columns.searched_by == (frozenset({"detect"}),) * 2
+    assert np.array_equal(batch.columns.detected, (True, True))

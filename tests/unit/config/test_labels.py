@@ -15,17 +15,21 @@ from sightline.graph import Capability, Element, Outputs, Parallel, Tee
 from sightline.graph.tree import Step
 
 
-class Find(Element):
-    """Finds objects; without labels it is like an element whose author says nothing of them."""
+class FindAny(Element):
+    """Finds objects, and does not declare their labels."""
 
     name: ClassVar[str] = "find"
     gives: ClassVar[frozenset[Capability]] = frozenset({Capability.OBJECTS})
 
-    names: tuple[str, ...] | None = None
-    """What it finds."""
+
+class Find(FindAny):
+    """Finds objects of these labels."""
+
+    names: tuple[str, ...]
+    """The labels."""
 
     def found_labels(self) -> frozenset[str] | None:
-        return super().found_labels() if self.names is None else frozenset(self.names)
+        return frozenset(self.names)
 
 
 class Count(Element):
@@ -43,7 +47,7 @@ class Count(Element):
 
 CARS = Find(names=("car", "van"))
 PEOPLE = Find(names=("person",))
-UNTOLD = Find()
+UNTOLD = FindAny()
 COUNT_PEOPLE = Count(classes=("person",))
 COUNT_CARS = Count(classes=("car",))
 
@@ -137,7 +141,7 @@ def test_nothing_is_said_where_no_step_before_finds_anything() -> None:
 
 
 def test_no_element_is_asked_what_it_finds_when_no_option_names_a_label() -> None:
-    class Expensive(Find):
+    class Expensive(FindAny):
         def found_labels(self) -> frozenset[str] | None:
             raise AssertionError("asked")
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from sightline.devices import Device
 from sightline.graph import Site
 from sightline.media import Batch, Frame, Objects, Origin, Overlay, PixelFormat, Stream, Surface
+from sightline.media.batch import FrameColumns
 from sightline.testing import make_batches, make_frames, run_element
 from sightline_plugins.draw.draw import Draw
 
@@ -128,7 +129,11 @@ def test_odd_and_tiny_images_of_every_format_are_drawn_on(pixel_format: PixelFor
         Overlay("line", "gate", ((0, 0), (9, 9)), (("in", 1),)),
         Overlay("zone", "yard", ((0, 0), (500, 0), (500, 500)), (("inside", 2),)),
     )
-    batch = Batch((frame,), objects=objects_at((-5, -5, 400, 400), (0, 0, 1, 1), track_id=[1, 2]), overlays=(overlays,))
+    batch = Batch(
+        (frame,),
+        objects=objects_at((-5, -5, 400, 400), (0, 0, 1, 1), track_id=[1, 2]),
+        columns=FrameColumns(overlays=(overlays,)),
+    )
     surface = drawn(batch, clock=True)
 
     assert (surface.planes[0] != frame.surface.planes[0]).any()
@@ -138,7 +143,9 @@ def test_lines_and_zones_are_drawn_with_their_counts() -> None:
     batch = batch_of(Objects.empty())
     zone = Overlay("zone", "yard", ((20, 20), (140, 20), (140, 100), (20, 100)), (("inside", 2),))
     more = dataclasses.replace(zone, counts=(("inside", 3),))
-    two, three = (drawn(dataclasses.replace(batch, overlays=((shape,),))) for shape in (zone, more))
+    two, three = (
+        drawn(dataclasses.replace(batch, columns=FrameColumns(overlays=((shape,),)))) for shape in (zone, more)
+    )
 
     mask = difference(batch, two)
     assert mask[30:90, 30:130].mean() > 0.9
@@ -147,7 +154,9 @@ def test_lines_and_zones_are_drawn_with_their_counts() -> None:
 
 
 def test_rules_can_be_left_out() -> None:
-    batch = dataclasses.replace(batch_of(Objects.empty()), overlays=((Overlay("line", "a", ((0, 0), (99, 99))),),))
+    batch = dataclasses.replace(
+        batch_of(Objects.empty()), columns=FrameColumns(overlays=((Overlay("line", "a", ((0, 0), (99, 99))),),))
+    )
 
     assert drawn(batch, rules=False) is batch.frames[0].surface
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from sightline.devices import Device
 from sightline.graph import Capability, Operator, Site
 from sightline.graph.messages import Message
 from sightline.media import Batch, Objects, Origin, Stream, Surface
+from sightline.media.batch import FrameColumns
 from sightline.media.shapes import Mask
 from sightline.testing import make_frames
 from sightline_plugins.draw.privacy import Privacy
@@ -41,7 +41,7 @@ def found(*boxes: Sequence[float], frame: int = 0, class_id: int = FACE, source:
 
 def batch_of(*tables: Objects, searched: bool = True, by: str = "detect-1", index: int = 0) -> Batch:
     frame = make_frames(index + 1, size_wh=SIZE_WH)[index]
-    batch = Batch((frame,), Objects.concat(tables), detected=(searched,))
+    batch = Batch((frame,), Objects.concat(tables), columns=FrameColumns(detected=(searched,)))
     return batch.with_search(by, {0}) if searched else batch
 
 
@@ -107,7 +107,7 @@ def test_a_shared_image_is_not_written_to() -> None:
         batch_of(found((40, 40, 80, 80)), searched=False),
         batch_of(searched=False),
         batch_of(by="detect-2"),
-        dataclasses.replace(batch_of(), searched_by=()),
+        batch_of().with_columns(searched_by=()),
         batch_of(found((40, float("nan"), 80, 80))),
     ],
     ids=["not run", "not run, nothing found", "only another ran", "nothing known", "a box that is none"],
@@ -180,7 +180,7 @@ def test_tracks_are_not_trusted_before_the_first_search_or_in_a_stream_that_bega
 
 
 def test_tracks_are_not_trusted_where_another_detector_ran_and_the_tracker_foresaw_nothing() -> None:
-    seen_by_other = dataclasses.replace(foreseen(1), detected=(True,))
+    seen_by_other = foreseen(1).with_columns(detected=(True,))
 
     assert totals(build(trust_tracks=True), batch_of(), seen_by_other)["wholly_hidden"] == 1
 

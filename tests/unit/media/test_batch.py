@@ -40,7 +40,7 @@ def test_overlays_are_added_to_those_already_there() -> None:
 
     both = sample().with_overlays([(line,), (), ()]).with_overlays([(zone,), (zone,), ()])
 
-    assert both.overlays == ((line, zone), (zone,), ())
+    assert both.columns.overlays == ((line, zone), (zone,), ())
 
 
 def test_sharing_a_batch_ends_the_exclusive_use_of_its_surfaces() -> None:
@@ -59,6 +59,6 @@ def test_sharing_a_shared_batch_costs_nothing() -> None:
 def test_frames_are_marked_as_searched_by_each_step_of_its_own() -> None:
     batch = sample().with_search("a", {0, 2}).with_search("b", {2})
 
-    assert [sorted(own) for own in batch.searched_by] == [["a"], [], ["a", "b"]]
-    assert [sorted(own) for own in batch.select_frames([2, 1]).searched_by] == [["a", "b"], []]
+    assert [sorted(own) for own in batch.columns.searched_by] == [["a"], [], ["a", "b"]]
+    assert [sorted(own) for own in batch.select_frames([2, 1]).columns.searched_by] == [["a", "b"], []]
     assert batch.with_search("c", ()) is batch

@@ -137,7 +137,7 @@ def test_objects_do_not_depend_on_batch_size(tmp_path: Path, size: int) -> None:
 
 def test_every_frame_counts_as_searched(tmp_path: Path) -> None:
     (batch,) = run_element(Replay(path=file(tmp_path, MOT)), [Batch(tuple(make_frames(3)))])
-    assert batch.detected == (True, True, True)
+    assert batch.columns.detected == (True, True, True)
 
 
 def test_objects_found_before_stay(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -134,12 +133,12 @@ def test_counts_are_drawn_from_the_frame_of_the_crossing_on() -> None:
     points = ((20.0, 50.0), (80.0, 50.0))
     before = (Overlay("line", "gate", points, (("in", 0), ("out", 0))),)
     after = (Overlay("line", "gate", points, (("in", 1), ("out", 0))),)
-    assert batch.overlays == (before, after, after)
+    assert batch.columns.overlays == (before, after, after)
 
 
 def test_overlays_are_the_same_objects_while_nothing_crosses() -> None:
     first, second = run_element(lines(), scene({1: path([(50, 10), (50, 20)])}, frames=2))
-    assert first.overlays[0] is second.overlays[0]
+    assert first.columns.overlays[0] is second.columns.overlays[0]
 
 
 def test_totals_outlive_the_run() -> None:
@@ -177,7 +176,7 @@ def test_events_stand_in_the_order_of_frames_lines_and_rows() -> None:
 def test_events_already_there_stay() -> None:
     batches = scene({1: DOWN}, frames=2, size=2)
     crossed = run_element(lines(), batches)
-    again = run_element(lines(), [dataclasses.replace(batch, overlays=()) for batch in crossed])
+    again = run_element(lines(), [batch.with_columns(overlays=()) for batch in crossed])
     assert len(again[0].events) == 2
 
 

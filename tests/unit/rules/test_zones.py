@@ -35,7 +35,7 @@ def test_figures_of_true_tracks_are_the_known_ones(shared_data: Path, sequence: 
     rule = Zones.model_validate({"pixels": True, **shapes}).build(Site(device=Device()))
     results = [rule.process(batch) for batch in batches]
     for number, (name, zone) in enumerate(truth["zones"].items()):
-        inside = [dict(shapes[number].counts)["inside"] for batch in results for shapes in batch.overlays]
+        inside = [dict(shapes[number].counts)["inside"] for batch in results for shapes in batch.columns.overlays]
         totals = rule.totals()["cam"][name]
         assert inside == zone["occupancy_per_frame"]
         assert (totals["visitors"], totals["largest"]) == (zone["visitors"], zone["largest"])
@@ -81,12 +81,12 @@ def test_a_short_occlusion_does_not_end_a_stay() -> None:
 
 def test_a_hidden_track_does_not_count_as_inside() -> None:
     batches = run_element(zones(), scene({3: path([IN])}, frames=2, size=2))
-    assert [dict(shapes[0].counts)["inside"] for shapes in batches[0].overlays] == [1, 0]
+    assert [dict(shapes[0].counts)["inside"] for shapes in batches[0].columns.overlays] == [1, 0]
 
 
 def test_a_track_that_comes_back_is_the_same_visitor() -> None:
     last = run_element(zones(), scene({3: path([IN, OUT, IN])}, frames=3))[-1]
-    assert last.overlays[0][0] == Overlay(
+    assert last.columns.overlays[0][0] == Overlay(
         "zone", "plaza", ((20, 20), (80, 20), (80, 80), (20, 80)), (("inside", 1), ("visitors", 1))
     )
 

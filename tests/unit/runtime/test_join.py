@@ -88,7 +88,7 @@ def test_events_and_overlays_of_all_branches_are_kept_once() -> None:
     merged = merge_branches(base, [one, two])
 
     assert [event.rule for event in merged.events] == ["before", "two", "one"]
-    assert merged.overlays == ((overlay,), ())
+    assert merged.columns.overlays == ((overlay,), ())
 
 
 def work_item() -> WorkItem:
@@ -152,11 +152,11 @@ def test_what_steps_of_all_branches_searched_is_known() -> None:
     base = Batch(tuple(make_frames(2))).with_search("before", {0, 1})
     merged = merge_branches(base, [base.with_search("one", {0}), base.with_search("other", {1})])
 
-    assert [sorted(own) for own in merged.searched_by] == [["before", "one"], ["before", "other"]]
+    assert [sorted(own) for own in merged.columns.searched_by] == [["before", "one"], ["before", "other"]]
 
 
 def test_what_a_step_for_some_streams_searched_is_known_of_their_frames() -> None:
     batch = Batch(tuple(make_frames(3))).with_search("before", {0})
     part = batch.select_frames([0, 2]).with_search("own", {1})
 
-    assert [sorted(own) for own in merge_rows(batch, [0, 2], part).searched_by] == [["before"], [], ["own"]]
+    assert [sorted(own) for own in merge_rows(batch, [0, 2], part).columns.searched_by] == [["before"], [], ["own"]]

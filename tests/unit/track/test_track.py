@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from sightline.devices import Device
 from sightline.graph import Site
 from sightline.media import Batch, Frame, Objects, Origin
+from sightline.media.batch import FrameColumns
 from sightline.testing import make_frames, run_element
 from sightline_plugins.track.bytetrack import ByteTracker, ByteTrackOptions
 from sightline_plugins.track.track import Track, TrackOperator
@@ -89,7 +90,7 @@ def test_what_is_no_track_is_left_out_when_asked() -> None:
 def test_frames_without_a_look_get_what_the_tracker_expects() -> None:
     detected = batches(20)
     frame = make_frames(21, size_wh=SIZE_WH)[20]
-    blind = dataclasses.replace(Batch((frame,)), detected=(False,))
+    blind = dataclasses.replace(Batch((frame,)), columns=FrameColumns(detected=(False,)))
     expected = run_element(Track(), [*detected, blind])[-1].objects
     assert (expected.track_id.tolist(), expected.labels()) == ([1, 2], ["car", "car"])
     np.testing.assert_allclose(expected.xyxy[0], box(20, top=10), atol=1)
@@ -99,7 +100,7 @@ def test_expected_objects_stand_among_detected_ones_in_the_order_of_frames() -> 
     frames = make_frames(4, size_wh=SIZE_WH)
     found = walking(frames)
     batch = dataclasses.replace(
-        Batch(tuple(frames), found.select(found.frame != 2)), detected=(True, True, False, True)
+        Batch(tuple(frames), found.select(found.frame != 2)), columns=FrameColumns(detected=(True, True, False, True))
     )
     assert ids(run_element(Track(), [batch])) == [[1, 2]] * 4
 
@@ -108,7 +109,7 @@ def test_expected_objects_keep_the_element_that_found_them() -> None:
     other = Origin("other", ("dog", "cat"))
     frames = make_frames(4, size_wh=SIZE_WH)
     both = Objects.concat([walking(frames[:3], tops=[10]), walking(frames[:3], tops=[55], source=other)])
-    batch = dataclasses.replace(Batch(tuple(frames), both), detected=(True, True, True, False))
+    batch = dataclasses.replace(Batch(tuple(frames), both), columns=FrameColumns(detected=(True, True, True, False)))
     assert run_element(Track(), [batch])[0].objects.of_frame(3).labels() == ["car", "cat"]
 
 

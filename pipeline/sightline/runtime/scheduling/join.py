@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import EndOfLink
-from sightline.media import Batch, Event, Objects, Overlay, Tensor
+from sightline.media import Batch, Event, Objects, Tensor
 from sightline.runtime.scheduling.link import Item, LinkReceiver, WorkItem
 
 
@@ -20,18 +20,9 @@ def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:
     place = np.array(rows, np.int32)
     others = batch.objects.select(~mine[batch.objects.frame])
     objects = part.objects.with_columns(frame=place[part.objects.frame])
-    frames, overlays, detected = list(batch.frames), list(batch.overlays), list(batch.detected)
-    overlays = overlays or ([()] * len(batch) if part.overlays else [])
-    detected = detected or ([True] * len(batch) if part.detected else [])
-    searched = list(batch.searched_by) or ([frozenset()] * len(batch) if part.searched_by else [])
+    frames = list(batch.frames)
     for index, row in enumerate(rows):
         frames[row] = part.frames[index]
-        if part.overlays:
-            overlays[row] = part.overlays[index]
-        if part.detected:
-            detected[row] = part.detected[index]
-        if part.searched_by:
-            searched[row] = part.searched_by[index]
     kept = [event for event in batch.events if not mine[event.frame]]
     moved = [dataclasses.replace(event, frame=rows[event.frame]) for event in part.events]
     kept_tensors = [tensor for tensor in batch.tensors if not mine[tensor.frame]]
@@ -40,10 +31,8 @@ def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:
         frames=tuple(frames),
         objects=Objects.concat([others, objects]),
         events=tuple(sorted([*kept, *moved], key=lambda event: event.frame)),
-        overlays=tuple(overlays),
-        detected=tuple(detected),
         tensors=tuple(sorted([*kept_tensors, *moved_tensors], key=lambda tensor: tensor.frame)),
-        searched_by=tuple(searched),
+        columns=batch.columns.with_rows(rows, part.columns, frames=len(batch)),
     )
 
 
@@ -136,10 +125,8 @@ def merge_branches(base: Batch, branches: Sequence[Batch]) -> Batch:
         frames=base.frames,
         objects=_merge_objects(base.objects, [branch.objects for branch in branches]),
         events=_merge_events(base, branches),
-        overlays=_merge_overlays(base, branches),
-        detected=_merge_detected([base, *branches]),
         tensors=_merge_tensors(base, branches),
-        searched_by=_merge_searched([base, *branches]),
+        columns=base.columns.merged([branch.columns for branch in branches]),
     )
 
 
@@ -212,23 +199,3 @@ def _merge_tensors(base: Batch, branches: Sequence[Batch]) -> tuple[Tensor, ...]
     known = {id(tensor) for tensor in base.tensors}
     added = [tensor for branch in branches for tensor in branch.tensors if id(tensor) not in known]
     return tuple(sorted([*base.tensors, *added], key=lambda tensor: tensor.frame))
-
-
-def _merge_overlays(base: Batch, branches: Sequence[Batch]) -> tuple[tuple[Overlay, ...], ...]:
-    if not any(branch.overlays for branch in branches):
-        return base.overlays
-    before = base.overlays or ((),) * len(base)
-    return tuple(
-        own + tuple(overlay for branch in branches if branch.overlays for overlay in branch.overlays[row][len(own) :])
-        for row, own in enumerate(before)
-    )
-
-
-def _merge_detected(batches: Sequence[Batch]) -> tuple[bool, ...]:
-    known = [batch.detected for batch in batches if batch.detected]
-    return tuple(any(row) for row in zip(*known, strict=True)) if known else ()
-
-
-def _merge_searched(batches: Sequence[Batch]) -> tuple[frozenset[str], ...]:
-    known = [batch.searched_by for batch in batches if batch.searched_by]
-    return tuple(frozenset[str]().union(*row) for row in zip(*known, strict=True)) if known else ()
