@@ -34,9 +34,9 @@ def simplified(job: Job) -> bytes:
 
 def rewritten(job: Job) -> bytes:
     """The model as this project rewrites it for OpenVINO."""
-    from sightline_plugins.onnx_graph.simplify import simplify
+    from sightline_plugins.onnx_graph.simplify import OPENVINO, rewrite
 
-    return bytes(simplify(onnx.load(job.model), engine="openvino").SerializeToString())
+    return bytes(rewrite(onnx.load(job.model), OPENVINO).SerializeToString())
 
 
 def compiled(content: bytes) -> ov.CompiledModel:

@@ -17,7 +17,7 @@ import pytest
 from sightline_plugins.engines.model_file import read_model
 from sightline_plugins.engines.protocol import Engine, open_engine
 from sightline_plugins.onnx_graph.inputs import fix_batch, fix_size
-from sightline_plugins.onnx_graph.simplify import simplify
+from sightline_plugins.onnx_graph.simplify import COMMON, OPENVINO, rewrite
 from sightline_plugins.preprocess.cpu import ImageForm
 
 Tensors = list[npt.NDArray[Any]]
@@ -93,7 +93,7 @@ def rewritten(path: Path, size_wh: tuple[int, int], engine: Literal["openvino", 
     model, _ = read_model(path)
     fix_batch(model)
     fix_size(model, size_wh)
-    simple = simplify(model, engine=engine)
+    simple = rewrite(model, OPENVINO if engine == "openvino" else COMMON)
     onnx.checker.check_model(simple)
     options = ort.SessionOptions()
     options.log_severity_level = 4

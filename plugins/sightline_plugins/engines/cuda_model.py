@@ -26,7 +26,7 @@ from sightline_plugins.engines.onnxruntime import OnnxRuntime
 from sightline_plugins.engines.protocol import Array, CudaEngine, Precision, TensorSpec
 from sightline_plugins.engines.rebatching import ANY, Compute, batch_of, close, make_batch_dynamic, random_feeds
 from sightline_plugins.onnx_graph.inputs import fix_batch, fix_size
-from sightline_plugins.onnx_graph.simplify import simplify
+from sightline_plugins.onnx_graph.simplify import COMMON, rewrite
 
 ALIGNMENT_BYTES = 256
 """What TensorRT asks of addresses."""
@@ -177,7 +177,7 @@ def _simplified(model: onnx.ModelProto, *, library: Reference) -> onnx.ModelProt
     original = onnx.ModelProto()
     original.CopyFrom(model)
     try:
-        simpler = simplify(model, engine="onnxruntime")
+        simpler = rewrite(model, COMMON)
         onnx.checker.check_model(simpler)
         agrees = _agree(original, simpler, compute=library.compute)
     except _TURNED_DOWN:

@@ -9,20 +9,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-import onnx
-
 from sightline.devices import Device
-from sightline.errors import ConfigurationError, DeviceUnavailable, MissingExtra, ModelError
+from sightline.errors import ConfigurationError, DeviceUnavailable, MissingExtra
 from sightline_plugins.engines.address import Address, address_of
 from sightline_plugins.engines.cache import Entry, ModelCache, models_folder
 from sightline_plugins.engines.fixed_batch import one_by_one
 from sightline_plugins.engines.libraries import About, Library
 from sightline_plugins.engines.model_file import content_digest, read_model
 from sightline_plugins.engines.protocol import Engine, EngineName
-from sightline_plugins.engines.rebatching import make_single
-from sightline_plugins.onnx_graph.constants import store_unsigned
-from sightline_plugins.onnx_graph.inputs import find_image_input, fix_batch, fix_size, take_image
-from sightline_plugins.onnx_graph.simplify import clean, simplify
+from sightline_plugins.engines.rewriting import prepare
 from sightline_plugins.preprocess.cpu import ImageForm
 
 Installed = Literal["openvino", "onnxruntime"]
@@ -30,24 +25,10 @@ PREFERENCE: tuple[Installed, ...] = ("openvino", "onnxruntime")
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A rewritten model: how many images it takes a call, and how many it was exported for."""
-
-    model: onnx.ModelProto
-    rows: int
-    exported_rows: int
-
-    @property
-    def batch(self) -> str | None:
-        """What the run report says of a batch that was not 1; None when it was."""
-        return None if self.exported_rows == 1 else f"1 instead of {self.exported_rows}"
-
-
-@dataclass(frozen=True, slots=True)
 class _Ready:
     """A compiled model, what is to be known of it, and what it was compiled from; nothing when it came from the cache.
 
-    `notes`: `rows`, how many images it takes a call, and `batch`, for the report.
+    `notes`: `rows`, how many images it takes a call, and what the report and later starts have to know.
     """
 
     compiled: Any
@@ -73,7 +54,18 @@ def open_here(
 
         return open_served(address, image=image, concurrency=cores)
     library = _library(engine, device=device, concurrency=cores)
-    return _open_file(model, library=library, image=image, optimize=optimize, warn=warn)
+    try:
+        return _open_file(
+            model, library=library, image=image, optimize=optimize, warn=warn, may_differ=engine != "auto"
+        )
+    except _Differs as difference:
+        warn(f"{difference}; it runs on ONNX Runtime instead")
+    library = _library("onnxruntime", device=device, concurrency=cores)
+    return _open_file(model, library=library, image=image, optimize=optimize, warn=warn, may_differ=True)
+
+
+class _Differs(Exception):
+    """A library computes a model in another way than ONNX Runtime."""
 
 
 def _open_file(
@@ -83,6 +75,7 @@ def _open_file(
     image: ImageForm | None,
     optimize: bool,
     warn: Callable[[str], None],
+    may_differ: bool,
 ) -> Engine:
     parsed, label = read_model(model)
     about = About.of(parsed, label=label)
@@ -97,7 +90,11 @@ def _open_file(
     def make() -> _Ready:
         prepared = prepare(parsed, library=library, image=image, optimize=optimize, label=label)
         content = prepared.model.SerializeToString()
-        notes = {"rows": prepared.rows, "batch": prepared.batch}
+        notes = {"rows": prepared.rows, "batch": prepared.batch, "left_out": prepared.left_out}
+        notes["differs"] = prepared.differs
+        if prepared.left_out and prepared.differs is None:
+            passes = " and ".join(prepared.left_out)
+            warn(f"{label}: the rewriting {passes} would change its results, and is left out: please report the model")
         return _Ready(library.compile(content, label=label), notes, content)
 
     def load(entry: Entry) -> _Ready:
@@ -107,38 +104,18 @@ def _open_file(
         return Entry(library.dump(made.compiled, made.content), made.notes)
 
     ready, cached = ModelCache(models_folder(), warn=warn).obtain(key, load=load, make=make, dump=dump)
+    if ready.notes["differs"] is not None:
+        text = f"{label}: OpenVINO computes it differently from ONNX Runtime: {ready.notes['differs']}"
+        if not may_differ:
+            raise _Differs(text)
+        warn(f"{text}: use engine: onnxruntime")
     report = {"engine": library.name, "model": "cached" if cached else "compiled"}
     if ready.notes["batch"] is not None:
         report["batch"] = ready.notes["batch"]
+    if ready.notes["left_out"]:
+        report["without"] = ", ".join(ready.notes["left_out"])
     opened = library.open(ready.compiled, about=replace(about, report=MappingProxyType(report)))
     return one_by_one(opened, rows=ready.notes["rows"], label=label)
-
-
-def prepare(
-    parsed: onnx.ModelProto, *, library: Library[Any], image: ImageForm | None, optimize: bool, label: str
-) -> Prepared:
-    """The model at batch 1, rewritten for `library`, taking images in the form `image`. `parsed` may change.
-
-    A model whose fixed batch cannot be made 1 keeps it.
-    """
-    try:
-        fix_batch(parsed)
-        rows = exported_rows = 1
-        if image is not None:
-            if image.size_wh is not None:
-                fix_size(parsed, image.size_wh)
-            rows = exported_rows = find_image_input(parsed).rows
-        if rows > 1:
-            parsed, rows = _single(parsed, library=library, rows=rows)
-        engine: Installed = "openvino" if library.name == "openvino" else "onnxruntime"
-        prepared = simplify(parsed, engine=engine) if optimize else parsed
-        if image is not None:
-            prepared = clean(take_image(prepared, image))
-        if optimize and str(library.settings["device"]).lower() == "cpu":
-            prepared = store_unsigned(prepared)
-        return Prepared(prepared, rows, exported_rows)
-    except (ModelError, onnx.shape_inference.InferenceError) as error:
-        raise ModelError(f"{label}: {error}") from error
 
 
 def check_engine(engine: EngineName, model: str | Path | bytes) -> Address | None:
@@ -197,11 +174,3 @@ def _library(engine: EngineName, *, device: str, concurrency: int) -> Library[An
     from sightline_plugins.engines.onnxruntime import OnnxRuntime
 
     return OnnxRuntime(concurrency=concurrency, device=device if on_gpu else "cpu")
-
-
-def _single(parsed: onnx.ModelProto, *, library: Library[Any], rows: int) -> tuple[onnx.ModelProto, int]:
-    """The model for one image a call, and how many it takes now: all of them where it cannot be changed."""
-    try:
-        return make_single(parsed, compute=library.compute), 1
-    except ModelError:
-        return parsed, rows

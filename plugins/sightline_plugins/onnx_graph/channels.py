@@ -229,6 +229,40 @@ def _planar_product(graph: Graph, conv: NodeProto) -> list[NodeProto]:
     ]
 
 
+def split_permutations(graph: Graph) -> int:
+    """A `Gather` that puts all channels into another order becomes two, joined.
+
+    OpenVINO 2026.4 moves such a `Gather` behind it into the weights of a convolution, but with the inverse order: only
+    orders that are their own inverse, such as RGB to BGR, come out right.
+    """
+    found = 0
+    for entry in list(graph.nodes):
+        order = graph.constant(entry.input[1]) if entry.op_type == "Gather" else None
+        if order is None or not _is_one_way(order) or not _is_of_channels(graph, entry):
+            continue
+        halves = []
+        for part in np.array_split(order, 2):
+            halves.append(graph.new_name(entry.output[0]))
+            indices = graph.add_constant(part, like=entry.output[0])
+            graph.replace([], [node("Gather", [entry.input[0], indices], [halves[-1]], axis=1)])
+        graph.replace([entry], [node("Concat", halves, [entry.output[0]], axis=1)])
+        found += 1
+    if found:
+        graph.refresh()
+    return found
+
+
+def _is_one_way(order: Constant) -> bool:
+    """Whether indices put everything into another order, which is not its own inverse."""
+    own = np.arange(order.size)
+    return order.ndim == 1 and np.array_equal(np.sort(order), own) and not np.array_equal(order[order], own)
+
+
+def _is_of_channels(graph: Graph, gather: NodeProto) -> bool:
+    shape, axis = graph.shape(gather.input[0]), attribute(gather, "axis", 0)
+    return axis == 1 or (shape is not None and axis % len(shape) == 1)
+
+
 def fold_focus(graph: Graph) -> int:
     """Replaces slices, concatenation and convolution by one convolution of the image."""
     for conv in graph.nodes:

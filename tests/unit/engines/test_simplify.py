@@ -20,7 +20,7 @@ from sightline_plugins.onnx_graph.layout import (
     transpose_before_concat,
     transpose_before_flattening,
 )
-from sightline_plugins.onnx_graph.simplify import CLEANING, COMMON, OPENVINO, Rule, apply_rules, simplify
+from sightline_plugins.onnx_graph.simplify import CLEANING, COMMON, OPENVINO, Rule, apply_rules, rewrite
 from tests.unit.engines.graphs import compute, make_model, random
 
 Constants = dict[str, npt.NDArray[Any]]
@@ -262,4 +262,4 @@ def test_all_rules_together_come_to_an_end_and_agree_with_the_original() -> None
     before = shuffle_network("grouped")
     copied = onnx.ModelProto()
     copied.CopyFrom(before)
-    assert_same_results(before, simplify(copied, engine="openvino"), x=random(1, 4, 5, 6))
+    assert_same_results(before, rewrite(copied, OPENVINO), x=random(1, 4, 5, 6))
