@@ -1,24 +1,81 @@
-"""Options that several kinds of source share, and what they mean."""
+"""Options that several kinds of source share."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AliasChoices, Field
+
+from sightline.graph import SourceElement
+from sightline.graph.fields import InputUri
+from sightline.media.time import Duration
+from sightline_plugins.decode.kinds import DEFAULT_MAX_PIXELS
 
 if TYPE_CHECKING:
     from sightline_plugins.decode.orientation import Orientation
 
-Rotation = Literal["auto", 0, 90, 180, 270]
+Loop = bool | Annotated[int, Field(ge=1)]
+Side = Annotated[int, Field(ge=1, le=16384)]
 
 
-def asked_orientation(rotate: Rotation) -> Orientation | None:
-    """Which way up images are to be with that `rotate` option; None: as their metadata says."""
-    from sightline_plugins.decode.orientation import orientation_from_degrees
-
-    return None if rotate == "auto" else orientation_from_degrees(rotate)
-
-
-def passes_of(loop: bool | int) -> int | None:
+def passes_of(loop: Loop) -> int | None:
     """How often an input is read with that `loop` option; None for ever."""
     if isinstance(loop, bool):
         return None if loop else 1
     return loop
+
+
+class InputOptions(SourceElement):
+    """Options of sources that read an input."""
+
+    uri: InputUri
+    """Input to read."""
+    max_fps: Annotated[float, Field(gt=0)] | None = None
+    """Maximum frames per second; other frames are skipped evenly by their timestamps, and counted."""
+    rotate: Literal["auto", 0, 90, 180, 270] = "auto"
+    """Degrees clockwise to turn images by; `auto` follows the metadata of the input (EXIF for images)."""
+    max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
+    """Refuse frames with more pixels."""
+
+    @property
+    def orientation(self) -> Orientation | None:
+        """Orientation that `rotate` asks for; None follows the metadata."""
+        from sightline_plugins.decode.orientation import orientation_from_degrees
+
+        return None if self.rotate == "auto" else orientation_from_degrees(self.rotate)
+
+
+class LiveOptions(InputOptions):
+    """Options of sources that can be live: limits of silence and of reconnecting, and the fate of damaged frames."""
+
+    # The published YAML format also writes `stall`; no other option has a second spelling (decision 25).
+    stall_timeout: Annotated[
+        Duration, Field(ge=200_000_000, validation_alias=AliasChoices("stall_timeout", "stall"))
+    ] = 5_000_000_000
+    """Reconnect when a live stream delivers no data for this long; never less than three of its own frame intervals, so
+    slow cameras need no other value."""
+    max_reconnect_time: Annotated[Duration, Field(gt=0)] | None = None
+    """Let a live stream fail when it delivers no frame for this long; by default it reconnects without end."""
+    damaged: Literal["keep", "skip"] = "keep"
+    """Frames of a live stream decoded from incomplete data, from a loss to the next intact key frame: `keep` passes
+    them on, marked and counted as `damaged`; `skip` drops and counts them."""
+
+    @property
+    def live(self) -> bool:
+        """True: the camera sets the pace."""
+        return True
+
+    @property
+    def stall_ns(self) -> int | None:
+        """`stall_timeout` of a live stream, else None."""
+        return self.stall_timeout if self.live else None
+
+    @property
+    def gives_up_ns(self) -> int | None:
+        """`max_reconnect_time`."""
+        return self.max_reconnect_time
+
+    @property
+    def skips_damaged(self) -> bool:
+        """Whether this is a live stream with `damaged: skip`."""
+        return self.live and self.damaged == "skip"

@@ -14,6 +14,7 @@ from sightline.graph import Site, SourceElement, SourceReader
 from sightline.media import Frame, PixelFormat, Stream, Surface
 from sightline.media.convert import surface_from_rgb
 from sightline.media.surface import Plane
+from sightline_plugins.sources.options import Side
 
 Card = Literal["bars", "gradient", "solid", "moving", "counter", "noise"]
 
@@ -106,7 +107,6 @@ def _gradient(size_wh: tuple[int, int]) -> Surface:
 
 
 _SECOND_NS = 1_000_000_000
-_Side = Annotated[int, Field(ge=1, le=16384)]
 _Level = Annotated[int, Field(ge=0, le=255)]
 
 
@@ -137,7 +137,7 @@ class Pattern(SourceElement):
 
     pattern: Card = "bars"
     """What is shown."""
-    size: tuple[_Side, _Side] = (640, 360)
+    size: tuple[Side, Side] = (640, 360)
     """Width and height in pixels."""
     frames: Annotated[int, Field(ge=1)] | None = 250
     """How many frames there are; `null` for a stream without end."""

@@ -36,7 +36,7 @@ def test_nothing_is_shown_before_the_first_key_frame(clip: Clip) -> None:
 def test_that_no_key_frame_comes_is_said_with_what_to_do(
     clip: Clip, monkeypatch: pytest.MonkeyPatch, figure: Record
 ) -> None:
-    monkeypatch.setattr("sightline_plugins.sources.live.input._LONG_WITHOUT_KEY_NS", round(LIMIT_SECONDS * 1e9))
+    monkeypatch.setattr("sightline_plugins.sources.live.reader._LONG_WITHOUT_KEY_NS", round(LIMIT_SECONDS * 1e9))
     with FakeCamera(clip) as camera:
         camera.faults.late_key = LATE_SECONDS
         begun = time.monotonic()

@@ -13,7 +13,7 @@ from av.video.stream import VideoStream
 from sightline.media import PixelFormat, Surface
 from sightline_plugins.decode.decoder import Image
 from sightline_plugins.decode.failures import lost_packets, tells_of_damage
-from sightline_plugins.sources.live.reader import DamageTracker
+from sightline_plugins.sources.live.timing import DamageTracker
 
 NO_PIXELS = partial(Surface.allocate, PixelFormat.GRAY8, size_wh=(16, 16))
 

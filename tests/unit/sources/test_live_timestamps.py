@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from sightline_plugins.sources.live.reader import LiveTimestamps
+from sightline_plugins.sources.live.timing import LiveTimestamps
 
 MILLISECOND = 1_000_000
 SECOND = 1_000 * MILLISECOND

@@ -10,9 +10,8 @@ from sightline.graph import Site, SourceReader
 from sightline.graph.fields import InputUri, is_url
 from sightline.media import Stream
 from sightline.media.time import Duration
-from sightline_plugins.decode.kinds import DEFAULT_MAX_PIXELS, is_device, is_readable_url, is_rtsp, names_images
-from sightline_plugins.sources.live.options import LiveOptions
-from sightline_plugins.sources.options import Rotation, asked_orientation, passes_of
+from sightline_plugins.decode.kinds import is_device, is_readable_url, is_rtsp, names_images
+from sightline_plugins.sources.options import LiveOptions, Loop
 
 _SENT_LIVE = ("udp://", "rtp://", "tcp://", "srt://", "rtmp://", "rtmps://")
 
@@ -44,33 +43,27 @@ class Media(LiveOptions):
     """File or URL."""
     is_live: Annotated[bool | None, Field(alias="live")] = None
     """Whether the sender sets the pace; default: by the URL's scheme."""
-    loop: bool | Annotated[int, Field(ge=1)] = False
+    loop: Loop = False
     """Repeat without end (`true`), or this many times in all; timestamps and frame numbers continue."""
     start: Duration = 0
     """Begin this long after the first frame, at the first frame that is not earlier."""
     duration: Annotated[Duration, Field(gt=0)] | None = None
     """Read this much; default: all."""
-    max_fps: Annotated[float, Field(gt=0)] | None = None
-    """Maximum frames per second; other frames are skipped evenly by their timestamps, and counted."""
     stream_index: Annotated[int, Field(ge=0)] = 0
     """Which of the file's video streams, from 0."""
     threads: Annotated[int, Field(ge=0, le=64)] = 1
     """Decoder threads; 0 takes one per core."""
-    rotate: Rotation = "auto"
-    """Degrees clockwise to turn images by; `auto` follows the file's own rotation metadata."""
-    max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
-    """Refuse frames with more pixels."""
 
     @classmethod
     def accepts(cls, uri: str) -> bool:
-        """Every file that is no image and no folder, and every URL of a scheme that is read but RTSP."""
+        """Accept every file but images and folders, and every readable URL but RTSP."""
         if is_url(uri):
             return is_readable_url(uri) and not is_rtsp(uri)
         return not names_images(uri) and not is_device(uri)
 
     @property
     def live(self) -> bool:
-        """Whether the sender sets the pace, as said or as the URL's scheme tells."""
+        """Whether the sender sets the pace: the option `live`, else by the URL's scheme."""
         return self.uri.lower().startswith(_SENT_LIVE) if self.is_live is None else self.is_live
 
     @model_validator(mode="after")
@@ -83,36 +76,12 @@ class Media(LiveOptions):
         return self
 
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
-        """A reader for one attempt."""
-        return self._live_reader(site, stream) if self.live else self._reader(site, stream)
+        """Make a reader for one attempt."""
+        if self.live:
+            from sightline_plugins.sources.live.reader import LiveReader, LiveReaderOptions
 
-    def _live_reader(self, site: Site, stream: Stream) -> SourceReader:
-        from sightline_plugins.sources.live.reader import LiveReader, LiveReaderOptions
+            live = LiveReaderOptions(self, threads=self.threads, stream_number=self.stream_index)
+            return LiveReader(live, stream=stream, site=site)
+        from sightline_plugins.sources.file.reader import MediaReader
 
-        reading = LiveReaderOptions(
-            uri=self.uri,
-            stall_ns=self.stall_timeout,
-            max_fps=self.max_fps,
-            stream_number=self.stream_index,
-            threads=self.threads,
-            orientation=asked_orientation(self.rotate),
-            max_pixels=self.max_pixels,
-        )
-        return LiveReader(reading, stream=stream, site=site)
-
-    def _reader(self, site: Site, stream: Stream) -> SourceReader:
-        from sightline_plugins.decode.open_media import OpenOptions
-        from sightline_plugins.sources.file.reader import MediaReader, ReaderOptions
-
-        reading = ReaderOptions(
-            uri=self.uri,
-            passes=passes_of(self.loop),
-            start_ns=self.start,
-            duration_ns=self.duration,
-            max_fps=self.max_fps,
-            stream_number=self.stream_index,
-            threads=self.threads,
-            orientation=asked_orientation(self.rotate),
-            options=OpenOptions(max_pixels=self.max_pixels),
-        )
-        return MediaReader(reading, stream=stream, site=site)
+        return MediaReader(self, stream=stream, site=site)

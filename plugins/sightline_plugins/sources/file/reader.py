@@ -1,68 +1,53 @@
-"""Reading files and URLs: passes, a start and an end in stream time, and a limit of frames per second."""
+"""Read files and URLs: passes, a start and an end in stream time, and a limit of frames per second."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sightline.graph import Site, SourceReader
 from sightline.media import Frame, Stream
 from sightline_plugins.decode.decoder import DecoderChoice, DecodeSettings, Image
 from sightline_plugins.decode.failures import unreadable
 from sightline_plugins.decode.open_media import OpenOptions
-from sightline_plugins.decode.orientation import Orientation
 from sightline_plugins.decode.packet_tap import tap_for
 from sightline_plugins.decode.timestamps import RateLimit, nanoseconds
 from sightline_plugins.decode.video import VideoDecoder, VideoFacts
+from sightline_plugins.sources.options import passes_of
+
+if TYPE_CHECKING:
+    from sightline_plugins.sources.file.element import Media
 
 _SECOND_NS = 1_000_000_000
 _MARGINS_NS = (0, _SECOND_NS, 4 * _SECOND_NS, 16 * _SECOND_NS, 64 * _SECOND_NS)
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderOptions:
-    """What of an input is read, and how.
-
-    `passes` is how often it is read, None for ever; `start_ns` and `duration_ns` count from its first frame.
-    """
-
-    uri: str
-    passes: int | None = 1
-    start_ns: int = 0
-    duration_ns: int | None = None
-    max_fps: float | None = None
-    stream_number: int = 0
-    threads: int = 1
-    orientation: Orientation | None = None
-    options: OpenOptions = field(default_factory=OpenOptions)
-
-
 class MediaReader(SourceReader):
     """One attempt at reading a file or URL."""
 
-    def __init__(self, reading: ReaderOptions, *, stream: Stream, site: Site) -> None:
-        self._reading = reading
+    def __init__(self, element: Media, *, stream: Stream, site: Site) -> None:
+        self._element = element
         self._stream = stream
         self._site = site
-        self._decoding = DecodeSettings(reading.threads, reading.orientation, site.gpu)
+        self._decoding = DecodeSettings(element.threads, element.orientation, site.gpu)
         self._tap = tap_for(stream, site=site)
         self._warned: set[str] = set()
         self._decoder: VideoDecoder | None = None
         self._index = 0
         self._end_ns = 0
-        self._limit = RateLimit(reading.max_fps) if reading.max_fps else None
+        self._limit = RateLimit(element.max_fps) if element.max_fps else None
 
     def frames(self) -> Iterator[Frame]:
-        """The frames of all passes; timestamps and indices go on from one pass to the next."""
-        passes = itertools.count() if self._reading.passes is None else range(self._reading.passes)
-        for _ in passes:
+        """Yield the frames of all passes; timestamps and indices continue from one pass to the next."""
+        passes = passes_of(self._element.loop)
+        for _ in itertools.count() if passes is None else range(passes):
             before = self._handed_out
             yield from self._pass(self._open())
             self.close()
             if self._handed_out == before:
-                start = f"start ({self._reading.start_ns / _SECOND_NS:g} s)"
-                raise unreadable(f"it ends before {start}", stream=self._stream.name, uri=self._reading.uri)
+                cause = f"it ends before start ({self._element.start / _SECOND_NS:g} s)"
+                raise unreadable(cause, stream=self._stream.name, uri=self._element.uri)
 
     def close(self) -> None:
         """Close the input."""
@@ -75,19 +60,19 @@ class MediaReader(SourceReader):
         return self._index + self.skipped_frames
 
     def _open(self) -> VideoDecoder:
-        reading = self._reading
+        element = self._element
         self._decoder = VideoDecoder(
-            reading.uri,
+            element.uri,
             stream=self._stream.name,
-            options=reading.options,
-            number=reading.stream_number,
+            options=OpenOptions(max_pixels=element.max_pixels),
+            number=element.stream_index,
             decoding=self._decoding,
             warn=self._warn_once,
             on_damage=self._count_damage,
             on_choice=self._note_choice,
             tap=self._tap,
         )
-        self.frame_count = _expected_frames(reading, self._decoder.facts)
+        self.frame_count = _expected_frames(element, self._decoder.facts)
         return self._decoder
 
     def _pass(self, decoder: VideoDecoder) -> Iterator[Frame]:
@@ -119,11 +104,9 @@ class MediaReader(SourceReader):
 
     def _timed_images(self, decoder: VideoDecoder) -> Iterator[tuple[Image, int]]:
         """The images between start and end, each with its time in the file."""
-        reading = self._reading
-        start_ns = decoder.facts.start_ns + reading.start_ns if reading.start_ns else None
-        end_ns = (
-            None if reading.duration_ns is None else decoder.facts.start_ns + reading.start_ns + reading.duration_ns
-        )
+        element, begin_ns = self._element, decoder.facts.start_ns + self._element.start
+        start_ns = begin_ns if element.start else None
+        end_ns = None if element.duration is None else begin_ns + element.duration
         timestamps = decoder.timestamps()
         images = decoder.images() if start_ns is None else self._images_before(start_ns, decoder)
         pts_ns = decoder.facts.start_ns
@@ -154,7 +137,7 @@ class MediaReader(SourceReader):
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:
             self._warned.add(text)
-            self._site.warn(f"{self._reading.uri}: {text}", stream=self._stream.name)
+            self._site.warn(f"{self._element.uri}: {text}", stream=self._stream.name)
 
     def _count_damage(self) -> None:
         self.damaged_packets += 1
@@ -163,14 +146,13 @@ class MediaReader(SourceReader):
         self.decoder, self.decoder_reason = choice.name, choice.reason
 
 
-def _expected_frames(reading: ReaderOptions, facts: VideoFacts) -> int | None:
-    count = facts.expected_frames
-    if count is None or reading.passes is None:
+def _expected_frames(element: Media, facts: VideoFacts) -> int | None:
+    count, passes, interval_ns = facts.expected_frames, passes_of(element.loop), facts.interval_ns
+    if count is None or passes is None:
         return None
-    interval_ns = facts.interval_ns
-    if reading.start_ns or reading.duration_ns is not None:
-        left_ns = max(count * interval_ns - reading.start_ns, 0)
-        count = round(min(left_ns, reading.duration_ns or left_ns) / interval_ns)
-    if reading.max_fps:
-        count = min(count, round(count * interval_ns * reading.max_fps / _SECOND_NS))
-    return count * reading.passes
+    if element.start or element.duration is not None:
+        left_ns = max(count * interval_ns - element.start, 0)
+        count = round(min(left_ns, element.duration or left_ns) / interval_ns)
+    if element.max_fps:
+        count = min(count, round(count * interval_ns * element.max_fps / _SECOND_NS))
+    return count * passes

@@ -6,14 +6,14 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from sightline.graph import Site, SourceElement, SourceReader
+from sightline.graph import Site, SourceReader
 from sightline.graph.fields import InputUri
 from sightline.media import Stream
-from sightline_plugins.decode.kinds import DEFAULT_MAX_PIXELS, names_images
-from sightline_plugins.sources.options import Rotation, asked_orientation, passes_of
+from sightline_plugins.decode.kinds import names_images
+from sightline_plugins.sources.options import InputOptions, Loop
 
 
-class Images(SourceElement):
+class Images(InputOptions):
     """Read images (JPEG, PNG, BMP, WebP, TIFF, PNM) as the frames of a stream, in natural order of their names.
 
     `uri` is a folder, a glob (`frames/*.jpg`), a numbered name (`frames/%06d.jpg`) or one image, which makes a stream
@@ -33,30 +33,16 @@ class Images(SourceElement):
     """Folder, glob, numbered name or image."""
     fps: Annotated[float, Field(gt=0, le=1000)] = 25.0
     """Frames per second of stream time."""
-    loop: bool | Annotated[int, Field(ge=1)] = False
+    loop: Loop = False
     """Repeat without end (`true`), or this many times in all."""
-    max_fps: Annotated[float, Field(gt=0)] | None = None
-    """Maximum frames per second; other frames are skipped evenly and counted."""
-    rotate: Rotation = "auto"
-    """Degrees clockwise to turn images by; `auto` follows EXIF."""
-    max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
-    """Leave out images with more pixels."""
 
     @classmethod
     def accepts(cls, uri: str) -> bool:
-        """Folders, images and globs of images."""
+        """Accept folders, images and globs of images."""
         return names_images(uri)
 
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
-        """A reader for one attempt."""
-        from sightline_plugins.sources.images.reader import ImageFolder, ImagesReader
+        """Make a reader for one attempt."""
+        from sightline_plugins.sources.images.reader import ImagesReader
 
-        folder = ImageFolder(
-            uri=self.uri,
-            fps=self.fps,
-            passes=passes_of(self.loop),
-            max_fps=self.max_fps,
-            max_pixels=self.max_pixels,
-            orientation=asked_orientation(self.rotate),
-        )
-        return ImagesReader(folder, stream=stream, warn=lambda text: site.warn(text, stream=stream.name))
+        return ImagesReader(self, stream=stream, warn=lambda text: site.warn(text, stream=stream.name))

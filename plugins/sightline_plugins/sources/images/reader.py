@@ -1,12 +1,12 @@
-"""Reading images one after the other as the frames of a stream."""
+"""Read images one after the other as the frames of a stream."""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sightline.errors import StreamUnreadable
 from sightline.graph import SourceReader
@@ -14,46 +14,37 @@ from sightline.media import Frame, Stream, Surface
 from sightline_plugins.decode.failures import unreadable
 from sightline_plugins.decode.images import image_surface, largest_file
 from sightline_plugins.decode.kinds import IMAGE_SUFFIXES, glob_of, is_glob
-from sightline_plugins.decode.orientation import Orientation
 from sightline_plugins.decode.timestamps import RateLimit
+from sightline_plugins.sources.options import passes_of
+
+if TYPE_CHECKING:
+    from sightline_plugins.sources.images.element import Images
 
 _SECOND_NS = 1_000_000_000
 _DIGITS = re.compile(r"(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFolder:
-    """Which images are read, and how: `passes` None is for ever, `orientation` None follows EXIF."""
-
-    uri: str
-    fps: float
-    passes: int | None
-    max_fps: float | None
-    max_pixels: int
-    orientation: Orientation | None
-
-
 class ImagesReader(SourceReader):
     """One pass or more over images in natural order."""
 
-    def __init__(self, folder: ImageFolder, *, stream: Stream, warn: Callable[[str], None]) -> None:
-        self._folder = folder
+    def __init__(self, element: Images, *, stream: Stream, warn: Callable[[str], None]) -> None:
+        self._element = element
         self._stream = stream
         self._warn = warn
         self._trouble = ""
-        self._limit = RateLimit(folder.max_fps) if folder.max_fps else None
+        self._limit = RateLimit(element.max_fps) if element.max_fps else None
 
     def frames(self) -> Iterator[Frame]:
-        """One frame for each image that can be read. An image that cannot leaves its time out."""
-        folder = self._folder
-        paths = find_images(folder.uri)
+        """Yield one frame for each image that can be read. An unreadable image leaves a gap in time."""
+        paths = find_images(self._element.uri)
         if not paths:
             raise self._unreadable("there are no images; name a folder, a glob (frames/*.jpg) or an image")
-        self.frame_count = None if folder.passes is None else len(paths) * folder.passes
-        passes = itertools.count() if folder.passes is None else range(folder.passes)
+        count = passes_of(self._element.loop)
+        self.frame_count = None if count is None else len(paths) * count
+        passes = itertools.count() if count is None else range(count)
         index = 0
         for place, path in enumerate(itertools.chain.from_iterable(paths for _ in passes)):
-            pts_ns = round(place * _SECOND_NS / folder.fps)
+            pts_ns = round(place * _SECOND_NS / self._element.fps)
             if self._limit is not None and not self._limit.takes(pts_ns):
                 self.skipped_frames += 1
                 continue
@@ -67,20 +58,21 @@ class ImagesReader(SourceReader):
                 self._warn(f"{path} cannot be read: {self._trouble}; it is left out")
 
     def _surface(self, path: Path) -> Surface | None:
+        most = self._element.max_pixels
         try:
-            data = _read(path, limit=largest_file(self._folder.max_pixels))
-            return image_surface(data, max_pixels=self._folder.max_pixels, orientation=self._folder.orientation)
+            data = _read(path, limit=largest_file(most))
+            return image_surface(data, max_pixels=most, orientation=self._element.orientation)
         except (OSError, ValueError) as error:
             self.damaged_packets += 1
             self._trouble = getattr(error, "strerror", None) or str(error)
             return None
 
     def _unreadable(self, cause: str) -> StreamUnreadable:
-        return unreadable(cause, stream=self._stream.name, uri=self._folder.uri)
+        return unreadable(cause, stream=self._stream.name, uri=self._element.uri)
 
 
 def find_images(uri: str) -> list[Path]:
-    """The images of a folder, a glob or a single file, in natural order: `frame9` stands before `frame10`."""
+    """Find the images of a folder, a glob or a single file, in natural order: `frame9` before `frame10`."""
     path = Path(uri)
     if path.is_dir():
         found = [entry for entry in path.iterdir() if entry.suffix.lower() in IMAGE_SUFFIXES]

@@ -1,197 +1,41 @@
-"""Read a live stream: timestamps, capture times, damage, frames."""
+"""Read a live stream: one session with a camera or sender."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 
+import av.error
 from av.logging import Capture
 from av.packet import Packet
 from av.video.stream import VideoStream
 
 from sightline.graph import Site, SourceReader
-from sightline.graph.site import Clock
-from sightline.media import Frame, Stream, TimeSource
+from sightline.media import Frame, Stream
 from sightline_plugins.decode import failures
-from sightline_plugins.decode.decoder import DecoderChoice, Image
-from sightline_plugins.decode.failures import lost
-from sightline_plugins.decode.orientation import Orientation
-from sightline_plugins.decode.timestamps import RateLimit, nanoseconds
-from sightline_plugins.sources.live.input import LiveInput
+from sightline_plugins.decode.decoder import DecoderChoice, DecodeSettings, Image
+from sightline_plugins.decode.failures import TIME_LIMITS, failure, lost, stalled
+from sightline_plugins.decode.open_media import OpenOptions, Waits
+from sightline_plugins.decode.packet_tap import tap_for
+from sightline_plugins.decode.timestamps import RateLimit
+from sightline_plugins.decode.video import VideoDecoder
+from sightline_plugins.sources.live.timing import CaptureTimes, DamageTracker, LiveTimestamps
+from sightline_plugins.sources.options import LiveOptions
 
-_JUMP_NS = 1_000_000_000
-_TOLERANCE_NS = 80_000_000
-_SETTLING_NS = 1_000_000_000
-_WINDOW_NS = 800_000_000
-_SMOOTHING = 8
-
-
-class LiveTimestamps:
-    """Turns a camera's timestamps into nanoseconds that strictly rise and go on as the clock does.
-
-    A frame can be late, never early: the least delay between timestamp and arrival, seen in the first second, is held
-    to. A timestamp that is missing or does not rise becomes the previous one plus the interval at which frames arrive.
-    One that steps back by more than a second, or forth by more than a second more than has passed, is a clock that was
-    set anew: what follows keeps its distances. When all frames of a while are early or late by a tenth of a second,
-    they are moved. Network jitter, bursts and B-frames change nothing. `repairs` counts the frames put right, `jumps`
-    the clocks set anew.
-    """
-
-    def __init__(self, *, time_base: Fraction, interval_ns: int) -> None:
-        self._time_base = time_base
-        self._interval_ns = interval_ns
-        self._previous_ns: int | None = None
-        self._shift_ns = 0
-        self._arrival_ns = self._first_arrival_ns = self._window_end_ns = 0
-        self._least_delay_ns = 0
-        self._window_delay_ns: int | None = None
-        self.repairs = 0
-        self.jumps = 0
-
-    def next_ns(self, pts: int | None, dts: int | None, *, arrival_ns: int) -> int:
-        """The time of the next frame, from its timestamps in units of the time base and its arrival (monotonic)."""
-        ticks = dts if pts is None else pts
-        given_ns = None if ticks is None else nanoseconds(ticks, self._time_base) + self._shift_ns
-        previous_ns = self._previous_ns
-        if previous_ns is None:
-            current_ns = given_ns or 0
-            self._first_arrival_ns = arrival_ns
-            self._least_delay_ns = arrival_ns - current_ns
-        else:
-            repairs = self.repairs
-            current_ns = self._risen(given_ns, previous_ns, passed_ns=arrival_ns - self._arrival_ns)
-            current_ns = self._kept_to_clock(current_ns, previous_ns, arrival_ns=arrival_ns)
-            self.repairs = min(self.repairs, repairs + 1)
-        self._previous_ns, self._arrival_ns = current_ns, arrival_ns
-        return current_ns
-
-    def _risen(self, given_ns: int | None, previous_ns: int, *, passed_ns: int) -> int:
-        self._interval_ns += (passed_ns - self._interval_ns) // _SMOOTHING
-        stand_in_ns = previous_ns + max(self._interval_ns, 1)
-        if given_ns is None:
-            self.repairs += 1
-            return stand_in_ns
-        step_ns = given_ns - previous_ns
-        if 0 < step_ns <= passed_ns + _JUMP_NS:
-            return given_ns
-        self.repairs += 1
-        if step_ns > 0 or step_ns < -_JUMP_NS:
-            self.jumps += 1
-            stand_in_ns = previous_ns + max(passed_ns, 1)
-            self._shift_ns += stand_in_ns - given_ns
-        return stand_in_ns
-
-    def _kept_to_clock(self, current_ns: int, previous_ns: int, *, arrival_ns: int) -> int:
-        delay_ns = arrival_ns - current_ns
-        if arrival_ns - self._first_arrival_ns < _SETTLING_NS:
-            self._least_delay_ns = min(self._least_delay_ns, delay_ns)
-            self._window_end_ns = arrival_ns + _WINDOW_NS
-            return current_ns
-        early_ns = self._least_delay_ns - delay_ns
-        if early_ns > _TOLERANCE_NS:
-            return self._moved(current_ns, previous_ns, by_ns=-early_ns)
-        self._window_delay_ns = min(delay_ns, delay_ns if self._window_delay_ns is None else self._window_delay_ns)
-        if arrival_ns < self._window_end_ns:
-            return current_ns
-        late_ns, self._window_delay_ns = self._window_delay_ns - self._least_delay_ns, None
-        self._window_end_ns = arrival_ns + _WINDOW_NS
-        return self._moved(current_ns, previous_ns, by_ns=late_ns) if late_ns > _TOLERANCE_NS else current_ns
-
-    def _moved(self, current_ns: int, previous_ns: int, *, by_ns: int) -> int:
-        self._shift_ns += by_ns
-        self._window_delay_ns = None
-        self.repairs += 1
-        return max(current_ns + by_ns, previous_ns + 1)
-
-
-_FARTHEST_CLOCK_NS = 300_000_000_000
-
-
-class CaptureTimes:
-    """When images were taken: by the camera's clock as its RTCP sender reports give it, else when they arrived.
-
-    A camera's clock that is more than five minutes off ours is not believed.
-    """
-
-    def __init__(self, clock: Clock, time_base: Fraction) -> None:
-        self._clock = clock
-        self._time_base = time_base
-        self._arrival_ns = 0
-        self._epoch_of_zero_ns: int | None = None
-        self._is_outdated = False
-
-    def note(self, packet: Packet[VideoStream]) -> None:
-        """Take down what this packet, which has just arrived, says about time."""
-        self._arrival_ns = self._clock.epoch_ns()
-        if packet.has_sidedata("rtcp_sr"):
-            self._is_outdated = False
-        if self._is_outdated or packet.pts is None or not packet.has_sidedata("prft"):
-            return
-        (microseconds,) = struct.unpack_from("=q", bytes(packet.get_sidedata("prft")))
-        self._epoch_of_zero_ns = microseconds * 1_000 - nanoseconds(packet.pts, self._time_base)
-
-    def forget(self) -> None:
-        """The stream's timestamps jumped: what was reported about them before holds no more."""
-        self._epoch_of_zero_ns, self._is_outdated = None, True
-
-    def of(self, pts: int | None) -> tuple[int, TimeSource]:
-        """The time of day, in nanoseconds since the epoch, of an image with that timestamp, and whose it is."""
-        if pts is not None and self._epoch_of_zero_ns is not None:
-            reported_ns = self._epoch_of_zero_ns + nanoseconds(pts, self._time_base)
-            if abs(reported_ns - self._arrival_ns) <= _FARTHEST_CLOCK_NS:
-                return reported_ns, TimeSource.RTCP
-        return self._arrival_ns, TimeSource.ARRIVAL
-
-
-class DamageTracker:
-    """Marks images. An image is damaged when something of it was lost or did not decode, or of one that it may be
-    decoded from: all images are, until a key frame has come whole.
-    """
-
-    def __init__(self) -> None:
-        self._is_hurt = False
-        self._was_missed = False
-        self._whole_from: int | None = None
-
-    def packet(self, packet: Packet[VideoStream], *, missed: bool) -> None:
-        """A packet was read; `missed` says that others were lost on the way to it."""
-        if missed:
-            self.hurt()
-        elif packet.is_keyframe and not packet.is_corrupt and not self._was_missed:
-            self._whole_from = packet.pts if packet.pts is not None else packet.dts
-        self._was_missed = missed
-
-    def hurt(self) -> None:
-        """Something was lost or did not decode."""
-        self._is_hurt, self._whole_from = True, None
-
-    def marks(self, image: Image, *, troubled: bool) -> bool:
-        """Whether an image is damaged; `troubled` says that its decoder had to conceal errors."""
-        whole_from = self._whole_from
-        if self._is_hurt and whole_from is not None and (image.pts is None or image.pts >= whole_from):
-            self._is_hurt = False
-        if troubled or image.is_corrupt:
-            self.hurt()
-        return self._is_hurt
+_LONG_WITHOUT_KEY_NS = 10_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class LiveReaderOptions:
-    """Which live input is read, and how; `orientation` None follows the stream's metadata.
+    """Options of an element, and of its protocol.
 
-    `demuxer` holds options of FFmpeg's demuxer, `container_format` names it where it cannot be found out, `resumable`
-    says that its reads can go on after a time limit, `sender` is who is at the other end, in messages.
+    `demuxer` holds options of FFmpeg's demuxer, `container_format` its name if it cannot be detected; `resumable` says
+    that its reads can continue after a time limit; `sender` names the other end in messages.
     """
 
-    uri: str
-    stall_ns: int
-    max_pixels: int
-    max_fps: float | None = None
+    element: LiveOptions
     threads: int = 1
     stream_number: int = 0
-    orientation: Orientation | None = None
     demuxer: Mapping[str, str] = field(default_factory=dict)
     container_format: str | None = None
     resumable: bool = False
@@ -201,19 +45,19 @@ class LiveReaderOptions:
 class LiveReader(SourceReader):
     """One session with a camera or a sender. Its end is always a loss: cameras do not end."""
 
-    def __init__(self, reading: LiveReaderOptions, *, stream: Stream, site: Site) -> None:
-        self._reading = reading
-        self._stream = stream
-        self._site = site
+    def __init__(self, options: LiveReaderOptions, *, stream: Stream, site: Site) -> None:
+        self._options, self._element = options, options.element
+        self._stream, self._site = stream, site
         self._input: LiveInput | None = None
-        self._limit = RateLimit(reading.max_fps) if reading.max_fps else None
+        self._limit = RateLimit(self._element.max_fps) if self._element.max_fps else None
         self._damage = DamageTracker()
 
     def frames(self) -> Iterator[Frame]:
-        """Frames from the first key frame on. Raises StreamLost when the stream ends, StreamStalled when it falls
-        silent.
+        """Yield frames from the first key frame on.
+
+        Raises StreamLost when the stream ends, StreamStalled when it falls silent.
         """
-        opened = self._input = LiveInput(self._reading, reader=self, stream=self._stream, site=self._site)
+        opened = self._input = LiveInput(self._options, reader=self, stream=self._stream, site=self._site)
         facts, self.codec = opened.decoder.facts, opened.decoder.codec
         timestamps = LiveTimestamps(time_base=facts.time_base, interval_ns=facts.interval_ns)
         captured = CaptureTimes(self._site.clock, facts.time_base)
@@ -226,7 +70,7 @@ class LiveReader(SourceReader):
                 if self._limit is not None and not self._limit.takes(pts_ns):
                     self.skipped_frames += 1
                     continue
-                capture_ns, whose = captured.of(image.pts)
+                capture_ns, time_source = captured.of(image.pts)
                 yield Frame(
                     self._stream,
                     index,
@@ -234,13 +78,13 @@ class LiveReader(SourceReader):
                     image.surface(),
                     capture_ns,
                     damaged,
-                    whose,
+                    time_source,
                     packet=image.packet,
                     altered=image.is_turned,
                 )
                 index += 1
         if not self.is_stopping:
-            raise lost(f"{self._reading.sender} ended the stream", stream=self._stream.name, uri=self._reading.uri)
+            raise lost(f"{self._options.sender} ended the stream", stream=self._stream.name, uri=self._element.uri)
 
     def close(self) -> None:
         """End the session."""
@@ -249,24 +93,24 @@ class LiveReader(SourceReader):
             self._input = None
 
     def limit_ns(self) -> int:
-        """How long nothing may come."""
-        return self._reading.stall_ns if self.silence_limit_ns is None else self.silence_limit_ns
+        """Longest silence before the stream counts as stalled."""
+        return self._element.stall_timeout if self.silence_limit_ns is None else self.silence_limit_ns
 
     def warn(self, text: str) -> None:
-        """Say what is wrong with the stream."""
+        """Warn about this stream."""
         self._site.warn(text, stream=self._stream.name)
 
     def count_damage(self) -> None:
-        """A packet did not decode."""
+        """Count a packet that did not decode."""
         self.damaged_packets += 1
         self._damage.hurt()
 
     def note_choice(self, choice: DecoderChoice) -> None:
-        """What decodes is known, or became another."""
+        """Note which decoder is used."""
         self.decoder, self.decoder_reason = choice.name, choice.reason
 
     def _decode(self, opened: LiveInput, packet: Packet[VideoStream]) -> Iterator[tuple[Image, bool]]:
-        """The images that come out with this packet, and whether each is damaged."""
+        """Decode a packet; yield its images, and whether each is damaged."""
         with Capture(local=True) as lines:
             images = opened.decoder.decode(packet)
         troubled = bool(lines) and failures.tells_of_damage(lines)
@@ -274,10 +118,90 @@ class LiveReader(SourceReader):
             yield image, self._damage.marks(image, troubled=troubled)
 
     def _time(self, image: Image, timestamps: LiveTimestamps, captured: CaptureTimes) -> int:
-        """The time of an image; what the camera has said about its clock is forgotten when that was set anew."""
+        """Return the time of an image; when the camera's clock was reset, discard its earlier reports."""
         jumps = timestamps.jumps
         pts_ns = timestamps.next_ns(image.pts, image.dts, arrival_ns=self._site.clock.monotonic_ns())
         self.repaired_timestamps = timestamps.repairs
         if timestamps.jumps > jumps:
             captured.forget()
         return pts_ns
+
+
+class LiveInput:
+    """The open input of a reader: its packets, read with time limits, and the losses before them.
+
+    The reader's thread opens, uses and closes it. It refers to the reader and nothing refers back in a cycle: once
+    released, it and its decoder are freed at once, not by the garbage collector. Raises what `open_media` raises.
+    """
+
+    def __init__(self, options: LiveReaderOptions, *, reader: LiveReader, stream: Stream, site: Site) -> None:
+        failures.listen()
+        element = self._element = options.element
+        self._reader, self._stream, self._clock = reader, stream, site.clock
+        self._waits = Waits(site.clock, limit_ns=reader.limit_ns, resumable=options.resumable)
+        self.has_missed = False
+        self.decoder = VideoDecoder(
+            element.uri,
+            stream=stream.name,
+            options=OpenOptions(
+                max_pixels=element.max_pixels,
+                live=True,
+                demuxer=options.demuxer,
+                container_format=options.container_format,
+                waits=self._waits,
+            ),
+            number=options.stream_number,
+            decoding=DecodeSettings(options.threads, element.orientation, site.gpu),
+            warn=reader.warn,
+            on_damage=reader.count_damage,
+            on_choice=reader.note_choice,
+            tap=tap_for(stream, site=site),
+        )
+        self._waits.begin()
+        self._waits.heard()
+
+    def packets_from_key_frame(self) -> Iterator[Packet[VideoStream]]:
+        """Yield the packets from the first key frame on; warn once when none comes for long."""
+        since_ns: int | None = self._clock.monotonic_ns()
+        packets = self._packets()
+        for packet in packets:
+            if packet.is_keyframe or not packet.size:
+                yield packet
+                break
+            if since_ns is not None and self._clock.monotonic_ns() - since_ns >= _LONG_WITHOUT_KEY_NS:
+                self._reader.warn(
+                    "packets come, but no key frame for 10 s, and nothing can be shown before one: shorten the "
+                    "camera's key frame (I-frame, GOP) interval"
+                )
+                since_ns = None
+        yield from packets
+
+    def _packets(self) -> Iterator[Packet[VideoStream]]:
+        while not self._reader.is_stopping:
+            packet = self._next()
+            if packet is None:
+                continue
+            yield packet
+            if not packet.size:
+                return
+
+    def _next(self) -> Packet[VideoStream] | None:
+        """Read the next packet; None when one wait is over and another begins. Raises StreamStalled and StreamLost."""
+        self._waits.begin()
+        stream, uri = self._stream.name, self._element.uri
+        try:
+            with Capture(local=True) as lines:
+                packet = self.decoder.read(anew=self._waits.have_changed)
+        except (av.error.FFmpegError, OSError) as error:
+            if not isinstance(error, TIME_LIMITS):
+                raise failure(error, stream=stream, uri=uri, live=True) from None
+            if self._waits.is_over and not self._reader.is_stopping:
+                seconds = self._reader.limit_ns() / 1e9
+                cause = f"nothing came for {seconds:.3g} s, within the time limit (stall_timeout)"
+                raise stalled(cause, stream=stream, uri=uri) from None
+            return None
+        self._waits.heard()
+        missed = failures.lost_packets(lines) if lines else 0
+        self._reader.lost_packets += missed
+        self.has_missed = missed > 0
+        return packet

@@ -11,11 +11,10 @@ from pydantic import AfterValidator, Field, StringConstraints
 from sightline.graph import Site, SourceReader
 from sightline.graph.fields import checked_url
 from sightline.media import Stream
-from sightline_plugins.decode.kinds import DEFAULT_MAX_PIXELS, is_rtsp
-from sightline_plugins.sources.live.options import LiveOptions
-from sightline_plugins.sources.options import Rotation, asked_orientation
+from sightline_plugins.decode.kinds import is_rtsp
+from sightline_plugins.sources.options import LiveOptions
 
-# Over TCP nothing arrives out of order; a queue of two packets makes FFmpeg tell of those that a camera left out.
+# Over TCP nothing arrives out of order; a queue of two packets makes FFmpeg report those that a camera left out.
 _TRANSPORTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "tcp": {"rtsp_transport": "tcp", "reorder_queue_size": "2"},
@@ -54,38 +53,18 @@ class Rtsp(LiveOptions):
     """Address of the camera's stream, `rtsp://` or `rtsps://`."""
     transport: Literal["tcp", "udp", "auto"] = "tcp"
     """How packets travel."""
-    max_fps: Annotated[float, Field(gt=0)] | None = None
-    """Maximum frames per second; other frames are skipped evenly and counted."""
     threads: Annotated[int, Field(ge=0, le=64)] = 1
     """Decoder threads; 0 takes one per core."""
-    rotate: Rotation = "auto"
-    """Degrees clockwise to turn images by; `auto` follows the stream's own metadata."""
-    max_pixels: Annotated[int, Field(ge=1)] = DEFAULT_MAX_PIXELS
-    """Refuse frames with more pixels."""
 
     @classmethod
     def accepts(cls, uri: str) -> bool:
-        """`rtsp://` and `rtsps://`."""
+        """Accept `rtsp://` and `rtsps://`."""
         return is_rtsp(uri)
 
-    @property
-    def live(self) -> bool:
-        """Always: the camera sets the pace."""
-        return True
-
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
-        """A reader for one attempt."""
+        """Make a reader for one attempt."""
         from sightline_plugins.sources.live.reader import LiveReader, LiveReaderOptions
 
-        reading = LiveReaderOptions(
-            uri=self.uri,
-            stall_ns=self.stall_timeout,
-            max_fps=self.max_fps,
-            threads=self.threads,
-            orientation=asked_orientation(self.rotate),
-            max_pixels=self.max_pixels,
-            sender="the camera",
-            demuxer={"allowed_media_types": "video", **_TRANSPORTS[self.transport]},
-            resumable=True,
-        )
-        return LiveReader(reading, stream=stream, site=site)
+        demuxer = {"allowed_media_types": "video", **_TRANSPORTS[self.transport]}
+        live = LiveReaderOptions(self, self.threads, demuxer=demuxer, resumable=True, sender="the camera")
+        return LiveReader(live, stream=stream, site=site)
