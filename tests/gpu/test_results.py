@@ -13,7 +13,7 @@ from sightline.devices.cuda.streams import CudaStream
 from sightline_plugins.draw import cuda_draw, cuda_hide
 from sightline_plugins.draw.hiding import Method
 from sightline_plugins.heads import cuda as cuda_heads
-from sightline_plugins.heads.cuda_plans import plan_decoding
+from sightline_plugins.heads.cuda import plan_decoding
 from sightline_plugins.heads.head import Candidates
 from sightline_plugins.nms import NmsOptions
 from sightline_plugins.nms import cuda as cuda_nms

@@ -3,8 +3,7 @@
 Scores may be (1, C, h, w) or (1, h, w, C), distinguished by which two sizes have the shape of the network's input:
 DeepLab (https://arxiv.org/abs/1706.05587), FCN, SegFormer, BiSeNet, PIDNet, U-Net. One channel is a map of one class
 against the rest (U²-Net, portrait matting). Integers (1, h, w), (1, 1, h, w) or (1, h, w, 1) are classes (PaddleSeg).
-Of several outputs the first that has such a shape is read, `output` names another; the rest (auxiliary maps) is not
-looked at.
+Of several outputs the first one with such a shape is read; `output` names another. Auxiliary maps are ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ from typing import Literal
 import numpy as np
 
 from sightline.errors import ModelError
+from sightline_plugins.heads.decoding import are_in_unit_range, are_logits, shapes_text, sum_to_one
 from sightline_plugins.heads.head import (
+    IMAGENET,
     Array,
     ClassMap,
     DecodeContext,
@@ -26,7 +27,6 @@ from sightline_plugins.heads.head import (
     Signature,
     SizeWh,
 )
-from sightline_plugins.heads.thresholding import are_in_unit_range, are_probabilities, sum_to_one
 
 
 class ClassMapOptions(HeadOptions):
@@ -42,16 +42,13 @@ class ClassMapOptions(HeadOptions):
 def decode(outputs: Sequence[Array], context: DecodeContext) -> ClassMap:
     """Return the map over the network's input. Raises ModelError when no output has such a shape."""
     options = context.options_or(ClassMapOptions())
-    number = _chosen([output.shape for output in outputs], context, options)
+    number = _chosen(outputs, context, options)
     channels = channels_first(outputs[number], context.size_wh)
-    is_classes = options.values == "classes" or (options.values == "auto" and channels.dtype.kind in "iu")
-    if is_classes:
-        return _of_classes(channels[0])
-    ending = context.op_type(number)
-    automatic = options.values == "auto" and _is_ready(channels, ending)
-    return ClassMap(
-        channels.astype(np.float32, copy=False), probabilities=automatic or options.values == "probabilities"
-    )
+    if options.values == "classes" or (options.values == "auto" and channels.dtype.kind in "iu"):
+        return _one_hot(channels[0])
+    looks_like = are_in_unit_range if len(channels) == 1 else _channels_sum_to_one
+    logits = are_logits(channels, form=options.values, op_type=context.op_type(number), looks_like=looks_like)
+    return ClassMap(channels.astype(np.float32, copy=False), probabilities=not logits)
 
 
 def channels_first(output: Array, size_wh: SizeWh) -> Array:
@@ -76,7 +73,7 @@ def match_score(signature: Signature) -> MatchScore:
     first = signature.outputs[0]
     if len(first.shape) == 3 and first.dtype.kind == "f":
         return MatchScore.NONE
-    return MatchScore.CERTAIN if _fits(first.shape, signature.size_wh) else MatchScore.NONE
+    return MatchScore.certain_if(_fits(first.shape, signature.size_wh))
 
 
 def count_classes(shapes: Sequence[Shape]) -> int | None:
@@ -91,7 +88,7 @@ def count_classes(shapes: Sequence[Shape]) -> int | None:
 
 
 def _is_table(shape: Shape) -> bool:
-    """Return whether an output of rank 2 or 3 is rows of something: (1, h, w) with sides as unequal is no map."""
+    """Return whether an output of rank 2 or 3 is a table rather than a map (1, h, w): by how unequal its sides are."""
     sizes = [size for size in shape[-2:] if size is not None]
     return len(shape) == 2 or (len(sizes) == 2 and max(sizes) > 8 * min(sizes))
 
@@ -102,30 +99,28 @@ def _fits(shape: Shape, size_wh: SizeWh) -> bool:
     return len(shape) == 3 and has_shape_of(shape[1:], size_wh)
 
 
-def _chosen(shapes: Sequence[tuple[int, ...]], context: DecodeContext, options: ClassMapOptions) -> int:
+def _chosen(outputs: Sequence[Array], context: DecodeContext, options: ClassMapOptions) -> int:
     if options.output is not None:
         if options.output not in context.outputs:
             known = ", ".join(context.outputs)
             raise ModelError(f"head class_map: there is no output {options.output!r}; outputs: {known}")
         return context.outputs.index(options.output)
-    fitting = [number for number, shape in enumerate(shapes) if _fits(shape, context.size_wh)]
+    fitting = [number for number, output in enumerate(outputs) if _fits(output.shape, context.size_wh)]
     if not fitting:
         width, height = context.size_wh
         raise ModelError(
             f"head class_map: no output is a map in the shape of the input ({width}x{height}); the outputs are "
-            f"{', '.join(map(str, shapes))}"
+            f"{shapes_text(outputs)}"
         )
     return fitting[0]
 
 
-def _is_ready(channels: Array, ending: str) -> bool:
-    if len(channels) == 1:
-        return are_probabilities(channels, op_type=ending, looks_like=are_in_unit_range)
-    return are_probabilities(channels, op_type=ending, looks_like=lambda values: sum_to_one(np.moveaxis(values, 0, -1)))
+def _channels_sum_to_one(channels: Array) -> bool:
+    return sum_to_one(np.moveaxis(channels, 0, -1))
 
 
-def _of_classes(classes: Array) -> ClassMap:
-    """Return the one-hot map of the classes that are there."""
+def _one_hot(classes: Array) -> ClassMap:
+    """Return a map with a channel for each class that occurs."""
     present = np.unique(classes).astype(np.int32)
     scores = (classes[None] == present[:, None, None]).astype(np.float32)
     return ClassMap(scores, class_id=present, probabilities=True)
@@ -139,11 +134,6 @@ CLASS_MAP = Head(
     count_classes=count_classes,
     match_score=match_score,
     ranks=(2, 3, 4),
-    preprocessing={
-        "fit": "stretch",
-        "color": "rgb",
-        "mean": (123.675, 116.28, 103.53),
-        "scale": (58.395, 57.12, 57.375),
-    },
+    preprocessing={"fit": "stretch", "color": "rgb", **IMAGENET},
     options=ClassMapOptions,
 )

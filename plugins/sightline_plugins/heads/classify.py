@@ -8,11 +8,14 @@ scores that happen to lie between 0 and 1. `embed` reads the first output.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
+from sightline_plugins.heads.decoding import Floats, are_in_unit_range, are_logits, sigmoid, softmax, sum_to_one
 from sightline_plugins.heads.head import (
+    IMAGENET,
     Array,
     DecodeContext,
     Head,
@@ -23,17 +26,6 @@ from sightline_plugins.heads.head import (
     Signature,
     Vector,
 )
-from sightline_plugins.heads.thresholding import (
-    Floats,
-    are_in_unit_range,
-    are_probabilities,
-    sigmoid,
-    softmax,
-    sum_to_one,
-)
-
-IMAGENET_MEAN = (123.675, 116.28, 103.53)
-IMAGENET_SCALE = (58.395, 57.12, 57.375)
 
 
 class ClassifyOptions(HeadOptions):
@@ -71,13 +63,11 @@ def _probabilities(
     looks_like: Callable[[Array], bool],
     convert: Callable[[Array], Floats],
 ) -> Scores:
-    output_ops = context.output_ops or ("",) * len(outputs)
     found = []
-    for output, op_type in zip(outputs, output_ops, strict=True):
+    for place, output in enumerate(outputs):
         row = output.reshape(-1)
-        automatic = scores == "auto" and are_probabilities(row, op_type=op_type, looks_like=looks_like)
-        ready = automatic or scores == "probabilities"
-        found.append(row.astype(np.float32, copy=False) if ready else convert(row))
+        logits = are_logits(row, form=scores, op_type=context.op_type(place), looks_like=looks_like)
+        found.append(convert(row) if logits else row.astype(np.float32, copy=False))
     return Scores(tuple(found))
 
 
@@ -97,32 +87,19 @@ def count_classes(shapes: Sequence[Shape]) -> int | None:
 def match_classes(signature: Signature) -> MatchScore:
     """Match vectors of several values that are not each a logistic one."""
     counts = [count_values(shape) for shape in signature.shapes]
-    if None in counts or 1 in counts:
-        return MatchScore.NONE
-    return MatchScore.NONE if _ends_in_sigmoid(signature) else MatchScore.CERTAIN
+    return MatchScore.certain_if(None not in counts and 1 not in counts and not _ends_in_sigmoid(signature))
 
 
 def match_tags(signature: Signature) -> MatchScore:
     """Match vectors of logistic values, or single values."""
     counts = [count_values(shape) for shape in signature.shapes]
-    if None in counts:
-        return MatchScore.NONE
     single = all(count == 1 for count in counts)
-    return MatchScore.CERTAIN if single or _ends_in_sigmoid(signature) else MatchScore.NONE
+    return MatchScore.certain_if(None not in counts and (single or _ends_in_sigmoid(signature)))
 
 
 def _ends_in_sigmoid(signature: Signature) -> bool:
     return set(signature.output_ops) == {"Sigmoid"}
 
-
-_PREPROCESSING = {
-    "fit": "cover",
-    "crop": 0.875,
-    "resize": "antialias",
-    "color": "rgb",
-    "mean": IMAGENET_MEAN,
-    "scale": IMAGENET_SCALE,
-}
 
 CLASSIFY = Head(
     name="classify",
@@ -131,19 +108,10 @@ CLASSIFY = Head(
     result_type=Scores,
     count_classes=count_classes,
     match_score=match_classes,
-    preprocessing=_PREPROCESSING,
+    preprocessing={"fit": "cover", "crop": 0.875, "resize": "antialias", "color": "rgb", **IMAGENET},
     options=ClassifyOptions,
 )
-TAGS = Head(
-    name="tags",
-    decode=decode_tags,
-    task="classify",
-    result_type=Scores,
-    count_classes=count_classes,
-    match_score=match_tags,
-    preprocessing=_PREPROCESSING,
-    options=TagOptions,
-)
+TAGS = replace(CLASSIFY, name="tags", decode=decode_tags, match_score=match_tags, options=TagOptions)
 
 
 def decode_embedding(outputs: Sequence[Array], context: DecodeContext) -> Vector:
@@ -165,5 +133,5 @@ EMBED = Head(
     task="embed",
     result_type=Vector,
     match_score=match_embedding,
-    preprocessing={"fit": "stretch", "color": "rgb", "mean": IMAGENET_MEAN, "scale": IMAGENET_SCALE},
+    preprocessing={"fit": "stretch", "color": "rgb", **IMAGENET},
 )

@@ -1,12 +1,11 @@
 """Text by connectionist temporal classification (CTC), read greedily.
 
-Each step along the line is a distribution over the alphabet and one more symbol, the blank. Of each step the likeliest
-symbol is taken, repeats without a blank between are one, and blanks go (Graves et al., "Connectionist Temporal
-Classification", ICML 2006, section 3.2: best path decoding). The confidence is the mean of the probabilities of the
-symbols that stay, at the step where each begins, as PaddleOCR has it (`ppocr/postprocess/rec_postprocess.py`).
+Each step along the line is a distribution over the alphabet and one more symbol, the blank. The likeliest symbol of
+each step counts, repeats without a blank between them are merged, and blanks are removed (Graves et al., "Connectionist
+Temporal Classification", ICML 2006, section 3.2: best path decoding). The confidence is the mean probability of the
+remaining symbols, at the step where each begins, as in PaddleOCR (`ppocr/postprocess/rec_postprocess.py`).
 
-Steps may come first or symbols, (1, T, C), (T, 1, C) or (1, C, T): the axis as long as the alphabet holds the symbols,
-the last such.
+Outputs may be (1, T, C), (T, 1, C) or (1, C, T): the last axis that is as long as the alphabet holds the symbols.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from typing import Literal
 import numpy as np
 
 from sightline.errors import ModelError
+from sightline_plugins.heads.decoding import are_logits, softmax, sum_to_one
 from sightline_plugins.heads.head import Array, DecodeContext, Head, HeadOptions, MatchScore, Signature, Text
-from sightline_plugins.heads.thresholding import are_probabilities, softmax, sum_to_one
 
 
 class CtcOptions(HeadOptions):
@@ -42,11 +41,14 @@ def decode(outputs: Sequence[Array], context: DecodeContext) -> Text:
     """Return the text, and the mean confidence of its symbols (0 when there are none)."""
     options = context.options_or(CtcOptions())
     symbols = alphabet(context.labels, options)
-    steps = _steps(outputs[0], len(symbols))
-    op_type = context.op_type(0)
-    ready = options.scores == "probabilities" or (
-        options.scores == "auto" and are_probabilities(steps, op_type=op_type, looks_like=sum_to_one)
-    )
+    axis = symbols_axis(outputs[0].shape, len(symbols))
+    if axis is None:
+        raise ModelError(
+            f"head ctc: {len(symbols)} symbols (the labels, the blank, and a space if head_options says so) fit none "
+            f"of the sizes of the output {outputs[0].shape}: other labels or another head are needed"
+        )
+    steps = np.moveaxis(outputs[0], axis, -1).reshape(-1, len(symbols))
+    logits = are_logits(steps, form=options.scores, op_type=context.op_type(0), looks_like=sum_to_one)
     best = steps.argmax(axis=1)
     begins = np.empty(len(best), np.bool_)
     begins[:1] = True
@@ -54,20 +56,9 @@ def decode(outputs: Sequence[Array], context: DecodeContext) -> Text:
     begins &= best != (0 if options.blank == "first" else len(symbols) - 1)
     if not begins.any():
         return Text("", 0.0)
-    rows = steps[begins] if ready else softmax(steps[begins])
+    rows = softmax(steps[begins]) if logits else steps[begins]
     text = "".join(symbols[number] for number in best[begins].tolist())
     return Text(text, float(rows.max(axis=1).astype(np.float64).mean()))
-
-
-def _steps(output: Array, count: int) -> Array:
-    """Return the output as (T, C)."""
-    axis = symbols_axis(output.shape, count)
-    if axis is None:
-        raise ModelError(
-            f"head ctc: {count} symbols (the labels, the blank, and a space if head_options says so) fit none of the "
-            f"sizes of the output {output.shape}: other labels or another head are needed"
-        )
-    return np.moveaxis(output, axis, -1).reshape(-1, count)
 
 
 def symbols_axis(shape: Sequence[int | None], count: int) -> int | None:
@@ -78,7 +69,7 @@ def symbols_axis(shape: Sequence[int | None], count: int) -> int | None:
 def match_score(signature: Signature) -> MatchScore:
     """Match a sequence of distributions."""
     sizes = [size for size in signature.shapes[0][1:] if size != 1]
-    return MatchScore.CERTAIN if 1 <= len(sizes) <= 2 else MatchScore.NONE
+    return MatchScore.certain_if(1 <= len(sizes) <= 2)
 
 
 CTC = Head(

@@ -13,14 +13,27 @@ outputs may come in either order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
 from sightline_plugins.heads.anchor_based.retinanet import match_retinanet
-from sightline_plugins.heads.anchor_based.ssd import is_dense_pair, match_ssd
+from sightline_plugins.heads.anchor_based.ssd import match_ssd
+from sightline_plugins.heads.decoding import (
+    PYRAMIDS,
+    Selection,
+    are_logits,
+    count_cells,
+    is_dense_pair,
+    named,
+    select_classes,
+    select_pairs,
+    shapes_text,
+)
 from sightline_plugins.heads.head import (
+    IMAGENET,
     Array,
     Candidates,
     DecodeContext,
@@ -31,13 +44,12 @@ from sightline_plugins.heads.head import (
     Shape,
     Signature,
 )
-from sightline_plugins.heads.outputs import count_cells, named, shapes_text
-from sightline_plugins.heads.thresholding import Selection, are_logits, select_classes, select_pairs
-from sightline_plugins.heads.yolo.layout import PYRAMIDS
 from sightline_plugins.nms import NmsOptions
 
 _MOST_QUERIES = 1000
 _FIRST_QUERIES = 100
+_COCO_COLUMNS = 92
+"""COCO numbers 91 classes; "no object" is one more."""
 
 
 class SetOptions(HeadOptions):
@@ -55,7 +67,9 @@ def decode_exclusive(outputs: Sequence[Array], context: DecodeContext) -> Candid
     boxes, scores, op_type = _tables(outputs, context)
     form = context.options_or(_DEFAULTS).scores
     kept = select_classes(scores, context.confidence, background=-1, form=form, op_type=op_type)
-    best = kept.confidence == _best_of_rows(kept, len(scores))[kept.rows]
+    best_of_rows = np.zeros(len(scores), np.float32)
+    np.maximum.at(best_of_rows, kept.rows, kept.confidence)
+    best = kept.confidence == best_of_rows[kept.rows]
     return _candidates(boxes, Selection(kept.rows[best], kept.class_id[best], kept.confidence[best]), context)
 
 
@@ -83,12 +97,6 @@ def _tables(outputs: Sequence[Array], context: DecodeContext) -> tuple[Array, Ar
     return boxes, scores, context.op_type(other)
 
 
-def _best_of_rows(kept: Selection, rows: int) -> Array:
-    best = np.zeros(rows, np.float32)
-    np.maximum.at(best, kept.rows, kept.confidence)
-    return best
-
-
 def _candidates(boxes: Array, kept: Selection, context: DecodeContext) -> Candidates:
     found = xyxy_from_cxcywh(np.asarray(boxes[kept.rows], np.float32)) * np.array(context.size_wh * 2, np.float32)
     return Candidates.from_arrays(found, kept.confidence, kept.class_id)
@@ -96,14 +104,14 @@ def _candidates(boxes: Array, kept: Selection, context: DecodeContext) -> Candid
 
 def _columns(signature: Signature) -> int | None:
     """Return the columns of the scores if the outputs can be a fixed set: few rows, not those of a grid or anchors."""
-    if not is_dense_pair(signature):
+    if not is_dense_pair(signature) or _is_rf_detr(signature):
         return None
     rows = signature.shapes[0][1] or 0
     grids = [count_cells(signature.size_wh, strides) for strides in PYRAMIDS]
     others = (match_retinanet(signature), match_ssd(signature))
     if rows > _MOST_QUERIES or rows in grids or MatchScore.CERTAIN in others:
         return None
-    widths = [shape[2] or 0 for shape in signature.shapes]
+    widths = [shape[2] for shape in signature.shapes]
     return widths[0] if widths[1] == 4 else widths[1]
 
 
@@ -114,11 +122,9 @@ def _is_rf_detr(signature: Signature) -> bool:
 def match_exclusive(signature: Signature) -> MatchScore:
     """Match one column more than labels; without labels 100 queries, or columns for COCO's 91 and "no object"."""
     columns = _columns(signature)
-    if columns is None or _is_rf_detr(signature):
-        return MatchScore.NONE
-    if signature.classes is not None:
-        return MatchScore.CERTAIN if columns == signature.classes + 1 else MatchScore.NONE
-    if columns == 92:
+    if columns is None or signature.classes is not None:
+        return MatchScore.certain_if(columns is not None and columns - 1 == signature.classes)
+    if columns == _COCO_COLUMNS:
         return MatchScore.CERTAIN
     return MatchScore.POSSIBLE if signature.shapes[0][1] == _FIRST_QUERIES else MatchScore.NONE
 
@@ -126,18 +132,16 @@ def match_exclusive(signature: Signature) -> MatchScore:
 def match_independent(signature: Signature) -> MatchScore:
     """Match as many columns as labels; without labels other than 100 queries."""
     columns = _columns(signature)
-    if columns is None or _is_rf_detr(signature):
-        return MatchScore.NONE
-    if signature.classes is not None:
-        return MatchScore.CERTAIN if columns == signature.classes else MatchScore.NONE
-    if columns == 92:
+    if columns is None or signature.classes is not None:
+        return MatchScore.certain_if(columns is not None and columns == signature.classes)
+    if columns == _COCO_COLUMNS:
         return MatchScore.NONE
     return MatchScore.POSSIBLE if signature.shapes[0][1] == _FIRST_QUERIES else MatchScore.CERTAIN
 
 
 def match_rf_detr(signature: Signature) -> MatchScore:
     """Match outputs called dets and labels."""
-    return MatchScore.CERTAIN if _is_rf_detr(signature) and is_dense_pair(signature) else MatchScore.NONE
+    return MatchScore.certain_if(_is_rf_detr(signature) and is_dense_pair(signature))
 
 
 def _count(shapes: Sequence[Shape], *, besides: int) -> int | None:
@@ -145,35 +149,22 @@ def _count(shapes: Sequence[Shape], *, besides: int) -> int | None:
     return others[0] - besides if len(others) == 1 and others[0] is not None else None
 
 
-_IMAGENET = {"mean": (123.675, 116.28, 103.53), "scale": (58.395, 57.12, 57.375)}
-
 DETR = Head(
     name="detr",
     decode=decode_exclusive,
     count_classes=lambda shapes: _count(shapes, besides=1),
     match_score=match_exclusive,
     ranks=(2, 3),
-    preprocessing={"fit": "stretch", "color": "rgb", **_IMAGENET},
+    preprocessing={"fit": "stretch", "color": "rgb", **IMAGENET},
     nms=NmsOptions(iou=1.0),
     options=SetOptions,
 )
-RT_DETR = Head(
+RT_DETR = replace(
+    DETR,
     name="rt_detr",
     decode=decode_independent,
     count_classes=lambda shapes: _count(shapes, besides=0),
     match_score=match_independent,
-    ranks=(2, 3),
     preprocessing={"fit": "stretch", "color": "rgb", "scale": (255.0,)},
-    nms=NmsOptions(iou=1.0),
-    options=SetOptions,
 )
-RF_DETR = Head(
-    name="rf_detr",
-    decode=decode_independent,
-    count_classes=lambda shapes: _count(shapes, besides=0),
-    match_score=match_rf_detr,
-    ranks=(2, 3),
-    preprocessing={"fit": "stretch", "color": "rgb", **_IMAGENET},
-    nms=NmsOptions(iou=1.0),
-    options=SetOptions,
-)
+RF_DETR = replace(RT_DETR, name="rf_detr", match_score=match_rf_detr, preprocessing=DETR.preprocessing)

@@ -26,12 +26,13 @@
                          (1, 1, n, 7). Boxes are fractions of the input; a row of image -1 ends the list; class 0 is the
                          background (weiliu89/caffe, branch ssd, `detection_output_layer.cpp`)
 
-Padding rows (score 0, or beyond the count) fall below every confidence limit.
+Padding (rows of score 0, or beyond the count) is never returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -39,7 +40,9 @@ from pydantic import Field
 
 from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
+from sightline_plugins.heads.decoding import PYRAMIDS, at_least, count_cells, named, shapes_text
 from sightline_plugins.heads.head import (
+    IMAGENET,
     Array,
     Candidates,
     DecodeContext,
@@ -48,9 +51,9 @@ from sightline_plugins.heads.head import (
     MatchScore,
     Shape,
     Signature,
+    no_match,
 )
-from sightline_plugins.heads.outputs import named, shapes_text
-from sightline_plugins.heads.yolo.layout import PYRAMIDS, count_cells
+from sightline_plugins.heads.yolo.layout import PREPROCESSING
 from sightline_plugins.heads.yolo.tables import NAS_FLAT_NAME
 from sightline_plugins.nms import NmsOptions
 
@@ -71,16 +74,16 @@ def decode_detection_api(outputs: Sequence[Array], context: DecodeContext) -> Ca
     """Return the boxes with at least that confidence."""
     options = context.options_or(_DETECTION_API)
     boxes, classes, scores, count = _detection_api_columns(outputs, context)
-    kept = np.flatnonzero(scores[:count] >= max(context.confidence, np.finfo(np.float32).tiny))
+    kept = at_least(scores[:count], context.confidence)
     xyxy = boxes[kept][:, [1, 0, 3, 2]] * np.array(context.size_wh * 2, np.float32)
     return Candidates.from_arrays(xyxy, scores[kept], np.rint(classes[kept]) - options.first_class)
 
 
 def _detection_api_columns(outputs: Sequence[Array], context: DecodeContext) -> tuple[Array, Array, Array, int]:
-    places = [_exactly(outputs, context, name) for name in _DETECTION_API_NAMES]
-    if None in places[:3] and len(outputs) == 4:
-        places = [0, 1, 2, 3]
-    chosen = [None if place is None else outputs[place] for place in places]
+    named_outputs = [(name.split(":")[0], output) for name, output in zip(context.outputs, outputs, strict=False)]
+    chosen = [next((output for name, output in named_outputs if name == own), None) for own in _DETECTION_API_NAMES]
+    if len(outputs) == 4 and any(output is None for output in chosen[:3]):
+        chosen = list(outputs)
     boxes, classes, scores, count = chosen
     if boxes is None or classes is None or scores is None or boxes.shape[-1] != 4 or scores.size != classes.size:
         raise ModelError(
@@ -91,12 +94,6 @@ def _detection_api_columns(outputs: Sequence[Array], context: DecodeContext) -> 
     return boxes.reshape(-1, 4), classes.reshape(-1), scores.reshape(-1), known
 
 
-def _exactly(outputs: Sequence[Array], context: DecodeContext, name: str) -> int | None:
-    """Return the output of that name, with or without `:0` after it."""
-    found = [place for place in named(outputs, context, name) if context.outputs[place].split(":")[0] == name]
-    return found[0] if found else None
-
-
 def _is_detection_api(signature: Signature) -> bool:
     """Return whether outputs have the names, and classes in floating point: those of EfficientNMS are integers."""
     by_name = {output.name.split(":")[0]: output for output in signature.outputs}
@@ -105,7 +102,7 @@ def _is_detection_api(signature: Signature) -> bool:
 
 def match_detection_api(signature: Signature) -> MatchScore:
     """Match outputs of these names."""
-    return MatchScore.CERTAIN if _is_detection_api(signature) else MatchScore.NONE
+    return MatchScore.certain_if(_is_detection_api(signature))
 
 
 OBJECT_DETECTION_API = Head(
@@ -119,16 +116,16 @@ OBJECT_DETECTION_API = Head(
 
 
 def decode_pixels(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
-    """Return the boxes with at least that confidence; boxes are in pixels already."""
+    """Return the boxes with at least that confidence, whose coordinates are pixels."""
     boxes, scores, labels = _rows(outputs[0]) if len(outputs) == 1 else _columns(outputs, context)
-    kept = np.flatnonzero(scores >= max(context.confidence, np.finfo(np.float32).tiny))
+    kept = at_least(scores, context.confidence)
     return Candidates.from_arrays(boxes[kept], scores[kept], labels[kept])
 
 
-def decode_shares(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
-    """Return what `decode_pixels` does, for boxes that are fractions of the network's input."""
+def decode_fractions(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
+    """Return the boxes with at least that confidence, whose coordinates are fractions of the network's input."""
     found = decode_pixels(outputs, context)
-    return Candidates(found.xyxy * np.array(context.size_wh * 2, np.float32), found.confidence, found.class_id)
+    return replace(found, xyxy=found.xyxy * np.array(context.size_wh * 2, np.float32))
 
 
 def _rows(output: Array) -> tuple[Array, Array, Array]:
@@ -176,22 +173,19 @@ def _count_place(outputs: Sequence[Array], context: DecodeContext, others: Seque
 
 def match_rows(signature: Signature) -> MatchScore:
     """Match rows of 6 or 7 values that are no boxes of cells, or boxes with columns of their own beside them."""
-    shapes = signature.shapes
-    if len(shapes) in (2, 3, 4):
+    if len(signature.outputs) in (2, 3, 4):
         return _match_separate_columns(signature)
-    if len(shapes) != 1:
+    if len(signature.outputs) != 1 or NAS_FLAT_NAME in signature.outputs[0].name:
         return MatchScore.NONE
-    shape = shapes[0]
-    if NAS_FLAT_NAME in signature.outputs[0].name:
+    shape = signature.shapes[0]
+    if len(shape) not in (2, 3) or shape[-1] not in (6, 7):
         return MatchScore.NONE
     if len(shape) == 2:
-        return MatchScore.CERTAIN if shape[1] in (6, 7) else MatchScore.NONE
-    if len(shape) != 3 or shape[2] not in (6, 7):
-        return MatchScore.NONE
+        return MatchScore.CERTAIN
     if shape[1] is None or shape[2] == 7:
         return MatchScore.CERTAIN if shape[2] == 6 and signature.classes != 1 else MatchScore.POSSIBLE
-    cells = [count_cells(signature.size_wh, strides) for strides in PYRAMIDS]
-    return MatchScore.NONE if shape[1] in cells or shape[1] in [3 * count for count in cells] else MatchScore.CERTAIN
+    cells = [count_cells(signature.size_wh, strides, partial=False) for strides in PYRAMIDS]
+    return MatchScore.certain_if(shape[1] not in [each * count for count in cells for each in (1, 3)])
 
 
 def _match_separate_columns(signature: Signature) -> MatchScore:
@@ -201,8 +195,7 @@ def _match_separate_columns(signature: Signature) -> MatchScore:
     others = [shape for shape in columns if shape not in boxes]
     if len(boxes) != 1 or len(others) != len(signature.shapes) - 1 or any(shape[-1] in (3, 6) for shape in others):
         return MatchScore.NONE
-    known = _is_detection_api(signature) or match_deployed(signature) is MatchScore.CERTAIN
-    return MatchScore.NONE if known else MatchScore.CERTAIN
+    return MatchScore.certain_if(not _is_detection_api(signature) and match_deployed(signature) is MatchScore.NONE)
 
 
 def match_deployed(signature: Signature) -> MatchScore:
@@ -210,30 +203,22 @@ def match_deployed(signature: Signature) -> MatchScore:
     outputs = signature.outputs
     if [output.name for output in outputs] != ["labels", "boxes", "scores"] or outputs[0].dtype.kind not in "iu":
         return MatchScore.NONE
-    return MatchScore.CERTAIN if len(outputs[1].shape) == 3 and outputs[1].shape[2] == 4 else MatchScore.NONE
+    return MatchScore.certain_if(len(outputs[1].shape) == 3 and outputs[1].shape[2] == 4)
 
-
-_PREPROCESSING = {"fit": "letterbox", "align": "center", "color": "rgb", "scale": (255.0,), "pad": (114,)}
 
 END_TO_END = Head(
     name="end_to_end",
     decode=decode_pixels,
     match_score=match_rows,
-    preprocessing=_PREPROCESSING,
+    preprocessing=PREPROCESSING,
     nms=NmsOptions(iou=1.0),
 )
-NORMALIZED = Head(
-    name="end_to_end_normalized",
-    decode=decode_shares,
-    preprocessing=_PREPROCESSING,
-    nms=NmsOptions(iou=1.0),
-)
-DETR_DEPLOYED = Head(
+NORMALIZED = replace(END_TO_END, name="end_to_end_normalized", decode=decode_fractions, match_score=no_match)
+DETR_DEPLOYED = replace(
+    END_TO_END,
     name="detr_deployed",
-    decode=decode_pixels,
     match_score=match_deployed,
     preprocessing={"fit": "stretch", "color": "rgb", "scale": (255.0,)},
-    nms=NmsOptions(iou=1.0),
 )
 
 
@@ -250,7 +235,7 @@ _SELECTED_INDICES = SelectedIndicesOptions()
 
 
 def decode_selected_indices(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
-    """Return what was chosen, with at least that confidence."""
+    """Return the selected boxes with at least that confidence."""
     options = context.options_or(_SELECTED_INDICES)
     indices, boxes, scores = _tables(outputs)
     indices = indices[(indices >= 0).all(axis=1) & (indices[:, 0] == 0)]
@@ -294,7 +279,7 @@ def match_selected_indices(signature: Signature) -> MatchScore:
         return MatchScore.NONE
     indices = [output for output in signature.outputs if _is_indices(output.shape) and output.dtype.kind in "iu"]
     boxes = [shape for shape in signature.shapes if len(shape) == 3 and shape[2] == 4]
-    return MatchScore.CERTAIN if len(indices) == 1 and boxes else MatchScore.NONE
+    return MatchScore.certain_if(len(indices) == 1 and len(boxes) > 0)
 
 
 def _is_indices(shape: Shape) -> bool:
@@ -313,7 +298,7 @@ SELECTED_INDICES = Head(
     decode=decode_selected_indices,
     count_classes=count_selected_classes,
     match_score=match_selected_indices,
-    preprocessing={"fit": "letterbox", "align": "center", "color": "rgb", "scale": (255.0,), "pad": (114,)},
+    preprocessing=PREPROCESSING,
     nms=NmsOptions(iou=1.0),
     options=SelectedIndicesOptions,
 )
@@ -328,8 +313,8 @@ def decode_paddle(outputs: Sequence[Array], context: DecodeContext) -> Candidate
     rows = tables[0].reshape(-1, 6)
     if counts:
         rows = rows[: int(counts[0].reshape(-1)[0])]
-    there = (rows[:, 1] >= max(context.confidence, np.finfo(np.float32).tiny)) & (rows[:, 0] >= 0)
-    found = rows[there]
+    rows = rows[rows[:, 0] >= 0]
+    found = rows[at_least(rows[:, 1], context.confidence)]
     return Candidates.from_arrays(found[:, 2:], found[:, 1], found[:, 0])
 
 
@@ -339,19 +324,14 @@ def match_paddle(signature: Signature) -> MatchScore:
         return MatchScore.NONE
     tables = [shape for shape in signature.shapes if len(shape) == 2 and shape[1] == 6]
     counts = [output for output in signature.outputs if len(output.shape) <= 1 and output.dtype.kind in "iu"]
-    return MatchScore.CERTAIN if len(tables) == len(counts) == 1 else MatchScore.NONE
+    return MatchScore.certain_if(len(tables) == len(counts) == 1)
 
 
 PADDLE = Head(
     name="paddle",
     decode=decode_paddle,
     match_score=match_paddle,
-    preprocessing={
-        "fit": "stretch",
-        "color": "rgb",
-        "mean": (123.675, 116.28, 103.53),
-        "scale": (58.395, 57.12, 57.375),
-    },
+    preprocessing={"fit": "stretch", "color": "rgb", **IMAGENET},
     nms=NmsOptions(iou=1.0),
 )
 
@@ -373,7 +353,7 @@ def decode_detection_output(outputs: Sequence[Array], context: DecodeContext) ->
     rows = outputs[0].reshape(-1, 7)
     ends = np.flatnonzero(rows[:, 0] < 0)
     rows = rows[: ends[0]] if len(ends) else rows
-    found = rows[rows[:, 2] >= max(context.confidence, np.finfo(np.float32).tiny)]
+    found = rows[at_least(rows[:, 2], context.confidence)]
     boxes = found[:, 3:] * np.array(context.size_wh * 2, np.float32)
     return Candidates.from_arrays(boxes, found[:, 2], found[:, 1] - context.options_or(_DETECTION_OUTPUT).first_class)
 
@@ -382,7 +362,7 @@ def match_detection_output(signature: Signature) -> MatchScore:
     """Match one output (1, 1, n, 7)."""
     shapes = signature.shapes
     fits = len(shapes) == 1 and len(shapes[0]) == 4 and shapes[0][1] == 1 and shapes[0][3] == 7
-    return MatchScore.CERTAIN if fits else MatchScore.NONE
+    return MatchScore.certain_if(fits)
 
 
 DETECTION_OUTPUT = Head(

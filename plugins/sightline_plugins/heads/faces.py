@@ -17,16 +17,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import model_validator
 
 from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
-from sightline_plugins.heads.anchor_based.ssd import boxes_from_offsets, points_from_offsets
+from sightline_plugins.heads.decoding import (
+    Floats,
+    anchor_boxes,
+    are_logits,
+    boxes_from_distances,
+    boxes_from_offsets,
+    cells_of,
+    check_count,
+    count_cells,
+    levels_of,
+    select_classes,
+    select_pairs,
+    shapes_text,
+)
 from sightline_plugins.heads.head import (
     Array,
     Candidates,
@@ -35,19 +48,9 @@ from sightline_plugins.heads.head import (
     HeadOptions,
     MatchScore,
     ScoreForm,
-    Shape,
     Signature,
     SizeWh,
 )
-from sightline_plugins.heads.outputs import (
-    boxes_from_distances,
-    cells_of,
-    check_count,
-    count_cells,
-    levels_of,
-    shapes_text,
-)
-from sightline_plugins.heads.thresholding import are_logits, select_classes, select_pairs
 from sightline_plugins.nms import NmsOptions
 
 LANDMARKS = 5
@@ -55,12 +58,13 @@ LANDMARKS = 5
 here and of `sightline.media.shapes.FACE_5`. Training code calls them left and right as they stand in the image."""
 
 
-def with_confidence(points: Array, confidence: Array) -> npt.NDArray[np.float32]:
+def _with_confidence(points: Array, confidence: Array) -> Floats:
     """Return points (N, K, 2) as (N, K, 3): each has the confidence of its face (N,)."""
     column = np.broadcast_to(confidence[:, None, None], (*points.shape[:2], 1))
     return np.concatenate([points, column], axis=2).astype(np.float32)
 
 
+_TOP_LEFT = {"fit": "letterbox", "align": "top_left"}
 _LEVELS = {3: ((8, 16, 32), 2), 5: ((8, 16, 32, 64, 128), 1)}
 
 
@@ -85,7 +89,7 @@ def decode_scrfd(outputs: Sequence[Array], context: DecodeContext) -> Candidates
     points = None
     if marks:
         shifts = levels_of(marks, 2 * LANDMARKS)[rows].reshape(-1, LANDMARKS, 2)
-        points = with_confidence(origin[:, None] + shifts * stride[:, None], confidence)
+        points = _with_confidence(origin[:, None] + shifts * stride[:, None], confidence)
     return Candidates.from_arrays(boxes, confidence, class_id, points=points)
 
 
@@ -95,30 +99,17 @@ def match_scrfd(signature: Signature) -> MatchScore:
     levels = widths.count(1)
     if levels not in _LEVELS or widths.count(4) != levels or widths.count(10) not in (0, levels):
         return MatchScore.NONE
-    return MatchScore.CERTAIN if len(signature.shapes) == 2 * levels + widths.count(10) else MatchScore.NONE
-
-
-def _count_one(shapes: Sequence[Shape]) -> int | None:
-    """Return 1: faces."""
-    del shapes
-    return 1
+    return MatchScore.certain_if(len(signature.shapes) == 2 * levels + widths.count(10))
 
 
 SCRFD = Head(
     name="scrfd",
     labels=("face",),
     decode=decode_scrfd,
-    count_classes=_count_one,
+    count_classes=lambda _: 1,
     match_score=match_scrfd,
     ranks=(2, 3),
-    preprocessing={
-        "fit": "letterbox",
-        "align": "top_left",
-        "color": "rgb",
-        "mean": (127.5,),
-        "scale": (128.0,),
-        "pad": (0,),
-    },
+    preprocessing={"color": "rgb", "mean": (127.5,), "scale": (128.0,), "pad": (0,), **_TOP_LEFT},
     nms=NmsOptions(iou=0.4),
 )
 
@@ -149,34 +140,30 @@ def decode_yunet(outputs: Sequence[Array], context: DecodeContext) -> Candidates
         xyxy_from_cxcywh(cxcywh.astype(np.float32)),
         score[kept],
         np.zeros(len(kept)),
-        points=with_confidence(points, score[kept]),
+        points=_with_confidence(points, score[kept]),
     )
 
 
 def _yunet_scores(outputs: Sequence[Array]) -> Array:
     """Return the square root of the product of both scores of each cell; their size tells the levels apart."""
     levels = sorted((output.reshape(-1) for output in outputs), key=len, reverse=True)
-    if any(len(one) != len(other) for one, other in zip(levels[::2], levels[1::2], strict=True)):
+    pairs = list(zip(levels[::2], levels[1::2], strict=True))
+    if any(len(one) != len(other) for one, other in pairs):
         raise ModelError(f"head yunet: cls and obj differ in size: {shapes_text(outputs)}")
-    pairs: list[Array] = [one * other for one, other in zip(levels[::2], levels[1::2], strict=True)]
-    roots: Array = np.sqrt(np.clip(np.concatenate(pairs), 0, 1))
+    roots: Array = np.sqrt(np.clip(np.concatenate([one * other for one, other in pairs]), 0, 1))
     return roots
 
 
 def match_yunet(signature: Signature) -> MatchScore:
     """Match twelve tables: six columns of scores, three of boxes, three of landmarks."""
-    widths = [shape[-1] for shape in signature.shapes]
-    fits = len(widths) == sum(_YUNET_WIDTHS.values()) and all(
-        widths.count(width) == n for width, n in _YUNET_WIDTHS.items()
-    )
-    return MatchScore.CERTAIN if fits else MatchScore.NONE
+    return MatchScore.certain_if(Counter(shape[-1] for shape in signature.shapes) == _YUNET_WIDTHS)
 
 
 YUNET = Head(
     name="yunet",
     labels=("face",),
     decode=decode_yunet,
-    count_classes=_count_one,
+    count_classes=lambda _: 1,
     match_score=match_yunet,
     preprocessing={
         "fit": "native",
@@ -226,7 +213,7 @@ ULTRAFACE = Head(
     name="ultraface",
     labels=("face",),
     decode=decode_ultraface,
-    count_classes=_count_one,
+    count_classes=lambda _: 1,
     match_score=match_ultraface,
     ranks=(3,),
     preprocessing={"fit": "stretch", "color": "rgb", "mean": (127.0,), "scale": (128.0,)},
@@ -269,31 +256,22 @@ def decode_retinaface(outputs: Sequence[Array], context: DecodeContext) -> Candi
             f"{shapes_text(outputs)}"
         )
     scores = outputs[by_width[2]].reshape(-1, 2)
-    priors = _retinaface_priors(context.size_wh, options.strides, options.sides)
+    priors = _retinaface_priors(options, context.size_wh)
     check_count("retinaface", context.size_wh, expected=len(priors), found=len(scores))
     rows, class_id, confidence = select_classes(
         scores, context.confidence, background=0, form=options.scores, op_type=context.op_type(by_width[2])
     )
     around = priors[rows]
     boxes = boxes_from_offsets(outputs[by_width[4]].reshape(-1, 4)[rows], around, variances=options.variances)
-    shifts = outputs[by_width[10]].reshape(-1, LANDMARKS, 2)[rows]
-    points = points_from_offsets(shifts, around, variance=options.variances[0])
-    return Candidates.from_arrays(boxes, confidence, class_id, points=with_confidence(points, confidence))
+    shifts = outputs[by_width[10]].reshape(-1, LANDMARKS, 2)[rows] * options.variances[0]
+    points = shifts * around[:, None, 2:] + around[:, None, :2]
+    return Candidates.from_arrays(boxes, confidence, class_id, points=_with_confidence(points, confidence))
 
 
 @lru_cache(maxsize=16)
-def _retinaface_priors(size_wh: SizeWh, strides: tuple[int, ...], sides: Sides) -> npt.NDArray[np.float32]:
-    """Return the priors (N, 4): centre, width and height in pixels of the input. Read-only."""
-    levels = []
-    for stride, of_level in zip(strides, sides, strict=True):
-        cells = cells_of(size_wh, (stride,), each=len(of_level))
-        squares = np.tile(np.array(of_level, np.float32), len(cells.stride) // len(of_level))
-        levels.append(
-            np.concatenate([(cells.corner + 0.5) * cells.stride, np.stack([squares, squares], axis=1)], axis=1)
-        )
-    priors = np.concatenate(levels).astype(np.float32)
-    priors.flags.writeable = False
-    return priors
+def _retinaface_priors(options: RetinaFaceOptions, size_wh: SizeWh) -> Floats:
+    squares = (np.array([(side, side) for side in sides], np.float64) for sides in options.sides)
+    return anchor_boxes(size_wh, options.strides, squares, offset=0.5)
 
 
 def match_retinaface(signature: Signature) -> MatchScore:
@@ -313,17 +291,10 @@ RETINAFACE = Head(
     name="retinaface",
     labels=("face",),
     decode=decode_retinaface,
-    count_classes=_count_one,
+    count_classes=lambda _: 1,
     match_score=match_retinaface,
     ranks=(2, 3),
-    preprocessing={
-        "fit": "letterbox",
-        "align": "top_left",
-        "color": "bgr",
-        "mean": (104.0, 117.0, 123.0),
-        "scale": (1.0,),
-        "pad": (104, 117, 123),
-    },
+    preprocessing={"color": "bgr", "mean": (104.0, 117.0, 123.0), "scale": (1.0,), "pad": (104, 117, 123), **_TOP_LEFT},
     nms=NmsOptions(iou=0.4),
     options=RetinaFaceOptions,
 )

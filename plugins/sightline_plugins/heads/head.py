@@ -25,7 +25,8 @@ Shape: TypeAlias = tuple[int | None, ...]
 SizeWh: TypeAlias = tuple[int, int]
 TaskName: TypeAlias = Literal["detect", "classify", "segment", "pose", "embed", "read"]
 ScoreForm: TypeAlias = Literal["auto", "probabilities", "logits"]
-IMAGENET_MEAN, IMAGENET_SCALE = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+IMAGENET: Mapping[str, Any] = MappingProxyType({"mean": (123.675, 116.28, 103.53), "scale": (58.395, 57.12, 57.375)})
+"""Mean and scale of ImageNet's levels, RGB."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,6 +211,11 @@ class MatchScore(IntEnum):
     POSSIBLE = 1
     CERTAIN = 2
 
+    @classmethod
+    def certain_if(cls, fits: bool) -> MatchScore:
+        """Return CERTAIN or NONE."""
+        return cls.CERTAIN if fits else cls.NONE
+
 
 class OutputSpec(Protocol):
     """What a head has to know about one output of a model."""
@@ -253,11 +259,6 @@ class Signature:
         return tuple(output.shape for output in self.outputs)
 
 
-def _unknown_count(shapes: Sequence[Shape]) -> int | None:
-    del shapes
-    return None
-
-
 def no_match(signature: Signature) -> MatchScore:
     """Return NONE: the head has to be named."""
     del signature
@@ -287,7 +288,7 @@ class Head(Generic[Result_co]):
     decode: Decode[Result_co]
     task: TaskName = "detect"
     result_type: type = Candidates
-    count_classes: Callable[[Sequence[Shape]], int | None] = _unknown_count
+    count_classes: Callable[[Sequence[Shape]], int | None] = lambda _: None
     match_score: Callable[[Signature], MatchScore] = no_match
     ranks: tuple[int, ...] = ()
     preprocessing: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))

@@ -23,9 +23,18 @@ from pydantic import Field
 
 from sightline.errors import ModelError
 from sightline_plugins.heads.class_map import has_shape_of
-from sightline_plugins.heads.head import Array, DecodeContext, Head, HeadOptions, MatchScore, Points, Shape, Signature
-
-Floats = npt.NDArray[np.float32]
+from sightline_plugins.heads.decoding import Floats, shapes_text
+from sightline_plugins.heads.head import (
+    IMAGENET,
+    Array,
+    DecodeContext,
+    Head,
+    HeadOptions,
+    MatchScore,
+    Points,
+    Shape,
+    Signature,
+)
 
 
 class HeatmapOptions(HeadOptions):
@@ -65,7 +74,7 @@ def match_heatmaps(signature: Signature) -> MatchScore:
     _, count, rows, columns = signature.shapes[0]
     if count is None or count < 2 or not has_shape_of((rows, columns), signature.size_wh):
         return MatchScore.NONE
-    return MatchScore.CERTAIN if columns is None or signature.size_wh[0] >= 2 * columns else MatchScore.NONE
+    return MatchScore.certain_if(columns is None or signature.size_wh[0] >= 2 * columns)
 
 
 def _quarters(maps: Floats, cells: npt.NDArray[np.intp]) -> Floats:
@@ -109,12 +118,7 @@ HEATMAP = Head(
     result_type=Points,
     match_score=match_heatmaps,
     ranks=(4,),
-    preprocessing={
-        "fit": "expand",
-        "color": "rgb",
-        "mean": (123.675, 116.28, 103.53),
-        "scale": (58.395, 57.12, 57.375),
-    },
+    preprocessing={"fit": "expand", "color": "rgb", **IMAGENET},
     options=HeatmapOptions,
 )
 
@@ -122,8 +126,8 @@ HEATMAP = Head(
 def decode_simcc(outputs: Sequence[Array], context: DecodeContext) -> Points:
     """Return the keypoints. Raises ModelError unless there are two rows of scores for each keypoint."""
     if not _is_pair([output.shape for output in outputs]):
-        shapes = ", ".join(str(output.shape) for output in outputs)
-        raise ModelError(f"head simcc: two outputs (1, keypoints, places) are needed; the outputs are {shapes}")
+        found = shapes_text(outputs)
+        raise ModelError(f"head simcc: two outputs (1, keypoints, places) are needed; the outputs are {found}")
     across, down = (output[0].astype(np.float32, copy=False) for output in outputs)
     width, height = context.size_wh
     if across.shape[1] * height != down.shape[1] * width and across.shape[1] * width == down.shape[1] * height:
@@ -142,7 +146,7 @@ def match_simcc(signature: Signature) -> MatchScore:
     if across is None or down is None or 0 in signature.size_wh:
         return MatchScore.POSSIBLE
     width, height = signature.size_wh
-    return MatchScore.CERTAIN if across * height == down * width or across * width == down * height else MatchScore.NONE
+    return MatchScore.certain_if(across * height == down * width or across * width == down * height)
 
 
 def _is_pair(shapes: Sequence[Shape]) -> bool:
@@ -156,10 +160,5 @@ SIMCC = Head(
     result_type=Points,
     match_score=match_simcc,
     ranks=(3,),
-    preprocessing={
-        "fit": "expand",
-        "color": "rgb",
-        "mean": (123.675, 116.28, 103.53),
-        "scale": (58.395, 57.12, 57.375),
-    },
+    preprocessing={"fit": "expand", "color": "rgb", **IMAGENET},
 )

@@ -21,8 +21,7 @@ from sightline.media import Batch
 from sightline.media.device_array import DeviceArray
 from sightline_plugins.engines.protocol import Array, TensorSpec
 from sightline_plugins.heads import cuda as cuda_heads
-from sightline_plugins.heads.cuda import Decoding
-from sightline_plugins.heads.cuda_plans import plan_decoding
+from sightline_plugins.heads.cuda import Decoding, plan_decoding
 from sightline_plugins.heads.head import Candidates
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import DetectionRules, Postprocessor, SuppressedBoxes

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sightline.devices.cuda.driver import KernelSource
 from sightline_plugins.heads import cuda as cuda_heads
-from sightline_plugins.heads.cuda_plans import plan_decoding
+from sightline_plugins.heads.cuda import plan_decoding
 from sightline_plugins.heads.head import Candidates, DecodeContext
 from sightline_plugins.nms import NmsOptions
 from sightline_plugins.nms import cuda as cuda_nms

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from sightline.errors import ModelError
 from sightline_plugins.heads import cuda as cuda_heads
-from sightline_plugins.heads.cuda_plans import DENSE_HEADS, plan_decoding
+from sightline_plugins.heads.cuda import DENSE_HEADS, plan_decoding
 from sightline_plugins.heads.head import Candidates, DecodeContext
 from sightline_plugins.heads.registry import HEADS
 from sightline_plugins.heads.yolo.maps import AnchorOptions, DflOptions

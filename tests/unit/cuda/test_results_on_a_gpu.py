@@ -15,7 +15,7 @@ from sightline_plugins.draw.cpu import Colors, Kind
 from sightline_plugins.draw.cuda_hide import HideList
 from sightline_plugins.draw.cuda_list import DrawList
 from sightline_plugins.heads import cuda as cuda_heads
-from sightline_plugins.heads.cuda_plans import plan_decoding
+from sightline_plugins.heads.cuda import plan_decoding
 from sightline_plugins.heads.head import DecodeContext
 from sightline_plugins.heads.registry import HEADS
 from sightline_plugins.nms import NmsOptions

@@ -15,10 +15,19 @@ from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from sightline.errors import ModelError
-from sightline.media.boxes import Boxes, xyxy_from_cxcywh
+from sightline_plugins.heads.decoding import (
+    Floats,
+    Selection,
+    are_logits,
+    boxes_from_offsets,
+    is_dense_pair,
+    named,
+    select_classes,
+    select_pairs,
+    shapes_text,
+)
 from sightline_plugins.heads.head import (
     Array,
     Candidates,
@@ -26,44 +35,14 @@ from sightline_plugins.heads.head import (
     Head,
     HeadOptions,
     MatchScore,
-    ScoreForm,
     Shape,
     Signature,
     SizeWh,
 )
-from sightline_plugins.heads.outputs import named, shapes_text
-from sightline_plugins.heads.thresholding import Selection, are_logits, select_classes, select_pairs
 from sightline_plugins.nms import NmsOptions
 
-Floats = npt.NDArray[np.floating]
-
-
-def boxes_from_offsets(offsets: Floats, priors: Floats, *, variances: tuple[float, float]) -> Boxes:
-    """Return boxes (N, 4) as x1, y1, x2, y2 in the units of `priors` (N, 4), which are centre, width and height.
-
-    `offsets` (N, 4) shift the centre in fractions of the prior's size and hold the logarithm of the change of size,
-    both divided by a variance (W. Liu et al., "SSD: Single Shot MultiBox Detector", 2016).
-    """
-    near, far = variances
-    centre = priors[:, :2] + offsets[:, :2] * near * priors[:, 2:]
-    with np.errstate(over="ignore", invalid="ignore"):
-        size = priors[:, 2:] * np.exp(offsets[:, 2:] * far)
-        return xyxy_from_cxcywh(np.concatenate([centre, size], axis=1).astype(np.float32))
-
-
-def points_from_offsets(offsets: Floats, priors: Floats, *, variance: float) -> Floats:
-    """Return points (N, K, 2) in the units of `priors`.
-
-    `offsets` (N, K, 2) are shifts in fractions of the prior's size, divided by the variance.
-    """
-    shifts: Floats = offsets * variance * priors[:, None, 2:]
-    return shifts + priors[:, None, :2]
-
-
 Style = Literal["mobilenet", "vgg", "torchvision_ssd300", "torchvision_ssdlite320", "tensorflow"]
-Order = Literal["squares_first", "ratios_first"]
 Ratios = tuple[tuple[float, ...], ...]
-_Float32 = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,39 +51,61 @@ class Layout:
 
     scales        sizes of boxes as fractions of the input, for each map and one more
     ratios        aspect ratios besides the square, for each map; each also gives its inverse
-    maps          columns and rows of the maps; None: the first is the input over `first_stride`, each next half of it
-                  (rounded up)
+    maps          columns and rows of the maps; None: the first is the input over 16, each next half of it (rounded up)
     steps         pixels of the input from cell to cell; None: the cells divide the input evenly
-    order         `squares_first`: a square, a larger one (the root of this scale and the next), then each ratio and its
-                  inverse; `ratios_first`: a square, each ratio and its inverse, then the larger square, as fractions of
-                  the input's shorter side
-    reduced       the first map has only a small square and the first ratio
     clip          cut centres and sizes to 0..1
+    tensorflow    order of TensorFlow: a square, each ratio and its inverse, then a larger square (the root of this
+                  scale and the next), as fractions of the input's shorter side, where the first map has only a small
+                  square and the first ratio; otherwise both squares come first
     """
 
     scales: tuple[float, ...]
     ratios: Ratios
     maps: tuple[tuple[int, int], ...] | None = None
     steps: tuple[float, ...] | None = None
-    first_stride: int = 16
-    order: Order = "squares_first"
-    reduced: bool = False
-    clip: bool = False
+    clip: bool = True
+    tensorflow: bool = False
 
     @property
-    def consistent(self) -> bool:
+    def is_consistent(self) -> bool:
         """Whether every list has an entry for each map."""
-        maps = len(self.ratios)
-        counts = (len(self.scales) - 1, *(len(given) for given in (self.maps, self.steps) if given is not None))
-        return all(count == maps for count in counts)
+        lists = [given for given in (self.maps, self.steps) if given is not None]
+        return all(len(given) == len(self.ratios) for given in (self.scales[1:], *lists))
+
+    def grids(self, size_wh: SizeWh) -> Sequence[tuple[int, int]]:
+        """Return columns and rows of each map."""
+        if self.maps is not None:
+            return self.maps
+        grids = [(-(-size_wh[0] // _FIRST_STRIDE), -(-size_wh[1] // _FIRST_STRIDE))]
+        while len(grids) < len(self.ratios):
+            grids.append((-(-grids[-1][0] // 2), -(-grids[-1][1] // 2)))
+        return grids
+
+    def shapes(self, number: int) -> list[tuple[float, float]]:
+        """Return widths and heights of the boxes in a cell of a map."""
+        scale, ratios = self.scales[number], self.ratios[number]
+        squares = [(scale, scale), ((larger := (scale * self.scales[number + 1]) ** 0.5), larger)]
+        sides = [(scale * ratio**0.5, scale / ratio**0.5) for ratio in ratios]
+        turned = [shape for width, height in sides for shape in ((width, height), (height, width))]
+        if not self.tensorflow:
+            return [*squares, *turned]
+        return [squares[0], *turned, squares[1]] if number else [(0.1, 0.1), *turned[:2]]
+
+    def count(self, size_wh: SizeWh) -> int:
+        """Return the number of default boxes."""
+        grids = enumerate(self.grids(size_wh))
+        return sum(columns * rows * len(self.shapes(number)) for number, (columns, rows) in grids)
 
 
-_EVEN = tuple(0.2 + 0.15 * number for number in range(6))
+_FIRST_STRIDE = 16
+_EVEN = (*(0.2 + 0.15 * number for number in range(6)), 1.0)
 _TWO_AND_THREE: Ratios = ((2, 3),) * 6
-_VGG_MAPS = ((38, 38), (19, 19), (10, 10), (5, 5), (3, 3), (1, 1))
-_VGG_RATIOS: Ratios = ((2,), (2, 3), (2, 3), (2, 3), (2,), (2,))
-_VGG_STEPS = (8.0, 16.0, 32.0, 64.0, 100.0, 300.0)
-
+_VGG = Layout(
+    scales=tuple(size / 300 for size in (30, 60, 111, 162, 213, 264, 315)),
+    ratios=((2,), (2, 3), (2, 3), (2, 3), (2,), (2,)),
+    maps=((38, 38), (19, 19), (10, 10), (5, 5), (3, 3), (1, 1)),
+    steps=(8.0, 16.0, 32.0, 64.0, 100.0, 300.0),
+)
 LAYOUTS: Mapping[Style, Layout] = MappingProxyType(
     {
         "mobilenet": Layout(
@@ -112,24 +113,11 @@ LAYOUTS: Mapping[Style, Layout] = MappingProxyType(
             ratios=_TWO_AND_THREE,
             maps=tuple((cells, cells) for cells in (19, 10, 5, 3, 2, 1)),
             steps=(16, 32, 64, 100, 150, 300),
-            clip=True,
         ),
-        "vgg": Layout(
-            scales=tuple(size / 300 for size in (30, 60, 111, 162, 213, 264, 315)),
-            ratios=_VGG_RATIOS,
-            maps=_VGG_MAPS,
-            steps=_VGG_STEPS,
-            clip=True,
-        ),
-        "torchvision_ssd300": Layout(
-            scales=(0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05),
-            ratios=_VGG_RATIOS,
-            maps=_VGG_MAPS,
-            steps=_VGG_STEPS,
-            clip=True,
-        ),
-        "torchvision_ssdlite320": Layout(scales=(*_EVEN, 1.0), ratios=_TWO_AND_THREE, clip=True),
-        "tensorflow": Layout(scales=(*_EVEN, 1.0), ratios=_TWO_AND_THREE, order="ratios_first", reduced=True),
+        "vgg": _VGG,
+        "torchvision_ssd300": replace(_VGG, scales=(0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05)),
+        "torchvision_ssdlite320": Layout(_EVEN, _TWO_AND_THREE),
+        "tensorflow": Layout(_EVEN, _TWO_AND_THREE, clip=False, tensorflow=True),
     }
 )
 """`mobilenet`, `vgg`: qfgaohao/pytorch-ssd, `vision/ssd/config`; `torchvision_...`: pytorch/vision, `models/detection`
@@ -139,67 +127,22 @@ anchor_generators/multiple_grid_anchor_generator.py`, create_ssd_anchors, with t
 
 
 @lru_cache(maxsize=16)
-def default_boxes(layout: Layout, size_wh: SizeWh) -> _Float32:
+def default_boxes(layout: Layout, size_wh: SizeWh) -> Floats:
     """Return the default boxes (N, 4): centre, width and height as fractions of the input. Read-only."""
-    boxes = [_of_map(layout, number, grid, size_wh) for number, grid in enumerate(maps_of(layout, size_wh))]
-    every = np.concatenate(boxes)
-    if layout.clip:
-        every = every.clip(0, 1)
-    found = every.astype(np.float32)
+    maps = []
+    for number, (columns, rows) in enumerate(layout.grids(size_wh)):
+        step = None if layout.steps is None else layout.steps[number]
+        across, down = (columns, rows) if step is None else (size_wh[0] / step, size_wh[1] / step)
+        x, y = np.meshgrid((np.arange(columns) + 0.5) / across, (np.arange(rows) + 0.5) / down)
+        centres = np.stack([x.ravel(), y.ravel()], axis=1)
+        shapes = np.array(layout.shapes(number))
+        if layout.tensorflow:
+            shapes = shapes * (min(size_wh) / np.array(size_wh))
+        maps.append(np.hstack([np.repeat(centres, len(shapes), axis=0), np.tile(shapes, (len(centres), 1))]))
+    boxes = np.concatenate(maps)
+    found = (boxes.clip(0, 1) if layout.clip else boxes).astype(np.float32)
     found.flags.writeable = False
     return found
-
-
-def count_boxes(layout: Layout, size_wh: SizeWh) -> int:
-    """Return how many default boxes there are."""
-    return sum(
-        columns * rows * len(_shapes(layout, number)) for number, (columns, rows) in enumerate(maps_of(layout, size_wh))
-    )
-
-
-def maps_of(layout: Layout, size_wh: SizeWh) -> Sequence[tuple[int, int]]:
-    """Return columns and rows of each map."""
-    if layout.maps is not None:
-        return layout.maps
-    columns, rows = (-(-side // layout.first_stride) for side in size_wh)
-    maps = []
-    for _ in layout.ratios:
-        maps.append((columns, rows))
-        columns, rows = -(-columns // 2), -(-rows // 2)
-    return maps
-
-
-def _of_map(layout: Layout, number: int, grid: tuple[int, int], size_wh: SizeWh) -> npt.NDArray[np.float64]:
-    columns, rows = grid
-    step = None if layout.steps is None else layout.steps[number]
-    across, down = (columns, rows) if step is None else (size_wh[0] / step, size_wh[1] / step)
-    x, y = np.meshgrid((np.arange(columns) + 0.5) / across, (np.arange(rows) + 0.5) / down)
-    shapes = np.array(_shapes(layout, number))
-    if layout.order == "ratios_first":
-        shapes = shapes * (min(size_wh) / np.array(size_wh))
-    centres = np.stack([x.ravel(), y.ravel()], axis=1)
-    return np.concatenate(
-        [np.repeat(centres, len(shapes), axis=0), np.tile(shapes, (len(centres), 1))],
-        axis=1,
-    )
-
-
-def _shapes(layout: Layout, number: int) -> list[tuple[float, float]]:
-    """Return widths and heights of the boxes in a cell of a map."""
-    scale, after, ratios = layout.scales[number], layout.scales[number + 1], layout.ratios[number]
-    larger = (scale * after) ** 0.5
-    turned = [shape for ratio in ratios for shape in _both(scale, ratio)]
-    if layout.order == "squares_first":
-        return [(scale, scale), (larger, larger), *turned]
-    if layout.reduced and number == 0:
-        return [(0.1, 0.1), *turned[:2]]
-    return [(scale, scale), *turned, (larger, larger)]
-
-
-def _both(scale: float, ratio: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the shape of that ratio (width over height), and the same turned."""
-    long, short = scale * ratio**0.5, scale / ratio**0.5
-    return (long, short), (short, long)
 
 
 _PRIORS = ("prior", "anchor", "default")
@@ -256,12 +199,11 @@ def decode_ssd(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
 def _select(
     scores: Array, context: DecodeContext, options: SsdOptions, style: Style | None, *, op_type: str
 ) -> Selection:
-    background = 0 if options.background == "first" else -1
-    if options.scores == "sigmoid" or (options.scores == "auto" and style == "tensorflow"):
-        others = scores[:, 1:] if background == 0 else scores[:, :-1]
-        form: ScoreForm = "logits" if options.scores == "sigmoid" else "auto"
+    form = options.scores
+    if form == "sigmoid" or (form == "auto" and style == "tensorflow"):
+        others = scores[:, 1:] if options.background == "first" else scores[:, :-1]
         return select_pairs(others, context.confidence, logits=are_logits(others, form=form, op_type=op_type))
-    form = "logits" if options.scores == "softmax" else "probabilities" if options.scores == "probabilities" else "auto"
+    background = 0 if options.background == "first" else -1
     return select_classes(scores, context.confidence, background=background, form=form, op_type=op_type)
 
 
@@ -296,14 +238,14 @@ def _given_boxes(priors: Array, options: SsdOptions) -> Array:
 
 def _generated_boxes(style: Style | None, options: SsdOptions, size_wh: SizeWh, count: int) -> Array:
     layout = None if style is None else _layout(style, options)
-    if layout is not None and not layout.consistent:
+    if layout is not None and not layout.is_consistent:
         raise ModelError(
             "head ssd: head_options need maps, steps and aspect_ratios for each map, and one of scales more; "
             f"there are {len(layout.ratios)} aspect_ratios and {len(layout.scales)} scales"
         )
     boxes = None if layout is None else default_boxes(layout, size_wh)
     if boxes is None or len(boxes) != count:
-        known = ", ".join(f"{name} {count_boxes(layout, size_wh)}" for name, layout in LAYOUTS.items())
+        known = ", ".join(f"{name} {layout.count(size_wh)}" for name, layout in LAYOUTS.items())
         generated = "" if boxes is None else f", and the options make {len(boxes)}"
         raise ModelError(
             f"head ssd: the model has {count} default boxes{generated}; at {size_wh[0]}x{size_wh[1]} the styles have "
@@ -313,13 +255,8 @@ def _generated_boxes(style: Style | None, options: SsdOptions, size_wh: SizeWh, 
 
 
 def _style_of(count: int, size_wh: SizeWh, options: SsdOptions) -> Style | None:
-    layouts = {style: _layout(style, options) for style in LAYOUTS}
-    fitting = (
-        style
-        for style, generated in layouts.items()
-        if generated.consistent and count_boxes(generated, size_wh) == count
-    )
-    return next(fitting, None)
+    layouts = ((style, _layout(style, options)) for style in LAYOUTS)
+    return next((style for style, own in layouts if own.is_consistent and own.count(size_wh) == count), None)
 
 
 def _layout(style: Style, options: SsdOptions) -> Layout:
@@ -338,23 +275,13 @@ def match_ssd(signature: Signature) -> MatchScore:
     shapes = signature.shapes
     if any(len(shape) not in (2, 3) for shape in shapes):
         return MatchScore.NONE
-    names = [output.name.lower() for output in signature.outputs]
     if len(shapes) == 3:
-        priors = sum(any(part in name for part in _PRIORS) for name in names)
-        return MatchScore.CERTAIN if priors == 1 and any(shape[-1] == 4 for shape in shapes) else MatchScore.NONE
-    if len(shapes) != 2 or not is_dense_pair(signature):
+        priors = sum(any(part in output.name.lower() for part in _PRIORS) for output in signature.outputs)
+        return MatchScore.certain_if(priors == 1 and any(shape[-1] == 4 for shape in shapes))
+    if not is_dense_pair(signature):
         return MatchScore.NONE
-    count = shapes[0][1]
-    known = [count_boxes(layout, signature.size_wh) for layout in LAYOUTS.values()]
-    return MatchScore.CERTAIN if count in known else MatchScore.NONE
-
-
-def is_dense_pair(signature: Signature) -> bool:
-    """Return whether the outputs are tables (1, n, 4) and (1, n, m) with the same known number of rows, m above 1."""
-    shapes = signature.shapes
-    if len(shapes) != 2 or any(len(shape) != 3 for shape in shapes) or shapes[0][1] != shapes[1][1]:
-        return False
-    return shapes[0][1] is not None and 4 in (shapes[0][2], shapes[1][2]) and None not in (shapes[0][2], shapes[1][2])
+    known = [layout.count(signature.size_wh) for layout in LAYOUTS.values()]
+    return MatchScore.certain_if(shapes[0][1] in known)
 
 
 def count_ssd_classes(shapes: Sequence[Shape]) -> int | None:

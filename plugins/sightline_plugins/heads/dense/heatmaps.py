@@ -21,6 +21,7 @@ from pydantic import Field
 
 from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
+from sightline_plugins.heads.decoding import are_logits, boxes_from_distances, named, select_pairs, shapes_text
 from sightline_plugins.heads.head import (
     Array,
     Candidates,
@@ -32,8 +33,6 @@ from sightline_plugins.heads.head import (
     Shape,
     Signature,
 )
-from sightline_plugins.heads.outputs import boxes_from_distances, named, shapes_text
-from sightline_plugins.heads.thresholding import are_logits, select_pairs
 from sightline_plugins.nms import NmsOptions
 
 
@@ -100,7 +99,7 @@ def match_centernet(signature: Signature) -> MatchScore:
         return MatchScore.NONE
     same = len({shape[2:] for shape in shapes}) == 1
     pairs = sum(shape[1] == 2 for shape in shapes)
-    return MatchScore.CERTAIN if same and pairs >= 2 else MatchScore.NONE
+    return MatchScore.certain_if(same and pairs >= 2)
 
 
 def count_centernet_classes(shapes: Sequence[Shape]) -> int | None:

@@ -26,7 +26,24 @@ import numpy as np
 from pydantic import Field
 
 from sightline.errors import ModelError
+from sightline_plugins.heads.decoding import (
+    PYRAMIDS,
+    are_logits,
+    boxes_from_distances,
+    cells_of,
+    check_count,
+    count_cells,
+    levels_of,
+    named,
+    rows_of,
+    select_pairs,
+    shapes_text,
+    sigmoid,
+    softmax,
+    width_of,
+)
 from sightline_plugins.heads.head import (
+    IMAGENET,
     Array,
     Candidates,
     Decode,
@@ -38,23 +55,12 @@ from sightline_plugins.heads.head import (
     Shape,
     Signature,
 )
-from sightline_plugins.heads.outputs import (
-    boxes_from_distances,
-    cells_of,
-    check_count,
-    count_cells,
-    levels_of,
-    named,
-    rows_of,
-    shapes_text,
-    width_of,
-)
-from sightline_plugins.heads.thresholding import are_logits, select_pairs, sigmoid, softmax
 from sightline_plugins.nms import NmsOptions
 
 _DEFAULT_REG_MAX = 7
-_COCO_WIDTH = 80 + 4 * (_DEFAULT_REG_MAX + 1)
-_THREE, _FOUR = (8, 16, 32), (8, 16, 32, 64)
+_DEFAULT_SIDES = 4 * (_DEFAULT_REG_MAX + 1)
+_COCO_WIDTH = 80 + _DEFAULT_SIDES
+_THREE, _FOUR = PYRAMIDS
 
 
 class DistributionOptions(HeadOptions):
@@ -68,6 +74,11 @@ class DistributionOptions(HeadOptions):
     """The longest distance in strides; by default derived from the number of labels, 7 without labels."""
     scores: ScoreForm = "auto"
     """Whether class scores are `probabilities` or `logits`."""
+
+    @property
+    def sides(self) -> int | None:
+        """Number of values of a cell that are distances; None when the number of labels decides."""
+        return None if self.reg_max is None else 4 * (self.reg_max + 1)
 
 
 class NanoDetPlusOptions(DistributionOptions):
@@ -95,16 +106,12 @@ def decoder(head: str, default: DistributionOptions) -> Decode[Candidates]:
         kept = select_pairs(scores, context.confidence, logits=logits)
         stride = cells.stride[kept.rows]
         points = (cells.corner[kept.rows] + np.float32(options.offset)) * stride
-        boxes = boxes_from_distances(points, expected_distances(distributions[kept.rows]) * stride)
+        shares = softmax(distributions[kept.rows].reshape(len(points), 4, -1))
+        distances = shares @ np.arange(shares.shape[2], dtype=np.float32)
+        boxes = boxes_from_distances(points, distances * stride)
         return Candidates.from_arrays(boxes, kept.confidence, kept.class_id)
 
     return decode
-
-
-def expected_distances(distributions: Array) -> Array:
-    """Return expected values (N, 4) of four distributions of raw scores (N, 4 * bins) over 0 .. bins - 1."""
-    shares = softmax(distributions.reshape(len(distributions), 4, -1))
-    return shares @ np.arange(shares.shape[2], dtype=np.float32)
 
 
 def _scores_and_distributions(
@@ -113,12 +120,12 @@ def _scores_and_distributions(
     """Return scores (cells, classes) and distributions (cells, 4 * bins)."""
     if len(outputs) == 1:
         last = outputs[0].shape[-1]
-        sides = _sides(last, options, classes=len(context.labels))
+        sides = options.sides or (last - len(context.labels) if context.labels else _DEFAULT_SIDES)
         rows = rows_of(outputs[0], last)
         return rows[:, :-sides], rows[:, -sides:]
     half = len(outputs) // 2
     widths = [int(width_of(output.shape) or 0) for output in outputs]
-    sides = 4 * ((_DEFAULT_REG_MAX if options.reg_max is None else options.reg_max) + 1)
+    sides = options.sides or _DEFAULT_SIDES
     wide = [place for place, width in enumerate(widths) if width == sides]
     if len(wide) == len(outputs):
         wide = wide[half:]
@@ -132,13 +139,6 @@ def _scores_and_distributions(
     return scores, levels_of([outputs[place] for place in wide], sides)
 
 
-def _sides(values: int, options: DistributionOptions, *, classes: int) -> int:
-    """Return how many of the values of a cell are distances."""
-    if options.reg_max is not None:
-        return 4 * (options.reg_max + 1)
-    return values - classes if classes else 4 * (_DEFAULT_REG_MAX + 1)
-
-
 def table_matcher(strides: tuple[int, ...]) -> Callable[[Signature], MatchScore]:
     """Return a matcher of one table whose rows are the cells of these strides, with classes and distributions."""
 
@@ -150,28 +150,22 @@ def table_matcher(strides: tuple[int, ...]) -> Callable[[Signature], MatchScore]
             return MatchScore.NONE
         if signature.classes is not None:
             sides = values - signature.classes
-            return MatchScore.CERTAIN if sides >= 8 and sides % 4 == 0 else MatchScore.NONE
-        return MatchScore.CERTAIN if values == _COCO_WIDTH else MatchScore.NONE
+            return MatchScore.certain_if(sides >= 8 and sides % 4 == 0)
+        return MatchScore.certain_if(values == _COCO_WIDTH)
 
     return match_score
 
 
-def match_picodet(signature: Signature) -> MatchScore:
-    """Match scores and distances of four levels as separate outputs."""
-    return _match_pairs(signature, _FOUR)
-
-
 def _match_pairs(signature: Signature, strides: tuple[int, ...]) -> MatchScore:
-    if len(signature.outputs) != 2 * len(strides):
-        return MatchScore.NONE
-    widths = [width_of(shape) for shape in signature.shapes]
-    distances = 4 * (_DEFAULT_REG_MAX + 1)
-    return MatchScore.CERTAIN if widths.count(distances) in (len(strides), 2 * len(strides)) else MatchScore.NONE
+    """Match scores and distances of each level as separate outputs."""
+    levels, widths = len(strides), [width_of(shape) for shape in signature.shapes]
+    fits = len(widths) == 2 * levels and widths.count(_DEFAULT_SIDES) in (levels, 2 * levels)
+    return MatchScore.certain_if(fits)
 
 
 def count_distribution_classes(shapes: Sequence[Shape]) -> int | None:
     """Return the number of classes, where separate outputs hold the scores."""
-    widths = {width_of(shape) for shape in shapes} - {4 * (_DEFAULT_REG_MAX + 1)}
+    widths = {width_of(shape) for shape in shapes} - {_DEFAULT_SIDES}
     return next(iter(widths)) if len(shapes) > 1 and len(widths) == 1 else None
 
 
@@ -205,13 +199,8 @@ PICODET = Head(
     name="picodet",
     decode=decoder("picodet", PicoDetOptions()),
     count_classes=count_distribution_classes,
-    match_score=match_picodet,
-    preprocessing={
-        "fit": "stretch",
-        "color": "rgb",
-        "mean": (123.675, 116.28, 103.53),
-        "scale": (58.395, 57.12, 57.375),
-    },
+    match_score=lambda signature: _match_pairs(signature, _FOUR),
+    preprocessing={"fit": "stretch", "color": "rgb", **IMAGENET},
     nms=_NMS,
     options=PicoDetOptions,
 )
@@ -243,7 +232,7 @@ def decode_fcos(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
     options = context.options_or(_FCOS)
     classes, boxes, centres = _places(outputs, context)
     cells = cells_of(context.size_wh, options.strides)
-    scores = levels_of([outputs[place] for place in classes], _width(outputs, classes))
+    scores = levels_of([outputs[place] for place in classes], int(width_of(outputs[classes[0]].shape) or 0))
     check_count("fcos", context.size_wh, expected=len(cells.stride), found=len(scores))
     logits = are_logits(scores, form=options.scores, op_type=context.op_type(classes[0]))
     root = options.score == "root"
@@ -280,21 +269,17 @@ def _places(outputs: Sequence[Array], context: DecodeContext) -> tuple[list[int]
     return classes, boxes, centres
 
 
-def _width(outputs: Sequence[Array], places: Sequence[int]) -> int:
-    return int(width_of(outputs[places[0]].shape) or 0)
-
-
 def match_fcos(signature: Signature) -> MatchScore:
     """Match distances, centerness and classes of five levels as maps, or three tables with a row for each cell."""
     shapes = signature.shapes
     widths = [width_of(shape) for shape in shapes]
     if len(shapes) == 3 * len(FCOS_STRIDES) and all(len(shape) == 4 for shape in shapes):
         fits = widths.count(4) >= len(FCOS_STRIDES) and widths.count(1) >= len(FCOS_STRIDES)
-        return MatchScore.CERTAIN if fits else MatchScore.NONE
+        return MatchScore.certain_if(fits)
     if len(shapes) != 3 or any(len(shape) != 3 for shape in shapes) or not {4, 1} <= set(widths):
         return MatchScore.NONE
     cells = count_cells(signature.size_wh, FCOS_STRIDES)
-    return MatchScore.CERTAIN if cells and all(shape[1] == cells for shape in shapes) else MatchScore.NONE
+    return MatchScore.certain_if(cells > 0 and all(shape[1] == cells for shape in shapes))
 
 
 def count_fcos_classes(shapes: Sequence[Shape]) -> int | None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
+from sightline_plugins.heads.decoding import Floats, are_logits, logit, sigmoid, softmax
 from sightline_plugins.heads.head import (
     Array,
     Candidates,
@@ -30,8 +31,7 @@ from sightline_plugins.heads.head import (
     Shape,
     Signature,
 )
-from sightline_plugins.heads.thresholding import are_in_unit_range, are_probabilities, logit, sigmoid, softmax
-from sightline_plugins.heads.yolo.layout import ANCHORS, Floats, Map, grid_axis, maps_of
+from sightline_plugins.heads.yolo.layout import ANCHORS, Map, grid_axis, maps_of
 from sightline_plugins.heads.yolo.maps import Anchors
 from sightline_plugins.nms import NmsOptions
 
@@ -60,11 +60,6 @@ def decode_fastestdet(outputs: Sequence[Array], context: DecodeContext) -> Candi
     return Candidates.from_arrays(xyxy_from_cxcywh(cxcywh.astype(np.float32)), score[kept], class_id[kept])
 
 
-def count_fastestdet_classes(shapes: Sequence[Shape]) -> int | None:
-    """Return the number of classes that the shape of the output tells."""
-    return None if shapes[0][1] is None else shapes[0][1] - 5
-
-
 def match_fastestdet(signature: Signature) -> MatchScore:
     """Match one map of 6 channels or more whose cells divide the input evenly."""
     if len(signature.outputs) != 1 or len(signature.shapes[0]) != 4:
@@ -73,13 +68,13 @@ def match_fastestdet(signature: Signature) -> MatchScore:
     if channels is None or channels <= 5 or not rows or not columns or rows * columns < _SMALLEST_MAP:
         return MatchScore.NONE
     fits = signature.size_wh[0] % columns == 0 and signature.size_wh[1] % rows == 0
-    return MatchScore.CERTAIN if fits else MatchScore.NONE
+    return MatchScore.certain_if(fits)
 
 
 FASTESTDET = Head(
     name="fastestdet",
     decode=decode_fastestdet,
-    count_classes=count_fastestdet_classes,
+    count_classes=lambda shapes: None if shapes[0][1] is None else shapes[0][1] - 5,
     match_score=match_fastestdet,
     ranks=(4,),
     preprocessing={"fit": "stretch", "resize": "area", "convert": "image", "color": "bgr", "scale": (255.0,)},
@@ -125,20 +120,18 @@ def _decode_stride(
 ) -> tuple[Floats, Floats, Array]:
     """Return boxes, scores and classes of the maps of one stride."""
     sides, objectness, choices = _parts(maps)
-    ready = options.scores == "probabilities"
-    if options.scores == "auto":
-        ready = are_probabilities(objectness, op_type=context.op_type(maps[0].place), looks_like=are_in_unit_range)
-    limit = context.confidence if ready else logit(context.confidence)
+    logits = are_logits(objectness, form=options.scores, op_type=context.op_type(maps[0].place))
+    limit = logit(context.confidence) if logits else context.confidence
     anchor, row, column = np.nonzero(objectness >= limit)
     chance = objectness[anchor, row, column].astype(np.float32)
     choice = choices[:, row, column].T.astype(np.float32)
-    if not ready and len(row):
+    if logits and len(row):
         chance, choice = sigmoid(chance), softmax(choice)
     score = chance * choice.max(axis=1, initial=0)
     kept = score >= context.confidence
     anchor, cell = anchor[kept], np.stack([column[kept], row[kept]], axis=1)
     offsets = sides[anchor, :, row[kept], column[kept]].astype(np.float32)
-    if not ready and len(offsets):
+    if logits and len(offsets):
         offsets = sigmoid(offsets)
     centre = (2 * offsets[:, :2] - 0.5 + cell) * maps[0].stride
     cxcywh = np.concatenate([centre, np.square(2 * offsets[:, 2:]) * anchors[anchor]], axis=1)
@@ -171,7 +164,7 @@ def match_fastestv2(signature: Signature) -> MatchScore:
         return MatchScore.NONE
     sizes = next(iter(channels.values()))
     if len(sizes) == 3 and sizes[:2] == [4 * ANCHORS, ANCHORS]:
-        return MatchScore.CERTAIN if signature.classes in (None, sizes[2]) else MatchScore.NONE
+        return MatchScore.certain_if(signature.classes in (None, sizes[2]))
     classes = (sizes[0] or 0) - _BOX_CHANNELS
     if len(sizes) != 1 or classes < 1 or signature.classes not in (None, classes):
         return MatchScore.NONE

@@ -16,7 +16,8 @@ A mask is where the sum of the prototypes, weighted by the coefficients, is abov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,7 @@ from sightline_plugins.heads.yolo.layout import (
     box_table,
     boxes_and_prototypes,
     confident_rows,
+    count_table_classes,
     table_and_prototypes,
     values_first,
     xyxy_of,
@@ -105,26 +107,21 @@ def match_obb_rows(signature: Signature) -> MatchScore:
     return MatchScore.CERTAIN if signature.exported_task == "obb" else MatchScore.POSSIBLE
 
 
-def _count_obb_classes(shapes: Sequence[Shape]) -> int | None:
-    known = [size for size in shapes[0][-2:] if size is not None]
-    return min(known) - 5 if known else None
-
-
 YOLOV8_OBB = Head(
     name="yolov8_obb",
     decode=decode_obb,
-    count_classes=_count_obb_classes,
+    count_classes=lambda shapes: count_table_classes(shapes, 5),
     match_score=match_obb,
     ranks=(2, 3),
     preprocessing=PREPROCESSING,
     nms=NmsOptions(iou=0.45),
 )
-END_TO_END_OBB = Head(
+END_TO_END_OBB = replace(
+    YOLOV8_OBB,
     name="end_to_end_obb",
     decode=decode_obb_rows,
+    count_classes=lambda _: None,
     match_score=match_obb_rows,
-    ranks=(2, 3),
-    preprocessing=PREPROCESSING,
     nms=NmsOptions(iou=1.0),
 )
 
@@ -132,21 +129,23 @@ END_TO_END_OBB = Head(
 def decode_yolov5_masks(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
     """Return the boxes whose best class times objectness is at least `context.confidence`."""
     table, prototypes = table_and_prototypes(outputs, "yolov5_seg")
-    values, masks = values_first(table), len(prototypes)
-    found = values[:, np.flatnonzero(values[4] >= context.confidence)]
-    scores = found[4] * found[5:-masks]
-    kept, score, class_id = best_classes(scores, context.confidence)
-    found = found[:, kept]
-    return Candidates.from_arrays(xyxy_of(found[:4]), score, class_id, masks=found[-masks:].T, prototypes=prototypes)
+    values = values_first(table)
+    likely = values[:, np.flatnonzero(values[4] >= context.confidence)]
+    return _with_masks(likely, likely[4] * likely[5 : -len(prototypes)], prototypes, context)
 
 
 def decode_yolov8_masks(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
     """Return the boxes whose best class scores at least `context.confidence`."""
     table, prototypes = table_and_prototypes(outputs, "yolov8_seg")
-    values, masks = values_first(table), len(prototypes)
-    kept, score, class_id = best_classes(values[4:-masks], context.confidence)
+    values = values_first(table)
+    return _with_masks(values, values[4 : -len(prototypes)], prototypes, context)
+
+
+def _with_masks(values: Array, scores: Array, prototypes: Array, context: DecodeContext) -> Candidates:
+    kept, score, class_id = best_classes(scores, context.confidence)
     found = values[:, kept]
-    return Candidates.from_arrays(xyxy_of(found[:4]), score, class_id, masks=found[-masks:].T, prototypes=prototypes)
+    masks = found[-len(prototypes) :].T
+    return Candidates.from_arrays(xyxy_of(found[:4]), score, class_id, masks=masks, prototypes=prototypes)
 
 
 def decode_mask_rows(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
@@ -188,48 +187,42 @@ def match_mask_rows(signature: Signature) -> MatchScore:
     if found[0][1] is None:
         return MatchScore.POSSIBLE if signature.classes in (None, 1) else MatchScore.CERTAIN
     table = box_table(found[0], signature.size_wh)
-    return MatchScore.CERTAIN if table is not None and table.per_cell == 0 else MatchScore.NONE
+    return MatchScore.certain_if(table is not None and table.per_cell == 0)
 
 
-def _mask_class_counter(extra: int) -> Callable[[Sequence[Shape]], int | None]:
-    def count(shapes: Sequence[Shape]) -> int | None:
-        found = boxes_and_prototypes(shapes)
-        known = [size for size in found[0][1:] if size is not None] if found else []
-        return min(known) - extra - (found[1][1] or 0) if found and known else None
-
-    return count
+def _count_mask_classes(shapes: Sequence[Shape], extra: int) -> int | None:
+    found = boxes_and_prototypes(shapes)
+    return count_table_classes(found[:1], extra + (found[1][1] or 0)) if found else None
 
 
 YOLOV5_SEG = Head(
     name="yolov5_seg",
     task="segment",
     decode=decode_yolov5_masks,
-    count_classes=_mask_class_counter(5),
+    count_classes=lambda shapes: _count_mask_classes(shapes, 5),
     match_score=match_yolov5_masks,
     preprocessing=PREPROCESSING,
     nms=NmsOptions(iou=0.45),
 )
-YOLOV8_SEG = Head(
+YOLOV8_SEG = replace(
+    YOLOV5_SEG,
     name="yolov8_seg",
-    task="segment",
     decode=decode_yolov8_masks,
-    count_classes=_mask_class_counter(4),
+    count_classes=lambda shapes: _count_mask_classes(shapes, 4),
     match_score=match_yolov8_masks,
-    preprocessing=PREPROCESSING,
-    nms=NmsOptions(iou=0.45),
 )
-END_TO_END_SEG = Head(
+END_TO_END_SEG = replace(
+    YOLOV5_SEG,
     name="end_to_end_seg",
-    task="segment",
     decode=decode_mask_rows,
+    count_classes=lambda _: None,
     match_score=match_mask_rows,
-    preprocessing=PREPROCESSING,
     nms=NmsOptions(iou=1.0),
 )
 
 
 KEYPOINTS = 17
-"""Of a person in COCO."""
+"""Number of keypoints of a person in COCO."""
 
 
 class PoseOptions(HeadOptions):
@@ -332,13 +325,11 @@ YOLOV8_POSE = Head(
     nms=NmsOptions(iou=0.45),
     options=PoseOptions,
 )
-END_TO_END_POSE = Head(
+END_TO_END_POSE = replace(
+    YOLOV8_POSE,
     name="end_to_end_pose",
-    task="pose",
     decode=decode_pose_rows,
+    count_classes=lambda _: None,
     match_score=match_pose_rows,
-    ranks=(2, 3),
-    preprocessing=PREPROCESSING,
     nms=NmsOptions(iou=1.0),
-    options=PoseOptions,
 )

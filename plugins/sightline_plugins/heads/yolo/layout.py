@@ -1,7 +1,7 @@
 """Layouts of YOLO outputs: which axis holds the values of a box, boxes per cell, strides of raw maps.
 
-A cell is a place of the grids of strides 8, 16, 32 (and 64): the networks give one box for each (three, those with
-anchors), or rows that they have chosen themselves.
+Cells are those of grids of strides 8, 16, 32 (and 64). Networks give one box for each cell (three with anchors), or
+rows that they selected themselves.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
+from sightline_plugins.heads.decoding import PYRAMIDS, Index, at_least, count_cells, shapes_text
 from sightline_plugins.heads.head import Array, Shape, SizeWh
 
-Index = npt.NDArray[np.intp]
-PYRAMIDS = ((8, 16, 32), (8, 16, 32, 64))
 ANCHORS = 3
 PREPROCESSING = {"fit": "letterbox", "align": "center", "color": "rgb", "scale": (255.0,), "pad": (114,)}
 """What Ultralytics, YOLOv6 and YOLOv7 do to an image before the network."""
@@ -36,9 +34,9 @@ class BoxTable:
     per_cell: int | None
 
 
-def count_cells(size_wh: SizeWh, strides: Sequence[int]) -> int:
-    """Return how many cells the grids of these strides have together."""
-    return sum((size_wh[0] // stride) * (size_wh[1] // stride) for stride in strides)
+def pyramid_counts(size_wh: SizeWh) -> list[int]:
+    """Return the numbers of whole cells of the usual pyramids."""
+    return [count_cells(size_wh, strides, partial=False) for strides in PYRAMIDS]
 
 
 def box_table(shape: Shape, size_wh: SizeWh) -> BoxTable | None:
@@ -49,9 +47,15 @@ def box_table(shape: Shape, size_wh: SizeWh) -> BoxTable | None:
     if second is None or third is None:
         return None if second is third else BoxTable(second or third, None, third is None, None)
     values, boxes = min(second, third), max(second, third)
-    cells = [count_cells(size_wh, strides) for strides in PYRAMIDS]
+    cells = pyramid_counts(size_wh)
     per_cell = next((number for number in (1, ANCHORS) if boxes in [number * count for count in cells]), 0)
     return BoxTable(values, boxes, second == values, per_cell)
+
+
+def count_table_classes(shapes: Sequence[Shape], extra: int) -> int | None:
+    """Return the number of values of a box in the first table, less `extra` values that are no classes."""
+    known = [size for size in shapes[0][-2:] if size is not None]
+    return min(known) - extra if known else None
 
 
 def boxes_and_prototypes(shapes: Sequence[Shape]) -> tuple[Shape, Shape] | None:
@@ -74,8 +78,9 @@ def values_first(output: Array) -> Array:
 def table_and_prototypes(outputs: Sequence[Array], head: str) -> tuple[Array, Array]:
     """Return the table of boxes and the prototypes (masks, rows, columns) of two outputs, in either order."""
     if len(outputs) != 2 or min(map(np.ndim, outputs)) < 2 or max(map(np.ndim, outputs)) < 3:
-        sizes = ", ".join(str(array.shape) for array in outputs)
-        raise ModelError(f"head {head}: boxes and prototypes (1, masks, rows, columns) are needed; outputs: {sizes}")
+        raise ModelError(
+            f"head {head}: boxes and prototypes (1, masks, rows, columns) are needed; outputs: {shapes_text(outputs)}"
+        )
     table, prototypes = sorted(outputs, key=np.ndim)
     return table, prototypes.reshape(prototypes.shape[-3:])
 
@@ -106,11 +111,7 @@ def best_classes(scores: Array, confidence: float) -> tuple[Index, Array, Index]
 def confident_rows(output: Array, confidence: float) -> Array:
     """Return the rows (n, values) with at least that confidence, which is their fifth value; padding has 0 there."""
     rows = output.reshape(-1, output.shape[-1])
-    found: Array = rows[rows[:, 4] >= max(confidence, np.finfo(np.float32).tiny)].astype(np.float32)
-    return found
-
-
-Floats = npt.NDArray[np.float32]
+    return rows[at_least(rows[:, 4], confidence)].astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,7 +152,8 @@ def maps_of(outputs: Sequence[Array], size_wh: SizeWh, head: str) -> list[Map]:
 
     Maps of one stride keep their order. Raises ModelError for an output that is not a map.
     """
-    return sorted((_map_of(output, place, size_wh, head) for place, output in enumerate(outputs)), key=_stride)
+    maps = (_map_of(output, place, size_wh, head) for place, output in enumerate(outputs))
+    return sorted(maps, key=lambda entry: entry.stride)
 
 
 def _map_of(output: Array, place: int, size_wh: SizeWh, head: str) -> Map:
@@ -165,7 +167,3 @@ def _map_of(output: Array, place: int, size_wh: SizeWh, head: str) -> Map:
     plain = output[0]
     rest = [number for number in range(plain.ndim) if number not in (axis - 1, axis)]
     return Map(plain.transpose(*rest, axis - 1, axis), stride, place)
-
-
-def _stride(entry: Map) -> int:
-    return entry.stride

@@ -26,6 +26,15 @@ from pydantic_core import PydanticCustomError
 
 from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
+from sightline_plugins.heads.decoding import (
+    Floats,
+    are_logits,
+    boxes_from_distances,
+    exponential,
+    logit,
+    sigmoid,
+    softmax,
+)
 from sightline_plugins.heads.head import (
     Array,
     Candidates,
@@ -37,15 +46,7 @@ from sightline_plugins.heads.head import (
     Shape,
     Signature,
 )
-from sightline_plugins.heads.thresholding import (
-    are_in_unit_range,
-    are_probabilities,
-    exponential,
-    logit,
-    sigmoid,
-    softmax,
-)
-from sightline_plugins.heads.yolo.layout import ANCHORS, PREPROCESSING, Floats, Map, grid_axis, maps_of
+from sightline_plugins.heads.yolo.layout import ANCHORS, PREPROCESSING, Map, grid_axis, maps_of
 from sightline_plugins.nms import NmsOptions
 
 Version = Literal[
@@ -160,31 +161,23 @@ def _decode_anchor_level(
     squared = PUBLISHED[options.version].squared
     values = by_anchor(entry, len(anchors))
     op_type = context.op_type(entry.place)
-    ready = _are_probabilities(values[:, 4], options.scores, op_type)
-    limit = context.confidence if ready else logit(context.confidence)
+    logits = are_logits(values[:, 4], form=options.scores, op_type=op_type)
+    limit = logit(context.confidence) if logits else context.confidence
     anchor, row, column = np.nonzero(values[:, 4] >= limit)
     found = values[anchor, :, row, column].astype(np.float32)
     class_id = found[:, 5:].argmax(axis=1)
     chances = np.stack([found[:, 4], found[:, 5:].max(axis=1, initial=-np.inf)])
-    score = np.prod(chances if ready else sigmoid(chances), axis=0)
+    score = np.prod(sigmoid(chances) if logits else chances, axis=0)
     kept = score >= context.confidence
     found, cell = found[kept], np.stack([column[kept], row[kept]], axis=1)
     logistic = 4 if squared else 2
-    if len(found) and not _are_probabilities(values[:, :logistic], options.boxes, op_type):
+    if len(found) and are_logits(values[:, :logistic], form=options.boxes, op_type=op_type):
         found[:, :logistic] = sigmoid(found[:, :logistic])
     centre = (found[:, :2] * scale - (scale - 1) / 2 + cell) * entry.stride
     with np.errstate(over="ignore"):
         size = (np.square(2 * found[:, 2:4]) if squared else exponential(found[:, 2:4])) * anchors[anchor[kept]]
     boxes = xyxy_from_cxcywh(np.concatenate([centre, size], axis=1).astype(np.float32))
     return boxes, score[kept], class_id[kept]
-
-
-def _are_probabilities(values: Array, form: ScoreForm, op_type: str) -> bool:
-    return (
-        are_probabilities(values, op_type=op_type, looks_like=are_in_unit_range)
-        if form == "auto"
-        else form == "probabilities"
-    )
 
 
 def by_anchor(entry: Map, anchors: int) -> Array:
@@ -218,15 +211,15 @@ def match_anchors(signature: Signature) -> MatchScore:
     each = values.pop()
     if values or each is None or each <= 5 or signature.classes not in (None, each - 5):
         return MatchScore.NONE
-    is_told = signature.classes is not None or all(len(shape) == 5 for shape in signature.shapes)
-    return MatchScore.CERTAIN if is_told else MatchScore.POSSIBLE
+    is_certain = signature.classes is not None or all(len(shape) == 5 for shape in signature.shapes)
+    return MatchScore.CERTAIN if is_certain else MatchScore.POSSIBLE
 
 
 def _values_of(shape: Shape, axis: int) -> int | None:
     """Return how many values a box has; None when the map does not hold three boxes a cell."""
-    if len(shape) == 5:
-        return shape[4] if shape[1 if axis == 2 else 3] == ANCHORS else None
     channels = shape[1 if axis == 2 else 3]
+    if len(shape) == 5:
+        return shape[4] if channels == ANCHORS else None
     return channels // ANCHORS if channels and channels % ANCHORS == 0 else None
 
 
@@ -273,20 +266,18 @@ def _decode_dfl_level(
 ) -> tuple[Floats, Floats, Array]:
     """Return boxes, scores and classes of the maps of one stride."""
     sides, scores, place = sides_and_scores(maps, options, len(context.labels))
-    ready = options.scores == "probabilities"
-    if options.scores == "auto":
-        ready = are_probabilities(scores[:1], op_type=context.op_type(place), looks_like=are_in_unit_range)
-    row, column = np.nonzero(scores.max(axis=0) >= (context.confidence if ready else logit(context.confidence)))
+    logits = are_logits(scores[:1], form=options.scores, op_type=context.op_type(place))
+    row, column = np.nonzero(scores.max(axis=0) >= (logit(context.confidence) if logits else context.confidence))
     found = scores[:, row, column].astype(np.float32)
     best = found.max(axis=0, initial=-np.inf)
     distances = _distances(sides[:, row, column])
     middle = np.stack([column, row], axis=1).astype(np.float32) + np.float32(0.5)
-    boxes = np.concatenate([middle - distances[:, :2], middle + distances[:, 2:]], axis=1) * np.float32(stride)
-    return boxes, best if ready else sigmoid(best), found.argmax(axis=0)
+    boxes = boxes_from_distances(middle, distances) * np.float32(stride)
+    return boxes, sigmoid(best) if logits else best, found.argmax(axis=0)
 
 
 def _distances(values: Array) -> Floats:
-    """Return distances (n, 4) in strides, from what the map says of them: (4 * bins, n)."""
+    """Return distances (n, 4) in strides: the means of distributions (4 * bins, n)."""
     spread: Floats = values.T.reshape(values.shape[1], 4, len(values) // 4).astype(np.float32)
     bins = spread.shape[2]
     if bins == 1 or not len(spread):
@@ -339,7 +330,7 @@ def _match_channels(sizes: tuple[int, ...], classes: int | None) -> MatchScore:
     if len(sizes) == 1:
         rest = [sizes[0] - 4 * bins for bins in _COMMON_BINS]
         if classes is not None:
-            return MatchScore.CERTAIN if classes in rest else MatchScore.NONE
+            return MatchScore.certain_if(classes in rest)
         return MatchScore.POSSIBLE if rest[0] > 0 else MatchScore.NONE
     if len(sizes) not in (2, 3) or (len(sizes) == 3 and sizes[2] != 1) or classes not in (None, sizes[1]):
         return MatchScore.NONE

@@ -19,24 +19,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
+from sightline_plugins.heads.decoding import PYRAMIDS, cells_of, exponential, shapes_text
 from sightline_plugins.heads.head import Array, Candidates, DecodeContext, Head, MatchScore, Shape, Signature, SizeWh
-from sightline_plugins.heads.thresholding import exponential
 from sightline_plugins.heads.yolo.layout import (
     ANCHORS,
     PREPROCESSING,
-    PYRAMIDS,
     BoxTable,
     best_classes,
     box_table,
     confident_rows,
-    count_cells,
+    count_table_classes,
+    pyramid_counts,
     values_first,
     xyxy_of,
 )
@@ -61,11 +60,6 @@ def decode_yolov8(outputs: Sequence[Array], context: DecodeContext) -> Candidate
     return Candidates.from_arrays(xyxy_of(values[:4, kept]), score, class_id)
 
 
-def _count_classes(shapes: Sequence[Shape], extra: int) -> int | None:
-    known = [size for size in shapes[0][-2:] if size is not None]
-    return min(known) - extra if known else None
-
-
 def match_yolov5(signature: Signature) -> MatchScore:
     """Match three boxes a cell; perhaps one a cell with the values first and one value more than classes and box."""
     table = _lone_table(signature)
@@ -86,13 +80,13 @@ def match_yolov8(signature: Signature) -> MatchScore:
     if table is None or table.values is None or signature.exported_task not in (None, "detect"):
         return MatchScore.NONE
     if table.boxes is None:
-        return MatchScore.CERTAIN if table.values_first and table.values > 4 else MatchScore.NONE
+        return MatchScore.certain_if(table.values_first and table.values > 4)
     if table.per_cell != 1:
         return MatchScore.NONE
     if signature.classes is None and signature.exported_task is None and table.values == _POSE_VALUES:
         return MatchScore.POSSIBLE
     fits = table.values == signature.classes + 4 if signature.classes is not None else table.values_first
-    return MatchScore.CERTAIN if fits else MatchScore.NONE
+    return MatchScore.certain_if(fits)
 
 
 def _lone_table(signature: Signature) -> BoxTable | None:
@@ -112,19 +106,18 @@ _POSE_VALUES = 4 + 1 + 17 * 3
 YOLOV5 = Head(
     name="yolov5",
     decode=decode_yolov5,
-    count_classes=lambda shapes: _count_classes(sorted(shapes, key=len), 5),
+    count_classes=lambda shapes: count_table_classes(sorted(shapes, key=len), 5),
     match_score=match_yolov5,
     preprocessing=PREPROCESSING,
     nms=NmsOptions(iou=0.45),
 )
-YOLOV8 = Head(
+YOLOV8 = replace(
+    YOLOV5,
     name="yolov8",
     decode=decode_yolov8,
-    count_classes=lambda shapes: _count_classes(shapes, 4),
+    count_classes=lambda shapes: count_table_classes(shapes, 4),
     match_score=match_yolov8,
     ranks=(2, 3),
-    preprocessing=PREPROCESSING,
-    nms=NmsOptions(iou=0.45),
 )
 
 
@@ -137,7 +130,7 @@ def decode_yolox(outputs: Sequence[Array], context: DecodeContext) -> Candidates
     score = found[:, 4] * found[:, 5:].max(axis=1, initial=0)
     kept = score >= context.confidence
     found, place = found[kept], likely[kept]
-    corners, strides = _grid(context.size_wh, len(cells))
+    corners, strides = cells_of(context.size_wh, strides_of(context.size_wh, len(cells)), partial=False)
     stride = strides[place]
     centre = (found[:, :2] + corners[place]) * stride
     with np.errstate(over="ignore"):
@@ -148,30 +141,13 @@ def decode_yolox(outputs: Sequence[Array], context: DecodeContext) -> Candidates
 
 def strides_of(size_wh: SizeWh, cells: int) -> tuple[int, ...]:
     """Return the strides whose grids have that many cells together. Raises ModelError when there are none."""
-    for strides in PYRAMIDS:
-        if count_cells(size_wh, strides) == cells:
-            return strides
-    counts = " or ".join(str(count_cells(size_wh, strides)) for strides in PYRAMIDS)
+    counts = pyramid_counts(size_wh)
+    if cells in counts:
+        return PYRAMIDS[counts.index(cells)]
     raise ModelError(
-        f"head yolox: an input of {size_wh[0]}x{size_wh[1]} has {counts} cells, the model's output has {cells}: "
-        "another input size or another head is needed"
+        f"head yolox: an input of {size_wh[0]}x{size_wh[1]} has {' or '.join(map(str, counts))} cells, the model's "
+        f"output has {cells}: another input size or another head is needed"
     )
-
-
-@lru_cache(maxsize=16)
-def _grid(size_wh: SizeWh, cells: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    corners, sizes = [], []
-    for stride in strides_of(size_wh, cells):
-        columns, rows = size_wh[0] // stride, size_wh[1] // stride
-        x, y = np.meshgrid(np.arange(columns), np.arange(rows))
-        corners.append(np.stack([x.ravel(), y.ravel()], axis=1))
-        sizes.append(np.full((columns * rows, 1), stride))
-    return np.concatenate(corners).astype(np.float32), np.concatenate(sizes).astype(np.float32)
-
-
-def count_yolox_classes(shapes: Sequence[Shape]) -> int | None:
-    """Return the number of classes that the shape of the output tells."""
-    return None if shapes[0][-1] is None else shapes[0][-1] - 5
 
 
 def match_yolox(signature: Signature) -> MatchScore:
@@ -183,15 +159,14 @@ def match_yolox(signature: Signature) -> MatchScore:
         return MatchScore.NONE
     if boxes is None:
         return MatchScore.NONE if values == 6 else MatchScore.POSSIBLE
-    if boxes <= values or boxes not in [count_cells(signature.size_wh, strides) for strides in PYRAMIDS]:
-        return MatchScore.NONE
-    return MatchScore.CERTAIN if signature.classes in (None, values - 5) else MatchScore.NONE
+    is_a_cell_each = boxes > values and boxes in pyramid_counts(signature.size_wh)
+    return MatchScore.certain_if(is_a_cell_each and signature.classes in (None, values - 5))
 
 
 YOLOX = Head(
     name="yolox",
     decode=decode_yolox,
-    count_classes=count_yolox_classes,
+    count_classes=lambda shapes: None if shapes[0][-1] is None else shapes[0][-1] - 5,
     match_score=match_yolox,
     ranks=(2, 3),
     preprocessing={"fit": "letterbox", "align": "top_left", "color": "bgr", "scale": (1.0,), "pad": (114,)},
@@ -208,8 +183,8 @@ def decode_nas(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
     tables: list[Array] = [array.reshape(array.shape[-2:]) for array in outputs if array.ndim >= 2]
     place = next((number for number, table in enumerate(tables) if table.shape[1] == 4), None)
     if len(tables) != 2 or place is None or len(tables[0]) != len(tables[1]):
-        sizes = ", ".join(str(array.shape) for array in outputs)
-        raise ModelError(f"head yolo_nas: boxes (1, n, 4) and scores (1, n, classes) are needed; outputs: {sizes}")
+        found = shapes_text(outputs)
+        raise ModelError(f"head yolo_nas: boxes (1, n, 4) and scores (1, n, classes) are needed; outputs: {found}")
     kept, score, class_id = best_classes(tables[1 - place].T, context.confidence)
     return Candidates.from_arrays(np.asarray(tables[place][kept], np.float32), score, class_id)
 
@@ -238,15 +213,13 @@ def match_nas(signature: Signature) -> MatchScore:
     if boxes is None or values is None:
         return MatchScore.POSSIBLE if values is not None else MatchScore.NONE
     table = box_table((1, 1, boxes), signature.size_wh)
-    return MatchScore.CERTAIN if table is not None and table.per_cell == 1 else MatchScore.NONE
+    return MatchScore.certain_if(table is not None and table.per_cell == 1)
 
 
 def match_nas_rows(signature: Signature) -> MatchScore:
     """Match rows of seven that are named as the exporter names them."""
-    is_flat = (
-        len(signature.outputs) == 1 and NAS_FLAT_NAME in signature.outputs[0].name and signature.shapes[0][-1] == 7
-    )
-    return MatchScore.CERTAIN if is_flat else MatchScore.NONE
+    is_flat = len(signature.outputs) == 1 and NAS_FLAT_NAME in signature.outputs[0].name
+    return MatchScore.certain_if(is_flat and signature.shapes[0][-1] == 7)
 
 
 def _boxes_and_scores(shapes: Sequence[Shape]) -> tuple[Shape, Shape] | None:
@@ -267,11 +240,11 @@ YOLO_NAS = Head(
     preprocessing=PREPROCESSING,
     nms=NmsOptions(iou=0.7),
 )
-YOLO_NAS_ROWS = Head(
+YOLO_NAS_ROWS = replace(
+    YOLO_NAS,
     name="yolo_nas_rows",
     decode=decode_nas_rows,
+    count_classes=lambda _: None,
     match_score=match_nas_rows,
-    ranks=(2, 3),
-    preprocessing=PREPROCESSING,
     nms=NmsOptions(iou=1.0),
 )
