@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sightline_plugins.engines.protocol import Array, Engine, EngineName, Pending, open_engine
+from sightline_plugins.engines.opening import open_engine
+from sightline_plugins.engines.protocol import Array, Engine, Pending
 from sightline_plugins.preprocess.cpu import ImageForm
 
 
@@ -53,7 +54,7 @@ def open_variants(path: Path, *, size_wh: tuple[int, int] | None) -> list[Varian
         "NHWC float32": ImageForm(layout="nhwc", dtype="float32", size_wh=size_wh),
         "NHWC uint8": ImageForm(layout="nhwc", dtype="uint8", **normal),  # type: ignore[arg-type]
     }
-    engines: tuple[EngineName, ...] = ("openvino", "onnxruntime")
+    engines: tuple[str, ...] = ("openvino", "onnxruntime")
     made = list[Variant]()
     for engine in engines:
         for optimize in (False, True):

@@ -28,8 +28,7 @@ from sightline_plugins.commands.quantize.options import QuantizeOptions, Quantiz
 from sightline_plugins.commands.quantize.report import Report, write
 from sightline_plugins.commands.quantize.run import run
 from sightline_plugins.commands.verify.command import element_of
-from sightline_plugins.engines.opening import available_cores
-from sightline_plugins.engines.protocol import open_engine
+from sightline_plugins.engines.opening import available_cores, open_engine
 from sightline_plugins.infer.precision import Chosen, choose_model
 from sightline_plugins.infer.precision_speeds import CpuSpeeds, interleaved_seconds
 

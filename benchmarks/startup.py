@@ -25,7 +25,7 @@ BEGIN, END = "<!-- startup -->", "<!-- /startup -->"
 ENGINES = ("openvino", "onnxruntime")
 PROGRAM = """
 import sys, time
-from sightline_plugins.engines.protocol import open_engine
+from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.preprocess.cpu import ImageForm
 import numpy as np
 path, engine, width, height = sys.argv[1:]

@@ -11,7 +11,7 @@ import sys
 import threading
 import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +19,11 @@ import pytest
 from examples.extensions.centroid_tracker.centroid_tracker import CentroidOptions
 from examples.extensions.corner_head.corner_head import CORNERS
 from examples.extensions.loitering_rule.loitering_rule import Loitering
+from examples.extensions.tcp_source.tcp_source import RawTcp
 from onnx import TensorProto, helper, numpy_helper
 
 from sightline.testing.rule_conformance import RuleConformance
+from sightline.testing.source_conformance import SourceConformance
 from sightline.testing.tracker_conformance import TrackerConformance
 from sightline_plugins.heads.conformance import HeadConformance
 from sightline_plugins.heads.head import Array
@@ -71,7 +73,7 @@ def server(frames: int, *, size_wh: tuple[int, int]) -> Iterator[int]:
 
         def serve() -> None:
             client, _ = listening.accept()
-            with client:
+            with client, suppress(ConnectionError):
                 client.sendall(bytes([128]) * (width * height * 3 // 2 * frames))
 
         thread = threading.Thread(target=serve)
@@ -177,6 +179,48 @@ def test_a_head_of_another_package_has_a_name(installed: Path, tmp_path: Path) -
     )
 
     assert done.stdout == "corners\n", done.stderr
+
+
+def test_an_engine_of_another_package_computes_a_model(installed: Path, tmp_path: Path) -> None:
+    clip = REPOSITORY / "sample_videos" / "street.mp4"
+    lines = []
+    for engine in ("opencv", "onnxruntime"):
+        (tmp_path / "detect.yaml").write_text(
+            f"sources: {{street: {{uri: {clip}, duration: 400ms}}}}\n"
+            "pipeline:\n"
+            f"  - detect: {{model: {REPOSITORY / 'models' / 'street.onnx'}, engine: {engine}}}\n"
+            f"  - jsonl: {engine}.jsonl\n"
+        )
+        done = sightline("run", "detect.yaml", "--report", "report.json", installed=installed, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        report = json.loads((tmp_path / "report.json").read_text())
+        assert report["totals"]["detect-1"]["engine"] == engine
+        lines.append([json.loads(line) for line in (tmp_path / f"{engine}.jsonl").read_text().splitlines()])
+
+    assert [len(line["objects"]) for line in lines[0]] == [len(line["objects"]) for line in lines[1]]
+    assert sum(len(line["objects"]) for line in lines[0]) > 0
+
+
+def test_an_engine_that_is_not_installed_is_reported_by_its_name(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "detect.yaml").write_text(
+        "sources: {test: {pattern: bars, frames: 3}}\n"
+        f"pipeline: [detect: {{model: {REPOSITORY / 'models' / 'street.onnx'}, engine: opencvv}}]\n"
+    )
+    done = sightline("check", "detect.yaml", installed=installed, folder=tmp_path)
+
+    assert done.returncode == 2
+    assert "there is no engine 'opencvv'; did you mean 'opencv'?" in done.stdout + done.stderr
+
+
+class TestRawTcp(SourceConformance):
+    source = RawTcp(uri="i420+tcp://127.0.0.1:1", size=(64, 48))
+    unreadable = source
+
+    @contextmanager
+    def input(self) -> Iterator[RawTcp]:
+        with server(5, size_wh=(64, 48)) as port:
+            yield RawTcp(uri=f"i420+tcp://127.0.0.1:{port}", size=(64, 48))
+            socket.create_connection(("127.0.0.1", port)).close()  # the server ends although nobody has read
 
 
 class TestCentroidTracker(TrackerConformance):

@@ -15,7 +15,8 @@ import onnxruntime as ort
 import pytest
 
 from sightline_plugins.engines.model_file import read_model
-from sightline_plugins.engines.protocol import Engine, open_engine
+from sightline_plugins.engines.opening import open_engine
+from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.onnx_graph.inputs import fix_batch, fix_size
 from sightline_plugins.onnx_graph.simplify import COMMON, OPENVINO, rewrite
 from sightline_plugins.preprocess.cpu import ImageForm

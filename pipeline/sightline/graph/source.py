@@ -44,11 +44,11 @@ class SourceReader:
     """Whether nobody wants more frames."""
 
     def frames(self) -> Iterator[Frame]:
-        """The frames of the stream, indices from 0."""
+        """Yield the frames of the stream, indices from 0."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Nobody wants more frames: a reader that waits for its input gives that up soon. From any thread."""
+        """Ask for no more frames: `frames` ends soon, also while it waits for its input. From any thread."""
         self.is_stopping = True
 
     def close(self) -> None:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any
 
 from sightline.devices import Device
-from sightline.errors import ConfigurationError, DeviceUnavailable, MissingExtra
-from sightline_plugins.engines.address import Address, address_of
 from sightline_plugins.engines.cache import Entry, ModelCache, models_folder
 from sightline_plugins.engines.fixed_batch import one_by_one
+from sightline_plugins.engines.kinds import ONNXRUNTIME, check_engine, choose
 from sightline_plugins.engines.libraries import About, Library
 from sightline_plugins.engines.model_file import content_digest, read_model
-from sightline_plugins.engines.protocol import Engine, EngineName
+from sightline_plugins.engines.protocol import Engine, say_nothing
 from sightline_plugins.engines.rewriting import prepare
 from sightline_plugins.preprocess.cpu import ImageForm
-
-Installed = Literal["openvino", "onnxruntime"]
-PREFERENCE: tuple[Installed, ...] = ("openvino", "onnxruntime")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,47 +31,57 @@ class _Ready:
     content: bytes = b""
 
 
-def open_here(
+def open_engine(
     model: str | Path | bytes,
     *,
-    engine: EngineName,
-    device: str,
-    image: ImageForm | None,
-    concurrency: int | None,
-    optimize: bool,
-    warn: Callable[[str], None],
+    engine: str = "auto",
+    device: str = "cpu",
+    image: ImageForm | None = None,
+    concurrency: int | None = None,
+    optimize: bool = True,
+    warn: Callable[[str], None] = say_nothing,
 ) -> Engine:
-    """See `open_engine`."""
+    """Open a model, from the cache of compiled models when it is there.
+
+    `model` is a path, or the bytes of an ONNX file; or `grpc://HOST:PORT/NAME` or `http://HOST:PORT/NAME`, a model that
+    Triton serves. `engine` is a name from `ENGINES`; `auto` takes Triton for served models, else the preferred engine
+    that is installed. `image` is the form of the images that are submitted (None: as the model was exported).
+    `concurrency` is how many images are computed at once (default: the cores of this process). `optimize=False` leaves
+    the graph as it is, apart from `image`. Open batch sizes become 1; so does a fixed one when `image` is given and the
+    graph allows it, else images share calls. `warn` gets problems that do not prevent the opening.
+
+    Raises ModelError for a missing, damaged or unsupported model, ConfigurationError for an engine that is unknown or
+    not installed, and DeviceUnavailable for a device that the engine cannot use.
+    """
     cores = concurrency or available_cores()
     address = check_engine(engine, model)
     if address is not None:
         from sightline_plugins.engines.triton import open_served
 
         return open_served(address, image=image, concurrency=cores)
-    library = _library(engine, device=device, concurrency=cores)
+    library = _library(engine, device, cores)
     try:
-        return _open_file(
-            model, library=library, image=image, optimize=optimize, warn=warn, may_differ=engine != "auto"
-        )
+        return open_file(model, library=library, image=image, optimize=optimize, warn=warn, may_differ=engine != "auto")
     except _Differs as difference:
         warn(f"{difference}; it runs on ONNX Runtime instead")
-    library = _library("onnxruntime", device=device, concurrency=cores)
-    return _open_file(model, library=library, image=image, optimize=optimize, warn=warn, may_differ=True)
+    library = _library(ONNXRUNTIME.name, device, cores)
+    return open_file(model, library=library, image=image, optimize=optimize, warn=warn, may_differ=True)
 
 
 class _Differs(Exception):
     """A library computes a model in another way than ONNX Runtime."""
 
 
-def _open_file(
+def open_file(
     model: str | Path | bytes,
     *,
     library: Library[Any],
     image: ImageForm | None,
-    optimize: bool,
-    warn: Callable[[str], None],
-    may_differ: bool,
+    optimize: bool = True,
+    warn: Callable[[str], None] = say_nothing,
+    may_differ: bool = True,
 ) -> Engine:
+    """Open a file with a library: read it, prepare it, compile it or take it from the cache. See `open_engine`."""
     parsed, label = read_model(model)
     about = About.of(parsed, label=label)
     key = {
@@ -118,59 +123,12 @@ def _open_file(
     return one_by_one(opened, rows=ready.notes["rows"], label=label)
 
 
-def check_engine(engine: EngineName, model: str | Path | bytes) -> Address | None:
-    """The address of a served model, None for a file. Raises ConfigurationError where the engine suits not or lacks."""
-    try:
-        address = address_of(model)
-    except ValueError as error:
-        raise ConfigurationError(str(error)) from None
-    if address is None and engine == "tensorrt":
-        from sightline_plugins.engines.tensorrt_library import is_installed
-
-        if not is_installed():
-            raise MissingExtra("tensorrt", extra="gpu", purpose="engine tensorrt")
-    elif address is None:
-        choose(engine)
-    elif engine not in ("auto", "triton"):
-        raise ConfigurationError(f"engine {engine} computes here, but the model is served: leave engine out")
-    elif importlib.util.find_spec("tritonclient") is None:
-        raise MissingExtra("tritonclient", extra="triton", purpose=f"the model {address}")
-    return address
-
-
-def choose(engine: EngineName) -> Installed:
-    """The engine to use for a file; `ConfigurationError` names what to install or to write."""
-    if engine == "triton":
-        raise ConfigurationError("engine triton needs a served model: model: grpc://HOST:PORT/NAME")
-    if engine not in get_args(EngineName):
-        raise ConfigurationError(f"there is no engine {engine!r}; choose one of {', '.join(get_args(EngineName))}")
-    if engine == "tensorrt":
-        raise DeviceUnavailable("engine tensorrt computes on an NVIDIA GPU: use device: cuda, or engine: auto")
-    wanted = PREFERENCE if engine == "auto" else (engine,)
-    for name in wanted:
-        if importlib.util.find_spec(name) is not None:
-            return name
-    needed = " or ".join(wanted)
-    raise ConfigurationError(f"running a model needs {needed}, which is not installed: pip install {wanted[0]}")
-
-
 def available_cores() -> int:
     """Cores that this process may use."""
     return Device().cores
 
 
-def _library(engine: EngineName, *, device: str, concurrency: int) -> Library[Any]:
-    """The library to compute with on a device. Raises ConfigurationError or DeviceUnavailable."""
-    on_gpu = device.startswith("cuda")
-    if not on_gpu and device not in ("cpu", "auto"):
-        raise DeviceUnavailable(f"there is no device {device!r} for models: cpu, cuda:N")
-    chosen = choose("onnxruntime" if on_gpu and engine == "auto" else engine)
-    if chosen == "openvino":
-        if on_gpu:
-            raise DeviceUnavailable(f"engine openvino runs on the device 'cpu', not on {device!r}: use onnxruntime")
-        from sightline_plugins.engines.openvino import OpenVino
-
-        return OpenVino(concurrency=concurrency)
-    from sightline_plugins.engines.onnxruntime import OnnxRuntime
-
-    return OnnxRuntime(concurrency=concurrency, device=device if on_gpu else "cpu")
+def _library(engine: str, device: str, concurrency: int) -> Library[Any]:
+    make = choose(engine, device=device).library
+    assert make is not None
+    return make(concurrency, device if device.startswith("cuda") else "cpu")

@@ -1,7 +1,7 @@
 """The contracts of engines: on host arrays, and on CUDA memory.
 
-An engine is built from an ONNX file (or its bytes) by :func:`open_engine`; it takes arrays, one image at a
-time, and gives arrays back, asynchronously. It knows nothing about frames, boxes or streams.
+An engine takes arrays, one image at a time, and gives arrays back, asynchronously. It knows nothing about frames, boxes
+or streams. `opening.open_engine` builds it from an ONNX file.
 
 On the CPU every image is a request of its own (batch 1) that one thread computes from the first layer to the
 last, and as many requests run at once as there are cores. Batching several images gains nothing there, and this
@@ -16,9 +16,8 @@ them. Nothing crosses to the host, and nobody waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -26,22 +25,18 @@ import numpy.typing as npt
 
 from sightline.errors import ModelError
 from sightline.media.device_array import DeviceArray
-from sightline_plugins.preprocess.cpu import ImageForm
 
 __all__ = [
     "Array",
     "Engine",
-    "EngineName",
     "ModelError",
     "Pending",
     "Precision",
     "TensorSpec",
-    "open_engine",
     "say_nothing",
 ]
 
 Array: TypeAlias = npt.NDArray[Any]
-EngineName: TypeAlias = Literal["auto", "openvino", "onnxruntime", "tensorrt", "triton"]
 Precision: TypeAlias = Literal["fp32", "fp16", "int8"]
 """`fp32`: the types of the file. `fp16`: halves. `int8`: the types of the file, which must hold Q/DQ."""
 
@@ -119,44 +114,6 @@ class Engine(Protocol):
 def say_nothing(text: str) -> None:
     """Ignore the message."""
     del text
-
-
-def open_engine(
-    model: str | Path | bytes,
-    *,
-    engine: EngineName = "auto",
-    device: str = "cpu",
-    image: ImageForm | None = None,
-    concurrency: int | None = None,
-    optimize: bool = True,
-    warn: Callable[[str], None] = say_nothing,
-) -> Engine:
-    """Loads an ONNX model, from the cache of compiled models where it is there (`cache.py`).
-
-    ``model`` is a path, or the bytes of an ONNX file; or ``grpc://HOST:PORT/NAME`` or ``http://HOST:PORT/NAME``, a
-    model that Triton serves. ``engine="auto"`` takes Triton for these, else OpenVINO when it is installed, else ONNX
-    Runtime. ``image`` says in which form images are handed over (``None``: as the model was exported).
-    ``concurrency`` is how many images are computed at once (default: the cores this process may use).
-    ``optimize=False`` leaves the graph as it is, apart from ``image``. Dynamic batch dimensions
-    become 1; so does a fixed batch where ``image`` is given and the graph allows it, else images share calls
-    (`fixed_batch.py`). ``warn`` receives trouble with the cache, which harms nothing else.
-
-    Raises :class:`ModelError` (missing, damaged or unsupported model), a
-    :class:`~sightline.errors.ConfigurationError` for an unknown engine or one that is not installed, and
-    :class:`~sightline.errors.DeviceUnavailable` for a device that the engine cannot use: ``cuda:N`` needs ONNX
-    Runtime with its CUDA provider.
-    """
-    from sightline_plugins.engines.opening import open_here
-
-    return open_here(
-        model,
-        engine=engine,
-        device=device,
-        image=image,
-        concurrency=concurrency,
-        optimize=optimize,
-        warn=warn,
-    )
 
 
 MOST_ROWS = 32

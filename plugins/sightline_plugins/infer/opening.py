@@ -16,7 +16,8 @@ from sightline.graph.messages import Message, MessageKind
 from sightline.graph.operator import RunsOn
 from sightline.graph.site import Site
 from sightline_plugins.engines.address import address_of
-from sightline_plugins.engines.protocol import open_engine
+from sightline_plugins.engines.kinds import on_cuda_memory
+from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor
@@ -103,7 +104,7 @@ class _CudaOpening:
             if self.element.engine == "tensorrt":
                 raise DeviceUnavailable(f"engine tensorrt cannot run this model: {reason}")
             return self._one_by_one()
-        if self.element.engine in ("auto", "tensorrt"):
+        if "tensorrt" in on_cuda_memory(self.element.engine):
             predictor = self._by_tensorrt()
             if predictor is not None:
                 return predictor
@@ -112,7 +113,7 @@ class _CudaOpening:
     def _no_batches_reason(self) -> str | None:
         """Return why the model cannot run on batches that stay on the GPU; None when it can."""
         plan, engine = self.plan, self.element.engine
-        if engine not in ("auto", "tensorrt", "onnxruntime"):
+        if not on_cuda_memory(engine):
             return f"engine {engine} takes images one by one"
         if address_of(self.element.model) is not None:
             return "the model is served elsewhere"

@@ -21,6 +21,7 @@ from sightline.graph.references import Named
 from sightline.graph.site import Site
 from sightline.media.time import Duration
 from sightline_plugins.engines.address import ModelSource
+from sightline_plugins.engines.kinds import EngineName
 from sightline_plugins.infer.fields import (
     Align,
     ChannelOrder,
@@ -143,7 +144,7 @@ class ModelElement(Element):
     """Divides each level (255 gives 0..1): one value, or one per channel."""
     pad: Levels | None = None
     """Level of the padding, 0 to 255: one value, or one per channel."""
-    engine: Literal["auto", "openvino", "onnxruntime", "tensorrt", "triton"] = "auto"
+    engine: EngineName = "auto"
     """The inference engine. `auto` uses Triton for served models. On a GPU it prefers TensorRT, then ONNX Runtime with
     CUDA; otherwise, and on the CPU, OpenVINO, then ONNX Runtime."""
     precision: Literal["auto", "fp32", "fp16", "int8"] = "fp32"
@@ -251,7 +252,7 @@ class ModelElement(Element):
         return problems
 
     def _engine_problem(self, context: CheckContext) -> str | None:
-        from sightline_plugins.engines.opening import check_engine
+        from sightline_plugins.engines.kinds import check_engine
 
         if self.engine == "tensorrt" and context.device.kind is DeviceKind.CPU:
             return "engine tensorrt needs a GPU, and this runs on the CPU: use auto"

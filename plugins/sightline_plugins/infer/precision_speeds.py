@@ -18,16 +18,15 @@ import numpy as np
 from sightline.cache import cache_folder
 from sightline.errors import ModelError
 from sightline_plugins.engines.cache import key_digest
-from sightline_plugins.engines.opening import Installed, available_cores, choose
+from sightline_plugins.engines.kinds import choose
+from sightline_plugins.engines.opening import available_cores, open_engine
 from sightline_plugins.engines.protocol import (
     Array,
     CudaEngine,
     Engine,
-    EngineName,
     Execution,
     Pending,
     TensorSpec,
-    open_engine,
 )
 from sightline_plugins.infer.precision import Candidate, file_digest
 from sightline_plugins.preprocess.cpu import ImageForm
@@ -51,14 +50,14 @@ class CpuSpeeds:
 
     supports_half = False
 
-    def __init__(self, engine: EngineName, *, form: ImageForm | None, warn: Callable[[str], None]) -> None:
+    def __init__(self, engine: str, *, form: ImageForm | None, warn: Callable[[str], None]) -> None:
         self._asked = engine
         self._form = form
         self._warn = warn
 
     @property
-    def _engine(self) -> Installed:
-        return choose(self._asked)
+    def _engine(self) -> str:
+        return choose(self._asked).name
 
     @property
     def place(self) -> str:

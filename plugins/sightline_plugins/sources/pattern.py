@@ -174,6 +174,6 @@ class _PatternReader(SourceReader):
         pattern = self._pattern
         painter = CardPainter(pattern.pattern, size_wh=pattern.size, color=pattern.color, seed=pattern.seed)
         index = 0
-        while pattern.frames is None or index < pattern.frames:
+        while not self.is_stopping and (pattern.frames is None or index < pattern.frames):
             yield Frame(self._stream, index, round(index * _SECOND_NS / pattern.fps), painter.surface(index))
             index += 1

@@ -15,7 +15,7 @@ from sightline.errors import ConfigurationError, ModelError
 from sightline.media import Batch, Frame, PixelFormat, Stream
 from sightline.media.convert import surface_from_rgb
 from sightline.testing import run_element
-from sightline_plugins.engines.protocol import open_engine
+from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.infer.detect import Detect
 from sightline_plugins.preprocess.cpu import ImageForm
 from tests.conftest import missing

@@ -17,7 +17,8 @@ from sightline_plugins import Detect
 from sightline_plugins.commands.verify import comparison
 from sightline_plugins.commands.verify.comparison import BoxSettings, Stages, unmatched
 from sightline_plugins.commands.verify.images import images_of
-from sightline_plugins.engines.protocol import Engine, open_engine
+from sightline_plugins.engines.opening import open_engine
+from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.infer.detections import detection_rules
 from sightline_plugins.preprocess.cpu import HostPreprocessor, Preprocessing
 from sightline_plugins.preprocess.placement import Placement

@@ -19,7 +19,7 @@ from sightline.config import load_description
 from sightline.errors import ConfigurationError
 from sightline.graph.messages import MessageKind
 from sightline_plugins import Detect
-from sightline_plugins.engines.protocol import open_engine
+from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.infer.precision import find_quantized
 from sightline_plugins.infer.precision_speeds import interleaved_seconds, multiplies_bytes
 from sightline_plugins.preprocess.cpu import ImageForm

@@ -15,7 +15,8 @@ from onnx import helper
 from sightline.errors import ModelError
 from sightline_plugins.engines.model_file import read_model
 from sightline_plugins.engines.onnxruntime import OnnxRuntime
-from sightline_plugins.engines.protocol import Engine, open_engine
+from sightline_plugins.engines.opening import open_engine
+from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.engines.rebatching import make_batch_dynamic, make_single
 from sightline_plugins.preprocess.cpu import ImageForm
 from tests.unit.engines.graphs import Floats, compute, make_model, random, small_network

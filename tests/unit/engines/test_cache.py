@@ -14,7 +14,8 @@ import pytest
 
 from sightline.errors import ModelError
 from sightline_plugins.engines.cache import Entry, ModelCache, key_digest, models_folder
-from sightline_plugins.engines.protocol import Engine, open_engine
+from sightline_plugins.engines.opening import open_engine
+from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.preprocess.cpu import ImageForm
 from tests.unit.engines.graphs import small_network
 

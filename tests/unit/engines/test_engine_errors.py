@@ -16,7 +16,8 @@ from onnx import TensorProto, external_data_helper, helper
 
 from sightline.errors import ConfigurationError, DeviceUnavailable, ModelError
 from sightline_plugins.engines.onnxruntime import load_cuda_libraries, providers_for
-from sightline_plugins.engines.protocol import Engine, open_engine
+from sightline_plugins.engines.opening import open_engine
+from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.preprocess.cpu import ImageForm
 from tests.unit.engines.graphs import make_model, small_network
 
@@ -190,8 +191,8 @@ def test_an_element_type_that_numpy_lacks_is_named() -> None:
 
 
 def test_an_unknown_engine_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ConfigurationError, match="auto, openvino, onnxruntime, tensorrt, triton"):
-        open_engine(content(), engine="tflite")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="auto, onnxruntime, openvino, tensorrt, triton"):
+        open_engine(content(), engine="tflite")
 
 
 def test_a_gpu_without_its_provider_is_refused_with_what_to_install() -> None:

@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.engines.openvino import OpenVino
-from sightline_plugins.engines.protocol import open_engine
 from sightline_plugins.engines.rewriting import prepare
 from sightline_plugins.infer.precision_speeds import multiplies_bytes
 from sightline_plugins.onnx_graph.constants import is_quantized, store_unsigned

@@ -11,7 +11,8 @@ import pytest
 from onnx import numpy_helper
 
 from sightline_plugins.engines import rewriting
-from sightline_plugins.engines.protocol import Engine, open_engine
+from sightline_plugins.engines.opening import open_engine
+from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.engines.rewriting import difference
 from sightline_plugins.onnx_graph.graph import Graph
 from sightline_plugins.onnx_graph.simplify import COMMON, OPENVINO

@@ -8,7 +8,7 @@ from pathlib import Path
 
 OPENED_HERE_CLOSED_THERE = """
 import gc, os, signal, sys, threading
-from sightline_plugins.engines.protocol import open_engine
+from sightline_plugins.engines.opening import open_engine
 
 def close(engines):
     engines.pop().close()

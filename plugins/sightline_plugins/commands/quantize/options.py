@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from sightline_plugins.commands.quantize.quantizer import Method
 from sightline_plugins.commands.verify.command import element_of, plan_of
 from sightline_plugins.commands.verify.comparison import BoxSettings
 from sightline_plugins.engines.address import address_of
-from sightline_plugins.engines.opening import PREFERENCE, Installed
+from sightline_plugins.engines.kinds import by_priority
 from sightline_plugins.infer.options import CONFIDENCE, DetectionElement, ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.precision import quantized_path
@@ -53,7 +52,7 @@ class QuantizeRequest:
     plan: ModelPlan
     settings: BoxSettings | None
     mean_confidence: float
-    engines: tuple[Installed, ...]
+    engines: tuple[str, ...]
     frames: tuple[str, ...]
     judge: tuple[str, ...]
     truth: tuple[Path, ...]
@@ -95,7 +94,7 @@ def order_of(wish: QuantizeOptions) -> QuantizeRequest:
         plan=plan,
         settings=settings,
         mean_confidence=_mean_confidence(element, plan),
-        engines=tuple(name for name in PREFERENCE if importlib.util.find_spec(name) is not None),
+        engines=tuple(kind.name for kind in by_priority() if kind.library is not None and kind.is_installed),
         frames=wish.frames,
         judge=wish.judge,
         truth=wish.truth,

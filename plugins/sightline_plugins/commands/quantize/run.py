@@ -23,8 +23,8 @@ from sightline_plugins.commands.quantize.report import Report, Speed, Tried
 from sightline_plugins.commands.quantize.samples import Images, gather, read_truth
 from sightline_plugins.commands.quantize.source_model import SourceModel, read_source
 from sightline_plugins.engines.model_file import metadata_of
-from sightline_plugins.engines.opening import Installed
-from sightline_plugins.engines.protocol import Array, Engine, open_engine
+from sightline_plugins.engines.opening import open_engine
+from sightline_plugins.engines.protocol import Array, Engine
 from sightline_plugins.infer.facts import read_facts
 from sightline_plugins.infer.precision import NOTE_KEY, file_digest
 from sightline_plugins.infer.precision_speeds import interleaved_seconds
@@ -70,7 +70,7 @@ class _Judging:
 
     order: QuantizeRequest
     images: Images
-    before: Mapping[Installed, Findings]
+    before: Mapping[str, Findings]
     truth: Annotations | None
 
     def tried(self, attempt: Attempt, model: onnx.ModelProto) -> Tried:
@@ -115,11 +115,11 @@ def _extras(order: QuantizeRequest, images: Images) -> Mapping[str, Array]:
     return {inputs[place].name: np.array([value], inputs[place].dtype) for place, value in values.items()}
 
 
-def _open(order: QuantizeRequest, engine: Installed, model: Path | bytes) -> Engine:
+def _open(order: QuantizeRequest, engine: str, model: Path | bytes) -> Engine:
     return open_engine(model, engine=engine, image=order.form)
 
 
-def _findings(order: QuantizeRequest, engine: Installed, model: Path | bytes, images: Images) -> Findings:
+def _findings(order: QuantizeRequest, engine: str, model: Path | bytes, images: Images) -> Findings:
     opened = _open(order, engine, model)
     try:
         return find_all(opened, order.plan, images.judged, settings=order.settings)

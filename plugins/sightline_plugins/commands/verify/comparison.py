@@ -14,7 +14,7 @@ from sightline.media.boxes import clip, iou_matrix
 from sightline_plugins.commands.evaluate.annotations import Annotations
 from sightline_plugins.commands.verify.images import ImagePair
 from sightline_plugins.commands.verify.reference import ReferenceModel, ReferencePlacement, reference_nms
-from sightline_plugins.engines.protocol import open_engine
+from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.heads.head import Array, Candidates, ClassMap, Points, Scores, Text, Vector
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.plan import ModelPlan

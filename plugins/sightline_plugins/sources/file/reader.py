@@ -45,6 +45,8 @@ class MediaReader(SourceReader):
             before = self._handed_out
             yield from self._pass(self._open())
             self.close()
+            if self.is_stopping:
+                return
             if self._handed_out == before:
                 cause = f"it ends before start ({self._element.start / _SECOND_NS:g} s)"
                 raise unreadable(cause, stream=self._stream.name, uri=self._element.uri)
@@ -100,6 +102,8 @@ class MediaReader(SourceReader):
                 altered=image.is_turned,
             )
             self._index += 1
+            if self.is_stopping:
+                return
         self._end_ns = last_ns + ((last_ns - first_ns) // number if number else interval_ns)
 
     def _timed_images(self, decoder: VideoDecoder) -> Iterator[tuple[Image, int]]:

@@ -44,6 +44,8 @@ class ImagesReader(SourceReader):
         passes = itertools.count() if count is None else range(count)
         index = 0
         for place, path in enumerate(itertools.chain.from_iterable(paths for _ in passes)):
+            if self.is_stopping:
+                return
             pts_ns = round(place * _SECOND_NS / self._element.fps)
             if self._limit is not None and not self._limit.takes(pts_ns):
                 self.skipped_frames += 1

@@ -1,0 +1,64 @@
+"""Sinks keep the contract of sinks, and the contract catches one that does not."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from sightline.graph import Element, Operator, Sink, Site
+from sightline.media import Batch
+from sightline.testing.sink_conformance import SinkConformance
+from sightline_plugins.sinks.jsonl import Jsonl
+
+
+class TestJsonl(SinkConformance):
+    def sink(self, folder: Path) -> Element:
+        return Jsonl.model_validate({"path": "all.jsonl"})
+
+    def written(self, folder: Path) -> Sequence[tuple[str, int]]:
+        lines = [json.loads(line) for line in (folder / "all.jsonl").read_text().splitlines()]
+        return [(line["stream"], line["frame"]) for line in lines]
+
+
+class Forgetful(Element):
+    """Writes stream and frame as rows, and keeps the last ones for itself until the streams end."""
+
+    name: ClassVar[str] = "forgetful"
+    sink: ClassVar[bool] = True
+
+    def build(self, site: Site) -> Operator:
+        return _Forgetful(site)
+
+
+class _Forgetful(Sink):
+    def __init__(self, site: Site) -> None:
+        self.site, self.rows = site, list[tuple[str, int]]()
+
+    def consume(self, batch: Batch) -> None:
+        self.rows += [(frame.stream.name, frame.index) for frame in batch.frames]
+
+    def drain(self) -> None:
+        with self.site.outputs.path("rows.csv").open("w") as file:
+            csv.writer(file).writerows(self.rows[:-1])
+
+
+class OfForgetful(SinkConformance):
+    def sink(self, folder: Path) -> Element:
+        return Forgetful()
+
+    def written(self, folder: Path) -> Sequence[tuple[str, int]]:
+        path = folder / "rows.csv"
+        rows = list(csv.reader(path.read_text().splitlines())) if path.exists() else []
+        return [(stream, int(index)) for stream, index in rows]
+
+
+def test_a_sink_that_loses_frames_is_caught(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="frames are missing"):
+        OfForgetful().test_every_frame_is_written_once(tmp_path)
+    with pytest.raises(AssertionError, match="missing after an early end"):
+        OfForgetful().test_nothing_is_lost_when_the_run_ends_early(tmp_path)
