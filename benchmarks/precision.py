@@ -24,7 +24,7 @@ from tools.train.coded import coded_frames
 from tools.train.precision import LEAST_SIDE_PX, LEAST_VISIBLE
 from tools.world.scene import LABELS
 
-from sightline_plugins.commands.quantize.options import QuantizeOptions, QuantizeRequest, order_of
+from sightline_plugins.commands.quantize.options import QuantizeRequest, quantize_request
 from sightline_plugins.commands.quantize.report import Report, write
 from sightline_plugins.commands.quantize.run import run
 from sightline_plugins.commands.verify.command import element_of
@@ -53,27 +53,22 @@ class Case:
     settings: tuple[str, ...] = ()
     count: int = 32
 
-    def order(self, folder: Path) -> QuantizeRequest:
-        """What is quantised; the file is written into `folder`, beside a link to the model."""
+    def request(self, folder: Path) -> QuantizeRequest:
+        """Return the request; the file is written into `folder`, beside a link to the model."""
         model = folder / self.model.name
         if not model.exists():
             model.symlink_to(self.model.resolve())
             card = self.model.with_suffix(".yaml")
             if card.exists():
                 (folder / card.name).symlink_to(card.resolve())
-        return order_of(
-            QuantizeOptions(
-                str(model),
-                output=None,
-                task=self.task,
-                settings=self.settings,
-                frames=self.frames,
-                judge=self.judge,
-                truth=self.truth,
-                count=self.count,
-                method="minmax",
-                budget_points=None,
-            )
+        return quantize_request(
+            str(model),
+            task=self.task,
+            settings=self.settings,
+            frames=self.frames,
+            judge=self.judge,
+            truth=self.truth,
+            count=self.count,
         )
 
 
@@ -140,15 +135,15 @@ def shared_cases(shared: Path) -> list[Case]:
     ]
 
 
-def measure(order: QuantizeRequest, report: Report, *, rounds: int) -> list[Speed]:
+def measure(request: QuantizeRequest, report: Report, *, rounds: int) -> list[Speed]:
     """Both files in turns on each engine."""
     speeds = list[Speed]()
-    for engine in order.engines:
+    for engine in request.engines:
         for at_once in sorted({1, available_cores()}):
             with ExitStack() as stack:
                 opened = [
-                    open_engine(model, engine=engine, image=order.form, concurrency=at_once)
-                    for model in (report.model, report.output)
+                    open_engine(model, engine=engine, image=request.form, concurrency=at_once)
+                    for model in (report.request.model, report.request.output)
                 ]
                 for one in opened:
                     stack.callback(one.close)
@@ -157,26 +152,27 @@ def measure(order: QuantizeRequest, report: Report, *, rounds: int) -> list[Spee
     return speeds
 
 
-def chosen(case: Case, order: QuantizeRequest, engine: Any) -> Chosen:
+def chosen(case: Case, request: QuantizeRequest, engine: Any) -> Chosen:
     """What `precision: auto` takes."""
-    element = element_of(order.model, case.task, case.settings).model_copy(update={"precision": "auto"})
-    return choose_model(element, speeds=CpuSpeeds(engine, form=order.form, warn=print))
+    element = element_of(request.model, case.task, case.settings).model_copy(update={"precision": "auto"})
+    return choose_model(element, speeds=CpuSpeeds(engine, form=request.form, warn=print))
 
 
 def quantized(case: Case, folder: Path) -> tuple[QuantizeRequest, Report]:
     """Quantised, written whatever it lost."""
-    order = case.order(folder)
-    print(f"\n{order.model.name}")
-    model, report = run(order, tell=lambda text: print(f"  {text}"))
+    request = case.request(folder)
+    print(f"\n{request.model.name}")
+    model, report = run(request, progress=lambda text: print(f"  {text}"))
     write(model, report)
     print(report.as_text())
-    return order, report
+    return request, report
 
 
 def accuracy_rows(report: Report) -> list[str]:
     """What it lost, one row for each engine."""
+    name = report.request.model.name
     return [
-        f"| {report.model.name} | {one.engine} | {one.measure} | {one.fp32_points:.2f} | {one.int8_points:.2f} | "
+        f"| {name} | {one.engine} | {one.measure} | {one.fp32_points:.2f} | {one.int8_points:.2f} | "
         f"{one.lost_points:.2f} | {report.kept.attempt.title} |"
         for one in report.kept.judgements
     ]
@@ -185,7 +181,7 @@ def accuracy_rows(report: Report) -> list[str]:
 def speed_rows(report: Report, speeds: Sequence[Speed]) -> list[str]:
     """What it gained, one row for each engine and number of images at a time."""
     return [
-        f"| {report.model.name} | {one.engine} | {one.at_once} | {one.fp32_ms:.2f} ms | {one.int8_ms:.2f} ms | "
+        f"| {report.request.model.name} | {one.engine} | {one.at_once} | {one.fp32_ms:.2f} ms | {one.int8_ms:.2f} ms | "
         f"**{one.fp32_ms / one.int8_ms:.2f}** |"
         for one in speeds
     ]
@@ -231,14 +227,14 @@ def tables(folder: Path, shared: Path | None, *, rounds: int) -> list[str]:
     classes = ["", "| class | AP, fp32 | AP, int8 |", "|---|---:|---:|"]
     cases = [street_case(folder), *(shared_cases(shared) if shared is not None else [])]
     for number, case in enumerate(cases):
-        order, report = quantized(case, folder)
-        speed += speed_rows(report, measure(order, report, rounds=rounds))
+        request, report = quantized(case, folder)
+        speed += speed_rows(report, measure(request, report, rounds=rounds))
         lost += accuracy_rows(report)
         classes += [] if number else label_rows(report)
-        for engine in order.engines:
-            one = chosen(case, order, engine)
+        for engine in request.engines:
+            one = chosen(case, request, engine)
             reason = one.reason.replace(f"{folder}/", "")
-            auto.append(f"| {report.model.name} | {engine} | {one.precision} | {reason} |")
+            auto.append(f"| {report.request.model.name} | {engine} | {one.precision} | {reason} |")
     return [*speed, *lost, *classes, *auto]
 
 

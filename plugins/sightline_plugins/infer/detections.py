@@ -15,7 +15,7 @@ from sightline.media.objects import Column
 from sightline.media.shapes import usual_skeleton
 from sightline_plugins.heads.head import Array, Candidates
 from sightline_plugins.infer.masks import cut_masks, moved_mask, united
-from sightline_plugins.infer.options import CONFIDENCE, DetectionElement
+from sightline_plugins.infer.options import CONFIDENCE, DetectionElement, ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import (
     DetectionRules,
@@ -38,8 +38,7 @@ SkeletonOf = Callable[[int], Skeleton]
 
 def detection_rules(element: DetectionElement, plan: ModelPlan) -> DetectionRules:
     """Return which boxes become objects, by the element's options, then the model card, then the head's defaults."""
-    card, labels = plan.card, plan.labels
-    confidence = next(value for value in (element.confidence, card.confidence, CONFIDENCE) if value is not None)
+    labels, confidence = plan.labels, minimum_confidence(element, plan)
     limits = np.full(len(labels) + 1, confidence, np.float32)
     for name, value in element.class_confidence.items():
         limits[labels.index(name)] = value
@@ -47,6 +46,12 @@ def detection_rules(element: DetectionElement, plan: ModelPlan) -> DetectionRule
     wanted = None if chosen is None else np.array([label in chosen for label in labels] + [False])
     lowest = min(confidence, *element.class_confidence.values(), confidence)
     return DetectionRules(_nms_options(element, plan), lowest, limits, wanted)
+
+
+def minimum_confidence(element: ModelElement, plan: ModelPlan) -> float:
+    """Return the minimum confidence of boxes: the element's, else the model card's, else the default."""
+    own = element.confidence if isinstance(element, DetectionElement) else None
+    return next(value for value in (own, plan.card.confidence, CONFIDENCE) if value is not None)
 
 
 def _nms_options(element: DetectionElement, plan: ModelPlan) -> NmsOptions:

@@ -17,6 +17,7 @@ import numpy as np
 from sightline.errors import SightlineError
 from sightline.media import Batch, Surface
 from sightline_plugins.engines.protocol import Array, Engine, Pending
+from sightline_plugins.infer.facts import ModelInputs
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor, all_finite
 from sightline_plugins.infer.targets import InferenceTarget
@@ -121,10 +122,15 @@ class HostPredictor:
         return self._submit(stacked, target.placement)
 
     def _submit(self, image: Array, placement: Placement) -> Pending:
-        inputs: list[Array] = [image]
-        for place, values in self._plan.inputs.extra_values(placement.size_wh).items():
-            inputs.insert(place, np.array([values], self._engine.inputs[place].dtype))
-        return self._engine.submit(inputs)
+        return self._engine.submit(engine_inputs(self._engine, self._plan.inputs, image, size_wh=placement.size_wh))
+
+
+def engine_inputs(engine: Engine, inputs: ModelInputs, image: Array, *, size_wh: tuple[int, int]) -> list[Array]:
+    """Return the arrays of all inputs, in order, for an image that fills `size_wh` of the network's input."""
+    arrays: list[Array] = [image]
+    for place, values in inputs.extra_values(size_wh).items():
+        arrays.insert(place, np.array([values], engine.inputs[place].dtype))
+    return arrays
 
 
 class HostRequest:

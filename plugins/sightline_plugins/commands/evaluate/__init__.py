@@ -1,1 +1,1 @@
-"""Scores of what was found and followed, against truth."""
+"""Scores of detections and tracks against ground truth."""

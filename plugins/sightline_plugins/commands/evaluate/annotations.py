@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -26,7 +26,7 @@ class Annotations:
     confidence  float32 (N,)   1 for truth
     label       str (N,)       name of the class
     identity    int64 (N,)     number of the track, -1 for none
-    ignored     bool (N,)      truth that counts neither way (crowds, people behind glass)
+    ignored     bool (N,)      ground truth that counts neither way (crowds, people behind glass)
     """
 
     frame: npt.NDArray[np.int64]
@@ -58,6 +58,21 @@ class Annotations:
             np.zeros(len(frames), np.bool_) if ignored is None else np.asarray(ignored, np.bool_).reshape(-1),
         )
 
+    @classmethod
+    def from_boxes(
+        cls, found: Sequence[tuple[int, npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]], *, labels: Sequence[str]
+    ) -> Annotations:
+        """Return a table from the frame, boxes (N, 4), confidences (N,) and classes (N,) found on each image."""
+        boxes = [np.empty((0, 4)), *(xyxy for _, xyxy, _, _ in found)]
+        classes = [number for _, _, _, class_id in found for number in class_id.tolist()]
+        return cls.from_rows(
+            frame=[frame for frame, xyxy, _, _ in found for _ in range(len(xyxy))],
+            xyxy=np.concatenate(boxes),
+            confidence=np.concatenate([np.empty(0), *(confidence for _, _, confidence, _ in found)]),
+            label=[labels[number] if 0 <= number < len(labels) else str(number) for number in classes],
+            identity=np.full(len(classes), -1),
+        )
+
     def __len__(self) -> int:
         return len(self.frame)
 
@@ -77,7 +92,7 @@ Format: TypeAlias = Literal["mot", "kitti", "jsonl", "coco"]
 
 _DIGITS = re.compile(r"(\d+)")
 _FLAG, _VISIBLE = 6, 1
-"""In a MOT truth file the seventh value says whether the row counts (1) or is to be ignored (0)."""
+"""The seventh value of a MOT ground truth row is 1 when the row counts, 0 when it is ignored."""
 
 
 def read_annotations(
@@ -88,7 +103,7 @@ def read_annotations(
     `truth` reads MOT text as truth: rows whose flag is 0 are ignored. `stream` picks one stream of JSON lines.
     Raises ConfigurationError that names the file, and the line where there is one.
     """
-    if file_format == "coco" or (file_format is None and _is_coco(path)):
+    if file_format == "coco" or (file_format is None and path.is_file() and path.suffix.lower() == ".json"):
         return _read_coco(path)
     recorded = read_recording(path, file_format=file_format, stream=stream)
     table = Annotations.from_rows(
@@ -114,18 +129,7 @@ def _first_line(path: Path) -> str:
 def _with_flags(table: Annotations, path: Path) -> Annotations:
     lines = [line.split(",") for line in path.read_text("utf-8").splitlines() if line.strip()]
     ignored = [len(fields) > _FLAG and float(fields[_FLAG]) == 0 for fields in lines]
-    return Annotations.from_rows(
-        frame=table.frame,
-        xyxy=table.xyxy,
-        confidence=np.ones(len(table)),
-        label=table.label,
-        identity=table.identity,
-        ignored=ignored,
-    )
-
-
-def _is_coco(path: Path) -> bool:
-    return path.is_file() and path.suffix.lower() == ".json"
+    return replace(table, confidence=np.ones(len(table), np.float32), ignored=np.array(ignored, np.bool_))
 
 
 def _read_coco(path: Path) -> Annotations:

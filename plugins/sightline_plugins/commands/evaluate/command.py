@@ -57,7 +57,7 @@ def _alike(
     found: Annotations, truth: Annotations, *, any_label: bool, labels: tuple[str, ...]
 ) -> tuple[Annotations, Annotations]:
     """Return both sides with labels that can be compared."""
-    import dataclasses
+    from dataclasses import replace
 
     import numpy as np
 
@@ -70,9 +70,7 @@ def _alike(
                 raise ConfigurationError(f"nothing is labelled {label!r}; labels: {', '.join(known)}")
         found, truth = (table.select(np.isin(table.label, labels)) for table in (found, truth))
     if any_label or ANY_LABEL in (*found.label.tolist()[:1], *truth.label.tolist()[:1]):
-        found, truth = (
-            dataclasses.replace(table, label=np.full(len(table), ANY_LABEL, np.str_)) for table in (found, truth)
-        )
+        found, truth = (replace(table, label=np.full(len(table), ANY_LABEL, np.str_)) for table in (found, truth))
     return found, truth
 
 
@@ -98,10 +96,10 @@ def _as_text(scores: dict[str, Any]) -> str:
     if len(detection["by_label"]) > 1:
         lines += [f"           {value:.3f} {label}" for label, value in detection["by_label"].items()]
     if "tracking" in scores:
-        one = scores["tracking"]
+        tracking = scores["tracking"]
         lines.append(
-            f"tracking   HOTA {one['hota']:.3f}   MOTA {one['mota']:.3f}   IDF1 {one['idf1']:.3f}   "
-            f"{one['switches']} switches, {one['false']} false, {one['missed']} missed"
+            f"tracking   HOTA {tracking['hota']:.3f}   MOTA {tracking['mota']:.3f}   IDF1 {tracking['idf1']:.3f}   "
+            f"{tracking['switches']} switches, {tracking['false']} false, {tracking['missed']} missed"
         )
     lines.append(
         f"counting   {counting['tracks']} tracks, {counting['true_tracks']} true; "

@@ -28,7 +28,7 @@ class DetectionScores:
 
 
 def require_scoring() -> None:
-    """Raise MissingExtra where the package that scores is missing, before much is computed."""
+    """Raise MissingExtra early where the package that computes scores is missing."""
     if importlib.util.find_spec("pycocotools") is None:
         raise MissingExtra("pycocotools", extra="eval", purpose="scoring detections")
 
@@ -61,8 +61,8 @@ def score_detections(found: Annotations, *, truth: Annotations) -> DetectionScor
 
 
 def _mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
-    there = values[values > -1]
-    return float(there.mean()) if len(there) else 0.0
+    known = values[values > -1]
+    return float(known.mean()) if len(known) else 0.0
 
 
 def _dataset(truth: Annotations, labels: list[str], *, frames: npt.NDArray[np.int64]) -> dict[str, Any]:
@@ -154,14 +154,14 @@ def _without_ignored(found: Annotations, truth: Annotations) -> Annotations:
 
 
 def _best(a: Boxes, b: Boxes) -> npt.NDArray[np.float32]:
+    """Return the largest overlap of each box of `a` with one of `b`."""
     best: npt.NDArray[np.float32] = iou_matrix(a, b).max(axis=1, initial=0)
     return best
 
 
 def _sequence(found: Annotations, truth: Annotations, frames: range) -> dict[str, object]:
     """Return the input of TrackEval's metrics."""
-    inside = (truth.frame >= frames.start) & (truth.frame < frames.stop)
-    truth = truth.select(inside)
+    truth = truth.select((truth.frame >= frames.start) & (truth.frame < frames.stop))
     found = found.select((found.frame >= frames.start) & (found.frame < frames.stop) & (found.identity >= 0))
     true_ids, true_index = np.unique(truth.identity, return_inverse=True)
     found_ids, found_index = np.unique(found.identity, return_inverse=True)
@@ -182,9 +182,7 @@ def _sequence(found: Annotations, truth: Annotations, frames: range) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class CountScores:
-    """`tracks` and `true_tracks` are different objects of the recording; the error is the mean of the absolute
-    differences between objects found and true on a frame.
-    """
+    """Numbers of different objects, and the mean absolute difference between found and true objects on a frame."""
 
     tracks: int
     true_tracks: int
@@ -192,7 +190,7 @@ class CountScores:
 
 
 def score_counts(found: Annotations, *, truth: Annotations) -> CountScores:
-    """Return the scores over the frames of the truth and of what was found."""
+    """Return the scores over all frames of either side."""
     truth = truth.select(~truth.ignored)
     frames = int(max(truth.frame.max(initial=-1), found.frame.max(initial=-1))) + 1
     here, there = (np.bincount(table.frame, minlength=frames) for table in (found, truth))

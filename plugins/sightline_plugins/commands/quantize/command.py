@@ -1,4 +1,4 @@
-"""`sightline quantize`: makes a model that computes in 8 bits, and shows what it loses and gains."""
+"""`sightline quantize`: make a model that computes in 8 bits, and report its accuracy and speed."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def command(
 
     A model that is run on objects of other steps wants images of such objects: a folder that `snapshots` wrote.
     """
-    from sightline_plugins.commands.quantize.options import QuantizeOptions, order_of
+    from sightline_plugins.commands.quantize.options import quantize_request
     from sightline_plugins.commands.quantize.report import check_output, write
     from sightline_plugins.commands.quantize.run import run
 
-    wish = QuantizeOptions(
+    request = quantize_request(
         model,
         output=output,
         task=task,
@@ -97,12 +97,11 @@ def command(
         method=cast("Method", method),
         budget_points=budget,
     )
-    order = order_of(wish)
-    check_output(order.output, model=order.model)
-    made, report = run(order, tell=lambda text: click.echo(text, err=True))
+    check_output(request.output, model=request.model)
+    quantized, report = run(request, progress=lambda text: click.echo(text, err=True))
     written = report.is_within_budget or force
     if written:
-        write(made, report)
+        write(quantized, report)
     click.echo(json.dumps(report.as_json(), indent=2) if as_json else report.as_text())
     click.echo(_ending(report, written=written), err=not written or as_json)
     context.exit(0 if written else 1)
@@ -112,8 +111,9 @@ def _ending(report: Report, *, written: bool) -> str:
     if not written:
         lost = f"{report.kept.worst.lost_points:.2f} points of {report.kept.worst.measure}"
         return (
-            f"error: it lost {lost}, more than the budget of {report.budget_points:g}: nothing is written. "
+            f"error: it lost {lost}, more than the budget of {report.request.budget_points:g}: nothing is written. "
             "Calibrate on more images like those that it will see (--frames, --samples), try --method percentile, or "
             "write it all the same with --force"
         )
-    return f"written: {report.output}, {report.output.with_suffix('.json')}"
+    output = report.request.output
+    return f"written: {output}, {output.with_suffix('.json')}"

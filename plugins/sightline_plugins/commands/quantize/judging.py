@@ -1,4 +1,4 @@
-"""What a quantised model finds beside what its float32 original finds, in points of 100."""
+"""Accuracy of a quantised model compared with its float32 original, in points of 100."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from sightline_plugins.commands.evaluate.annotations import Annotations
 from sightline_plugins.commands.evaluate.scores import DetectionScores, score_detections
 from sightline_plugins.commands.quantize.samples import Sample, alike, frame_number
 from sightline_plugins.commands.verify.comparison import BoxSettings, cosine
-from sightline_plugins.engines.protocol import Array, Engine
+from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.heads.head import Candidates, ClassMap, Points, Scores, Text, Vector
 from sightline_plugins.infer.detections import suppressed
 from sightline_plugins.infer.plan import ModelPlan
+from sightline_plugins.infer.requests import engine_inputs
 from sightline_plugins.replay.formats import UNLABELLED
 
-_SURE = 0.5
-"""What is likelier than not, where a model's usual confidence is lower."""
+_CERTAIN = 0.5
+"""Boxes of the original with this confidence count, where the step's minimum confidence is lower."""
 _NEAR = 0.02
-"""Of the spread of the keypoints: as far as one may be from where it was."""
+"""How far a keypoint may move, as a fraction of the spread of all keypoints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a model was worth on one engine: points of `measure` of the original and the quantised model.
+    """Points of `measure` of the original and the quantised model on one engine.
 
-    `details` are further figures, by their names: 0..1.
+    `details` are further figures 0..1 by name.
     """
 
     engine: str
@@ -40,29 +41,30 @@ class Judgement:
 
     @property
     def lost_points(self) -> float:
-        """What the quantised model lost."""
+        """Points that the quantised model lost."""
         return self.fp32_points - self.int8_points
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Findings:
-    """What a model found: a table of boxes, or else what the head reads from each image."""
+    """The results of a model: a table of boxes, or else the result of the head for each image."""
 
     boxes: Annotations | None
     answers: tuple[object, ...]
 
 
 def find_all(engine: Engine, plan: ModelPlan, samples: Sequence[Sample], *, settings: BoxSettings | None) -> Findings:
-    """What a model finds in images, without regard to its usual confidence. Raises ModelError."""
-    assert plan.head is not None
+    """Return the results of a model for images. Raises ModelError."""
     answers = list[object]()
+    confidence = 0.0 if settings is None else settings.confidence
     for start in range(0, len(samples), engine.concurrency):
         portion = samples[start : start + engine.concurrency]
-        underway = [engine.submit(_inputs(engine, plan, sample)) for sample in portion]
-        for sample, work in zip(portion, underway, strict=True):
-            confidence = 0.0 if settings is None else settings.confidence
-            reading = plan.decode_context(size_wh=sample.placement.size_wh, confidence=confidence)
-            found: object = plan.head.decode(work.result(), reading)
+        pending = [
+            engine.submit(engine_inputs(engine, plan.inputs, sample.image, size_wh=sample.placement.size_wh))
+            for sample in portion
+        ]
+        for sample, work in zip(portion, pending, strict=True):
+            found: object = plan.decode(work.result(), size_wh=sample.placement.size_wh, confidence=confidence)
             answers.append(found.finite() if isinstance(found, Candidates) else found)
     if settings is None or not all(isinstance(found, Candidates) for found in answers):
         return Findings(None, tuple(answers))
@@ -72,10 +74,10 @@ def find_all(engine: Engine, plan: ModelPlan, samples: Sequence[Sample], *, sett
 def judge(
     engine: str, fp32: Findings, int8: Findings, *, truth: Annotations | None, mean_confidence: float
 ) -> Judgement:
-    """Compare both. Boxes are scored against truth, or else against what the original finds and is sure of.
+    """Compare both. Boxes are scored against ground truth, or else against the certain boxes of the original.
 
-    What it finds and doubts then counts neither way: whether such a box is a little below or above a limit of
-    confidence is chance, and no loss.
+    Its uncertain boxes then count neither way: whether such a box is a little below or above a minimum confidence is
+    chance, and no loss.
     """
     if fp32.boxes is None or int8.boxes is None:
         shares = [_alike(own, other) for own, other in zip(int8.answers, fp32.answers, strict=True)]
@@ -84,16 +86,16 @@ def judge(
         before, after = (_scored(table, truth) for table in (fp32.boxes, int8.boxes))
         return Judgement(engine, "AP", 100 * before.ap, 100 * after.ap, _details(before, after))
     confidence = fp32.boxes.confidence
-    sure = max(mean_confidence, _SURE)
-    doubtful = confidence < (sure if (confidence >= sure).any() else mean_confidence)
-    if doubtful.all():
+    high = max(mean_confidence, _CERTAIN)
+    uncertain = confidence < (high if (confidence >= high).any() else mean_confidence)
+    if uncertain.all():
         raise ModelError(
             f"the model finds nothing with a confidence of {mean_confidence:g} in these images: nothing can be said "
             "of what it loses; give --frames that show what it is made for"
         )
     known = sorted({*fp32.boxes.label.tolist(), *int8.boxes.label.tolist()})
-    sure_boxes = _pooled(replace(fp32.boxes, ignored=doubtful), known)
-    after = score_detections(_pooled(int8.boxes, known), truth=sure_boxes)
+    expected = _pooled(replace(fp32.boxes, ignored=uncertain), known)
+    after = score_detections(_pooled(int8.boxes, known), truth=expected)
     return Judgement(engine, "AP50 against fp32", 100.0, 100 * after.ap50, {"int8_ap": after.ap})
 
 
@@ -103,9 +105,9 @@ def _scored(found: Annotations, truth: Annotations) -> DetectionScores:
 
 
 def _pooled(table: Annotations, labels: Sequence[str]) -> Annotations:
-    """All classes as one, while only boxes of the same class can meet: each class has images of its own.
+    """Return all classes as one, in which each class has images of its own, so that boxes of two classes never match.
 
-    So each box counts the same; a mean over classes would make much of one that was found once.
+    Each box counts the same; a mean over classes would give much weight to a class with a single box.
     """
     numbers = np.searchsorted(labels, table.label)
     label = np.full(len(table), UNLABELLED, np.str_)
@@ -119,35 +121,20 @@ def _details(before: DetectionScores, after: DetectionScores) -> dict[str, float
     return figures
 
 
-def _inputs(engine: Engine, plan: ModelPlan, sample: Sample) -> list[Array]:
-    inputs: list[Array] = [sample.image]
-    for place, values in plan.inputs.extra_values(sample.placement.size_wh).items():
-        inputs.insert(place, np.array([values], engine.inputs[place].dtype))
-    return inputs
-
-
 def _table(
     plan: ModelPlan, samples: Sequence[Sample], answers: Sequence[object], *, settings: BoxSettings
 ) -> Annotations:
-    frames, boxes, confidences, labels = [], [np.empty((0, 4), np.float32)], [np.empty(0, np.float32)], list[str]()
+    rows = []
     for sample, found in zip(samples, answers, strict=True):
         assert isinstance(found, Candidates)
         kept = suppressed(found, settings.nms, min_confidence=settings.confidence)
-        frames += [frame_number(sample)] * len(kept)
-        boxes.append(clip(sample.placement.boxes_in_image(kept.xyxy), size_wh=sample.size_wh))
-        confidences.append(kept.confidence)
-        labels += [plan.labels[one] if 0 <= one < len(plan.labels) else str(one) for one in kept.class_id.tolist()]
-    return Annotations.from_rows(
-        frame=frames,
-        xyxy=np.concatenate(boxes),
-        confidence=np.concatenate(confidences),
-        label=labels,
-        identity=np.full(len(frames), -1),
-    )
+        boxes = clip(sample.placement.boxes_in_image(kept.xyxy), size_wh=sample.size_wh)
+        rows.append((frame_number(sample), boxes, kept.confidence, kept.class_id))
+    return Annotations.from_boxes(rows, labels=plan.labels)
 
 
 def _alike(own: object, other: object) -> float:
-    """How far two answers to an image agree, 0..1."""
+    """Return how far two results for an image agree, 0..1."""
     if isinstance(own, Scores) and isinstance(other, Scores):
         pairs = zip(own.values, other.values, strict=True)
         return float(np.mean([one.argmax() == two.argmax() for one, two in pairs]))

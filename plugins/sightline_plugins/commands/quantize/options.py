@@ -12,39 +12,25 @@ from sightline_plugins.commands.verify.command import element_of, plan_of
 from sightline_plugins.commands.verify.comparison import BoxSettings
 from sightline_plugins.engines.address import address_of
 from sightline_plugins.engines.kinds import by_priority
-from sightline_plugins.infer.options import CONFIDENCE, DetectionElement, ModelElement
+from sightline_plugins.infer.detections import minimum_confidence
+from sightline_plugins.infer.options import DetectionElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.precision import quantized_path
 from sightline_plugins.preprocess.cpu import ImageForm
 
 _BUDGET_AGAINST_TRUTH = 1.0
 _BUDGET_OF_DIFFERENCES = 2.0
+"""Without ground truth every difference counts as a loss, although about half of them are none."""
 _ANY_CONFIDENCE = 0.01
-"""Average precision wants to see what the model doubts, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuantizeOptions:
-    """The options of the command."""
-
-    model: str
-    output: Path | None
-    task: str | None
-    settings: tuple[str, ...]
-    frames: tuple[str, ...]
-    judge: tuple[str, ...]
-    truth: tuple[Path, ...]
-    count: int
-    method: Method
-    budget_points: float | None
+"""Average precision needs uncertain detections, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizeRequest:
-    """What is to be quantised, by what, and how much it may lose.
+    """What to quantise, on which images, and how much accuracy it may lose.
 
-    `settings` are those of boxes, for models that find some, with next to no least confidence; `mean_confidence` is
-    the one that the step has. `truth` has one file for each of `judge`, or else of `frames`, or is empty.
+    `settings` are those of a model that finds boxes, with almost no minimum confidence; `mean_confidence` is the
+    minimum confidence of the step. `truth` has one file for each of `judge`, or else of `frames`, or is empty.
     """
 
     model: Path
@@ -62,53 +48,62 @@ class QuantizeRequest:
 
     @property
     def form(self) -> ImageForm:
-        """How engines are handed images."""
+        """The form in which engines take images."""
         return self.plan.preprocessing.image_form()
 
 
-def order_of(wish: QuantizeOptions) -> QuantizeRequest:
-    """The order that follows from a wish.
+def quantize_request(
+    model: str,
+    *,
+    frames: tuple[str, ...],
+    count: int,
+    output: Path | None = None,
+    task: str | None = None,
+    settings: tuple[str, ...] = (),
+    judge: tuple[str, ...] = (),
+    truth: tuple[Path, ...] = (),
+    method: Method = "minmax",
+    budget_points: float | None = None,
+) -> QuantizeRequest:
+    """Return the request of the command's options.
 
-    Raises ConfigurationError and ModelError for what cannot be done, MissingExtra without what boxes are scored by.
+    Raises ConfigurationError and ModelError for models and options that cannot be used, and MissingExtra without the
+    package that scores boxes.
     """
-    model = _file(wish.model)
-    judged = wish.judge or wish.frames
-    if wish.truth and len(wish.truth) != len(judged):
+    path = _file(model)
+    judged = judge or frames
+    if truth and len(truth) != len(judged):
         raise ConfigurationError(
-            f"--truth wants one file for each clip that is judged, in order: {len(judged)}, not {len(wish.truth)}"
+            f"--truth wants one file for each clip that is judged, in order: {len(judged)}, not {len(truth)}"
         )
-    element = element_of(model, wish.task, wish.settings)
-    plan, settings = plan_of(_doubting(element))
+    element = element_of(path, task, settings)
+    lenient = {"confidence": _ANY_CONFIDENCE, "class_confidence": {}}
+    plan, boxes = plan_of(element.model_copy(update=lenient) if isinstance(element, DetectionElement) else element)
     if plan.stack is not None:
         raise ModelError(
-            f"model {str(model)!r}: looks at {plan.stack.frames} images at once, which sightline quantize cannot "
+            f"model {str(path)!r}: looks at {plan.stack.frames} images at once, which sightline quantize cannot "
             "calibrate: quantise it where it was trained"
         )
-    if wish.truth and settings is None:
+    if truth and boxes is None:
         raise ConfigurationError("--truth tells of boxes, which this model does not find: leave it out")
-    if settings is not None:
+    if boxes is not None:
         require_scoring()
+    if budget_points is None:
+        budget_points = _BUDGET_AGAINST_TRUTH if truth else _BUDGET_OF_DIFFERENCES
     return QuantizeRequest(
-        model=model,
-        output=wish.output or quantized_path(model),
+        model=path,
+        output=output or quantized_path(path),
         plan=plan,
-        settings=settings,
-        mean_confidence=_mean_confidence(element, plan),
+        settings=boxes,
+        mean_confidence=minimum_confidence(element, plan),
         engines=tuple(kind.name for kind in by_priority() if kind.library is not None and kind.is_installed),
-        frames=wish.frames,
-        judge=wish.judge,
-        truth=wish.truth,
-        count=wish.count,
-        method=wish.method,
-        budget_points=_budget(wish),
+        frames=frames,
+        judge=judge,
+        truth=truth,
+        count=count,
+        method=method,
+        budget_points=budget_points,
     )
-
-
-def _budget(wish: QuantizeOptions) -> float:
-    """Without truth every difference counts as a loss, although about half of them are none."""
-    if wish.budget_points is not None:
-        return wish.budget_points
-    return _BUDGET_AGAINST_TRUTH if wish.truth else _BUDGET_OF_DIFFERENCES
 
 
 def _file(model: str) -> Path:
@@ -119,15 +114,3 @@ def _file(model: str) -> Path:
     if served is not None:
         raise ConfigurationError(f"model {model!r} is served elsewhere: give the ONNX file that its server has")
     return Path(model)
-
-
-def _doubting(element: ModelElement) -> ModelElement:
-    """The step, telling of everything that it believes in at all."""
-    if not isinstance(element, DetectionElement):
-        return element
-    return element.model_copy(update={"confidence": _ANY_CONFIDENCE, "class_confidence": {}})
-
-
-def _mean_confidence(element: ModelElement, plan: ModelPlan) -> float:
-    own = element.confidence if isinstance(element, DetectionElement) else None
-    return next(value for value in (own, plan.card.confidence, CONFIDENCE) if value is not None)

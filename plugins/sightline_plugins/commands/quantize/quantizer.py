@@ -1,7 +1,7 @@
-"""ONNX Runtime's quantiser, told to write what OpenVINO, ONNX Runtime and TensorRT all take.
+"""ONNX Runtime's quantiser, set up to write files that OpenVINO, ONNX Runtime and TensorRT all accept.
 
-Explicit `QuantizeLinear` and `DequantizeLinear` around what is computed in 8 bits: signed bytes around zero for
-activations and, channel by channel, for weights; biases stay in float32. TensorRT takes no other form.
+8-bit operations stand between explicit `QuantizeLinear` and `DequantizeLinear`: signed bytes around zero for
+activations and, per channel, for weights; biases stay in float32. TensorRT accepts no other form.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import onnx
 from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantType, create_calibrator
+from onnxruntime.quantization.calibrate import TensorsData
 from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 
 from sightline.errors import ModelError
@@ -37,7 +38,7 @@ _RANGES: Mapping[Method, Mapping[str, Any]] = {
     "entropy": {"symmetric": True, "num_bins": 512, "num_quantized_bins": 128},
     "percentile": {"symmetric": True},
 }
-"""With its usual 128 bins the entropy of ONNX Runtime cannot cut anything off."""
+"""With its usual 128 bins the entropy method of ONNX Runtime cannot cut off any values."""
 _OPTIONS: Mapping[str, Any] = {
     "ActivationSymmetric": True,
     "WeightSymmetric": True,
@@ -46,22 +47,22 @@ _OPTIONS: Mapping[str, Any] = {
     "OpTypesToExcludeOutputQuantization": sorted(LEARNED),
     "ForceQuantizeNoInputCheck": True,
 }
-"""Outputs of convolutions are quantised behind their activation, where they are read: engines compute both at once."""
+"""Outputs of convolutions are quantised after their activation, because engines compute both at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What is left in float32: nothing, or groups of sensitive layers. `title` says it in words."""
+    """The layers left in float32, and a title that names their groups."""
 
     title: str
     left_out: tuple[str, ...]
 
 
 def attempts(source: SourceModel) -> list[Attempt]:
-    """What to try, the fastest first: each leaves out more of what is known to be sensitive."""
+    """Return the attempts, the fastest first: each leaves out more layers that are known to be sensitive."""
     places, made = source.places, [Attempt("everything in 8 bits", ())]
     left_out: tuple[str, ...] = ()
-    told: list[str] = []
+    titles: list[str] = []
     for title, group in (
         ("the last layers", places.last),
         ("the first layer", places.first),
@@ -70,16 +71,9 @@ def attempts(source: SourceModel) -> list[Attempt]:
         added = tuple(name for name in group if name not in left_out)
         if added and len(left_out) + len(added) < len(places.learned):
             left_out += added
-            told.append(title)
-            made.append(Attempt(f"{', '.join(told)} in float32", left_out))
+            titles.append(title)
+            made.append(Attempt(f"{', '.join(titles)} in float32", left_out))
     return made
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """The ranges of all tensors that were seen, as ONNX Runtime notes them."""
-
-    ranges: Any
 
 
 def calibrate(
@@ -90,10 +84,10 @@ def calibrate(
     definition: Preprocessing,
     extras: Mapping[str, Array],
     folder: Path,
-) -> Calibration:
-    """Runs the model on images as a `HostPreprocessor` makes them, `extras` being its other inputs.
+) -> TensorsData:
+    """Run the model on images as a `HostPreprocessor` makes them, and return the ranges of all tensors.
 
-    `folder` is for files on the way. Raises ModelError when ONNX Runtime cannot do it.
+    `extras` are the model's other inputs, `folder` is for temporary files. Raises ModelError when ONNX Runtime fails.
     """
     given = folder / "given.onnx"
     onnx.save(onnx.shape_inference.infer_shapes(source.model), given)
@@ -108,13 +102,13 @@ def calibrate(
             )
             for image in images:
                 calibrator.collect_data(_Image(source, image, definition, extras))
-            return Calibration(calibrator.compute_data())
+            return calibrator.compute_data()
     except (*FAILURES, ValueError, TypeError, KeyError) as error:
         raise ModelError(f"model {str(source.path)!r}: ONNX Runtime cannot calibrate it: {error}") from error
 
 
-def quantize(source: SourceModel, calibration: Calibration, *, attempt: Attempt) -> onnx.ModelProto:
-    """The quantised model. Raises ModelError when ONNX Runtime cannot do it."""
+def quantize(source: SourceModel, ranges: TensorsData, *, attempt: Attempt) -> onnx.ModelProto:
+    """Return the quantised model. Raises ModelError when ONNX Runtime fails."""
     model = onnx.ModelProto()
     model.CopyFrom(source.model)
     places = source.places
@@ -126,7 +120,7 @@ def quantize(source: SourceModel, calibration: Calibration, *, attempt: Attempt)
                 reduce_range=False,
                 weight_qType=QuantType.QInt8,
                 activation_qType=QuantType.QInt8,
-                tensors_range=calibration.ranges,
+                tensors_range=ranges,
                 nodes_to_quantize=[*places.learned, *places.moving],
                 nodes_to_exclude=list(attempt.left_out),
                 op_types_to_quantize=sorted(LEARNED | MOVING),
@@ -141,7 +135,7 @@ def quantize(source: SourceModel, calibration: Calibration, *, attempt: Attempt)
 
 
 class _Image(CalibrationDataReader):  # type: ignore[misc]
-    """Feeds an image to the calibration, normalised as the model wants it."""
+    """Feeds one normalised image to the calibration."""
 
     def __init__(
         self, source: SourceModel, image: Array, definition: Preprocessing, extras: Mapping[str, Array]
@@ -152,13 +146,13 @@ class _Image(CalibrationDataReader):  # type: ignore[misc]
         self._waiting = [{source.image: np.ascontiguousarray(placed), **extras}]
 
     def get_next(self) -> dict[str, Array] | None:
-        """The inputs, once."""
+        """Return the inputs the first time, then None."""
         return self._waiting.pop() if self._waiting else None
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps the quantiser's hints and notes to its own users off the screen."""
+    """Suppress the quantiser's own output."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

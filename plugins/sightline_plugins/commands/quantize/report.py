@@ -14,13 +14,14 @@ import onnx
 
 from sightline.errors import ConfigurationError, OutputError
 from sightline_plugins.commands.quantize.judging import Judgement
-from sightline_plugins.commands.quantize.quantizer import Attempt, Method
+from sightline_plugins.commands.quantize.options import QuantizeRequest
+from sightline_plugins.commands.quantize.quantizer import Attempt
 from sightline_plugins.infer.precision import QuantizedNote, is_quantized
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What an image takes on an engine, both models measured in turns."""
+    """Milliseconds per image on an engine; both models are measured in turn."""
 
     engine: str
     fp32_ms: float
@@ -34,14 +35,14 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What was left in float32, and what that was worth on each engine."""
+    """An attempt, and its accuracy on each engine."""
 
     attempt: Attempt
     judgements: tuple[Judgement, ...]
 
     @property
     def worst(self) -> Judgement:
-        """The engine on which most was lost."""
+        """The judgement on the engine that lost most."""
         return max(self.judgements, key=lambda judged: judged.lost_points)
 
 
@@ -49,19 +50,15 @@ class Tried:
 class Report:
     """How a model was quantised, what it lost and what it gained.
 
-    `tried` are all attempts in their order, the last of which `kept` is the best. `apart` says that it was judged by
-    other images than it was calibrated on.
+    `tried` are all attempts in order, of which `kept` is the best. `apart` means that no image that calibrated the
+    model judged it, too.
     """
 
-    model: Path
-    output: Path
+    request: QuantizeRequest
     source_sha256: str
-    method: Method
-    clips: tuple[str, ...]
     calibrated_images: int
     judged_images: int
     apart: bool
-    budget_points: float
     tried: tuple[Tried, ...]
     kept: Tried
     learned_layers: int
@@ -71,28 +68,29 @@ class Report:
     @property
     def is_within_budget(self) -> bool:
         """Whether the kept attempt lost no more than it may."""
-        return self.kept.worst.lost_points <= self.budget_points
+        return self.kept.worst.lost_points <= self.request.budget_points
 
     def note(self) -> QuantizedNote:
-        """What the file says of itself."""
+        """Return the note that the quantised file holds."""
         worst = self.kept.worst
         return QuantizedNote(
             source_sha256=self.source_sha256,
             measure=worst.measure,
             lost_points=round(worst.lost_points, 3),
-            budget_points=self.budget_points,
+            budget_points=self.request.budget_points,
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for programs."""
+        """Return everything, for programs."""
+        request = self.request
         return {
-            "model": str(self.model),
+            "model": str(request.model),
             "source_sha256": self.source_sha256,
-            "output": str(self.output),
+            "output": str(request.output),
             "within_budget": self.is_within_budget,
-            "budget_points": self.budget_points,
+            "budget_points": request.budget_points,
             "lost_points": self.kept.worst.lost_points,
-            "accuracy": [_judged(one) for one in self.kept.judgements],
+            "accuracy": [asdict(one) | {"lost_points": one.lost_points} for one in self.kept.judgements],
             "speed": [asdict(one) | {"ratio": one.ratio} for one in self.speeds],
             "left_in_float32": list(self.kept.attempt.left_out),
             "layers": self.learned_layers,
@@ -101,9 +99,9 @@ class Report:
                 for one in self.tried
             ],
             "calibration": {
-                "clips": list(self.clips),
+                "clips": list(request.frames),
                 "images": self.calibrated_images,
-                "method": self.method,
+                "method": request.method,
                 "judged_images": self.judged_images,
                 "judged_by_others": self.apart,
             },
@@ -111,11 +109,11 @@ class Report:
         }
 
     def as_text(self) -> str:
-        """Everything that a person wants to know, in a few lines."""
-        lines = [f"{self.model} in 8 bits: {self.kept.attempt.title}"]
+        """Return the summary for people."""
+        lines = [f"{self.request.model} in 8 bits: {self.kept.attempt.title}"]
         lines += [
             f"  accuracy  {one.engine:12} {one.measure}: fp32 {one.fp32_points:.2f}, int8 {one.int8_points:.2f}: "
-            f"{_told_loss(one.lost_points)}"
+            f"{_loss_text(one.lost_points)}"
             for one in self.kept.judgements
         ]
         lines += [
@@ -126,27 +124,22 @@ class Report:
         if len(self.tried) > 1:
             lines.append(
                 "  tried     "
-                + "; ".join(f"{one.attempt.title}: {_told_loss(one.worst.lost_points)}" for one in self.tried)
+                + "; ".join(f"{one.attempt.title}: {_loss_text(one.worst.lost_points)}" for one in self.tried)
             )
         left = len(self.kept.attempt.left_out)
         lines.append(f"  layers    {self.learned_layers - left} of {self.learned_layers} in 8 bits")
         same = "others" if self.apart else "the same ones (there were no more)"
-        lines.append(
-            f"  images  calibrated on {self.calibrated_images} ({self.method}), judged by {self.judged_images}: {same}"
-        )
+        calibrated = f"calibrated on {self.calibrated_images} ({self.request.method})"
+        lines.append(f"  images  {calibrated}, judged by {self.judged_images}: {same}")
         return "\n".join(lines)
 
 
-def _judged(one: Judgement) -> dict[str, Any]:
-    return asdict(one) | {"lost_points": one.lost_points}
-
-
-def _told_loss(points: float) -> str:
+def _loss_text(points: float) -> str:
     return f"{points:.2f} points lost" if points >= 0 else f"{-points:.2f} points gained"
 
 
 def check_output(output: Path, *, model: Path) -> None:
-    """Raise ConfigurationError where nothing can be written, before anything is computed."""
+    """Raise ConfigurationError early where the file cannot be written."""
     if output.suffix != ".onnx":
         raise ConfigurationError(f"--output {output}: give a name that ends in .onnx")
     if not output.parent.is_dir():
@@ -164,12 +157,13 @@ def check_output(output: Path, *, model: Path) -> None:
 
 def write(model: onnx.ModelProto, report: Report) -> None:
     """Write the model, then its report. Raises OutputError."""
-    _replace(report.output, model.SerializeToString())
-    _replace(report.output.with_suffix(".json"), json.dumps(report.as_json(), indent=2).encode() + b"\n")
+    output = report.request.output
+    _replace(output, model.SerializeToString())
+    _replace(output.with_suffix(".json"), json.dumps(report.as_json(), indent=2).encode() + b"\n")
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """The file appears whole."""
+    """Write a file that is never seen incomplete."""
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, suffix=".part", delete=False) as aside:
             part = Path(aside.name)

@@ -1,13 +1,11 @@
-"""From a model and clips to a quantised model and its report: calibrate, judge, try again, measure."""
+"""Quantise a model: calibrate it, judge attempts until one is within the budget, and measure its speed."""
 
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import msgspec
@@ -15,13 +13,12 @@ import numpy as np
 import onnx
 
 from sightline.errors import ModelError
-from sightline_plugins.commands.evaluate.annotations import Annotations
-from sightline_plugins.commands.quantize.judging import Findings, Judgement, find_all, judge
+from sightline_plugins.commands.quantize.judging import Findings, find_all, judge
 from sightline_plugins.commands.quantize.options import QuantizeRequest
-from sightline_plugins.commands.quantize.quantizer import Attempt, Calibration, attempts, calibrate, quantize
+from sightline_plugins.commands.quantize.quantizer import attempts, calibrate, quantize
 from sightline_plugins.commands.quantize.report import Report, Speed, Tried
 from sightline_plugins.commands.quantize.samples import Images, gather, read_truth
-from sightline_plugins.commands.quantize.source_model import SourceModel, read_source
+from sightline_plugins.commands.quantize.source_model import read_source
 from sightline_plugins.engines.model_file import metadata_of
 from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.engines.protocol import Array, Engine
@@ -33,137 +30,89 @@ _MEASURED_SECONDS = 1.5
 _PACKAGES = ("onnxruntime", "onnxruntime-gpu", "openvino", "onnx", "sightline")
 
 
-def run(order: QuantizeRequest, *, tell: Callable[[str], None]) -> tuple[onnx.ModelProto, Report]:
-    """The best quantised model that was found, with its note inside, and the report. `tell` hears of the progress.
+def run(request: QuantizeRequest, *, progress: Callable[[str], None]) -> tuple[onnx.ModelProto, Report]:
+    """Return the best quantised model, with its note inside, and the report.
 
-    Attempts that leave more and more sensitive layers in float32 follow one another until one is within the budget.
-    Raises ModelError and ConfigurationError for what cannot be quantised or judged.
+    Attempts leave more and more sensitive layers in float32, until one is within the budget. Raises ModelError and
+    ConfigurationError for models and clips that cannot be used.
     """
     with tempfile.TemporaryDirectory(prefix="sightline-") as name:
         folder = Path(name)
-        source = read_source(order.model, folder=folder)
-        images = gather(order.plan.preprocessing, order.frames, judge=order.judge, count=order.count, tell=tell)
-        truth = read_truth(order.truth, images.judged)
-        tell(f"judging {order.model.name} by {len(images.judged)} images")
-        before = {engine: _findings(order, engine, order.model, images) for engine in order.engines}
-        tell(f"calibrating on {len(images.calibration)} images")
-        calibration = calibrate(
+        source = read_source(request.model, folder=folder)
+        preprocessing = request.plan.preprocessing
+        images = gather(preprocessing, request.frames, judge=request.judge, count=request.count, progress=progress)
+        truth = read_truth(request.truth, images.judged)
+        progress(f"judging {request.model.name} by {len(images.judged)} images")
+        before = {engine: _findings(request, engine, request.model, images) for engine in request.engines}
+        progress(f"calibrating on {len(images.calibration)} images")
+        ranges = calibrate(
             source,
             images.calibration,
-            method=order.method,
-            definition=order.plan.preprocessing,
-            extras=_extras(order, images),
+            method=request.method,
+            definition=preprocessing,
+            extras=_extras(request, images),
             folder=folder,
         )
-    made = _tried(order, source, calibration, judging=_Judging(order, images, before, truth), tell=tell)
-    kept, model = min(made, key=lambda one: one[0].worst.lost_points)
-    tell("measuring speed")
-    report = _report(order, source, images, [tried for tried, _ in made], kept, speeds=_speeds(order, model))
+
+    made, refused = list[tuple[Tried, onnx.ModelProto]](), ""
+    for attempt in attempts(source):
+        progress(f"trying {attempt.title}")
+        model = quantize(source, ranges, attempt=attempt)
+        content, usual = model.SerializeToString(), request.mean_confidence
+        try:
+            judgements = tuple(
+                judge(engine, fp32, _findings(request, engine, content, images), truth=truth, mean_confidence=usual)
+                for engine, fp32 in before.items()
+            )
+        except ModelError as error:
+            refused = f"model {str(request.model)!r}, quantised with {attempt.title}: {error}"
+            continue
+        made.append((Tried(attempt, judgements), model))
+        if made[-1][0].worst.lost_points <= request.budget_points:
+            break
+    if not made:
+        raise ModelError(refused)
+    kept, model = min(made, key=lambda pair: pair[0].worst.lost_points)
+    progress("measuring speed")
+    report = Report(
+        request=request,
+        source_sha256=file_digest(request.model),
+        calibrated_images=len(images.calibration),
+        judged_images=len(images.judged),
+        apart=images.apart,
+        tried=tuple(tried for tried, _ in made),
+        kept=kept,
+        learned_layers=len(source.places.learned),
+        speeds=tuple(_speed(request, engine, model) for engine in request.engines),
+        versions=_versions(),
+    )
     note = msgspec.json.encode(report.note()).decode()
     onnx.helper.set_model_props(model, {**metadata_of(source.model), NOTE_KEY: note})
     return model, report
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Judging:
-    """What quantised models are judged by: images, what the original finds in them, and perhaps the truth."""
-
-    order: QuantizeRequest
-    images: Images
-    before: Mapping[str, Findings]
-    truth: Annotations | None
-
-    def tried(self, attempt: Attempt, model: onnx.ModelProto) -> Tried:
-        """What an attempt is worth on each engine. Raises ModelError where one cannot compute it."""
-        content, order = model.SerializeToString(), self.order
-        judgements = list[Judgement]()
-        for engine, fp32 in self.before.items():
-            int8 = _findings(order, engine, content, self.images)
-            judgements.append(judge(engine, fp32, int8, truth=self.truth, mean_confidence=order.mean_confidence))
-        return Tried(attempt, tuple(judgements))
-
-
-def _tried(
-    order: QuantizeRequest,
-    source: SourceModel,
-    calibration: Calibration,
-    *,
-    judging: _Judging,
-    tell: Callable[[str], None],
-) -> list[tuple[Tried, onnx.ModelProto]]:
-    """All attempts up to the first within the budget; those that an engine refuses are passed over."""
-    made, refused = list[tuple[Tried, onnx.ModelProto]](), ""
-    for attempt in attempts(source):
-        tell(f"trying {attempt.title}")
-        model = quantize(source, calibration, attempt=attempt)
-        try:
-            made.append((judging.tried(attempt, model), model))
-        except ModelError as error:
-            refused = f"model {str(order.model)!r}, quantised with {attempt.title}: {error}"
-            continue
-        if made[-1][0].worst.lost_points <= order.budget_points:
-            break
-    if not made:
-        raise ModelError(refused)
-    return made
-
-
-def _extras(order: QuantizeRequest, images: Images) -> Mapping[str, Array]:
-    """The model's inputs besides the image, by their names."""
-    inputs = read_facts(order.model).inputs
-    values = order.plan.inputs.extra_values(images.judged[0].placement.size_wh)
+def _extras(request: QuantizeRequest, images: Images) -> Mapping[str, Array]:
+    """Return the model's inputs besides the image, by name."""
+    inputs = read_facts(request.model).inputs
+    values = request.plan.inputs.extra_values(images.judged[0].placement.size_wh)
     return {inputs[place].name: np.array([value], inputs[place].dtype) for place, value in values.items()}
 
 
-def _open(order: QuantizeRequest, engine: str, model: Path | bytes) -> Engine:
-    return open_engine(model, engine=engine, image=order.form)
+def _open(request: QuantizeRequest, engine: str, model: Path | bytes) -> Engine:
+    return open_engine(model, engine=engine, image=request.form)
 
 
-def _findings(order: QuantizeRequest, engine: str, model: Path | bytes, images: Images) -> Findings:
-    opened = _open(order, engine, model)
-    try:
-        return find_all(opened, order.plan, images.judged, settings=order.settings)
-    finally:
-        opened.close()
+def _findings(request: QuantizeRequest, engine: str, model: Path | bytes, images: Images) -> Findings:
+    with closing(_open(request, engine, model)) as opened:
+        return find_all(opened, request.plan, images.judged, settings=request.settings)
 
 
-def _speeds(order: QuantizeRequest, model: onnx.ModelProto) -> list[Speed]:
-    speeds = list[Speed]()
-    for engine in order.engines:
-        with ExitStack() as stack:
-            opened = [_open(order, engine, one) for one in (order.model, model.SerializeToString())]
-            for one in opened:
-                stack.callback(one.close)
-            fp32, int8 = interleaved_seconds(opened, budget_seconds=_MEASURED_SECONDS)
-        speeds.append(Speed(engine, fp32 * 1e3, int8 * 1e3))
-    return speeds
-
-
-def _report(
-    order: QuantizeRequest,
-    source: SourceModel,
-    images: Images,
-    tried: Sequence[Tried],
-    kept: Tried,
-    *,
-    speeds: Sequence[Speed],
-) -> Report:
-    return Report(
-        model=order.model,
-        output=order.output,
-        source_sha256=file_digest(order.model),
-        method=order.method,
-        clips=order.frames,
-        calibrated_images=len(images.calibration),
-        judged_images=len(images.judged),
-        apart=images.apart,
-        budget_points=order.budget_points,
-        tried=tuple(tried),
-        kept=kept,
-        learned_layers=len(source.places.learned),
-        speeds=tuple(speeds),
-        versions=_versions(),
-    )
+def _speed(request: QuantizeRequest, engine: str, model: onnx.ModelProto) -> Speed:
+    with ExitStack() as stack:
+        models = (request.model, model.SerializeToString())
+        opened = [stack.enter_context(closing(_open(request, engine, content))) for content in models]
+        fp32, int8 = interleaved_seconds(opened, budget_seconds=_MEASURED_SECONDS)
+    return Speed(engine, fp32 * 1e3, int8 * 1e3)
 
 
 def _versions() -> dict[str, str]:

@@ -19,12 +19,12 @@ from sightline_plugins.preprocess.cpu import HostPreprocessor, Image, Preprocess
 from sightline_plugins.preprocess.placement import Placement
 from sightline_plugins.replay.formats import UNLABELLED
 
-_MOST_BYTES = 512 << 20
-"""Of images that are held at once for judging."""
+_MAX_BYTES = 512 << 20
+"""Maximum size of all images that judge a model."""
 _CLIP_FRAMES = 10_000_000
 """More frames than any clip has."""
 _JUDGED_SHARE = 4
-"""Images to judge by, for each that is calibrated on."""
+"""Images that judge a model, for each that calibrates it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,13 +39,13 @@ class Sample:
 
 
 def frame_number(sample: Sample) -> int:
-    """A number that is unlike for all frames of all clips."""
+    """Return a number that no other frame of any clip has."""
     return sample.clip * _CLIP_FRAMES + sample.frame
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Images:
-    """What is calibrated on, and what is judged by; `apart` says that no image is both."""
+    """The images that calibrate a model, and those that judge it; `apart` means that no image is both."""
 
     calibration: tuple[Image, ...]
     judged: tuple[Sample, ...]
@@ -58,40 +58,38 @@ def gather(
     *,
     judge: Sequence[str],
     count: int,
-    tell: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> Images:
-    """`count` images of `frames` to calibrate on, and up to four times as many of `judge` to judge by.
+    """Return `count` images of `frames` for calibration, and up to four times as many of `judge` for judging.
 
-    Without `judge` they come from the same clips, and lie between the others as long as there are enough. Raises
-    ConfigurationError for a clip that cannot be read or has no images, StreamLost for one that breaks off.
+    Without `judge` all come from the same clips, and lie between each other where there are enough. Raises
+    ConfigurationError for a clip that cannot be read or has no images, StreamLost for one that ends early.
     """
     if judge:
-        calibration = _read(definition, _spread(_lengths(frames, tell), count), clips=frames, tell=tell)
-        most = _judged_limit(calibration, count)
-        judged = _read(definition, _spread(_lengths(judge, tell), most), clips=judge, tell=tell)
-        return Images(tuple(one.image for one in calibration), tuple(judged), apart=True)
-    lengths = _lengths(frames, tell)
-    chosen = _spread(lengths, count * (1 + _JUDGED_SHARE))
-    step = max(1, round(sum(map(len, chosen)) / count))
-    if step == 1:
-        samples = _read(definition, chosen, clips=frames, tell=tell)
-        return Images(tuple(one.image for one in samples), tuple(samples), apart=False)
-    samples = _read(definition, chosen, clips=frames, tell=tell)
-    calibration, others = samples[::step], [one for number, one in enumerate(samples) if number % step]
-    most = _judged_limit(calibration, count)
-    kept = np.linspace(0, len(others) - 1, min(most, len(others))).round().astype(int)
-    return Images(tuple(one.image for one in calibration), tuple(others[number] for number in kept), apart=True)
+        calibration = _read(definition, _spread(_lengths(frames, progress), count), clips=frames, progress=progress)
+        chosen = _spread(_lengths(judge, progress), _judged_limit(calibration, count))
+        judged = _read(definition, chosen, clips=judge, progress=progress)
+    else:
+        chosen = _spread(_lengths(frames, progress), count * (1 + _JUDGED_SHARE))
+        step = max(1, round(sum(map(len, chosen)) / count))
+        samples = _read(definition, chosen, clips=frames, progress=progress)
+        if step == 1:
+            return Images(tuple(sample.image for sample in samples), tuple(samples), apart=False)
+        calibration, others = samples[::step], [sample for number, sample in enumerate(samples) if number % step]
+        limit = min(_judged_limit(calibration, count), len(others))
+        judged = [others[number] for number in np.linspace(0, len(others) - 1, limit).round().astype(int)]
+    return Images(tuple(sample.image for sample in calibration), tuple(judged), apart=True)
 
 
 def _judged_limit(prepared: Sequence[Sample], count: int) -> int:
     largest = max(one.image.nbytes for one in prepared)
-    return max(1, min(_JUDGED_SHARE * count, _MOST_BYTES // largest))
+    return max(1, min(_JUDGED_SHARE * count, _MAX_BYTES // largest))
 
 
-def _lengths(clips: Sequence[str], tell: Callable[[str], None]) -> list[int]:
+def _lengths(clips: Sequence[str], progress: Callable[[str], None]) -> list[int]:
     lengths = list[int]()
     for clip in clips:
-        tell(f"counting the images of {clip}")
+        progress(f"counting the images of {clip}")
         try:
             lengths.append(sum(1 for _ in _frames(clip)))
         except StreamUnreadable as error:
@@ -102,18 +100,18 @@ def _lengths(clips: Sequence[str], tell: Callable[[str], None]) -> list[int]:
 
 
 def _spread(lengths: Sequence[int], count: int) -> list[set[int]]:
-    """Numbers of images of each clip, spread evenly over all of them together."""
+    """Return the numbers of the chosen images of each clip, spread evenly over all clips together."""
     starts = np.cumsum([0, *lengths])
     chosen = np.unique(np.linspace(0, starts[-1] - 1, min(count, int(starts[-1]))).round().astype(int))
     return [{int(number - start) for number in chosen if start <= number < end} for start, end in pairwise(starts)]
 
 
 def _read(
-    definition: Preprocessing, chosen: Sequence[set[int]], *, clips: Sequence[str], tell: Callable[[str], None]
+    definition: Preprocessing, chosen: Sequence[set[int]], *, clips: Sequence[str], progress: Callable[[str], None]
 ) -> list[Sample]:
     preprocessor, samples = HostPreprocessor(definition), list[Sample]()
     for number, (clip, wanted) in enumerate(zip(clips, chosen, strict=True)):
-        tell(f"reading {len(wanted)} images of {clip}")
+        progress(f"reading {len(wanted)} images of {clip}")
         for place, frame in enumerate(_frames(clip)):
             if place in wanted:
                 prepared = preprocessor.prepare(frame.surface)
@@ -125,7 +123,7 @@ def _read(
 
 
 def _frames(uri: str) -> Iterator[Frame]:
-    """The images of a clip, a folder, a glob or a URL."""
+    """Yield the images of a clip, a folder, a glob or a URL."""
     source = Registry().source_for(uri).model_validate({"uri": uri})
     reader = source.build(Site(device=Device(), element_id="quantize"), stream=Stream("clip"))
     try:
@@ -135,9 +133,9 @@ def _frames(uri: str) -> Iterator[Frame]:
 
 
 def read_truth(files: Sequence[Path], samples: Sequence[Sample]) -> Annotations | None:
-    """The truth of the images, one file for each clip in order; None without files.
+    """Return the ground truth of the images, from one file for each clip in order; None without files.
 
-    Frames are numbered over all clips, as in what models find. Raises ConfigurationError that names the file.
+    Frames have the numbers of `frame_number`. Raises ConfigurationError that names the file.
     """
     if not files:
         return None
@@ -161,11 +159,7 @@ def _of_clip(file: Path, samples: Sequence[Sample]) -> Annotations:
 
 
 def alike(found: Annotations, truth: Annotations) -> tuple[Annotations, Annotations]:
-    """Both with labels that can be compared: a truth without labels (MOT) is compared without regard to them."""
-    if UNLABELLED not in truth.label:
-        return found, truth
-    return _unlabelled(found), _unlabelled(truth)
-
-
-def _unlabelled(table: Annotations) -> Annotations:
-    return replace(table, label=np.full(len(table), UNLABELLED, np.str_))
+    """Return both tables, without labels where the ground truth has none (MOT)."""
+    if UNLABELLED in truth.label:
+        found, truth = (replace(table, label=np.full(len(table), UNLABELLED, np.str_)) for table in (found, truth))
+    return found, truth

@@ -1,12 +1,12 @@
-"""The model to quantize, and the places in it where numbers are rounded.
+"""The model to quantize, and the nodes in it that are quantised.
 
-What comes behind the last of them (decoding of boxes, probabilities) stays in float32: it costs nothing there, and
-pixels and probabilities in one tensor have no common scale.
+Nodes after the last of them (decoding of boxes, probabilities) stay in float32: that costs nothing, and pixels and
+probabilities in one tensor have no common scale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,12 +28,12 @@ _ACTIVATIONS = frozenset(
         *("BatchNormalization", "Identity", "Reshape", "Transpose"),
     }
 )
-"""What stays as it is between places that are quantised."""
+"""Operators that stay as they are between nodes that are quantised."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Names of nodes: `learned` ones, the `moving` ones between them, and of the learned ones the sensitive."""
+    """Names of nodes: `learned` with weights, `moving` between these, and the learned ones that are sensitive."""
 
     learned: tuple[str, ...]
     moving: tuple[str, ...]
@@ -43,7 +43,7 @@ class Places:
 
 
 def find_places(model: onnx.ModelProto) -> Places:
-    """The places of a graph whose nodes all have names."""
+    """Return the places of a graph whose nodes all have names."""
     walk = _Walk(model.graph)
     learned = [node for node in model.graph.node if walk.is_learned(node)]
     names = {node.name for node in learned}
@@ -62,7 +62,7 @@ def find_places(model: onnx.ModelProto) -> Places:
 
 
 def name_nodes(model: onnx.ModelProto) -> None:
-    """Gives every node a name of its own."""
+    """Give every node a unique name."""
     taken = set[str]()
     for number, node in enumerate(model.graph.node):
         if not node.name or node.name in taken:
@@ -71,7 +71,7 @@ def name_nodes(model: onnx.ModelProto) -> None:
 
 
 class _Walk:
-    """Steps from node to node."""
+    """Follows the edges of a graph."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self._makers = {name: node for node in graph.node for name in node.output}
@@ -86,7 +86,7 @@ class _Walk:
         return node.op_type in LEARNED and len(node.input) > 1 and node.input[1] in self._constants
 
     def is_first(self, node: NodeProto) -> bool:
-        """Whether it reads the image, perhaps moved."""
+        """Return whether it reads the image, directly or through movement."""
         waiting = [node.input[0]]
         while waiting:
             name = waiting.pop()
@@ -102,7 +102,7 @@ class _Walk:
         return group > 1 and self._constants[node.input[1]][1] == 1
 
     def comes_from(self, node: NodeProto, names: set[str]) -> bool:
-        """Whether every value of a node comes from the image or from one of `names`, through nothing but movement."""
+        """Return whether all inputs come from the image or one of `names`, through movement and activations only."""
         sources = node.input if node.op_type in ("Add", "Concat") else node.input[:1]
         return all(self._is_from(name, names, seen=set()) for name in sources)
 
@@ -121,14 +121,15 @@ class _Walk:
         return passes and all(self._is_from(one, names, seen=seen) for one in sources)
 
     def leads_to(self, node: NodeProto, names: set[str]) -> bool:
-        """Whether one of `names` reads what a node makes, through nothing but movement and activations."""
-        passing = MOVING | _ACTIVATIONS
-        return any(
-            reader.name in names for reader in self._behind(node, through=lambda reader: reader.op_type in passing)
-        )
+        """Return whether one of `names` reads the outputs, through movement and activations only."""
+        return any(reader.name in names for reader in self._after(node, through=MOVING | _ACTIVATIONS))
 
-    def _behind(self, node: NodeProto, *, through: Callable[[NodeProto], bool]) -> Iterator[NodeProto]:
-        """The nodes that read what a node makes, and those behind them, as far as `through` lets it through."""
+    def reaches(self, node: NodeProto, names: set[str]) -> bool:
+        """Return whether one of `names` comes anywhere after a node."""
+        return any(reader.name in names for reader in self._after(node))
+
+    def _after(self, node: NodeProto, *, through: frozenset[str] | None = None) -> Iterator[NodeProto]:
+        """Yield the nodes that read a node's outputs, and those after them, through these operators (None: any)."""
         seen, waiting = set[str](), list(node.output)
         while waiting:
             for reader in self._readers.get(waiting.pop(), []):
@@ -136,23 +137,19 @@ class _Walk:
                     continue
                 seen.add(reader.name)
                 yield reader
-                if through(reader):
+                if through is None or reader.op_type in through:
                     waiting.extend(reader.output)
-
-    def reaches(self, node: NodeProto, names: set[str]) -> bool:
-        """Whether one of `names` comes anywhere behind a node."""
-        return any(reader.name in names for reader in self._behind(node, through=lambda _: True))
 
 
 LEAST_OPSET = 13
-"""From here on scales may differ from channel to channel."""
+"""The first opset in which scales may differ between channels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceModel:
-    """A float32 model, simplified as far as ONNX Runtime does it for every processor, and where it can be quantised.
+    """A float32 model, simplified as ONNX Runtime does it for every processor, and where it can be quantised.
 
-    `image` names the input that takes the image; `channels_first` says how it wants it.
+    `image` names the input for the image, which is NCHW with `channels_first`, else NHWC.
     """
 
     path: Path
@@ -163,7 +160,7 @@ class SourceModel:
 
 
 def read_source(path: Path, *, folder: Path) -> SourceModel:
-    """The model of a file; `folder` is for files on the way. Raises ModelError naming what stands against it."""
+    """Return the model of a file; `folder` is for temporary files. Raises ModelError with the obstacle."""
     model, label = read_model(path)
     if is_quantized(model):
         raise ModelError(f"{label}: is quantised already: give the float32 file that it was made from")
@@ -198,7 +195,7 @@ def _converted(model: onnx.ModelProto, *, label: str) -> onnx.ModelProto:
 
 
 def _simplified(model: onnx.ModelProto, *, folder: Path, label: str) -> onnx.ModelProto:
-    """The model without constants to compute, batch normalisation folded into convolutions."""
+    """Return the model with constants computed, and batch normalisation folded into convolutions."""
     target = folder / "simplified.onnx"
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC

@@ -1,1 +1,1 @@
-"""Proof that a model gives in the pipeline what it gives in a notebook: stage by stage beside a plain reference."""
+"""Comparison of a model in the pipeline with a plain reference, stage by stage."""

@@ -18,6 +18,7 @@ from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.heads.head import Array, Candidates, ClassMap, Points, Scores, Text, Vector
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.plan import ModelPlan
+from sightline_plugins.infer.requests import engine_inputs
 from sightline_plugins.nms import NmsOptions, suppress
 from sightline_plugins.preprocess.cpu import HostPreprocessor
 
@@ -101,19 +102,17 @@ def difference_of_outputs(ours: Sequence[Values], plain: Sequence[Values]) -> fl
 
 
 def _difference(own: Values, other: Values) -> float:
-    there = np.asarray(other, np.float64)
-    return float(np.abs(np.asarray(own, np.float64) - there).max() / max(np.abs(there).max(), 1.0))
+    expected = np.asarray(other, np.float64)
+    return float(np.abs(np.asarray(own, np.float64) - expected).max() / max(np.abs(expected).max(), 1.0))
 
 
 def difference_of_results(ours: object, plain: object) -> float:
-    """Return the fraction of the reference's results that the pipeline does not find alike."""
+    """Return the fraction of the reference's results that differ in the pipeline."""
     if isinstance(ours, Candidates) and isinstance(plain, Candidates):
         return unmatched((ours.xyxy, ours.confidence, ours.class_id), (plain.xyxy, plain.confidence, plain.class_id))
     if isinstance(ours, Scores) and isinstance(plain, Scores):
-        pairs = list(zip(ours.values, plain.values, strict=True))
-        return float(
-            np.mean([own.argmax() != other.argmax() or np.abs(own - other).max() > 0.02 for own, other in pairs])
-        )
+        pairs = zip(ours.values, plain.values, strict=True)
+        return float(np.mean([_is_other_choice(own, other) for own, other in pairs]))
     if isinstance(ours, Vector) and isinstance(plain, Vector):
         return float(cosine(ours.values, plain.values) < 0.999)
     if isinstance(ours, Points) and isinstance(plain, Points):
@@ -181,27 +180,18 @@ def compare(
     recorder = _Recorder(plan, Stages(half), boxes)
     try:
         for pair in images:
-            surface = pair.surface
-            prepared = preprocessor.prepare(surface)
-            image = prepared.image
-            extras = plan.inputs.extras
-            inputs: list[Array] = [image]
-            for place, kind in sorted(extras.items()):
-                size_wh = prepared.placement.size_wh
-                values = {"size_wh": size_wh, "size_hw": size_wh[::-1], "scale": (1, 1)}[kind]
-                inputs.insert(place, np.array([values], engine.inputs[place].dtype))
-            outputs = engine.submit(inputs).result()
+            prepared = preprocessor.prepare(pair.surface)
+            image, size_wh = prepared.image, prepared.placement.size_wh
+            outputs = engine.submit(engine_inputs(engine, plan.inputs, image, size_wh=size_wh)).result()
             levels, placement = plain.levels(pair.rgb)
             recorder.stages.note("input", float(np.abs(image[0] - levels).mean()))
             expected = plain.run(image[0].astype(np.float64))
             recorder.stages.note("outputs", difference_of_outputs(outputs, expected))
-            own = recorder.read(outputs, prepared.placement.size_wh)
-            other = recorder.read(plain.run(levels), prepared.placement.size_wh)
-            same = recorder.read(expected, prepared.placement.size_wh)
-            recorder.stages.note("decoded", difference_of_results(own, same))
+            own, other = recorder.read(outputs, size_wh), recorder.read(plain.run(levels), size_wh)
+            recorder.stages.note("decoded", difference_of_results(own, recorder.read(expected, size_wh)))
             if isinstance(own, Candidates) and isinstance(other, Candidates) and boxes is not None:
-                placed = prepared.placement.boxes_in_image
-                recorder.boxes(own, other, placed(own.xyxy), placement, surface.size_wh)
+                placed = prepared.placement.boxes_in_image(own.xyxy)
+                recorder.boxes(own, other, placed, placement, pair.surface.size_wh)
             else:
                 recorder.stages.note("answers", difference_of_results(own, other))
     finally:
@@ -210,7 +200,7 @@ def compare(
 
 
 class _Recorder:
-    """Collects the differences of each stage, and the boxes of both recorder."""
+    """Collects the differences of each stage, and the boxes found in both ways."""
 
     def __init__(self, plan: ModelPlan, stages: Stages, boxes: BoxSettings | None) -> None:
         self.stages = stages
@@ -249,12 +239,5 @@ class _Recorder:
         return Comparison(self.stages, self._table(self._ours), self._table(self._plain))
 
     def _table(self, found: list[Boxes]) -> Annotations:
-        labels = self._plan.labels
-        classes = np.concatenate([one[2] for one in found]) if found else np.empty(0, np.int32)
-        return Annotations.from_rows(
-            frame=np.repeat(np.arange(len(found)), [len(one[1]) for one in found]),
-            xyxy=np.concatenate([one[0] for one in found]) if found else np.empty((0, 4)),
-            confidence=np.concatenate([one[1] for one in found]) if found else np.empty(0),
-            label=[labels[number] if 0 <= number < len(labels) else str(number) for number in classes.tolist()],
-            identity=np.full(len(classes), -1),
-        )
+        rows = [(number, *boxes) for number, boxes in enumerate(found)]
+        return Annotations.from_boxes(rows, labels=self._plan.labels)

@@ -87,9 +87,8 @@ class ReferenceModel:
                 fed[port.name] = _as_input(levels, port, wanted)
             else:
                 height, width = levels.shape[:2]
-                kind = inputs.extras[number]
-                values = {"size_wh": (width, height), "size_hw": (height, width), "scale": (1, 1)}[kind]
-                fed[port.name] = np.array([values], _TYPES[port.type])
+                values = {"size_wh": (width, height), "size_hw": (height, width), "scale": (1, 1)}
+                fed[port.name] = np.array([values[inputs.extras[number]]], _TYPES[port.type])
         return tuple(np.asarray(output) for output in self._session.run(None, fed))
 
 
@@ -112,7 +111,7 @@ def _as_input(levels: Array, port: onnxruntime.NodeArg, wanted: Preprocessing) -
 
 
 def _cut(rgb: Rgb, wanted: Preprocessing) -> tuple[Rgb, float, float]:
-    """Return the part of the image that is looked at: all of it, or with `cover` its middle."""
+    """Return the part of the image that the model sees, and its origin: all, or with `cover` the middle."""
     if wanted.fit != "cover" or wanted.size_wh is None:
         return rgb, 0.0, 0.0
     height, width = rgb.shape[:2]

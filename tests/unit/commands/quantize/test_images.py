@@ -23,7 +23,7 @@ def folder(path: Path, *, count: int, first: int = 0) -> str:
 
 
 def gathered(*frames: str, judge: tuple[str, ...] = (), count: int) -> Images:
-    return gather(DEFINITION, frames, judge=judge, count=count, tell=lambda _: None)
+    return gather(DEFINITION, frames, judge=judge, count=count, progress=lambda _: None)
 
 
 def levels(images: Images) -> tuple[list[int], list[int]]:
