@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import tests.fakes  # noqa: F401  they take the place of libraries before any test imports those
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 # The same examples in every run, and none of them fails because the machine is busy. `make fuzz` looks further.

@@ -31,7 +31,9 @@ from av.video.reformatter import VideoReformatter
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.driver import Driver, Span
 from sightline.errors import CudaFailed
+from sightline_plugins.decode import nvdec_library
 from sightline_plugins.decode.nvdec_library import NvdecLibrary
+from tests.fakes.seams import Seam
 
 
 class CudaVideoCodec(IntEnum):
@@ -488,8 +490,11 @@ class FakeNvdec:
         return number
 
 
+_LIBRARY = Seam(nvdec_library, "library_for")
+
+
 def fake_nvdec(gpu: CudaDevice, *, caps: Mapping[str, Caps] = HOPPER, faults: NvdecFaults = _NO_FAULTS) -> FakeNvdec:
-    """Let a double of PyNvVideoCodec take its place on that GPU, which is a double itself."""
+    """Let a fake of PyNvVideoCodec take its place on a GPU, which is a fake itself."""
     double = FakeNvdec(gpu, caps=caps, faults=faults)
-    gpu.stand_ins[NvdecLibrary] = double
+    _LIBRARY.install(gpu, lambda gpu: NvdecLibrary(double, driver=double, gpu=gpu))
     return double

@@ -29,9 +29,11 @@ from av.video.frame import PictureType, VideoFrame
 
 from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import CudaFailed
+from sightline_plugins.encode import nvenc_library
 from sightline_plugins.encode.nvenc_library import NvencLibrary
 from tests.fakes import FakeCudaDriver
 from tests.fakes.nvdec import PyNvVCException, PyNvVCExceptionUnsupported
+from tests.fakes.seams import Seam
 
 
 class PicFlags(IntFlag):
@@ -356,8 +358,11 @@ class FakeNvenc:
         return number
 
 
+_LIBRARY = Seam(nvenc_library, "library_for")
+
+
 def fake_nvenc(gpu: CudaDevice, *, caps: Mapping[str, NvencCaps] = ADA, faults: NvencFaults = _NO_FAULTS) -> FakeNvenc:
-    """Let a double of PyNvVideoCodec's encoder take its place on that GPU, which is a double itself."""
+    """Let a fake of PyNvVideoCodec's encoder take its place on a GPU, which is a fake itself."""
     double = FakeNvenc(gpu, caps=caps, faults=faults)
-    gpu.stand_ins[NvencLibrary] = double
+    _LIBRARY.install(gpu, lambda gpu: NvencLibrary(double, gpu=gpu))
     return double

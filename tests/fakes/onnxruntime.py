@@ -14,9 +14,13 @@ import onnxruntime as ort
 
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.streams import CudaStream
+from sightline_plugins.engines import onnxruntime_cuda
 from sightline_plugins.engines.onnxruntime import FATAL_ONLY, ON_CUDA
-from sightline_plugins.engines.onnxruntime_cuda import OnnxRuntimeCuda
 from tests.fakes import FakeCudaDriver
+from tests.fakes.seams import Seam
+
+_SESSIONS = Seam(onnxruntime_cuda, "_open_session")
+_AVAILABLE = Seam(onnxruntime_cuda, "why_not")
 
 
 @dataclass(slots=True)
@@ -30,11 +34,12 @@ def fake_onnxruntime(gpu: CudaDevice, driver: FakeCudaDriver) -> FakeOnnxRuntime
     """Let ONNX Runtime compute on a double as if that were a GPU."""
     noted = FakeOnnxRuntime()
 
-    def opened(content: bytes, where: CudaDevice, stream: CudaStream) -> _Session:
+    def opened(where: CudaDevice, content: bytes, stream: CudaStream) -> _Session:
         del where
         return _Session(content, stream_handle=stream.handle, driver=driver, noted=noted)
 
-    gpu.stand_ins[OnnxRuntimeCuda] = opened
+    _SESSIONS.install(gpu, opened)
+    _AVAILABLE.install(gpu, lambda gpu: None)
     return noted
 
 

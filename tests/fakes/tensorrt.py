@@ -15,9 +15,11 @@ from typing import Any
 
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.driver import DriverError
+from sightline_plugins.engines import tensorrt_library
 from sightline_plugins.engines.tensorrt_library import TensorRt
 from tests.fakes import CudaMisuse, FakeCudaDriver
 from tests.fakes import tensorrt_names as names
+from tests.fakes.seams import Seam
 from tests.fakes.tensorrt_builder import Builder, Network, OnnxParser
 from tests.fakes.tensorrt_runtime import Context, RtxContext, RtxRuntime, Runtime
 
@@ -143,10 +145,14 @@ class FakeTensorRtRtx(FakeTensorRt):
         return RtxRuntime(self)
 
 
+_LIBRARY = Seam(tensorrt_library, "library_for")
+
+
 def fake_tensorrt(
     gpu: CudaDevice, *, rtx: bool = True, version: str = "1.7.1.0", faults: names.TensorRtFaults = _NO_FAULTS
 ) -> FakeTensorRt:
-    """Let a double of TensorRT-RTX, or of TensorRT, take its place on that GPU, which is a double itself."""
+    """Let a fake of TensorRT-RTX, or of TensorRT, take its place on a GPU, which is a fake itself."""
     made = (FakeTensorRtRtx if rtx else FakeTensorRt)(gpu, version=version, faults=faults)
-    gpu.stand_ins[TensorRt] = TensorRt(made, title=made.title)
+    library = TensorRt(made, title=made.title)
+    _LIBRARY.install(gpu, lambda gpu: tensorrt_library.supporting(gpu, library))
     return made

@@ -31,8 +31,7 @@ def run_element(
 ) -> list[Batch]:
     """Build the element on the CPU, or on `gpu`, give it the batches, end all streams, close it; return what came out.
 
-    `outputs` is the folder below which it may write; posted messages are appended to `messages`. Without a GPU,
-    `tests.fakes.fake_cuda_device()` stands for one.
+    `outputs` is the folder below which it may write; posted messages are appended to `messages`.
     """
     operator = element.build(site_for(element.name, outputs, messages, gpu=gpu))
     streams: dict[Stream, None] = {}

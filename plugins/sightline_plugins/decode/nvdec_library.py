@@ -196,9 +196,8 @@ class HardwareDecoder:
 
 
 def library_for(gpu: CudaDevice) -> NvdecLibrary:
-    """PyNvVideoCodec, or what stands in for it on that GPU. Raises NvdecError where there is none."""
-    double = gpu.stand_ins.get(NvdecLibrary)
-    module, driver = (double, double) if double is not None else _installed()
+    """Return PyNvVideoCodec for a GPU. Raises NvdecError where it is missing, or the driver has no decoder."""
+    module, driver = _installed()
     return NvdecLibrary(module, driver=driver, gpu=gpu)
 
 

@@ -268,14 +268,11 @@ def _given(packets: list[dict[str, Any]]) -> list[EncodedImage]:
 
 
 def library_for(gpu: CudaDevice) -> NvencLibrary:
-    """PyNvVideoCodec, or what stands in for it on that GPU. Raises EncoderError where there is none, or no encoder."""
-    module = gpu.stand_ins.get(NvencLibrary)
-    if module is None:
-        reason = reason_against_sessions(gpu)
-        if reason is not None:
-            raise EncoderError(reason)
-        module = _installed()
-    return NvencLibrary(module, gpu=gpu)
+    """Return PyNvVideoCodec for a GPU. Raises EncoderError where it is missing, or the GPU has no encoder."""
+    reason = reason_against_sessions(gpu)
+    if reason is not None:
+        raise EncoderError(reason)
+    return NvencLibrary(_installed(), gpu=gpu)
 
 
 @lru_cache(maxsize=1)

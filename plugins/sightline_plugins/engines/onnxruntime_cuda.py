@@ -5,7 +5,7 @@ Its work is not put into a CUDA graph of ours: it takes memory and may wait whil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -28,15 +28,13 @@ from sightline_plugins.engines.protocol import MOST_ROWS, Execution
 
 _WITHOUT_WAITING = "disable_synchronize_execution_providers"
 _QUEUES_BY_ITSELF = "ONNX Runtime takes memory and waits while it queues"
-OpenSession = Callable[[bytes, CudaDevice, CudaStream], Any]
-"""Makes a session of a model that works on a stream: an `InferenceSession`, or what stands in for it."""
 
 
 def why_not(gpu: CudaDevice) -> str | None:
     """Why ONNX Runtime cannot compute on that GPU; None when it can."""
-    if OnnxRuntimeCuda in gpu.stand_ins or ON_CUDA in ort.get_available_providers():
+    if ON_CUDA in ort.get_available_providers():
         return None
-    return f"ONNX Runtime has no CUDA provider here: {FOR_CUDA}"
+    return f"ONNX Runtime has no CUDA provider for {gpu}: {FOR_CUDA}"
 
 
 class OnnxRuntimeCuda:
@@ -62,8 +60,7 @@ class OnnxRuntimeCuda:
         self._gpu = gpu
         try:
             with gpu.guard(f"opening {model.label}"):
-                open_session: OpenSession = gpu.stand_ins.get(OnnxRuntimeCuda, _opened)
-                self._session = open_session(model.content, gpu, stream)
+                self._session = _open_session(gpu, model.content, stream)
         except FAILURES as error:
             raise ModelError(f"{model.label}: ONNX Runtime cannot use it: {reason_of(error)}") from error
         if ON_CUDA not in self._session.get_providers():
@@ -113,7 +110,7 @@ class _Bound:
             raise ModelError(f"{self._label}: ONNX Runtime failed: {reason_of(error)}") from error
 
 
-def _opened(content: bytes, gpu: CudaDevice, stream: CudaStream) -> Any:
+def _open_session(gpu: CudaDevice, content: bytes, stream: CudaStream) -> Any:
     load_cuda_libraries()
     options = ort.SessionOptions()
     options.log_severity_level = FATAL_ONLY

@@ -259,21 +259,21 @@ class TensorRt:
 
 
 def library_for(gpu: CudaDevice) -> TensorRt:
-    """The library, or what stands in for it on that GPU. Raises MissingExtra without it, DeviceUnavailable where it
-    does not load, or does not support the GPU.
+    """Return the library for a GPU. Raises MissingExtra without it, DeviceUnavailable where it does not load, or does
+    not support the GPU.
     """
-    library: TensorRt = gpu.stand_ins.get(TensorRt) or _with_driver()
+    reason = driver_facts().reason  # importing it without a driver ends the process
+    if reason is not None:
+        raise DeviceUnavailable(f"engine tensorrt cannot be used: {reason}")
+    return supporting(gpu, installed())
+
+
+def supporting(gpu: CudaDevice, library: TensorRt) -> TensorRt:
+    """Return the library if it supports the GPU. Raises DeviceUnavailable."""
     if library.compiles_ahead and gpu.compute_capability not in library.targets:
         found = "{} ({}) has {}.{}".format(gpu, gpu.name, *gpu.compute_capability)
         raise DeviceUnavailable(f"{library} supports compute capability {library.target_text}, {found}: {INSTEAD}")
     return library
-
-
-def _with_driver() -> TensorRt:
-    reason = driver_facts().reason
-    if reason is not None:
-        raise DeviceUnavailable(f"engine tensorrt cannot be used: {reason}")
-    return installed()
 
 
 def is_installed() -> bool:

@@ -94,7 +94,7 @@ def test_records_and_videos_are_the_cpus_to_the_byte(
     assert [name for name, place in report.runs_on.items() if place == "cuda:0"] == ["detect-1", "privacy-1", "draw-1"]
     said = report.totals["detect-1"]["engine_runs_on"]
     assert said.startswith("cpu (")
-    assert "ONNX Runtime has no CUDA provider here" in said
+    assert "ONNX Runtime has no CUDA provider for cuda:0" in said
 
 
 def test_nothing_comes_down_but_what_the_model_looks_at(

@@ -47,8 +47,6 @@ class CudaDevice:
         self._handles = Handles(self.guard)
         self.graphs = Graphs(self._handles, self.transfers)
         """The graphs that `capture` made."""
-        self.stand_ins: dict[type, Any] = {}
-        """What takes the place of a library here, by the class that speaks with it: for doubles of a GPU, in tests."""
         self._kernels: dict[str, CudaKernels] = {}
         with self.guard("asking for its memory") as current:
             _, total = current.free_memory_bytes()

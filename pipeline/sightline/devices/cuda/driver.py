@@ -1,12 +1,8 @@
-"""The CUDA driver's verbs that Sightline uses, as a protocol, and the arguments and sources of kernels.
+"""What Sightline needs of the CUDA driver, as a protocol, and the arguments and sources of kernels.
 
-A GPU checks none of this: it would read whatever lies behind a wrong number of arguments, or behind an address of the
-host. So it is checked here, for the GPU and for tests alike.
-
-One source, two compilers: NVRTC makes what a GPU runs (`nvrtc.py`), a host compiler what tests run
-(`tests.fakes`). Both are given exactly what is read here.
-
-`tests.fakes` stands for it on machines without a GPU, and is as unkind as a GPU may be.
+A GPU does not check the arguments of a kernel: it would read whatever lies behind a wrong number of them, or behind an
+address of the host. They are checked here. NVRTC compiles the sources for a GPU (`nvrtc.py`); a host compiler can
+compile the same text.
 """
 
 from __future__ import annotations
@@ -375,7 +371,7 @@ class Driver(Protocol):
     def retire(self, address: int, size_bytes: int, *, after: Sequence[int]) -> Sequence[int]:
         """Nobody holds this memory any more, and whoever used it is done at the events `after`.
 
-        Returns the events that the next holder has to wait for. A real GPU does nothing here; the double spoils it.
+        Returns the events that the next holder has to wait for. A GPU does nothing here.
         """
         ...
 

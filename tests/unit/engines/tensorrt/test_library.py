@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -87,10 +88,9 @@ def test_one_that_compiles_on_the_gpu_names_nothing(gpu: CudaDevice) -> None:
     assert (library_for(gpu).targets, library_for(gpu).compiles_ahead) == ([], False)
 
 
-def test_a_stand_in_is_for_its_gpu_alone(
-    gpu: CudaDevice, double: FakeTensorRt, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fake_is_for_its_gpu_alone(gpu: CudaDevice, double: FakeTensorRt, monkeypatch: pytest.MonkeyPatch) -> None:
     other = TensorRt(double, title="the installed one")
-    monkeypatch.setattr(tensorrt_library, "_with_driver", lambda: other)
+    monkeypatch.setattr(tensorrt_library, "installed", lambda: other)
+    monkeypatch.setattr(tensorrt_library, "driver_facts", lambda: SimpleNamespace(reason=None))
 
     assert library_for(gpu) is not other
