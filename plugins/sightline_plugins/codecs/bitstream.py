@@ -1,10 +1,10 @@
-"""H.264, H.265 and JPEG bit streams: NAL units and parameter sets."""
+"""H.264, H.265 and JPEG bit streams: NAL units and parameter sets. `codec` is FFmpeg's name of a codec."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import av.error
 from av.codec import CodecContext
@@ -13,9 +13,27 @@ from av.video.codeccontext import VideoCodecContext
 
 _START_CODE = re.compile(rb"\x00\x00\x01")
 _LONG_START_CODE = b"\x00\x00\x00\x01"
-_H264_PARAMETER_SETS = frozenset({7, 8})
-_H265_PARAMETER_SETS = frozenset({32, 33, 34})
-_AVCC_SETS_AT, _HVCC_SETS_AT = 5, 22
+_SEARCHED_BYTES = 65536
+"""Parameter sets stand before the image; later ones are not searched for."""
+_JPEG_FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
+_JPEG_FRAME_HEADER_BYTES = 9
+
+
+@dataclass(frozen=True, slots=True)
+class _NalTypes:
+    shift: int
+    mask: int
+    parameter_sets: range
+    images: range
+
+    def of(self, unit: bytes) -> int:
+        return unit[0] >> self.shift & self.mask
+
+
+_NAL_TYPES = {
+    "h264": _NalTypes(0, 0x1F, parameter_sets=range(7, 9), images=range(1, 6)),
+    "hevc": _NalTypes(1, 0x3F, parameter_sets=range(32, 35), images=range(32)),
+}
 
 
 def nal_units(annex_b: bytes) -> Iterator[bytes]:
@@ -37,6 +55,13 @@ def is_annex_b(configuration: bytes) -> bool:
     return configuration.startswith((b"\x00\x00\x01", _LONG_START_CODE))
 
 
+def is_byte_stream(configuration: bytes) -> bool:
+    """Whether packets of a stream with this configuration are byte streams with start codes (Annex B), in which
+    parameter sets may stand; else they are length-prefixed, as MP4 and Matroska hold them.
+    """
+    return not configuration or is_annex_b(configuration)
+
+
 def length_prefixed_units(data: bytes, *, length_size: int) -> Iterator[bytes]:
     """The NAL units of a packet as MP4 and Matroska hold it. Raises ValueError when a length passes the end."""
     at = 0
@@ -50,12 +75,36 @@ def length_prefixed_units(data: bytes, *, length_size: int) -> Iterator[bytes]:
         at += length
 
 
+def packet_units(data: bytes, *, length_size: int) -> Iterator[bytes]:
+    """The NAL units of a packet; `length_size` 0 means a byte stream. Raises ValueError for a damaged packet."""
+    return length_prefixed_units(data, length_size=length_size) if length_size else nal_units(data)
+
+
+def is_parameter_set(unit: bytes, *, codec: str) -> bool:
+    """Whether a NAL unit of H.264 or H.265 is a VPS, SPS or PPS; False for other codecs."""
+    types = _NAL_TYPES.get(codec)
+    return types is not None and types.of(unit) in types.parameter_sets
+
+
+def container_parts(codec: str, configuration: bytes) -> tuple[int, tuple[bytes, ...]]:
+    """Read the configuration that a container holds (FFmpeg's extradata).
+
+    Returns the size of the length fields in packets, 0 when they are byte streams, and the parameter sets. Raises
+    ValueError when the configuration is cut off.
+    """
+    if codec not in _NAL_TYPES or not configuration:
+        return 0, ()
+    if is_annex_b(configuration):
+        return 0, tuple(unit for unit in nal_units(configuration) if is_parameter_set(unit, codec=codec))
+    return avcc_parts(configuration) if codec == "h264" else hvcc_parts(configuration)
+
+
 def avcc_parts(configuration: bytes) -> tuple[int, tuple[bytes, ...]]:
     """The size of length fields, and the parameter sets, of an `avcC` box (ISO/IEC 14496-15, H.264).
 
     Raises ValueError when it is cut off.
     """
-    at, sets = _AVCC_SETS_AT, list[bytes]()
+    at, sets = 5, list[bytes]()
     for mask in (0x1F, 0xFF):
         count, at = _byte(configuration, at) & mask, at + 1
         for _ in range(count):
@@ -69,26 +118,16 @@ def hvcc_parts(configuration: bytes) -> tuple[int, tuple[bytes, ...]]:
 
     Raises ValueError when it is cut off.
     """
-    at, sets = _HVCC_SETS_AT, list[bytes]()
+    at, sets = 22, list[bytes]()
     arrays, at = _byte(configuration, at), at + 1
     for _ in range(arrays):
         kind, count = _byte(configuration, at) & 0x3F, int.from_bytes(configuration[at + 1 : at + 3], "big")
         at += 3
         for _ in range(count):
             unit, at = _sized(configuration, at)
-            if kind in _H265_PARAMETER_SETS:
+            if kind in _NAL_TYPES["hevc"].parameter_sets:
                 sets.append(unit)
     return (_byte(configuration, 21) & 3) + 1, tuple(sets)
-
-
-def is_h264_parameter_set(unit: bytes) -> bool:
-    """SPS or PPS."""
-    return unit[0] & 0x1F in _H264_PARAMETER_SETS
-
-
-def is_h265_parameter_set(unit: bytes) -> bool:
-    """VPS, SPS or PPS."""
-    return unit[0] >> 1 & 0x3F in _H265_PARAMETER_SETS
 
 
 def _byte(data: bytes, at: int) -> int:
@@ -102,27 +141,34 @@ def _sized(data: bytes, at: int) -> tuple[bytes, int]:
     return data[at + 2 : at + 2 + length], at + 2 + length
 
 
-_SEARCHED_BYTES = 65536
-"""Parameter sets stand before the image; what is said so late is not looked for."""
-_H264_SETS, _H264_IMAGES = frozenset({7, 8}), frozenset(range(1, 6))
-_H265_SETS, _H265_IMAGES = frozenset({32, 33, 34}), frozenset(range(32))
-_JPEG_FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
-_JPEG_FRAME_HEADER_BYTES = 9
-
-
 def in_band_configuration(codec: str, data: bytes) -> bytes:
-    """What in an encoded key frame decides how it and those after it are decoded: parameter sets with start codes,
-    or the frame header of a JPEG. Empty when it brings none.
+    """The part of an encoded key frame that later frames need for decoding, empty when there is none: parameter sets
+    with start codes, or the frame header of a JPEG.
     """
-    find = _FINDERS.get(codec)
-    return b"" if find is None else find(data[:_SEARCHED_BYTES])
+    data = data[:_SEARCHED_BYTES]
+    if codec == "mjpeg":
+        return _jpeg_frame_header(data)
+    types = _NAL_TYPES.get(codec)
+    if types is None:
+        return b""
+    found = []
+    for unit in nal_units(data):
+        kind = types.of(unit)
+        if kind in types.images:
+            break
+        if kind in types.parameter_sets:
+            found.append(unit)
+    return annex_b(found)
 
 
-def is_byte_stream(configuration: bytes) -> bool:
-    """Whether packets of a stream with this configuration are byte streams with start codes (Annex B), in which
-    parameter sets may stand; else they are length-prefixed, as MP4 and Matroska hold them.
-    """
-    return not configuration or configuration.startswith((b"\x00\x00\x01", _LONG_START_CODE))
+def _jpeg_frame_header(data: bytes) -> bytes:
+    """Marker, length, precision, height and width (ITU T.81, B.2.2)."""
+    at = 2
+    while at + 4 <= len(data) and data[at] == 0xFF:
+        if data[at + 1] in _JPEG_FRAMES:
+            return data[at : at + _JPEG_FRAME_HEADER_BYTES]
+        at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return b""
 
 
 def size_of_image(codec: str, data: bytes, *, configuration: bytes, max_pixels: int) -> tuple[int, int] | None:
@@ -138,39 +184,3 @@ def size_of_image(codec: str, data: bytes, *, configuration: bytes, max_pixels: 
     except (av.error.FFmpegError, OSError):
         return None
     return (images[0].width, images[0].height) if images else None
-
-
-def _sets(data: bytes, *, kind_of: Callable[[int], int], sets: frozenset[int], images: frozenset[int]) -> bytes:
-    """The units of these kinds that stand before the first image."""
-    marks = [mark.end() for mark in _START_CODE.finditer(data)]
-    found = []
-    for begin, following in zip(marks, [*marks[1:], len(data) + 3], strict=True):
-        kind = kind_of(data[begin]) if begin < len(data) else 0
-        if kind in images:
-            break
-        if kind in sets:
-            found.append(_LONG_START_CODE + data[begin : following - 3].rstrip(b"\x00"))
-    return b"".join(found)
-
-
-def _h264_sets(data: bytes) -> bytes:
-    return _sets(data, kind_of=lambda first: first & 0x1F, sets=_H264_SETS, images=_H264_IMAGES)
-
-
-def _h265_sets(data: bytes) -> bytes:
-    return _sets(data, kind_of=lambda first: first >> 1 & 0x3F, sets=_H265_SETS, images=_H265_IMAGES)
-
-
-def _jpeg_frame_header(data: bytes) -> bytes:
-    """Marker, length, precision, height and width (ITU T.81, B.2.2)."""
-    at = 2
-    while at + 4 <= len(data) and data[at] == 0xFF:
-        if data[at + 1] in _JPEG_FRAMES:
-            return data[at : at + _JPEG_FRAME_HEADER_BYTES]
-        at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-    return b""
-
-
-_FINDERS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
-    {"h264": _h264_sets, "hevc": _h265_sets, "mjpeg": _jpeg_frame_header}
-)

@@ -1,60 +1,43 @@
 """Packets of containers as the byte streams that hardware decoders take.
 
-VP9 and AV1 may change their size at other images, too; such a change is seen at the next key frame only.
+VP9 and AV1 may also change their size between key frames; such a change is noticed at the next key frame only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import cast
 
 from av.bitstream import BitStreamFilterContext
 from av.packet import Packet
 from av.video.stream import VideoStream
 
-from sightline_plugins.codecs.bitstream import annex_b, avcc_parts, hvcc_parts, in_band_configuration, is_annex_b
+from sightline_plugins.codecs.bitstream import annex_b, container_parts, in_band_configuration
 
 _AV1_SEQUENCE_HEADER = 1
 _AV1_RECORD_BYTES = 4
-"""An `av1C` box holds so many bytes before its OBUs."""
+"""Bytes of an `av1C` box before its OBUs."""
+_FILTERS = {"h264": "h264_mp4toannexb", "hevc": "hevc_mp4toannexb"}
+_SHORTEST_REST = 4
+"""Fewer bytes at the end of a packet are not checked."""
 
 
 def configuration_of(codec: str, data: bytes) -> bytes:
-    """What an encoded key frame, as a byte stream, brings along; empty when it brings nothing."""
-    find = _FINDERS.get(codec)
-    return in_band_configuration(codec, data) if find is None else find(data)
+    """The configuration in an encoded key frame (a byte stream): it changes with the size. Empty when there is none."""
+    if codec == "vp8":
+        return data[3:10]  # start code, width and height (RFC 6386, 9.1)
+    if codec == "vp9":
+        return data[:10]  # the uncompressed header up to the size (VP9 bitstream specification, 6.2)
+    return _av1_sequence_header(data) if codec == "av1" else in_band_configuration(codec, data)
 
 
 def configuration_outside(codec: str, extradata: bytes) -> bytes:
-    """What a container holds in the place of that, as a byte stream. Raises ValueError when it is cut off."""
-    if not extradata or codec in ("vp8", "vp9"):
+    """The configuration that a container holds, as a byte stream. Raises ValueError when it is cut off."""
+    if codec in ("vp8", "vp9"):
         return b""
     if codec == "av1":
         return extradata[_AV1_RECORD_BYTES:]
-    if codec in _BOXES and not is_annex_b(extradata):
-        return annex_b(_BOXES[codec](extradata)[1])
-    return extradata
-
-
-def length_bytes_of(codec: str, extradata: bytes) -> int:
-    """How many bytes the length before each unit of a packet has, in MP4 and Matroska; 0 where there are start codes.
-
-    Raises ValueError when the extradata is cut off.
-    """
-    if codec not in _BOXES or not extradata or is_annex_b(extradata):
-        return 0
-    return _BOXES[codec](extradata)[0]
-
-
-def _vp8_frame_header(data: bytes) -> bytes:
-    """Start code, width and height of a key frame (RFC 6386, 9.1)."""
-    return data[3:10]
-
-
-def _vp9_frame_header(data: bytes) -> bytes:
-    """The beginning of the uncompressed header, up to the size of a key frame (VP9 bitstream specification, 6.2)."""
-    return data[:10]
+    length_bytes, sets = container_parts(codec, extradata)
+    return annex_b(sets) if length_bytes else extradata
 
 
 def _av1_sequence_header(data: bytes) -> bytes:
@@ -80,21 +63,6 @@ def _leb128(data: bytes, at: int) -> tuple[int, int]:
     return value, 8
 
 
-_BOXES = {"h264": avcc_parts, "hevc": hvcc_parts}
-_FINDERS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
-    {
-        "vp8": _vp8_frame_header,
-        "vp9": _vp9_frame_header,
-        "av1": _av1_sequence_header,
-    }
-)
-
-
-_FILTERS = {"h264": "h264_mp4toannexb", "hevc": "hevc_mp4toannexb"}
-_SHORTEST_REST = 4
-"""Fewer bytes at the end of a packet are not looked at."""
-
-
 class DamagedPacket(Exception):
     """A packet that FFmpeg's decoder refuses."""
 
@@ -102,7 +70,7 @@ class DamagedPacket(Exception):
 class ByteStream:
     """Turns the packets of one stream into a byte stream, by FFmpeg's bitstream filters.
 
-    Raises ValueError when what the container says of the codec is cut off.
+    Raises ValueError when the container's configuration is cut off.
     """
 
     def __init__(self, video: VideoStream) -> None:
@@ -110,15 +78,15 @@ class ByteStream:
         self.codec = context.codec.canonical_name
         """FFmpeg's name of the codec."""
         extradata = bytes(context.extradata or b"")
-        self._length_bytes = length_bytes_of(self.codec, extradata)
+        self._length_bytes, _ = container_parts(self.codec, extradata)
         self.is_filtered = self._length_bytes > 0
         """Whether packets are changed."""
         self.configuration = configuration_outside(self.codec, extradata)
-        """What the container, and perhaps no packet, says of the codec."""
+        """The container's configuration, which packets may lack."""
         self._filter = BitStreamFilterContext(_FILTERS[self.codec], video) if self.is_filtered else None
 
     def of(self, packet: Packet[VideoStream]) -> Packet[VideoStream] | None:
-        """The packet as a byte stream; what is given is empty then. None when nothing is left of it.
+        """Convert a packet, which is empty afterwards; None when nothing is left of it.
 
         Raises FFmpegError, or DamagedPacket, when it is damaged.
         """
@@ -129,16 +97,16 @@ class ByteStream:
         return cast("Packet[VideoStream]", turned[0]) if turned else None
 
     def of_copy(self, data: bytes) -> Packet[VideoStream] | None:
-        """The same for a packet with that content."""
+        """Convert a packet with that content."""
         return self.of(cast("Packet[VideoStream]", Packet(data)))
 
     def restart(self) -> None:
-        """The next packet is from elsewhere in the stream."""
+        """Prepare for a packet from elsewhere in the stream."""
         if self._filter is not None:
             self._filter.flush()
 
     def _check(self, packet: Packet[VideoStream]) -> None:
-        """Look for units that are empty or end behind the packet, which FFmpeg's filter cuts off."""
+        """Find units that are empty or end behind the packet, which FFmpeg's filter would cut off."""
         data, at, size = memoryview(packet), 0, self._length_bytes
         while at + _SHORTEST_REST <= len(data):
             length = int.from_bytes(data[at : at + size], "big")

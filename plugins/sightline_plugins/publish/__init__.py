@@ -1,1 +1,1 @@
-"""Publishing: live video for whoever watches, by RTSP, RTMP, HLS and over WebSockets."""
+"""Publish live video over RTSP, RTMP, HLS and WebSockets."""

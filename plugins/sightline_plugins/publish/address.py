@@ -1,20 +1,21 @@
-"""Where a server of `publish` listens, as it is written in YAML."""
+"""Addresses that the servers of `publish` listen at."""
 
 from __future__ import annotations
 
 import os
 import socket
 from asyncio.trsock import TransportSocket
+from contextlib import suppress
 
 from sightline.errors import ConfigurationError, OutputError
 from sightline.server.http import Address, check_token, is_loopback
 
 _UNSENT_BYTES = 256 << 10
-"""What the system holds of a connection: little, so that a viewer who takes nothing is soon noticed."""
+"""Send buffer of a connection: small, so that a stalled viewer is soon noticed."""
 
 
 def parse_address(text: str) -> Address:
-    """Read `HOST:PORT`; no host is every network of the machine, and a port alone this machine only.
+    """Parse `HOST:PORT`; no host means all networks of the machine, a port alone means this machine only.
 
     Raises ValueError.
     """
@@ -28,29 +29,23 @@ def parse_address(text: str) -> Address:
 
 
 def check_access(address: Address, *, token: str | None) -> None:
-    """Raises ValueError when other machines can reach the address and nothing keeps them out."""
+    """Raise ValueError when other machines can reach the address without a token."""
+    is_local = address.host == "localhost"
+    if address.host and not is_local:
+        with suppress(ValueError):  # a host name
+            is_local = is_loopback(address.host)
     try:
-        check_token(token, is_loopback=is_local(address), address=str(address))
+        check_token(token, is_loopback=is_local, address=str(address))
     except ConfigurationError as error:
         raise ValueError(str(error).replace("set SIGHTLINE_TOKEN (or --token)", "give `token`")) from error
 
 
-def is_local(address: Address) -> bool:
-    """Whether only this machine can reach it."""
-    if address.host in ("", "localhost"):
-        return bool(address.host)
-    try:
-        return is_loopback(address.host)
-    except ValueError:
-        return False
-
-
 def listening_error(address: Address, error: OSError) -> OutputError:
-    """The error to raise when nobody can be served at an address."""
+    """Make the error for an address that a server cannot listen at."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     return OutputError(f"cannot listen at {address}: {reason}; name another port, or end the program that uses it")
 
 
 def bound_unsent(connection: TransportSocket) -> None:
-    """Have the system take no more than a moment of video for a viewer who takes none."""
+    """Limit what the system buffers for a viewer to a moment of video."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNSENT_BYTES)

@@ -16,7 +16,7 @@ from sightline_plugins.rtsp.payloads import Codec
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What all images of a stream have in common until it changes, which it does at a key frame.
+    """Format of a stream's images; it changes at key frames only.
 
     `parameter_sets` are NAL units without start codes (VPS, SPS, PPS); a JPEG has none.
     """
@@ -28,11 +28,10 @@ class Format:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Image:
-    """One encoded image; immutable, shared by all who send it.
+    """One encoded image; immutable, shared by all viewers.
 
-    `units` are its NAL units without start codes and without parameter sets, or one whole JPEG. `pts_ns` is when it is
-    shown and `dts_ns` when it is decoded, in the stream's own clock; `capture_ns` is the time of day at which it was
-    taken, when that is known.
+    `units` are its NAL units without start codes and without parameter sets, or one whole JPEG. `pts_ns` and `dts_ns`
+    are in the stream's own clock; `capture_ns` is the time of day at which it was taken, if known.
     """
 
     format: Format
@@ -44,12 +43,12 @@ class Image:
 
     @property
     def size(self) -> int:
-        """Bytes of it, about."""
+        """Size in bytes, without parameter sets."""
         return sum(map(len, self.units))
 
     @property
     def all_units(self) -> tuple[bytes, ...]:
-        """Its units, a key frame's with the parameter sets in front."""
+        """All units; those of a key frame begin with the parameter sets."""
         return (*self.format.parameter_sets, *self.units) if self.is_key else self.units
 
 
@@ -58,11 +57,11 @@ _MOST_BYTES = 64 << 20
 
 
 class Backlog:
-    """Images between the pipeline, which never waits, and one viewer, who may be slow.
+    """Queue between the pipeline, which never waits, and one viewer, which may be slow.
 
-    It holds `span_ns` of stream time at most. A viewer who falls farther behind loses what waits, and goes on with the
-    next key frame: `jumps` counts how often, `skipped` how many images that cost. Any thread may call anything;
-    `on_ready` is called, by the thread that offers, whenever there is something new to take.
+    It holds at most `span_ns` of stream time. A viewer that falls farther behind loses the queue and continues with the
+    next key frame: `jumps` counts how often, `skipped` how many images were lost. Any thread may call any method;
+    the thread that offers calls `on_ready` after every change.
     """
 
     def __init__(self, on_ready: Callable[[], None], *, span_ns: int = DEFAULT_SPAN_NS) -> None:
@@ -73,20 +72,11 @@ class Backlog:
         self._bytes = 0
         self._needs_key = True
         self._lock = Lock()
-        self._is_over = False
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the stream has ended; what waits can still be taken."""
-        return self._is_over
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether its viewer could not keep up at least once."""
-        return self.jumps > 0
+        self.is_over = False
+        """Whether the stream has ended; queued images can still be taken."""
 
     def offer(self, image: Image) -> None:
-        """Add the newest image, unless the viewer has to wait for a key frame. Never waits."""
+        """Add the newest image, unless the viewer needs a key frame first. Never waits."""
         with self._lock:
             if self._images and self._is_too_long(image):
                 self.jumps += 1
@@ -103,7 +93,7 @@ class Backlog:
         self._on_ready()
 
     def take(self) -> Image | None:
-        """The oldest image that waits; None when there is none now."""
+        """Take the oldest queued image; None when the queue is empty."""
         with self._lock:
             if not self._images:
                 return None
@@ -113,8 +103,8 @@ class Backlog:
             return image
 
     def end(self) -> None:
-        """The stream has ended."""
-        self._is_over = True
+        """Mark the end of the stream."""
+        self.is_over = True
         self._on_ready()
 
     def _is_too_long(self, newest: Image) -> bool:
@@ -122,28 +112,28 @@ class Backlog:
 
 
 MOST_VIEWERS = 64
-"""Viewers of one stream at the same time; who comes later is turned away."""
+"""Maximum viewers of one stream at the same time."""
 
 
 class Maker(Protocol):
-    """Where the images of a stream come from."""
+    """Makes the images of a stream."""
 
     encodes: bool
-    """Whether images are made here, so that a key frame can be had whenever one is wanted."""
+    """Whether images are encoded here, so that a key frame is available on request."""
 
     def images(self, frame: Frame, *, key: bool) -> Iterator[Image]:
-        """What is published of a frame; `key` asks for a key frame. Raises OutputError."""
+        """Yield the images to publish for a frame; `key` asks for a key frame. Raises OutputError."""
         ...
 
     def pause(self) -> None:
-        """Nobody watches for now."""
+        """Pause while there are no viewers."""
         ...
 
 
 class Broadcast:
-    """A stream from its first frame to its end.
+    """A published stream, from its first frame to its end.
 
-    `publish` and `end` belong to the pipeline's thread; everything else may be called by any. While nobody watches,
+    The pipeline's thread calls `publish` and `end`; any thread may call the other methods. While there are no viewers
     and nothing is written, no image is made.
     """
 
@@ -156,22 +146,13 @@ class Broadcast:
         self._viewers: list[Backlog] = []
         self._newcomers: list[Backlog] = []
         self._asking = 0
-        self._left = {"slow": 0, "skipped": 0}
+        self._left_slow = self._left_skipped = 0
         self._group: list[Image] = []
-        self._is_over = False
-
-    @property
-    def encodes(self) -> bool:
-        """Whether its images are encoded here, not passed on as they came."""
-        return self._maker.encodes
-
-    @property
-    def is_over(self) -> bool:
+        self.is_over = False
         """Whether the stream has ended."""
-        return self._is_over
 
     def publish(self, frame: Frame) -> None:
-        """Hand a frame to all who watch. Waits for nobody. Raises OutputError."""
+        """Send a frame to all viewers. Never waits. Raises OutputError."""
         with self._lock:
             newcomers, self._newcomers = self._newcomers, []
             is_watched = bool(self._viewers)
@@ -181,18 +162,18 @@ class Broadcast:
             return
         if not self._maker.encodes:
             for viewer in newcomers:
-                self._show_group(viewer)
+                for image in self._group:
+                    viewer.offer(image)
         for image in self._maker.images(frame, key=bool(newcomers)):
             self._hand_out(image)
 
     def join(self, viewer: Backlog, *, counts: bool = True) -> bool:
-        """Begin to watch, with the next key frame where one can be made, else with the last one there was.
+        """Add a viewer, who begins with the next key frame if one can be made, else with the last one.
 
-        One that only asks what the images are like does not count. False when the stream is over, or has as many
-        viewers as there may be.
+        `counts` False leaves it out of the statistics. Returns False when the stream is over or has `MOST_VIEWERS`.
         """
         with self._lock:
-            if self._is_over or len(self._viewers) >= MOST_VIEWERS:
+            if self.is_over or len(self._viewers) >= MOST_VIEWERS:
                 return False
             self._viewers.append(viewer)
             self._newcomers.append(viewer)
@@ -202,7 +183,7 @@ class Broadcast:
             return True
 
     def leave(self, viewer: Backlog, *, counts: bool = True) -> None:
-        """Watch no longer; harmless for who does not."""
+        """Remove a viewer; harmless when called again."""
         with self._lock:
             if viewer not in self._viewers:
                 return
@@ -210,22 +191,22 @@ class Broadcast:
             self._asking -= not counts
             if viewer in self._newcomers:
                 self._newcomers.remove(viewer)
-            self._left["slow"] += viewer.is_slow
-            self._left["skipped"] += viewer.skipped
+            self._left_slow += viewer.jumps > 0
+            self._left_skipped += viewer.skipped
 
     def end(self) -> None:
-        """The stream has ended: tell all who watch."""
+        """Mark the end of the stream for all viewers."""
         with self._lock:
-            self._is_over = True
+            self.is_over = True
             viewers = list(self._viewers)
         for viewer in viewers:
             viewer.end()
 
     def counts(self) -> dict[str, int | bool]:
-        """For the report: what was published, and to how many; `slow` viewers had to skip images."""
+        """Return the counters for the report; `slow_viewers` had to skip images."""
         with self._lock:
-            slow = self._left["slow"] + sum(viewer.is_slow for viewer in self._viewers)
-            skipped = self._left["skipped"] + sum(viewer.skipped for viewer in self._viewers)
+            slow = self._left_slow + sum(viewer.jumps > 0 for viewer in self._viewers)
+            skipped = self._left_skipped + sum(viewer.skipped for viewer in self._viewers)
         return {
             "encoded": self._maker.encodes,
             "images": self.images,
@@ -235,10 +216,6 @@ class Broadcast:
             "slow_viewers": slow,
             "skipped_images": skipped,
         }
-
-    def _show_group(self, viewer: Backlog) -> None:
-        for image in self._group:
-            viewer.offer(image)
 
     def _hand_out(self, image: Image) -> None:
         self.images += 1
@@ -256,30 +233,30 @@ class Broadcast:
 
 
 class Hub:
-    """The broadcasts that go on, by name; the pipeline's thread adds and removes, the servers look."""
+    """The running broadcasts by name; the pipeline's thread adds and removes, the servers read."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._broadcasts: dict[str, Broadcast] = {}
 
     def add(self, broadcast: Broadcast) -> None:
-        """A stream has begun."""
+        """Add a stream that has begun."""
         with self._lock:
             self._broadcasts[broadcast.name] = broadcast
 
     def remove(self, broadcast: Broadcast) -> None:
-        """A stream has ended."""
+        """Remove a stream that has ended."""
         with self._lock:
             if self._broadcasts.get(broadcast.name) is broadcast:
                 del self._broadcasts[broadcast.name]
 
     def get(self, name: str) -> Broadcast | None:
-        """The stream of that name, if it goes on."""
+        """Return the running stream with that name."""
         with self._lock:
             return self._broadcasts.get(name)
 
     def names(self) -> list[str]:
-        """The streams that go on, in alphabetical order."""
+        """Return the names of the running streams, in alphabetical order."""
         with self._lock:
             return sorted(self._broadcasts)
 
@@ -288,7 +265,7 @@ _FIRST_IMAGE_SECONDS = 5.0
 
 
 class Viewer:
-    """Watches one broadcast from `async with` on; made and used inside an event loop. See `Broadcast.join`."""
+    """Watches one broadcast inside `async with`; made and used in one event loop. See `Broadcast.join`."""
 
     def __init__(self, broadcast: Broadcast, *, counts: bool = True) -> None:
         self._counts = counts
@@ -306,7 +283,7 @@ class Viewer:
         self._broadcast.leave(self.backlog, counts=self._counts)
 
     async def next(self) -> Image | None:
-        """The next image, once it is there; None when the stream has ended."""
+        """Wait for the next image; None when the stream has ended."""
         while True:
             self._ready.clear()
             image = self.backlog.take()
@@ -317,16 +294,16 @@ class Viewer:
             await self._ready.wait()
 
     def _wake(self) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._ready.set)
 
 
 class TooManyViewers(Exception):
-    """The broadcast is over, or has as many viewers as it may have."""
+    """The broadcast is over, or has `MOST_VIEWERS`."""
 
 
 async def format_of(broadcast: Broadcast) -> Format | None:
-    """What the images of a broadcast have in common; None when none comes soon."""
+    """Return the format of a broadcast's images; None when no image comes soon."""
     with suppress(TimeoutError, TooManyViewers):
         async with asyncio.timeout(_FIRST_IMAGE_SECONDS), Viewer(broadcast, counts=False) as viewer:
             image = await viewer.next()

@@ -1,4 +1,4 @@
-"""HLS (RFC 8216): the last seconds of a stream as files, which any web server can hand out."""
+"""HLS (RFC 8216): the last seconds of a stream as files for any web server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECOND_NS = 1_000_000_000
 _SEGMENT_NS = 2 * _SECOND_NS
 _LISTED = 6
 _KEPT_UNLISTED = 3
-"""Segments that are no longer listed, and still there for players that are about to ask for them."""
+"""Segments that are no longer listed, but kept for players that are about to request them."""
 _LONGEST_GAP_NS = 3 * _SECOND_NS
 _LAST_DURATION_NS = 40_000_000
 _MOST_BYTES = 64 << 20
@@ -26,7 +26,7 @@ _MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """A file that is written, as the playlist lists it; `start` is the file that begins what it belongs to."""
+    """A complete segment as the playlist lists it; `start` is its initialisation file."""
 
     path: Path
     start: Path
@@ -38,8 +38,8 @@ class _Segment:
 class HlsWriter:
     """Writes one stream as segments of fragmented MP4 of about two seconds, and the playlist of the last six.
 
-    A segment begins with a key frame and is listed when it is complete. Older files are removed; those that the
-    last playlist lists stay. Where size, codec or time breaks, a discontinuity says so. Used by one thread.
+    A segment begins with a key frame and is listed when it is complete. Older files are removed; those in the last
+    playlist stay. A change of size or codec, or a jump in time, is a discontinuity. Used by one thread.
     """
 
     def __init__(self, playlist: Path, *, outputs: Outputs) -> None:
@@ -66,11 +66,11 @@ class HlsWriter:
             self._bytes += image.size
 
     def finish(self) -> None:
-        """Write what is left, and say in the playlist that nothing follows. Raises OutputError."""
+        """Write the last segment, and mark the end in the playlist. Raises OutputError."""
         if self._images:
             self._complete(end_ns=None)
         if self._segments:
-            self._list(is_over=True)
+            self._write_playlist(is_over=True)
 
     def _breaks_off(self, image: Image) -> bool:
         last = self._images[-1]
@@ -79,7 +79,7 @@ class HlsWriter:
         return is_other or not 0 <= gap_ns <= _LONGEST_GAP_NS or self._bytes > _MOST_BYTES
 
     def _complete(self, *, end_ns: int | None) -> None:
-        """Write the images that wait as a segment that ends at that time, or soon after its last image."""
+        """Write the collected images as a segment that ends at that time, or soon after its last image."""
         images = self._images
         if end_ns is None:
             end_ns = images[-1].dts_ns + _LAST_DURATION_NS
@@ -95,8 +95,8 @@ class HlsWriter:
         self._target_seconds = max(self._target_seconds, math.ceil(segment.duration_ns / _SECOND_NS))
         images.clear()
         self._bytes = 0
-        self._list(is_over=False)
-        self._tidy()
+        self._write_playlist(is_over=False)
+        self._remove_old()
 
     def _start_file(self, image_format: Format) -> Path:
         if self._start is None or image_format != self._format:
@@ -107,7 +107,7 @@ class HlsWriter:
             self._save(self._start, start_of_file(image_format))
         return self._start
 
-    def _list(self, *, is_over: bool) -> None:
+    def _write_playlist(self, *, is_over: bool) -> None:
         listed = list(self._segments)[-_LISTED:]
         breaks = self._unlisted_breaks + sum(one.begins_anew for one in list(self._segments)[:-_LISTED])
         lines = ["#EXTM3U", "#EXT-X-VERSION:7", f"#EXT-X-TARGETDURATION:{self._target_seconds}"]
@@ -125,8 +125,7 @@ class HlsWriter:
         self._save(part, ("\n".join(lines) + "\n").encode())
         self._outputs.rename(part, to=self._playlist)
 
-    def _tidy(self) -> None:
-        """Remove what nobody asks for any more."""
+    def _remove_old(self) -> None:
         while len(self._segments) > _LISTED + _KEPT_UNLISTED:
             old = self._segments.popleft()
             self._unlisted_breaks += old.begins_anew

@@ -1,13 +1,13 @@
-"""`publish`: live video for whoever watches."""
+"""`publish`: live video for viewers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from sightline.errors import MissingExtra, OutputError
+from sightline.errors import OutputError
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
 from sightline.graph.fields import checked_url, matching
 from sightline.media.time import Duration
@@ -16,15 +16,10 @@ from sightline_plugins.rtsp.payloads import Codec
 from sightline_plugins.sinks.files import placeholder_problems
 from sightline_plugins.sinks.video import Bitrate
 
-if TYPE_CHECKING:
-    from sightline_plugins.publish.broadcast import Hub
-    from sightline_plugins.publish.services import Server
-
-
 _SCHEMES = ("rtsp", "rtsps", "rtmp", "rtmps")
 
 
-def _checked_address(text: str) -> str:
+def _checked_rtsp(text: str) -> str:
     parse_address(text.partition("/")[0])
     return text
 
@@ -67,7 +62,7 @@ class Publish(Element):
     threading: ClassVar[Threading] = Threading.OWN
     sink: ClassVar[bool] = True
 
-    rtsp: Annotated[str, AfterValidator(_checked_address)] | None = None
+    rtsp: Annotated[str, AfterValidator(_checked_rtsp)] | None = None
     """Where the RTSP server listens: `HOST:PORT/PATH` with `{stream}` for the stream's name."""
     url: Annotated[str, AfterValidator(_checked_target)] | None = None
     """Server that streams are pushed to, `rtsp://` or `rtmp://`; `{stream}` stands for the stream's name."""
@@ -98,7 +93,7 @@ class Publish(Element):
         return self
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
-        """No two streams may be published at the same place, and files can be written."""
+        """Check that streams do not share an address or file, and that files can be written."""
         streams = matching(self.streams, context.streams)
         for key, text in (("rtsp", self.rtsp), ("url", self.url), ("hls", self.hls)):
             yield from placeholder_problems(text or "", key=key)
@@ -111,19 +106,9 @@ class Publish(Element):
         """Make the publisher and start its servers. Raises OutputError when a port is taken, MissingExtra for `web`
         without its package.
         """
-        from sightline_plugins.encode.live import LiveSettings
-        from sightline_plugins.publish.broadcast import Hub
-        from sightline_plugins.publish.operator import Publisher, PublishOptions
+        from sightline_plugins.publish.operator import Publisher
 
-        hub = Hub()
-        orders = PublishOptions(
-            settings=LiveSettings(self.preset, self.quality, self.bitrate, self.key_interval),
-            codecs=self._codecs(),
-            streams=self.streams,
-            hls=self.hls,
-            url=self.url,
-        )
-        return Publisher(orders, site=site, hub=hub, servers=self._servers(hub))
+        return Publisher(self, site=site)
 
     def _check_files(self, hls: str, context: CheckContext, streams: tuple[str, ...]) -> Iterator[Problem]:
         if not hls.lower().endswith(".m3u8"):
@@ -138,26 +123,12 @@ class Publish(Element):
             if obstacle := context.outputs.obstacle(path):
                 yield Problem(obstacle, ("hls",))
 
-    def _codecs(self) -> frozenset[Codec]:
-        """What can be passed on to all who are served."""
+    @property
+    def codecs(self) -> frozenset[Codec]:
+        """Codecs that all outputs can carry, so that packets may pass unchanged."""
         pushes_rtmp = self.url is not None and self.url.lower().startswith("rtmp")
         if self.web is not None or pushes_rtmp:
             return frozenset({Codec.H264})
         if self.hls is not None or self.url is not None:
             return frozenset({Codec.H264, Codec.H265})
         return frozenset(Codec)
-
-    def _servers(self, hub: Hub) -> list[Server]:
-        servers: list[Server] = []
-        if self.rtsp is not None:
-            from sightline_plugins.publish.rtsp import RtspServer
-
-            place, _, path = self.rtsp.partition("/")
-            servers.append(RtspServer(parse_address(place), path=path, hub=hub, token=self.token))
-        if self.web is not None:
-            try:
-                from sightline_plugins.publish.web import WebServer
-            except ModuleNotFoundError as error:
-                raise MissingExtra("websockets", extra="web", purpose="publish: web") from error
-            servers.append(WebServer(parse_address(self.web), hub=hub, token=self.token))
-        return servers

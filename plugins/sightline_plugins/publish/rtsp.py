@@ -7,48 +7,48 @@ import random
 import secrets
 import socket
 import time
-from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from sightline.server.http import Address
 from sightline_plugins.encode.settings import ticks_from_ns
 from sightline_plugins.publish.address import bound_unsent, listening_error
 from sightline_plugins.publish.broadcast import Broadcast, Format, Hub, Image, TooManyViewers, Viewer, format_of
-from sightline_plugins.rtsp.messages import Answer, Guard, Request, next_request
+from sightline_plugins.rtsp.messages import PAYLOAD_TYPES, VIDEO, Answer, Guard, Request, describe, next_request
 from sightline_plugins.rtsp.payloads import RtpStream, payloads
-from sightline_plugins.rtsp.sdp import PAYLOAD_TYPES, VIDEO, describe
 from sightline_plugins.rtsp.transport import Channel, Connection, Listener, open_channel
 
 _REPORT_EVERY_NS = 1_000_000_000
-_REMEMBERED = 32
+_CACHED_IMAGES = 32
+"""Images whose payloads are kept: clients are mostly at the same one."""
+USER = "viewer"
+"""User name of clients when a token is required; the token is the password."""
+
+_METHODS = ("OPTIONS", "DESCRIBE", "SETUP", "PLAY", "GET_PARAMETER", "SET_PARAMETER", "TEARDOWN")
+_NAME = "sightline"
+_SESSION_SECONDS = 60
+_TRANSPORTS = ("tcp", "udp")
+_MOST_CONNECTIONS = 128
+_EVERYWHERE = "0.0.0.0"  # noqa: S104  asked for by an address without host
+_QUIET_SECONDS, _PROBE_SECONDS, _PROBES = 30, 10, 3
+
+Payloads = Callable[[Image], tuple[bytes, ...]]
 
 
-class Cutter:
-    """Images cut into payloads, each once for all clients that are about at the same place."""
-
-    def __init__(self) -> None:
-        self._payloads: OrderedDict[Image, tuple[bytes, ...]] = OrderedDict()
-
-    def payloads(self, image: Image) -> tuple[bytes, ...]:
-        """The RTP payloads of an image; a key frame's with the parameter sets."""
-        known = self._payloads.get(image)
-        if known is None:
-            known = payloads(image.all_units, codec=image.format.codec)
-            self._payloads[image] = known
-            while len(self._payloads) > _REMEMBERED:
-                self._payloads.popitem(last=False)
-        return known
+def _cached_payloads() -> Payloads:
+    return lru_cache(_CACHED_IMAGES)(lambda image: payloads(image.all_units, codec=image.format.codec))
 
 
 class Delivery:
-    """Sends a broadcast to one client until it ends, or until its codec is another one.
+    """Sends a broadcast to one client until it ends or its codec changes.
 
-    Timestamps follow the stream's own. Reports tie them to the time of day at which images were taken, or, where
-    that is not known, at which they are sent.
+    Timestamps follow the stream's own. Reports tie them to the capture time of the images or, where that is not known,
+    to the time of sending.
     """
 
-    def __init__(self, broadcast: Broadcast, channel: Channel, *, described: Format, cutter: Cutter) -> None:
-        self._broadcast, self._channel, self._cutter = broadcast, channel, cutter
+    def __init__(self, broadcast: Broadcast, channel: Channel, *, described: Format, payloads_of: Payloads) -> None:
+        self._broadcast, self._channel, self._payloads_of = broadcast, channel, payloads_of
         self._codec = described.codec
         number = PAYLOAD_TYPES[described.codec]
         self._rtp = RtpStream(number, ssrc=random.getrandbits(32), sequence=random.getrandbits(16))
@@ -56,11 +56,11 @@ class Delivery:
         self._reported_ns: int | None = None
 
     def rtp_info(self, url: str) -> str:
-        """The value of `RTP-Info`: with which number it begins."""
+        """The value of `RTP-Info`: the first sequence number."""
         return f"url={url};seq={self._rtp.sequence}"
 
     async def run(self) -> None:
-        """Send. Raises OSError when the client is gone, TooManyViewers when there is no room."""
+        """Send. Raises OSError when the client is gone, and TooManyViewers."""
         async with Viewer(self._broadcast) as viewer:
             while (image := await viewer.next()) is not None and image.format.codec is self._codec:
                 await self._send(image)
@@ -72,7 +72,7 @@ class Delivery:
             self._reported_ns = image.dts_ns
             epoch_ns = time.time_ns() if image.capture_ns is None else image.capture_ns
             await self._channel.send_control(self._rtp.report(epoch_ns=epoch_ns, timestamp=timestamp))
-        parts = self._cutter.payloads(image)
+        parts = self._payloads_of(image)
         last = len(parts) - 1
         packets = [
             self._rtp.packet(part, timestamp=timestamp, marker=number == last) for number, part in enumerate(parts)
@@ -80,34 +80,25 @@ class Delivery:
         await self._channel.send_media(packets)
 
 
-USER = "viewer"
-"""The user that clients log in as, where a token is asked for; the token is the password."""
-
-_METHODS = ("OPTIONS", "DESCRIBE", "SETUP", "PLAY", "GET_PARAMETER", "SET_PARAMETER", "TEARDOWN")
-_NAME = "sightline"
-_SESSION_SECONDS = 60
-_TRANSPORTS = ("tcp", "udp")
-
-
 @dataclass(frozen=True, slots=True)
-class SessionHost:
-    """What all dialogs of a server share. `path` is where streams are, `{stream}` in it their names."""
+class ServerState:
+    """State shared by all sessions of a server. `path` is the path of a stream, with `{stream}` for its name."""
 
     hub: Hub
     host: str
     path: str
     token: str | None
     guard: Guard = field(default_factory=lambda: Guard("digest", realm=_NAME))
-    cutter: Cutter = field(default_factory=Cutter)
+    payloads_of: Payloads = field(default_factory=_cached_payloads)
 
     def broadcast(self, path: str) -> Broadcast | None:
-        """The stream at a path, which may name its track."""
+        """Find the stream at a path, which may name its track."""
         wanted = path.removesuffix(f"/{VIDEO}")
         names = (name for name in self.hub.names() if self.path.replace("{stream}", name) == wanted)
         return self.hub.get(next(names, ""))
 
     def admits(self, request: Request) -> bool:
-        """Whether the client has shown what it needs to."""
+        """Whether the client may watch."""
         if self.token is None:
             return True
         given = request.headers.get("authorization", "")
@@ -117,8 +108,8 @@ class SessionHost:
 class RtspSession:
     """One connection, from its first request to its end; used by the task that runs it."""
 
-    def __init__(self, house: SessionHost, connection: Connection) -> None:
-        self._house, self._connection = house, connection
+    def __init__(self, shared: ServerState, connection: Connection) -> None:
+        self._shared, self._connection = shared, connection
         self._session = secrets.token_hex(8)
         self._channel: Channel | None = None
         self._format: Format | None = None
@@ -126,7 +117,7 @@ class RtspSession:
         self._task: asyncio.Task[None] | None = None
 
     async def run(self, reader: asyncio.StreamReader) -> None:
-        """Answer until the client leaves, or says nothing without watching."""
+        """Answer until the client leaves, or is silent without watching."""
         try:
             while (request := await self._next_request(reader)) is not None:
                 answer = await self._answer(request)
@@ -136,7 +127,7 @@ class RtspSession:
                 if self._delivery is not None and self._task is None:
                     self._task = asyncio.create_task(self._deliver(self._delivery))
         except (ValueError, OSError):
-            pass  # no RTSP, gone in the middle of an answer, or silent: either way the connection is of no use
+            pass  # not RTSP, disconnected, or silent: the session is over
         finally:
             await self._end()
 
@@ -147,9 +138,9 @@ class RtspSession:
     async def _answer(self, request: Request) -> Answer:
         if request.method == "OPTIONS":
             return Answer(headers=(("Public", ", ".join(_METHODS)),))
-        if not self._house.admits(request):
-            return Answer(401, (("WWW-Authenticate", self._house.guard.challenge()),))
-        broadcast = self._house.broadcast(request.path)
+        if not self._shared.admits(request):
+            return Answer(401, (("WWW-Authenticate", self._shared.guard.challenge()),))
+        broadcast = self._shared.broadcast(request.path)
         if broadcast is None:
             return Answer(404)
         if request.method == "DESCRIBE":
@@ -169,7 +160,7 @@ class RtspSession:
         if self._format is None:
             return Answer(503)
         sets = self._format.parameter_sets
-        body = describe(self._format.codec, parameter_sets=sets, name=broadcast.name, host=self._house.host)
+        body = describe(self._format.codec, parameter_sets=sets, name=broadcast.name, host=self._shared.host)
         head = (("Content-Type", "application/sdp"), ("Content-Base", request.url.rstrip("/") + "/"))
         return Answer(200, head, body)
 
@@ -178,8 +169,8 @@ class RtspSession:
             return Answer(455)
         if self._format is None and (await self._describe(request, broadcast)).status != 200:
             return Answer(503)
-        wishes = request.headers.get("transport", "")
-        channel = await open_channel(wishes, self._connection, host=self._house.host, transports=_TRANSPORTS, track=0)
+        asked = request.headers.get("transport", "")
+        channel = await open_channel(asked, self._connection, host=self._shared.host, transports=_TRANSPORTS, track=0)
         if channel is None:
             return Answer(461)
         if self._channel is not None:
@@ -191,8 +182,8 @@ class RtspSession:
         if self._channel is None or self._format is None:
             return Answer(455)
         if self._delivery is None:
-            cutter = self._house.cutter
-            self._delivery = Delivery(broadcast, self._channel, described=self._format, cutter=cutter)
+            payloads_of = self._shared.payloads_of
+            self._delivery = Delivery(broadcast, self._channel, described=self._format, payloads_of=payloads_of)
         info = self._delivery.rtp_info(f"{request.url.rstrip('/')}/{VIDEO}")
         return Answer(200, (("Range", "npt=0.000-"), ("RTP-Info", info), *self._session_header))
 
@@ -200,7 +191,7 @@ class RtspSession:
         try:
             await delivery.run()
         except (OSError, TooManyViewers):
-            return  # the client is gone, or has to go
+            return  # the client is gone or refused
         finally:
             self._connection.close()
 
@@ -213,17 +204,12 @@ class RtspSession:
             await asyncio.wait([self._task])
 
 
-_MOST_CONNECTIONS = 128
-_EVERYWHERE = "0.0.0.0"  # noqa: S104  asked for by an address without host
-_QUIET_SECONDS, _PROBE_SECONDS, _PROBES = 30, 10, 3
-
-
 class RtspServer:
-    """Serves the streams of a hub over TCP and UDP; made, begun and ended inside one event loop."""
+    """Serves the streams of a hub over TCP and UDP; made and used inside one event loop."""
 
     def __init__(self, address: Address, *, path: str, hub: Hub, token: str | None) -> None:
         self._address = address
-        self._house = SessionHost(hub, address.host or _EVERYWHERE, path.strip("/"), token)
+        self._shared = ServerState(hub, address.host or _EVERYWHERE, path.strip("/"), token)
         self._listener = Listener(self._converse, most=_MOST_CONNECTIONS)
 
     async def start(self) -> None:
@@ -235,16 +221,16 @@ class RtspServer:
             raise listening_error(address, error) from error
 
     async def stop(self) -> None:
-        """Send everybody away and listen no more."""
+        """Disconnect all clients and stop listening."""
         await self._listener.close()
 
     async def _converse(self, reader: asyncio.StreamReader, connection: Connection) -> None:
         _prepare(connection)
-        await RtspSession(self._house, connection).run(reader)
+        await RtspSession(self._shared, connection).run(reader)
 
 
 def _prepare(connection: Connection) -> None:
-    """Have the system find out when a client that gets datagrams, and says nothing, is no longer there."""
+    """Let TCP keepalive detect that a silent client, which gets datagrams, is gone."""
     client = connection.socket
     bound_unsent(client)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,11 +1,10 @@
 """The program that pushes one stream to a server: `python -m sightline_plugins.publish.sender`.
 
-FFmpeg holds Python's lock while it connects, and has no limit of time for sending. So it does neither in the process
-of the pipeline: a server that does not answer would hold up everything there. This process may be ended at any moment,
-and ends itself when the pipeline is gone, or when the server takes nothing for too long.
+FFmpeg holds Python's lock while it connects, and has no time limit for sending, so a server that does not answer would
+stall the whole pipeline. This process may be killed at any moment, and exits when the pipeline is gone, or when the
+server takes nothing for too long.
 
-It reads what `Sending.encoded` makes from standard input: a line of JSON, then images. What goes wrong is one line
-on standard error.
+Standard input is a line of JSON (`Sending.encoded`), then images. An error is one line on standard error.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from sightline_plugins.encode.muxer import open_sender
 from sightline_plugins.encode.settings import TICKS_PER_SECOND
 
 SILENCE_SECONDS = 10.0
-"""After so long without the server taking anything the process is ended by a signal (SIGALRM)."""
+"""A signal (SIGALRM) ends the process when the server takes nothing for this long."""
 
 _HEAD = struct.Struct(">qq?I")
 
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """Where images go, and what they are; `codec` is FFmpeg's name."""
+    """Where images go, and their format; `codec` is FFmpeg's name."""
 
     url: str
     codec: str
@@ -45,7 +44,7 @@ class Sending:
 
     @classmethod
     def read(cls, file: BinaryIO) -> Self:
-        """What `encoded` wrote."""
+        """Read the line that `encoded` wrote."""
         values = json.loads(file.readline())
         return cls(values["url"], values["codec"], tuple(values["size"]))
 
@@ -56,7 +55,7 @@ def image_bytes(data: bytes, *, pts_ticks: int, dts_ticks: int, is_key: bool) ->
 
 
 def send(file: BinaryIO) -> None:
-    """Send what comes until nothing more does. Raises what FFmpeg raises."""
+    """Send all images from a file. Raises what FFmpeg raises."""
     sending = Sending.read(file)
     container, stream = open_sender(sending.url, codec=sending.codec, size_wh=sending.size_wh)
     first: int | None = None
@@ -74,7 +73,7 @@ def send(file: BinaryIO) -> None:
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the pipeline, which then ends this process
     try:
         send(sys.stdin.buffer)
@@ -83,7 +82,7 @@ def main() -> None:
 
 
 def _limit(seconds: float) -> None:
-    """End the process after that time from now; 0 takes that back."""
+    """End the process after that time; 0 cancels."""
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 

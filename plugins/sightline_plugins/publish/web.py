@@ -38,14 +38,14 @@ _OPEN_TO_ALL = ("/player.js", "/page.css")
 _SILENT = logging.getLogger("sightline.publish.web")
 _SILENT.setLevel(logging.CRITICAL)
 _DECLARED_NS = 500_000_000
-"""The duration that every image claims, because the next one's time is not known yet. Players that see a gap of
-twice as much wait for a key frame."""
+"""Declared duration of every image, because the next one's time is not known yet. Players that see a gap of twice as
+much wait for a key frame."""
 _CLOSE_SECONDS = 0.5
 _GOING_AWAY, _UNSUPPORTED, _TRY_LATER = 1001, 1003, 1013
 
 
 class WebServer:
-    """Serves the page and the images of a hub; made, begun and ended inside one event loop."""
+    """Serves the page and the images of a hub; made and used inside one event loop."""
 
     def __init__(self, address: Address, *, hub: Hub, token: str | None) -> None:
         self._address = address
@@ -73,21 +73,21 @@ class WebServer:
             raise listening_error(address, error) from error
 
     async def stop(self) -> None:
-        """Send everybody away and listen no more."""
+        """Disconnect all clients and stop listening."""
         server, self._server = self._server, None
         if server is not None:
             server.close(code=_GOING_AWAY, reason="the pipeline has ended")
             await server.wait_closed()
 
     def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
-        """The answer to a plain request; None for a WebSocket that is welcome."""
+        """Answer a plain request; None accepts a WebSocket."""
         del connection
         path = urlsplit(request.path).path
         try:
-            asked = _plain(request)
-            if asked.path not in _OPEN_TO_ALL:
-                self._access.check(asked)
-            if asked.path == "/" and (welcome := self._access.welcome(asked)) is not None:
+            plain = _plain(request)
+            if plain.path not in _OPEN_TO_ALL:
+                self._access.check(plain)
+            if plain.path == "/" and (welcome := self._access.welcome(plain)) is not None:
                 return _response(welcome)
         except Refused as refused:
             return _response(refused.response)
@@ -135,7 +135,7 @@ async def _play(viewer: Viewer, connection: ServerConnection) -> None:
 
 
 def _announcement(image_format: Format) -> str:
-    """What a player has to know before the first byte of video."""
+    """The message that a player needs before the first byte of video."""
     width, height = image_format.size_wh
     return json.dumps(
         {
@@ -148,7 +148,7 @@ def _announcement(image_format: Format) -> str:
 
 
 def _plain(request: Request) -> PlainRequest:
-    """A request as our own rules of access take it. Raises Refused."""
+    """Convert a request for the access check. Raises Refused."""
     try:
         target = urlsplit(f"//host{request.path}")
         query = parse_qs(target.query, max_num_fields=32)

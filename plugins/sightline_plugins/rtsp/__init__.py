@@ -1,1 +1,1 @@
-"""RTSP and RTP, the server's side, without any codec: what the fake camera and the publisher have in common."""
+"""RTSP and RTP, the server's side: shared by `publish` and the fake camera."""

@@ -1,4 +1,4 @@
-"""RTSP requests and answers, and their authentication."""
+"""RTSP requests and answers, their authentication, and session descriptions (SDP, RFC 8866)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import re
 import secrets
 from asyncio import IncompleteReadError, LimitOverrunError, StreamReader
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import md5
 from typing import Literal
 from urllib.parse import unquote, urlsplit
+
+from sightline_plugins.rtsp.payloads import Codec
 
 Scheme = Literal["digest", "basic"]
 
@@ -20,7 +22,7 @@ _FIELD = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Asks for a user and a password of a realm, and checks what comes back."""
+    """Asks for the user and password of a realm, and checks the reply."""
 
     scheme: Scheme
     realm: str
@@ -43,14 +45,11 @@ class Guard:
         user, _, password = credentials.partition(":")
         if given.get("nonce") != self.nonce or given.get("username") != user:
             return False
-        wanted = self._response(given, method=method, user=user, password=password)
-        return hmac.compare_digest(given.get("response", "").encode(), wanted.encode())
-
-    def _response(self, given: Mapping[str, str], *, method: str, user: str, password: str) -> str:
-        parts = [_hash(f"{user}:{self.realm}:{password}"), given["nonce"]]
+        parts = [_hash(f"{user}:{self.realm}:{password}"), self.nonce]
         if given.get("qop"):
             parts += [given.get("nc", ""), given.get("cnonce", ""), given["qop"]]
-        return _hash(":".join([*parts, _hash(f"{method}:{given.get('uri', '')}")]))
+        wanted = _hash(":".join([*parts, _hash(f"{method}:{given.get('uri', '')}")]))
+        return hmac.compare_digest(given.get("response", "").encode(), wanted.encode())
 
 
 def _hash(text: str) -> str:
@@ -77,7 +76,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client asks for; names of headers are in lower case."""
+    """A client's request; names of headers are in lower case."""
 
     method: str
     url: str
@@ -91,14 +90,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server says to it."""
+    """The server's answer to a request."""
 
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
     body: str = ""
 
     def encoded(self, request: Request, *, server: str) -> bytes:
-        """The bytes to send; `server` is the name that the server goes by."""
+        """The bytes to send; `server` is the value of the header `Server`."""
         lines = [f"RTSP/1.0 {self.status} {_REASONS.get(self.status, 'Error')}"]
         lines += [f"CSeq: {request.headers.get('cseq', '0')}", f"Server: {server}"]
         lines += [f"{name}: {value}" for name, value in self.headers]
@@ -108,9 +107,9 @@ class Answer:
 
 
 async def next_request(reader: StreamReader) -> Request | None:
-    """The next request of a client, whose RTCP is passed over; None when it closed the connection.
+    """Read the next request of a client, and skip its RTCP; None when it closed the connection.
 
-    Raises ValueError when what comes is not RTSP.
+    Raises ValueError for data that is not RTSP.
     """
     try:
         while (first := await reader.readexactly(1)) == _INTERLEAVED:
@@ -136,3 +135,51 @@ def _body_size(headers: Mapping[str, str]) -> int:
     if not 0 <= size <= _MOST_BODY:
         raise ValueError("the body of a request is too long")
     return size
+
+
+PAYLOAD_TYPES = {Codec.H264: 96, Codec.H265: 97, Codec.MJPEG: 26}
+VIDEO, SOUND = "video", "sound"
+"""The names under which the tracks of a session are set up."""
+
+_ENCODINGS = {Codec.H264: "H264", Codec.H265: "H265", Codec.MJPEG: "JPEG"}
+
+
+def describe(
+    codec: Codec,
+    *,
+    parameter_sets: Sequence[bytes],
+    name: str,
+    host: str,
+    fps: float | None = None,
+    sound: bool = False,
+) -> str:
+    """The description of a session with one video track; `sound` promises a sound track before it.
+
+    `parameter_sets` are NAL units without start codes.
+    """
+    number = PAYLOAD_TYPES[codec]
+    family = "IP6" if ":" in host else "IP4"
+    lines = ["v=0", f"o=- 0 0 IN {family} {host}", f"s={name}", "c=IN IP4 0.0.0.0", "t=0 0", "a=control:*"]
+    if sound:
+        lines += ["m=audio 0 RTP/AVP 0", f"a=control:{SOUND}"]
+    lines += [f"m=video 0 RTP/AVP {number}", f"a=rtpmap:{number} {_ENCODINGS[codec]}/90000"]
+    if parameters := _parameters(codec, parameter_sets):
+        lines.append(f"a=fmtp:{number} {parameters}")
+    lines += [f"a=framerate:{fps:.3f}"] if fps is not None else []
+    return "\r\n".join([*lines, f"a=control:{VIDEO}"]) + "\r\n"
+
+
+def _parameters(codec: Codec, sets: Sequence[bytes]) -> str:
+    if codec is Codec.H264:
+        profile = next((unit[1:4].hex() for unit in sets if unit[0] & 0x1F == 7), None)
+        if profile is None:
+            return "packetization-mode=1"
+        return f"packetization-mode=1;profile-level-id={profile};sprop-parameter-sets={_sets(sets)}"
+    if codec is Codec.H265:
+        named = (("sprop-vps", 32), ("sprop-sps", 33), ("sprop-pps", 34))
+        return ";".join(f"{name}={_sets([unit for unit in sets if unit[0] >> 1 == kind])}" for name, kind in named)
+    return ""
+
+
+def _sets(units: Sequence[bytes]) -> str:
+    return ",".join(b64encode(unit).decode() for unit in units)

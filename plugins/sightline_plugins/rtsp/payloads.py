@@ -16,9 +16,19 @@ class Codec(StrEnum):
     H265 = "h265"
     MJPEG = "mjpeg"
 
+    @property
+    def ffmpeg_name(self) -> str:
+        """FFmpeg's name of the codec."""
+        return "hevc" if self is Codec.H265 else self.value
+
+    @classmethod
+    def from_ffmpeg(cls, name: str) -> Codec | None:
+        """The codec with that name in FFmpeg; None for one that cameras do not send."""
+        return next((codec for codec in cls if codec.ffmpeg_name == name), None)
+
 
 CLOCK_HZ = 90_000
-"""Ticks a second of every video payload."""
+"""Ticks per second of every video payload."""
 
 _SECONDS_1900_TO_1970 = 2_208_988_800
 _SECOND_NS = 1_000_000_000
@@ -28,7 +38,7 @@ _CNAME = 1
 
 @dataclass(slots=True)
 class RtpStream:
-    """Numbers packets on, and counts them for reports."""
+    """Numbers the packets of one stream, and counts them for sender reports."""
 
     payload_type: int
     ssrc: int
@@ -37,7 +47,7 @@ class RtpStream:
     octets: int = 0
 
     def packet(self, payload: bytes, *, timestamp: int, marker: bool) -> bytes:
-        """The next packet; `timestamp` is taken modulo 2^32, `marker` says that it ends an image."""
+        """The next packet; `timestamp` is taken modulo 2^32, `marker` ends an image."""
         second = self.payload_type | (0x80 if marker else 0)
         head = struct.pack(">BBHII", 0x80, second, self.sequence, timestamp & 0xFFFFFFFF, self.ssrc)
         self.sequence = (self.sequence + 1) & 0xFFFF
@@ -89,7 +99,7 @@ _STANDARD_HUFFMAN = frozenset(
 
 @dataclass(slots=True)
 class _Header:
-    """What is before the scan data of a JPEG."""
+    """The segments of a JPEG before its scan data, which begins at `scan_at`."""
 
     size_wh: tuple[int, int] = (0, 0)
     sampling: tuple[int, ...] = ()
@@ -141,7 +151,7 @@ def _header_of(image: bytes) -> _Header:
             at += 1 if marker == 0xFF else 2
             continue
         length = int.from_bytes(image[at + 2 : at + 4], "big")
-        _note(header, marker, image[at + 4 : at + 2 + length])
+        _read_segment(header, marker, image[at + 4 : at + 2 + length])
         at += 2 + length
         if marker == _START_OF_SCAN:
             header.scan_at = at
@@ -150,7 +160,7 @@ def _header_of(image: bytes) -> _Header:
     return header
 
 
-def _note(header: _Header, marker: int, body: bytes) -> None:
+def _read_segment(header: _Header, marker: int, body: bytes) -> None:
     if marker == _START_OF_FRAME:
         header.size_wh = int.from_bytes(body[3:5], "big"), int.from_bytes(body[1:3], "big")
         header.sampling = tuple(body[7 + 3 * number] for number in range(body[5]))
@@ -174,46 +184,59 @@ def _check_huffman(body: bytes) -> None:
 
 
 MAX_PAYLOAD = 1_400
-"""Bytes of a payload at most: with all headers it fits an Ethernet frame."""
+"""Maximum bytes of a payload: with all headers it fits an Ethernet frame."""
 
-_H264_STAP_A, _H264_FU_A = 24, 28
-_H265_AGGREGATION, _H265_FRAGMENT = 48, 49
 _START, _END = 0x80, 0x40
 
 
 def payloads(units: Sequence[bytes], *, codec: Codec, max_payload: int = MAX_PAYLOAD) -> tuple[bytes, ...]:
     """The RTP payloads of one image: its NAL units without start codes, parameter sets first, or one whole JPEG.
 
-    Units that are nothing but a header are left out. Raises ValueError when RTP has no way to send such a JPEG.
+    Units that consist of a header only are left out. Raises ValueError when RTP has no way to send such a JPEG.
     """
     if codec is Codec.MJPEG:
         return tuple(jpeg_payloads(units[0], max_payload=max_payload))
     scheme = _H264 if codec is Codec.H264 else _H265
-    return tuple(_packed(units, scheme=scheme, max_payload=max_payload))
+    return tuple(scheme.payloads(units, max_payload=max_payload))
 
 
 @dataclass(frozen=True, slots=True)
 class _Scheme:
-    """How one codec puts several units into a payload, and one unit into several."""
+    """How a codec puts several units into a payload, and one unit into several: NAL types of both kinds of payload."""
 
     header_size: int
     aggregation: int
     fragment: int
 
-    def aggregated(self, units: Sequence[bytes]) -> bytes:
+    def payloads(self, units: Sequence[bytes], *, max_payload: int) -> Iterator[bytes]:
+        waiting: list[bytes] = []
+        size = self.header_size
+        for unit in (unit for unit in units if len(unit) > self.header_size):
+            if waiting and size + 2 + len(unit) > max_payload:
+                yield self._together(waiting)
+                waiting, size = [], self.header_size
+            if len(unit) > max_payload:
+                yield from self._fragments(unit, max_payload=max_payload)
+            else:
+                waiting.append(unit)
+                size += 2 + len(unit)
+        if waiting:
+            yield self._together(waiting)
+
+    def _together(self, units: Sequence[bytes]) -> bytes:
+        if len(units) == 1:
+            return units[0]
         body = b"".join(len(unit).to_bytes(2, "big") + unit for unit in units)
         return self._header(max(units, key=lambda unit: unit[0] & 0x60), self.aggregation) + body
 
-    def fragments(self, unit: bytes, *, max_payload: int) -> Iterator[bytes]:
-        header, kind = self._header(unit, self.fragment), self._kind(unit)
+    def _fragments(self, unit: bytes, *, max_payload: int) -> Iterator[bytes]:
+        header = self._header(unit, self.fragment)
+        kind = unit[0] & 0x1F if self.header_size == 1 else unit[0] >> 1 & 0x3F
         body = unit[self.header_size :]
         room = max_payload - len(header) - 1
         for at in range(0, len(body), room):
             edges = (_START if at == 0 else 0) | (_END if at + room >= len(body) else 0)
             yield header + bytes([edges | kind]) + body[at : at + room]
-
-    def _kind(self, unit: bytes) -> int:
-        return unit[0] & 0x1F if self.header_size == 1 else unit[0] >> 1 & 0x3F
 
     def _header(self, unit: bytes, kind: int) -> bytes:
         if self.header_size == 1:
@@ -221,27 +244,5 @@ class _Scheme:
         return bytes([unit[0] & 0x81 | kind << 1, unit[1]])
 
 
-_H264 = _Scheme(1, _H264_STAP_A, _H264_FU_A)
-_H265 = _Scheme(2, _H265_AGGREGATION, _H265_FRAGMENT)
-
-
-def _packed(units: Sequence[bytes], *, scheme: _Scheme, max_payload: int) -> Iterator[bytes]:
-    waiting: list[bytes] = []
-    for unit in (unit for unit in units if len(unit) > scheme.header_size):
-        if waiting and _aggregated_size(scheme, [*waiting, unit]) > max_payload:
-            yield _together(waiting, scheme)
-            waiting = []
-        if len(unit) > max_payload:
-            yield from scheme.fragments(unit, max_payload=max_payload)
-        else:
-            waiting.append(unit)
-    if waiting:
-        yield _together(waiting, scheme)
-
-
-def _aggregated_size(scheme: _Scheme, units: Sequence[bytes]) -> int:
-    return scheme.header_size + sum(2 + len(unit) for unit in units)
-
-
-def _together(units: Sequence[bytes], scheme: _Scheme) -> bytes:
-    return units[0] if len(units) == 1 else scheme.aggregated(units)
+_H264 = _Scheme(1, aggregation=24, fragment=28)
+_H265 = _Scheme(2, aggregation=48, fragment=49)

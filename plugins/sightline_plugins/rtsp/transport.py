@@ -21,7 +21,7 @@ _ATTEMPTS_AT_PORTS = 50
 class Connection:
     """The sending side of a client's RTSP connection; several tasks may send, each message stays whole.
 
-    `rate`, asked before each byte, says to how many bytes a second sending is held down; None: to none.
+    `rate` is called before each byte and limits sending to that many bytes per second; None is no limit.
     """
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
@@ -32,10 +32,10 @@ class Connection:
         self.peer_host = host
         self.peer = f"{host}:{port}"
         self.socket: TransportSocket = writer.get_extra_info("socket")
-        """The connection's own, to set options."""
+        """The connection's socket, to set options."""
 
     async def send(self, data: bytes) -> None:
-        """Send a message; the client's pace holds back whoever sends. Raises OSError when it is gone."""
+        """Send a message; waits for a slow client. Raises OSError when it is gone."""
         async with self._lock:
             at = 0
             while at < len(data) and (bytes_per_second := self.rate()) is not None:
@@ -47,21 +47,21 @@ class Connection:
             await self._writer.drain()
 
     def close(self) -> None:
-        """Send what is left, then close."""
+        """Flush, then close."""
         self._writer.close()
 
     def abort(self) -> None:
-        """Close at once, as a process that is killed does."""
+        """Close at once, as a killed process does."""
         self._writer.transport.abort()
 
 
 class Channel(Protocol):
-    """Where the RTP and RTCP packets of one track go."""
+    """Carries the RTP and RTCP packets of one track."""
 
     transport: str
     """The answer's `Transport` header."""
     linger_seconds: float
-    """How long what was sent last needs to be read, before the client may hear of the end."""
+    """Time the client needs to read the last packets before the goodbye."""
 
     async def send_media(self, packets: Sequence[bytes]) -> None:
         """Send the RTP packets of an image."""
@@ -91,7 +91,7 @@ class Interleaved:
         await self._connection.send(_framed(self._control, packet))
 
     def close(self) -> None:
-        """Nothing is its own."""
+        """Do nothing: the connection closes itself."""
 
 
 class Datagrams:
@@ -112,7 +112,7 @@ class Datagrams:
         self.transport = f"RTP/AVP;unicast;client_port={ports[0]}-{ports[1]};server_port={own[0]}-{own[1]}"
 
     async def send_media(self, packets: Sequence[bytes]) -> None:
-        """Send the RTP packets of an image, with short pauses, so that no buffer on the way runs over."""
+        """Send the RTP packets of an image, with short pauses, so that no buffer on the way overflows."""
         for number, packet in enumerate(packets, start=1):
             self._media.sendto(packet, (self._client, self._ports[0]))
             if (bytes_per_second := self._rate()) is not None:
@@ -133,7 +133,7 @@ class Datagrams:
 async def open_channel(
     transport: str, connection: Connection, *, host: str, transports: Sequence[str], track: int
 ) -> Channel | None:
-    """The channel for a client's `Transport` header: the first of its wishes that is offered, else None."""
+    """Open a channel for the first transport of a client's `Transport` header that is offered; None when none is."""
     for wish in transport.split(","):
         if "RTP/AVP/TCP" in wish and "tcp" in transports:
             asked = _CHANNELS.search(wish)
@@ -149,7 +149,7 @@ async def open_channel(
 
 
 async def _open_ports(host: str) -> tuple[asyncio.DatagramTransport, asyncio.DatagramTransport]:
-    """An even port and the next; neither stays open when whoever waits for them is cancelled."""
+    """Open an even port and the next; neither stays open when the caller is cancelled."""
     for _ in range(_ATTEMPTS_AT_PORTS):
         with suppress(OSError), ExitStack() as opened:
             media = await _open_port(host, 0)
@@ -178,9 +178,9 @@ Converse = Callable[[asyncio.StreamReader, Connection], Coroutine[Any, Any, None
 
 
 class Listener:
-    """Gives every client that connects a task of its own, in which `converse` answers it until it returns.
+    """Runs `converse` for every client that connects, each in a task of its own.
 
-    Of more than `most` clients at a time the last are sent away. Made and used inside one event loop.
+    Clients beyond `most` at a time are disconnected. Made and used inside one event loop.
     """
 
     def __init__(self, converse: Converse, *, most: int | None = None) -> None:
@@ -199,7 +199,7 @@ class Listener:
         self._server = await asyncio.start_server(self._welcome, host, port, ssl=tls)
 
     async def close(self) -> None:
-        """Listen no more, and send everybody away at once; harmless when called again, and it may be opened again."""
+        """Stop listening and disconnect all clients at once; harmless when called again. It may be opened again."""
         server, self._server = self._server, None
         if server is not None:
             server.close()

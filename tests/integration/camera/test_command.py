@@ -15,7 +15,7 @@ import av
 import pytest
 from av.video.stream import VideoStream
 
-from sightline_plugins.commands.camera.script_file import read_script
+from sightline_plugins.commands.camera.script import read_script
 from tests.integration.camera.clips import noise_clip, watch, write_noise
 
 COMMAND = (sys.executable, "-m", "sightline.cli.main", "camera")

@@ -13,7 +13,8 @@ import av
 import pytest
 
 from sightline_plugins.commands.camera.clip import Clip
-from sightline_plugins.commands.camera.server import FakeCamera, Step
+from sightline_plugins.commands.camera.script import Step
+from sightline_plugins.commands.camera.server import FakeCamera
 from sightline_plugins.commands.camera.session import CameraOptions
 from sightline_plugins.rtsp.payloads import Codec
 from tests.integration.camera.clips import FPS, noise_clip, watch

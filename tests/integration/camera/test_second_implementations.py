@@ -10,7 +10,7 @@ import av
 import numpy as np
 import pytest
 
-from sightline_plugins.codecs.bitstream import is_h264_parameter_set, is_h265_parameter_set, nal_units
+from sightline_plugins.codecs.bitstream import is_parameter_set, nal_units
 from sightline_plugins.commands.camera.clip import Clip
 from sightline_plugins.commands.camera.server import FakeCamera
 from sightline_plugins.commands.camera.session import CameraOptions
@@ -25,7 +25,6 @@ DEPAYLOADERS = {
     Codec.H265: "rtph265depay ! h265parse ! video/x-h265,stream-format=byte-stream,alignment=au",
     Codec.MJPEG: "rtpjpegdepay",
 }
-IS_SET = {Codec.H264: is_h264_parameter_set, Codec.H265: is_h265_parameter_set}
 DELIMITERS = {Codec.H264: {9}, Codec.H265: {35}}
 NAMES = {Codec.H264: "h264", Codec.H265: "hevc", Codec.MJPEG: "mjpeg"}
 
@@ -54,7 +53,8 @@ def images(data: bytes, codec: Codec) -> list[bytes]:
     """NAL units that belong to images."""
     kinds = DELIMITERS[codec]
     shift, mask = (0, 0x1F) if codec is Codec.H264 else (1, 0x3F)
-    return [unit for unit in nal_units(data) if not IS_SET[codec](unit) and unit[0] >> shift & mask not in kinds]
+    units = [unit for unit in nal_units(data) if not is_parameter_set(unit, codec=codec.ffmpeg_name)]
+    return [unit for unit in units if unit[0] >> shift & mask not in kinds]
 
 
 @pytest.mark.parametrize("transport", ["tcp", "udp"])

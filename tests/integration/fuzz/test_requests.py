@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from sightline_plugins.codecs.bitstream import avcc_parts, hvcc_parts, length_prefixed_units, nal_units
 from sightline_plugins.commands.camera.clip import Clip
 from sightline_plugins.commands.camera.server import FakeCamera
-from sightline_plugins.rtsp.messages import Guard, Request, next_request
+from sightline_plugins.rtsp.messages import Guard, Request, describe, next_request
 from sightline_plugins.rtsp.payloads import Codec, jpeg_payloads, payloads
-from sightline_plugins.rtsp.sdp import describe
 from tests.integration.camera.clips import noise_clip, watch
 
 METHODS = ("OPTIONS", "DESCRIBE", "SETUP", "PLAY", "PAUSE", "GET_PARAMETER", "TEARDOWN", "ANNOUNCE", "", "\x00")

@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from sightline.config import load_description
 from sightline.config.overrides import TOP_LEVEL
 from sightline.graph import Registry
-from sightline_plugins.commands.camera.script_file import ScriptFile
+from sightline_plugins.commands.camera.script import ScriptFile
 from sightline_plugins.infer.card import ModelCard
 from tests.conftest import REPOSITORY
 from tests.unit.docs.blocks import PAGES, Block, blocks, lay_out

@@ -32,7 +32,7 @@ def test_what_waits_longer_than_it_may_is_dropped_up_to_the_next_key_frame() -> 
         waiting.offer(image)
 
     assert taken(waiting) == [8, 9, 10]
-    assert (waiting.jumps, waiting.skipped, waiting.is_slow) == (1, 8, True)
+    assert (waiting.jumps, waiting.skipped) == (1, 8)
 
 
 def test_a_key_frame_that_comes_too_late_for_the_rest_is_kept() -> None:

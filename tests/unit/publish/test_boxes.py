@@ -52,15 +52,14 @@ def test_the_size_is_that_of_the_images() -> None:
 
 @pytest.mark.parametrize("codec", [Codec.H264, Codec.H265])
 def test_images_in_another_order_than_they_are_shown_come_back_in_the_right_one(codec: Codec, tmp_path: Path) -> None:
-    from sightline_plugins.codecs.bitstream import is_h264_parameter_set, is_h265_parameter_set, nal_units
+    from sightline_plugins.codecs.bitstream import is_parameter_set, nal_units
 
     clip = load_clip(str(write_noise(tmp_path / "noise.mp4", codec=codec, count=20, b_frames=2)))
-    is_set = is_h264_parameter_set if codec is Codec.H264 else is_h265_parameter_set
     own = Format(codec, clip.size_wh, clip.parameter_sets)
     images = [
         Image(
             own,
-            tuple(unit for unit in nal_units(packet.data) if not is_set(unit)),
+            tuple(unit for unit in nal_units(packet.data) if not is_parameter_set(unit, codec=codec.ffmpeg_name)),
             packet.pts_ns + 1_000_000_000,
             packet.dts_ns,
             is_key=packet.is_key,

@@ -21,8 +21,8 @@ from sightline.media import Stream
 from sightline_plugins import Rtsp
 from sightline_plugins.codecs.bitstream import nal_units
 from sightline_plugins.commands.camera.packets import load_clip
+from sightline_plugins.rtsp.messages import describe
 from sightline_plugins.rtsp.payloads import RtpStream, payloads
-from sightline_plugins.rtsp.sdp import describe
 from tools.fuzz.mutations import mutated
 from tools.fuzz.targets.media import SAMPLES
 from tools.fuzz.targets.target import Mutant

@@ -1,4 +1,4 @@
-"""A fake camera: a real RTSP server on the loopback whose faults are set on purpose, and its command.
+"""A fake camera: an RTSP server that injects faults on request, and its command.
 
-`server.FakeCamera` sends packets (`clip.Clip`) that `packets.load_clip` reads from a video file.
+`server.FakeCamera` plays a `clip.Clip`, which `packets.load_clip` reads from a video file.
 """

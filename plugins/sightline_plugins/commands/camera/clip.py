@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from sightline.media.time import parse_duration_ns
-from sightline_plugins.codecs.bitstream import is_h264_parameter_set, is_h265_parameter_set, nal_units
+from sightline_plugins.codecs.bitstream import is_parameter_set, nal_units
 from sightline_plugins.rtsp.payloads import MAX_PAYLOAD, Codec
 from sightline_plugins.rtsp.payloads import payloads as payloads_of_units
 
@@ -22,13 +22,13 @@ _SECOND_NS = 1_000_000_000
 
 
 def parse_fraction(value: object) -> object:
-    """`5%` and `0.05` are the same; the limits are the field's."""
+    """Convert text such as `5%`; the field checks the limits."""
     match = _PERCENT.fullmatch(value) if isinstance(value, str) else None
     return value if match is None else float(match[1]) / 100
 
 
 def parse_seconds(value: object) -> object:
-    """`-1h`, `500ms` or a number of seconds."""
+    """Convert text such as `-1h` and `500ms` to seconds."""
     if not isinstance(value, str):
         return value
     text = value.strip()
@@ -37,15 +37,15 @@ def parse_seconds(value: object) -> object:
 
 
 Fraction = Annotated[float, BeforeValidator(parse_fraction), Field(ge=0, le=1)]
-"""Of all packets: 0 to 1, or text such as `5%`."""
+"""A share of all packets: 0 to 1, or text such as `5%`."""
 SignedSeconds = Annotated[float, BeforeValidator(parse_seconds), Field(allow_inf_nan=False)]
 """Seconds, or text such as `500ms` and `-1h`."""
 Seconds = Annotated[SignedSeconds, Field(ge=0)]
 
 
 class Faults(BaseModel):
-    """The state of what is wrong with one camera. Set an attribute at any moment, from any thread; the next packet or
-    request meets it. Values are checked when they are set.
+    """The faults of one camera. Set an attribute at any time, from any thread; it applies from the next packet or
+    request on. Values are checked when they are set.
     """
 
     model_config = ConfigDict(validate_assignment=True, extra="forbid")
@@ -55,31 +55,31 @@ class Faults(BaseModel):
     corruption: Fraction = 0.0
     """RTP packets in which random bytes, of the header or of the payload, are overwritten."""
     stall: bool = False
-    """Connections stay open, nothing is sent and nothing answered; afterwards the image goes on where it stood."""
+    """Connections stay open, nothing is sent or answered; afterwards the clip continues where it stopped."""
     trickle: Annotated[float, Field(gt=0)] | None = None
-    """Bytes a second, sent one at a time over TCP, one packet after another over UDP."""
+    """Bytes per second, sent one at a time over TCP, one packet after another over UDP."""
     garbage: bool = False
     """Requests are answered with random bytes."""
     refuse: Annotated[int, Field(ge=400, le=599)] | None = None
-    """Requests but OPTIONS are answered with this status: 401 wrong credentials, 404 no such camera, 503 too busy."""
+    """All requests but OPTIONS get this status: 401 wrong credentials, 404 no such camera, 503 too busy."""
     timestamps: Literal["true", "zero", "doubled"] = "true"
     """RTP timestamps: all zero, or each used for two images."""
     jump: SignedSeconds = 0.0
-    """RTP timestamps are ahead by so many seconds from now on, and reports say so; 0 puts them right."""
+    """RTP timestamps are ahead by this many seconds from now on, in reports too; 0 resets them."""
     wrap: Seconds | None = None
-    """Sessions that begin from now on pass timestamp 2^32 after so many seconds."""
+    """Sessions that begin from now on pass timestamp 2^32 after this many seconds."""
     reports: Literal["true", "none", "1970", "future"] = "true"
     """RTCP sender reports: the time of day, none, a clock that began in 1970, or one ten years ahead."""
     late_key: Seconds = 0.0
-    """In the first so many seconds of a session no key frame is sent."""
+    """No key frame is sent in the first seconds of a session."""
 
 
 @dataclass(slots=True)
 class Sent:
-    """What one camera has sent so far, all clients together; written by the camera's thread, to be read by any.
+    """Counters of one camera over all clients; written by the camera's thread, read by any.
 
-    `packets` and `octets` went out, `corrupted_packets` of them damaged; `lost_packets` did not. `hurt_images` are
-    those of which a packet was lost or damaged, `withheld_images` key frames that `late_key` kept back.
+    `packets` and `octets` were sent, including `corrupted_packets`; `lost_packets` were not. `hurt_images` lack a
+    packet or have a corrupted one; `withheld_images` are key frames that `late_key` held back.
     """
 
     sessions: int = 0
@@ -101,7 +101,7 @@ _DEFAULT_INTERVAL_NS = 40_000_000
 
 @dataclass(frozen=True, slots=True)
 class ClipPacket:
-    """One encoded image: `data` is Annex B, or a whole JPEG. `pts_ns` is when it is shown, `dts_ns` when decoded."""
+    """One encoded image: `data` is Annex B, or a whole JPEG."""
 
     data: bytes
     pts_ns: int
@@ -113,9 +113,9 @@ class ClipPacket:
 class Clip:
     """Images of one video, in decoding order; made by `Clip.of`.
 
-    Times are such that they suit a camera: `dts_ns` is when an image is sent, from 0; `pts_ns` is when it was taken,
-    never later than it is sent. `duration_ns` is the time after which the clip can begin again. `parameter_sets` are
-    NAL units without start codes; they go into the session description and before every key frame that lacks them.
+    Times are those of a camera: `dts_ns` is when an image is sent, from 0; `pts_ns` is when it was taken, never later.
+    After `duration_ns` the clip can begin again. `parameter_sets` are NAL units without start codes; they go into the
+    session description and before every key frame that lacks them.
     """
 
     codec: Codec
@@ -133,17 +133,20 @@ class Clip:
         size_wh: tuple[int, int],
         parameter_sets: Sequence[bytes] = (),
     ) -> Clip:
-        """A clip of packets in decoding order with any origin of time.
+        """Make a clip of packets in decoding order; times may begin anywhere.
 
-        Parameter sets that are not given are taken from the first key frame. Raises ValueError when there is no
-        packet, the first is no key frame, or decoding times do not rise.
+        Parameter sets are taken from the first key frame if not given. Raises ValueError without packets, when the
+        first is not a key frame, or when decoding times do not rise.
         """
         if not packets or not packets[0].is_key:
             raise ValueError("a clip has at least one image, and begins with a key frame")
         times = [packet.dts_ns for packet in packets]
         if any(later <= earlier for earlier, later in itertools.pairwise(times)):
             raise ValueError("decoding times rise from packet to packet")
-        sets = tuple(parameter_sets) or _parameter_sets(packets[0].data, codec)
+        sets = tuple(parameter_sets)
+        if codec is not Codec.MJPEG and not sets:
+            name = codec.ffmpeg_name
+            sets = tuple(unit for unit in nal_units(packets[0].data) if is_parameter_set(unit, codec=name))
         if codec is not Codec.MJPEG and not sets:
             raise ValueError("the first key frame brings no parameter sets, and none are given")
         last_interval_ns = times[-1] - times[-2] if len(times) > 1 else _DEFAULT_INTERVAL_NS
@@ -151,11 +154,12 @@ class Clip:
         return cls(codec, size_wh, _from_zero(packets), sets, duration_ns)
 
     def first(self, count: int) -> Clip:
-        """The clip cut after so many images."""
-        return replace(self, packets=self.packets[:count], duration_ns=self._time_of(count))
+        """Cut the clip after that many images."""
+        duration_ns = self.packets[count].dts_ns if count < len(self.packets) else self.duration_ns
+        return replace(self, packets=self.packets[:count], duration_ns=duration_ns)
 
     def at_fps(self, fps: float) -> Clip:
-        """The same images, evenly at another rate."""
+        """Play the same images evenly at another rate."""
         interval_ns = _SECOND_NS / fps
         shown = {pts_ns: rank for rank, pts_ns in enumerate(sorted(packet.pts_ns for packet in self.packets))}
         packets = [
@@ -166,11 +170,8 @@ class Clip:
 
     @property
     def fps(self) -> float:
-        """Images a second, on average."""
+        """Images per second, on average."""
         return len(self.packets) * _SECOND_NS / self.duration_ns
-
-    def _time_of(self, number: int) -> int:
-        return self.packets[number].dts_ns if number < len(self.packets) else self.duration_ns
 
 
 def _from_zero(packets: Sequence[ClipPacket]) -> tuple[ClipPacket, ...]:
@@ -182,26 +183,19 @@ def _from_zero(packets: Sequence[ClipPacket]) -> tuple[ClipPacket, ...]:
     )
 
 
-def _parameter_sets(data: bytes, codec: Codec) -> tuple[bytes, ...]:
-    if codec is Codec.MJPEG:
-        return ()
-    wanted = is_h264_parameter_set if codec is Codec.H264 else is_h265_parameter_set
-    return tuple(unit for unit in nal_units(data) if wanted(unit))
-
-
 def payloads(packet: ClipPacket, *, clip: Clip, max_payload: int = MAX_PAYLOAD) -> tuple[bytes, ...]:
     """The RTP payloads of one image of a clip; a key frame brings the parameter sets."""
     if clip.codec is Codec.MJPEG:
         return payloads_of_units([packet.data], codec=clip.codec, max_payload=max_payload)
     units = list(nal_units(packet.data))
-    is_set = is_h264_parameter_set if clip.codec is Codec.H264 else is_h265_parameter_set
-    if packet.is_key and not any(map(is_set, units)):
+    name = clip.codec.ffmpeg_name
+    if packet.is_key and not any(is_parameter_set(unit, codec=name) for unit in units):
         units = [*clip.parameter_sets, *units]
     return payloads_of_units(units, codec=clip.codec, max_payload=max_payload)
 
 
 class Reel:
-    """A clip in the camera, since `begun_ns` (monotonic); images are cut into payloads once, when first wanted."""
+    """A clip in the camera since `begun_ns` (monotonic); payloads of an image are made once, on first use."""
 
     def __init__(self, clip: Clip) -> None:
         self.clip = clip
@@ -210,7 +204,7 @@ class Reel:
         self.payloads(0)
 
     def payloads(self, number: int) -> tuple[bytes, ...]:
-        """The RTP payloads of that image. Raises ValueError when RTP cannot carry it."""
+        """Return the RTP payloads of an image. Raises ValueError when RTP cannot carry it."""
         if number not in self._payloads:
             self._payloads[number] = payloads(self.clip.packets[number], clip=self.clip)
         return self._payloads[number]
@@ -228,11 +222,11 @@ class Mount:
 
     @property
     def clip(self) -> Clip:
-        """What it shows."""
+        """The clip that it shows."""
         return self.reel.clip
 
     def swap(self, clip: Clip) -> None:
-        """Show another clip from the next image on, from its beginning. Sessions go on with new parameter sets in
-        band; when the codec is another one they are ended, as cameras do. Raises ValueError when RTP cannot carry it.
+        """Show another clip from the next image on, from its beginning. Sessions continue with new parameter sets in
+        band; another codec ends them, as cameras do. Raises ValueError when RTP cannot carry it.
         """
         self.reel = Reel(clip)

@@ -31,7 +31,7 @@ Examples:
   sightline camera street.mp4 --script bad-day.yaml
 
 \b
-A script says what happens when; `lasts` puts it right again:
+A script lists faults and their times; `lasts` ends them again:
   steps:
     - {at: 5s, loss: 5%, lasts: 10s}        # also: corruption
     - {at: 20s, stall: true, lasts: 8s}     # open, and silent
@@ -45,12 +45,12 @@ timestamps (zero, doubled), reports (none, 1970, future), camera (one of several
 
 
 class FractionType(click.ParamType[float]):
-    """A part of all, such as `5%` or 0.05."""
+    """A share such as `5%` or 0.05."""
 
     name = "percent"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """From 0 to 1."""
+        """Convert to a number from 0 to 1."""
         from pydantic import TypeAdapter, ValidationError
 
         from sightline_plugins.commands.camera.clip import Fraction
@@ -62,9 +62,7 @@ class FractionType(click.ParamType[float]):
 
 
 @dataclass(frozen=True, slots=True)
-class _FaultOptions:
-    """What the command line says."""
-
+class _Options:
     clips: tuple[str, ...]
     host: str
     port: int
@@ -99,52 +97,62 @@ class _FaultOptions:
 @click.option("--script", type=_PATH, help="A YAML file that says what happens when (below).")
 @click.option("--duration", type=DURATION, help="End after this long, such as 30s; else with Ctrl-C.")
 @debug_option
-def command(**options: Any) -> None:
+def command(**arguments: Any) -> None:
     """Show video files as network cameras do (RTSP), to try a pipeline without one.
 
     CLIP is a file with H.264, H.265 or MJPEG video; it is sent as it is, in real time, round and round. NAME=CLIP
     chooses the name of the camera, which is the file's name otherwise. The addresses go to standard output, what
     happens to standard error.
     """
-    wishes = _FaultOptions(**options)
-    camera = _camera(wishes)
+    options = _Options(**arguments)
+    camera = _camera(options)
     for mount in camera.mounts.values():
-        mount.faults.loss, mount.faults.corruption = wishes.loss, wishes.corruption
+        mount.faults.loss, mount.faults.corruption = options.loss, options.corruption
     with _terminate_as_interrupt():
-        _start(camera, wishes)
         try:
-            _show(camera, wishes)
+            camera.start()
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise ConfigurationError(
+                f"cannot listen on port {options.port} of {options.host} ({reason}): choose another --port, 0 for any"
+            ) from error
+        try:
+            _show(camera, options)
         finally:
             camera.stop()
-            for line in _summary(camera):
-                click.echo(line, err=True)
+            for name, mount in camera.mounts.items():
+                sent = mount.sent
+                click.echo(
+                    f"{name}: {sent.sessions} sessions, {sent.refused} requests refused, {sent.images} images, "
+                    f"{sent.packets} packets sent, {sent.lost_packets} lost, {sent.corrupted_packets} with wrong bytes",
+                    err=True,
+                )
 
 
-def _camera(wishes: _FaultOptions) -> FakeCamera:
-    from sightline_plugins.commands.camera.script_file import read_script
+def _camera(options: _Options) -> FakeCamera:
+    from sightline_plugins.commands.camera.script import read_script
     from sightline_plugins.commands.camera.server import FakeCamera
     from sightline_plugins.commands.camera.session import CameraOptions
 
-    if wishes.user is not None and ":" not in wishes.user:
+    if options.user is not None and ":" not in options.user:
         raise ConfigurationError("--user is written NAME:PASSWORD")
-    steps, repeat_seconds = read_script(wishes.script) if wishes.script is not None else ([], None)
-    options = CameraOptions(
-        host=wishes.host,
-        transports=("tcp", "udp") if wishes.transport == "both" else (wishes.transport,),
-        authentication=wishes.authentication,
-        passes=wishes.passes,
-        live=wishes.live,
-    )
+    steps, repeat_seconds = read_script(options.script) if options.script is not None else ([], None)
     try:
         return FakeCamera(
-            _clips(wishes.clips, fps=wishes.fps),
-            port=wishes.port,
-            credentials=wishes.user,
-            certificate=wishes.tls,
-            options=options,
+            _clips(options.clips, fps=options.fps),
+            port=options.port,
+            credentials=options.user,
+            certificate=options.tls,
+            options=CameraOptions(
+                host=options.host,
+                transports=("tcp", "udp") if options.transport == "both" else (options.transport,),
+                authentication=options.authentication,
+                passes=options.passes,
+                live=options.live,
+            ),
             script=steps,
             repeat_seconds=repeat_seconds,
-            seed=wishes.seed,
+            seed=options.seed,
             on_event=lambda text: click.echo(text, err=True),
         )
     except ValueError as error:
@@ -165,42 +173,23 @@ def _clips(arguments: Sequence[str], *, fps: float | None) -> Mapping[str, Clip]
     return clips
 
 
-def _start(camera: FakeCamera, wishes: _FaultOptions) -> None:
-    try:
-        camera.start()
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise ConfigurationError(
-            f"cannot listen on port {wishes.port} of {wishes.host} ({reason}): choose another --port, 0 for any"
-        ) from error
-
-
-def _show(camera: FakeCamera, wishes: _FaultOptions) -> None:
-    """Say what is shown, and wait until the time is over."""
+def _show(camera: FakeCamera, options: _Options) -> None:
+    """Print the cameras, and wait until the time is over."""
     for name, mount in camera.mounts.items():
         clip = mount.clip
         size = "x".join(map(str, clip.size_wh))
         click.echo(camera.url_of(name))
         click.echo(f"{name}: {clip.codec}, {size}, {clip.fps:.3g} fps, {clip.duration_ns / 1e9:.1f} s", err=True)
-    if wishes.user is not None:
+    if options.user is not None:
         click.echo("user and password go into the address: rtsp://NAME:PASSWORD@...", err=True)
-    threading.Event().wait(None if wishes.duration is None else wishes.duration / 1e9)
+    threading.Event().wait(None if options.duration is None else options.duration / 1e9)
 
 
 @contextmanager
 def _terminate_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does; the exit code is 130."""
+    """Let SIGTERM end the command as Ctrl-C does, with exit code 130."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _summary(camera: FakeCamera) -> Iterator[str]:
-    for name, mount in camera.mounts.items():
-        sent = mount.sent
-        yield (
-            f"{name}: {sent.sessions} sessions, {sent.refused} requests refused, {sent.images} images, "
-            f"{sent.packets} packets sent, {sent.lost_packets} lost, {sent.corrupted_packets} with wrong bytes"
-        )

@@ -9,9 +9,18 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sightline_plugins.commands.camera.clip import Clip, ClipPacket, Mount, Reel
-from sightline_plugins.rtsp.messages import Answer, Guard, Request, Scheme, next_request
+from sightline_plugins.rtsp.messages import (
+    PAYLOAD_TYPES,
+    SOUND,
+    VIDEO,
+    Answer,
+    Guard,
+    Request,
+    Scheme,
+    describe,
+    next_request,
+)
 from sightline_plugins.rtsp.payloads import CLOCK_HZ, RtpStream
-from sightline_plugins.rtsp.sdp import PAYLOAD_TYPES, SOUND, VIDEO, describe
 from sightline_plugins.rtsp.transport import Channel, Connection, open_channel
 
 Transport = Literal["tcp", "udp"]
@@ -19,11 +28,11 @@ Transport = Literal["tcp", "udp"]
 
 @dataclass(frozen=True, slots=True)
 class CameraOptions:
-    """Traits of a server that stay as they are while it runs.
+    """Options of a server that do not change while it runs.
 
-    Every session begins at the beginning of the clip; with `live` it joins what all see, perhaps between two key
-    images. The clip is shown `passes` times (None: for ever) with timestamps that go on; then the session is ended,
-    or, with `holds`, stays open in silence. Without `paced` images are sent as fast as the client takes them.
+    Every session begins at the beginning of the clip; with `live` it joins the running clip, perhaps between two key
+    frames. The clip plays `passes` times (None: without end) with continuous timestamps; then the session ends or, with
+    `holds`, stays open and silent. Without `paced`, images are sent as fast as the client takes them.
     """
 
     host: str = "127.0.0.1"
@@ -34,7 +43,7 @@ class CameraOptions:
     holds: bool = False
     live: bool = False
     sound: bool = False
-    """Whether the description promises a sound track, on which nothing is ever sent."""
+    """Promise a sound track in the description; nothing is ever sent on it."""
     report_seconds: float = 1.0
     """Time between two sender reports; the first goes before the first image."""
 
@@ -47,8 +56,10 @@ _BYTES_OVERWRITTEN = 8
 
 
 class Playback:
-    """Plays a mount's clip to one client. Stream time counts from the first PLAY (with `live` from when the clip was
-    put into the camera) and stands still for nothing: after a stall or a pause the clip goes on where it stood, later.
+    """Plays a mount's clip to one client.
+
+    Stream time counts from the first PLAY (with `live` from when the camera got the clip) and never stops: after a
+    stall or a pause the clip continues where it stopped, later.
     """
 
     def __init__(self, mount: Mount, channel: Channel, *, options: CameraOptions) -> None:
@@ -70,12 +81,12 @@ class Playback:
         self._timestamp = 0
 
     def rtp_info(self, url: str) -> str:
-        """The value of `RTP-Info`: with which number and timestamp it begins."""
+        """The value of `RTP-Info`: the first sequence number and timestamp."""
         first = self._ticks(self._joined_ns + self._mount.clip.packets[0].pts_ns) & 0xFFFFFFFF
         return f"url={url};seq={self._rtp.sequence};rtptime={first}"
 
     async def run(self) -> None:
-        """Play until the passes are over or the codec is another one, then say goodbye."""
+        """Play until the passes are over or the codec changes, then send a goodbye."""
         passes = 0
         while self._shows_same_codec and (self._options.passes is None or passes < self._options.passes):
             passes += await self._pass(self._mount.reel)
@@ -89,7 +100,7 @@ class Playback:
         return self._mount.clip.codec is self._codec
 
     async def _pass(self, reel: Reel) -> bool:
-        """Play a clip to its end; False when another was put into the camera before."""
+        """Play a clip to its end; False when the camera got another one before."""
         for number, packet in enumerate(reel.clip.packets):
             if self._offset_ns + packet.dts_ns < self._joined_ns and self._options.live:
                 continue
@@ -106,43 +117,34 @@ class Playback:
         await asyncio.sleep(0)
         while True:
             if self._mount.faults.stall or self.paused:
-                await self._stand_still()
+                since_ns = time.monotonic_ns()
+                while self._mount.faults.stall or self.paused:
+                    await asyncio.sleep(_STILL_NAP_SECONDS)
+                self._offset_ns += time.monotonic_ns() - since_ns
             at_ns = self._offset_ns + dts_ns
-            ahead_ns = at_ns - self._elapsed_ns() if self._options.paced else 0
+            ahead_ns = at_ns - (time.monotonic_ns() - self._start_ns) if self._options.paced else 0
             await self._report_if_due(at_ns - max(ahead_ns, 0))
             if ahead_ns <= 0:
                 return
             await asyncio.sleep(min(ahead_ns / _SECOND_NS, _LONGEST_NAP_SECONDS))
 
-    async def _stand_still(self) -> None:
-        since_ns = time.monotonic_ns()
-        while self._mount.faults.stall or self.paused:
-            await asyncio.sleep(_STILL_NAP_SECONDS)
-        self._offset_ns += time.monotonic_ns() - since_ns
-
-    def _elapsed_ns(self) -> int:
-        return time.monotonic_ns() - self._start_ns
-
     async def _send(self, packet: ClipPacket, payloads: tuple[bytes, ...]) -> None:
         faults, sent = self._mount.faults, self._mount.sent
-        if packet.is_key and self._offset_ns + packet.dts_ns - self._played_from_ns < faults.late_key * _SECOND_NS:
+        played_from_ns = self._joined_ns if self._options.live else 0
+        if packet.is_key and self._offset_ns + packet.dts_ns - played_from_ns < faults.late_key * _SECOND_NS:
             sent.withheld_images += 1
             return
         timestamp = self._timestamp_of(self._offset_ns + packet.pts_ns)
         whole, packets = sent.lost_packets + sent.corrupted_packets, list[bytes]()
         for number, payload in enumerate(payloads, start=1):
-            made = self._rtp.packet(payload, timestamp=timestamp, marker=number == len(payloads))
-            packets += self._after_faults(made)
+            packet_bytes = self._rtp.packet(payload, timestamp=timestamp, marker=number == len(payloads))
+            packets += self._after_faults(packet_bytes)
         await self._channel.send_media(packets)
         sent.images += 1
         sent.key_frames += packet.is_key
         sent.hurt_images += sent.lost_packets + sent.corrupted_packets > whole
         sent.packets += len(packets)
         sent.octets += sum(map(len, packets))
-
-    @property
-    def _played_from_ns(self) -> int:
-        return self._joined_ns if self._options.live else 0
 
     def _timestamp_of(self, taken_ns: int) -> int:
         kind = self._mount.faults.timestamps
@@ -158,7 +160,7 @@ class Playback:
         return self._base + (stream_ns + jump_ns) * CLOCK_HZ // _SECOND_NS
 
     def _after_faults(self, packet: bytes) -> list[bytes]:
-        """What of a packet goes out: nothing, something else, or the packet."""
+        """Lose or corrupt a packet, or pass it on."""
         faults, sent, random = self._mount.faults, self._mount.sent, self._mount.random
         if faults.loss and random.random() < faults.loss:
             sent.lost_packets += 1
@@ -173,9 +175,9 @@ class Playback:
 
     async def _report_if_due(self, stream_ns: int) -> None:
         faults = self._mount.faults
-        is_first = self._reported_ns is None
         every_ns = self._options.report_seconds * _SECOND_NS
-        if faults.reports == "none" or not (is_first or stream_ns - (self._reported_ns or 0) >= every_ns):
+        is_due = self._reported_ns is None or stream_ns - self._reported_ns >= every_ns
+        if faults.reports == "none" or not is_due:
             return
         self._reported_ns = stream_ns
         epoch_ns = self._epoch_start_ns + stream_ns
@@ -191,32 +193,37 @@ class Playback:
 _METHODS = ("OPTIONS", "DESCRIBE", "SETUP", "PLAY", "PAUSE", "GET_PARAMETER", "SET_PARAMETER", "TEARDOWN")
 
 _FAREWELL_SECONDS = 0.5
-"""For clients that take the end of the connection for an error, and what they have not shown yet for lost."""
+"""For clients that treat the end of the connection as an error, and drop images not shown yet."""
 _GARBAGE_BYTES = 200
 _NAME = "sightline fake camera"
 
 
 @dataclass(slots=True)
-class SessionHost:
-    """What all dialogs of a server share. `credentials` (`user:password`) may change at any moment."""
+class ServerState:
+    """State shared by all sessions of a server. `credentials` (`user:password`) may change at any time."""
 
     mounts: Mapping[str, Mount]
     options: CameraOptions
     credentials: str | None
     guard: Guard
-    say: Callable[[str], None]
+    on_event: Callable[[str], None] | None
 
     def mount(self, path: str) -> Mount | None:
-        """The camera at a path, which may name one of its tracks."""
+        """Find the camera at a path, which may name one of its tracks."""
         name, _, track = path.rpartition("/")
         return self.mounts.get(name if track in (VIDEO, SOUND) else path)
+
+    def say(self, text: str) -> None:
+        """Report an event."""
+        if self.on_event is not None:
+            self.on_event(text)
 
 
 @dataclass(slots=True)
 class RtspSession:
     """One connection, from its first request to its end; used by the task that runs it."""
 
-    house: SessionHost
+    state: ServerState
     connection: Connection
     _channels: dict[str, Channel] = field(default_factory=dict)
     _playback: Playback | None = None
@@ -230,13 +237,13 @@ class RtspSession:
                 if request.method == "TEARDOWN":
                     break
         except (ValueError, OSError):
-            pass  # no RTSP, or gone in the middle of an answer: either way the connection is of no use
+            pass  # not RTSP, or disconnected: the session is over
         finally:
             await self._end()
 
     async def _answer(self, request: Request) -> None:
-        mount = self.house.mount(request.path)
-        faults = (mount or next(iter(self.house.mounts.values()))).faults
+        mount = self.state.mount(request.path)
+        faults = (mount or next(iter(self.state.mounts.values()))).faults
         self.connection.rate = lambda: faults.trickle
         while faults.stall:
             await asyncio.sleep(_STILL_NAP_SECONDS)
@@ -252,12 +259,14 @@ class RtspSession:
             self._task = asyncio.create_task(self._play())
 
     def _refusal(self, request: Request, mount: Mount | None) -> Answer | None:
-        """Why the request is not granted; None when it is."""
+        """Answer a request that is refused; None when it is granted."""
         if request.method == "OPTIONS":
             return None
-        authorization = request.headers.get("authorization", "")
+        authorization, wanted = request.headers.get("authorization", ""), self.state.credentials
         status = mount.faults.refuse if mount is not None else None
-        if status is None and not self._is_admitted(authorization, method=request.method):
+        if status is None and not (
+            wanted is None or self.state.guard.admits(authorization, method=request.method, credentials=wanted)
+        ):
             status = 401
         elif status is None and mount is None:
             status = 404
@@ -265,13 +274,9 @@ class RtspSession:
             return None
         if mount is not None and (authorization or mount.faults.refuse):
             mount.sent.refused += 1
-            self.house.say(f"{mount.name}: {request.method} of {self.connection.peer} refused with {status}")
-        challenge = (("WWW-Authenticate", self.house.guard.challenge()),) if status == 401 else ()
+            self.state.say(f"{mount.name}: {request.method} of {self.connection.peer} refused with {status}")
+        challenge = (("WWW-Authenticate", self.state.guard.challenge()),) if status == 401 else ()
         return Answer(status, challenge)
-
-    def _is_admitted(self, authorization: str, *, method: str) -> bool:
-        wanted = self.house.credentials
-        return wanted is None or self.house.guard.admits(authorization, method=method, credentials=wanted)
 
     async def _granted(self, request: Request, mount: Mount | None) -> Answer:
         if request.method == "OPTIONS" or mount is None:
@@ -288,7 +293,7 @@ class RtspSession:
         return Answer(headers=self._session) if request.method in _METHODS else Answer(405)
 
     def _description(self, clip: Clip) -> str:
-        options = self.house.options
+        options = self.state.options
         return describe(
             clip.codec,
             parameter_sets=clip.parameter_sets,
@@ -304,7 +309,7 @@ class RtspSession:
 
     async def _set_up(self, request: Request) -> Answer:
         track = SOUND if request.path.endswith(f"/{SOUND}") else VIDEO
-        options = self.house.options
+        options = self.state.options
         channel = await open_channel(
             request.headers.get("transport", ""),
             self.connection,
@@ -323,10 +328,10 @@ class RtspSession:
         if VIDEO not in self._channels:
             return Answer(455)
         if self._playback is None:
-            self._playback = Playback(mount, self._channels[VIDEO], options=self.house.options)
+            self._playback = Playback(mount, self._channels[VIDEO], options=self.state.options)
             mount.sent.sessions += 1
             protocol = self._channels[VIDEO].transport.partition(";")[0]
-            self.house.say(f"{mount.name}: {self.connection.peer} watches over {protocol}")
+            self.state.say(f"{mount.name}: {self.connection.peer} watches over {protocol}")
         self._playback.paused = False
         info = self._playback.rtp_info(f"{request.url.rstrip('/')}/{VIDEO}")
         return Answer(200, (("Range", "npt=0.000-"), ("RTP-Info", info), *self._session))
@@ -337,7 +342,7 @@ class RtspSession:
             await self._playback.run()
             await asyncio.sleep(_FAREWELL_SECONDS)
         except OSError:
-            return  # the client is gone, which its dialog notices too
+            return  # the client is gone
         finally:
             self.connection.close()
 
@@ -347,5 +352,5 @@ class RtspSession:
         self.connection.close()
         if self._task is not None:
             self._task.cancel()
-            self.house.say(f"{self.connection.peer} left")
+            self.state.say(f"{self.connection.peer} left")
             await asyncio.wait([self._task])

@@ -19,7 +19,8 @@ from sightline.redaction import redact
 from sightline.runtime.stats.report import Report
 from sightline.testing import assert_accounted
 from sightline_plugins.commands.camera.packets import load_clip
-from sightline_plugins.commands.camera.server import FakeCamera, Step
+from sightline_plugins.commands.camera.script import Step
+from sightline_plugins.commands.camera.server import FakeCamera
 from sightline_plugins.commands.soak.samples import Judged, Sample, Sampler, judge
 from sightline_plugins.sources.file.element import Media
 from sightline_plugins.sources.live.rtsp import Rtsp

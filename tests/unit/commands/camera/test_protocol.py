@@ -10,9 +10,8 @@ import pytest
 
 from sightline_plugins.codecs.bitstream import annex_b
 from sightline_plugins.commands.camera.clip import Clip, ClipPacket
-from sightline_plugins.rtsp.messages import Answer, Guard, Request, next_request
+from sightline_plugins.rtsp.messages import Answer, Guard, Request, describe, next_request
 from sightline_plugins.rtsp.payloads import Codec, RtpStream
-from sightline_plugins.rtsp.sdp import describe
 
 SETS = (b"\x67\x42\x00\x1f\x99", b"\x68\xce\x38\x80\x01")
 

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from sightline_plugins.codecs.bitstream import annex_b
 from sightline_plugins.commands.camera.clip import Clip, ClipPacket, Faults, Mount
-from sightline_plugins.commands.camera.server import FakeCamera, Script, Step, perform
+from sightline_plugins.commands.camera.script import Script, Step, perform
+from sightline_plugins.commands.camera.server import FakeCamera
 from sightline_plugins.rtsp.payloads import Codec
 
 SETS = (b"\x67\x42\x00\x1f\x99", b"\x68\xce\x38\x80\x01")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from sightline_plugins.commands.camera.server import Step
+from sightline_plugins.commands.camera.script import Step
 from sightline_plugins.commands.soak.run import FAULTS, ROUNDS, fault_steps
 
 

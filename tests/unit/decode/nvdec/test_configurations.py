@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sightline_plugins.codecs.byte_stream import configuration_of, configuration_outside, length_bytes_of
+from sightline_plugins.codecs.bitstream import container_parts
+from sightline_plugins.codecs.byte_stream import configuration_of, configuration_outside
 from sightline_plugins.decode.open_media import OpenOptions, open_media, video_stream
 from tests.integration.sources.clips import write_clip
 
@@ -58,7 +59,7 @@ def test_boxes_of_mp4_become_parameter_sets_with_start_codes(tmp_path: Path, cod
     found = configuration_outside(codec, extradata)
 
     assert found.startswith(b"\x00\x00\x00\x01")
-    assert length_bytes_of(codec, extradata) == 4
+    assert container_parts(codec, extradata)[0] == 4
     assert configuration_of(codec, found) == found
 
 
@@ -66,7 +67,7 @@ def test_byte_streams_are_taken_as_they_are(tmp_path: Path) -> None:
     _, extradata = first_packet(write_clip(tmp_path / "clip.ts", count=1))
 
     assert configuration_outside("h264", extradata) == extradata
-    assert length_bytes_of("h264", extradata) == 0
+    assert container_parts("h264", extradata)[0] == 0
 
 
 def test_a_box_that_is_cut_off_is_an_error() -> None:
