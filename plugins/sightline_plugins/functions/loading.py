@@ -37,10 +37,7 @@ def load_function(reference: str) -> Function:
     name, function = _split(reference)
     try:
         module = _module_of_file(Path(name)) if name.endswith(_FILE_SUFFIX) else import_module(name)
-    except (
-        Exception,
-        SystemExit,
-    ) as error:  # importing runs user code: anything may come out
+    except (Exception, SystemExit) as error:  # importing runs user code, which may raise anything
         raise ConfigurationError(f"{name!r} cannot be imported: {_reason(error, name)}") from error
     found = getattr(module, function, None)
     if not callable(found):

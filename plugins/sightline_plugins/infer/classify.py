@@ -19,12 +19,11 @@ from sightline_plugins.infer.fields import AttributeLabels, AttributeName
 from sightline_plugins.infer.options import AttributeElement, Planned
 from sightline_plugins.infer.postprocessing import (
     Attributes,
+    Description,
     Postprocessor,
     TargetResult,
     all_finite,
-    region_objects,
-    split_targets,
-    with_attributes,
+    with_descriptions,
 )
 
 if TYPE_CHECKING:
@@ -228,37 +227,23 @@ class LabelPostprocessor(Postprocessor[LabelVotes]):
     def attach(self, batch: Batch, results: Sequence[TargetResult[LabelVotes]]) -> Batch:
         """Return the batch with attributes on the objects, or with one more object per part of a frame."""
         known = [(target, votes.means()) for target, votes in results if votes is not None]
-        of_objects, of_frames = split_targets(known)
-        objects = with_attributes(batch.objects, [(row, self._attributes(means)) for row, means in of_objects])
-        labelled = [(target, means) for target, means in of_frames if self._is_reported(means[0])]
-        if labelled:
-            objects = Objects.concat([objects, self._frame_objects(labelled, batch)])
-        return batch if objects is batch.objects else batch.with_objects(objects)
+        described = [
+            (target, Description(self._attributes(means)) if target.object >= 0 else self._frame_description(means))
+            for target, means in known
+            if target.object >= 0 or self._is_reported(means[0])
+        ]
+        return with_descriptions(batch, described, origin=self._origin)
 
     def _is_reported(self, mean: npt.NDArray[np.float64]) -> bool:
         return bool(mean.max() >= self._rules.confidence)
 
-    def _frame_objects(self, labelled: Sequence[tuple[InferenceTarget, Means]], batch: Batch) -> Objects:
-        objects = region_objects(
-            [target for target, _ in labelled],
-            batch,
-            origin=self._origin,
-            confidence=[float(means[0].max()) for _, means in labelled],
-            class_id=[int(means[0].argmax()) for _, means in labelled],
-        )
-        return with_attributes(
-            objects, [(row, self._other_attributes(means)) for row, (_, means) in enumerate(labelled)]
-        )
-
-    def _other_attributes(self, means: Means) -> Attributes:
-        """Return the attributes of an object that has its label from the first output, without that label."""
+    def _frame_description(self, means: Means) -> Description:
+        """Return the description of a part of a frame, whose label is the class of the first output."""
         attributes = self._attributes(means)
         if not self._rules.multiple:
             label = self._rules.outputs[0].attribute
-            attributes = {
-                name: value for name, value in attributes.items() if name not in (label, f"{label}_confidence")
-            }
-        return attributes
+            del attributes[label], attributes[f"{label}_confidence"]
+        return Description(attributes, float(means[0].max()), int(means[0].argmax()))
 
     def _attributes(self, means: Means) -> Attributes:
         attributes: Attributes = {}

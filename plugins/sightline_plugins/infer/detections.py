@@ -71,9 +71,9 @@ def _nms_options(element: DetectionElement, plan: ModelPlan) -> NmsOptions:
 class Detections:
     """The result of one target: candidates in frame pixels, and the box (4,) of the object that was the target.
 
-    On a tracked object, `numbers` identifies each candidate (N,), `children` is what the next ones are numbered by, and
-    `is_remembered` tells that the candidates were found on an earlier frame. `had_no_candidates` tells that the outputs
-    held none at all, not even some that were suppressed or filtered.
+    On a tracked object, `numbers` identifies each candidate (N,), `children` gives the next ones their numbers, and
+    `is_remembered` is set for candidates of an earlier frame. `had_no_candidates` is set where the outputs held none
+    at all, not even suppressed or filtered ones.
     """
 
     candidates: Candidates
@@ -245,7 +245,7 @@ class DetectionPostprocessor(ObjectPostprocessor):
         return {"invalid_boxes": self.invalid_boxes} if self.invalid_boxes else {}
 
     def _detections(self, kept: Candidates, target: InferenceTarget, batch: Batch) -> Detections:
-        """Convert to frame pixels what suppression left, and drop what is not wanted or outside of the frame."""
+        """Convert the remaining candidates to frame pixels; drop unwanted classes and boxes outside of the frame."""
         wanted = self._rules.wanted
         found = in_frame(kept, target, size_wh=batch.frames[target.row].size_wh)
         stays = _visible(found)

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, Validat
 from sightline.errors import OperatorError
 from sightline.graph.element import CheckContext, Problem
 from sightline.graph.site import Site
-from sightline.media import Batch, Objects, Origin
+from sightline.media import Batch, Origin
 from sightline.media.shapes import usual_skeleton
 from sightline.redaction import redact
 from sightline_plugins.functions.loading import below_base, function_problems, load_function
@@ -22,12 +22,11 @@ from sightline_plugins.infer.options import DetectionElement, Planned
 from sightline_plugins.infer.postprocessing import (
     Attribute,
     Attributes,
+    Description,
     Postprocessor,
     TargetResult,
     all_finite,
-    region_objects,
-    split_targets,
-    with_attributes,
+    with_descriptions,
 )
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ class Infer(DetectionElement):
         )
 
     def _factories(self, plan: ModelPlan, site: Site) -> Mapping[type, PostprocessorFactory]:
-        """Return what makes the postprocessor for each type that the function may return."""
+        """Return the factory of the postprocessor for each type that the function may return."""
         from sightline_plugins.heads.head import Candidates, ClassMap, Points, Scores, Text, Vector
         from sightline_plugins.infer.class_maps import ClassMapPostprocessor
         from sightline_plugins.infer.classify import LabelPostprocessor, LabelRules, OutputLabels
@@ -232,13 +231,8 @@ class AttributePostprocessor(Postprocessor[Attributes]):
 
     def attach(self, batch: Batch, results: Sequence[TargetResult[Attributes]]) -> Batch:
         """Return the batch with attributes on the objects, or with one more object per part of a frame."""
-        of_objects, of_frames = split_targets([(target, attributes) for target, attributes in results if attributes])
-        objects = with_attributes(batch.objects, of_objects)
-        if of_frames:
-            found = region_objects([target for target, _ in of_frames], batch, origin=self._origin)
-            rows = [(row, attributes) for row, (_, attributes) in enumerate(of_frames)]
-            objects = Objects.concat([objects, with_attributes(found, rows)])
-        return batch if objects is batch.objects else batch.with_objects(objects)
+        described = [(target, Description(attributes)) for target, attributes in results if attributes]
+        return with_descriptions(batch, described, origin=self._origin)
 
     def _name(self, name: object) -> str:
         if name in self._valid_names:

@@ -122,7 +122,7 @@ class ModelOperator(Operator):
         return _PendingBatch(self, batch, jobs)
 
     def totals(self) -> Mapping[str, Any]:
-        """Return what computes, the counts of requests, and what the postprocessor counted."""
+        """Return the report of the predictor, the counts of requests, and those of the postprocessor."""
         counted: dict[str, Any] = {**self._predictor.report, "runs": self.runs}
         if self.saved:
             counted["saved"] = self.saved

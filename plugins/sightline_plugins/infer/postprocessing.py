@@ -135,6 +135,34 @@ def split_targets(
     return of_objects, [(target, result) for target, result in results if target.object < 0]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Description:
+    """Attributes of an object; `confidence` and `class_id` are those of an object that stands for a part of a frame."""
+
+    attributes: Attributes
+    confidence: float = 1.0
+    class_id: int = 0
+
+
+def with_descriptions(
+    batch: Batch, described: Sequence[tuple[InferenceTarget, Description]], *, origin: Origin
+) -> Batch:
+    """Return the batch with attributes on the objects, or with one more object per part of a frame."""
+    of_objects, of_frames = split_targets(described)
+    objects = with_attributes(batch.objects, [(row, own.attributes) for row, own in of_objects])
+    if of_frames:
+        found = region_objects(
+            [target for target, _ in of_frames],
+            batch,
+            origin=origin,
+            confidence=[own.confidence for _, own in of_frames],
+            class_id=[own.class_id for _, own in of_frames],
+        )
+        rows = [(row, own.attributes) for row, (_, own) in enumerate(of_frames)]
+        objects = Objects.concat([objects, with_attributes(found, rows)])
+    return batch if objects is batch.objects else batch.with_objects(objects)
+
+
 def region_objects(
     targets: Sequence[InferenceTarget],
     batch: Batch,

@@ -12,17 +12,15 @@ from pydantic import AfterValidator, Field
 from sightline.graph.element import Problem
 from sightline.graph.fields import Fraction
 from sightline.graph.site import Site
-from sightline.media import Batch, Objects, Origin
+from sightline.media import Batch, Origin
 from sightline_plugins.infer.fields import AttributeName
 from sightline_plugins.infer.options import AttributeElement, Planned
 from sightline_plugins.infer.postprocessing import (
-    Attributes,
+    Description,
     Postprocessor,
     TargetResult,
     all_finite,
-    region_objects,
-    split_targets,
-    with_attributes,
+    with_descriptions,
 )
 
 if TYPE_CHECKING:
@@ -199,16 +197,9 @@ class TextPostprocessor(Postprocessor[TextVotes]):
     def attach(self, batch: Batch, results: Sequence[TargetResult[TextVotes]]) -> Batch:
         """Return the batch with text on the objects, or with one more object per part of a frame that shows text."""
         best = [(target, votes.best()) for target, votes in results if votes is not None]
-        of_objects, of_frames = split_targets([(target, text) for target, text in best if text is not None])
-        objects = with_attributes(batch.objects, [(row, self._attributes(*text)) for row, text in of_objects])
-        if of_frames:
-            confidence = [confidence for _, (_, confidence) in of_frames]
-            found = region_objects(
-                [target for target, _ in of_frames], batch, origin=self._origin, confidence=confidence
-            )
-            rows = [(row, self._attributes(*text)) for row, (_, text) in enumerate(of_frames)]
-            objects = Objects.concat([objects, with_attributes(found, rows)])
-        return batch if objects is batch.objects else batch.with_objects(objects)
+        described = [(target, self._description(*text)) for target, text in best if text is not None]
+        return with_descriptions(batch, described, origin=self._origin)
 
-    def _attributes(self, text: str, confidence: float) -> Attributes:
-        return {self._rules.attribute: text, f"{self._rules.attribute}_confidence": confidence}
+    def _description(self, text: str, confidence: float) -> Description:
+        name = self._rules.attribute
+        return Description({name: text, f"{name}_confidence": confidence}, confidence)

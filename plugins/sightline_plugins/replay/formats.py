@@ -24,7 +24,7 @@ class RecordedObject:
     """One line of a recording, `frame` counted from 0 and `xyxy` in pixels; checked when it is made.
 
     `parent` is the object it was found on. `keypoints` (K, 3), `corners` (4, 2), `mask` and `embedding` (D,) are as in
-    `Objects`. Raises ValueError with what is wrong and what is allowed.
+    `Objects`. Raises ValueError with the mistake and the allowed values.
     """
 
     frame: int

@@ -27,7 +27,6 @@ Indices = npt.NDArray[np.intp]
 Numbers = npt.NDArray[np.int64]
 Signs = npt.NDArray[np.int8]
 
-DIRECTIONS = ("in", "out")
 MEMORY_NS = 60_000_000_000
 """Tracks not seen for longer are forgotten."""
 
@@ -42,8 +41,6 @@ class Line(Shape):
     """Where the line begins, [x, y]."""
     to: Point
     """Where it ends, [x, y]."""
-    classes: tuple[str, ...] | None = None
-    """Labels of the objects that count; all when not given."""
     anchor: Anchor = "bottom"
     """The point of the box that has to cross."""
     margin: Margin = 0
@@ -71,8 +68,8 @@ class Lines(ShapeRule):
     crossing is an event `line` with `direction` and `track_id`. `draw` shows the running counts of each stream, and the
     report holds them.
 
-    A box that trembles while it stands on a line crosses it again and again, in and out alike, so the difference stays
-    right. A `margin` widens the line: such a box then counts once, and crossings are reported a little later.
+    A box that trembles on a line crosses it again and again, in and out alike, so the difference stays right. A
+    `margin` widens the line: such a box then counts once, and crossings are reported a little later.
 
     ```yaml
     - lines: {gate_in: {from: [0.1, 0.6], to: [0.9, 0.6], classes: [car]}}
@@ -105,9 +102,7 @@ class StreamLines(StreamRule):
         self._fractions = anchor_fractions(line.anchor for line in lines.values())
         self.counter = CrossingCounter(len(lines))
         self.tally: dict[str, dict[str, int]] = (
-            earlier.tally
-            if isinstance(earlier, StreamLines)
-            else {name: dict.fromkeys(DIRECTIONS, 0) for name in lines}
+            earlier.tally if isinstance(earlier, StreamLines) else {name: {"in": 0, "out": 0} for name in lines}
         )
 
     def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
@@ -157,7 +152,7 @@ class StreamLines(StreamRule):
             strict=True,
         ):
             if (wanted := classes[line]) is None or label in wanted:
-                direction = DIRECTIONS[0] if sign > 0 else DIRECTIONS[1]
+                direction = "in" if sign > 0 else "out"
                 data: dict[str, str | int | float] = {"direction": direction, "track_id": int(tracks.track_id[row])}
                 events.setdefault(int(tracks.frame[row]), []).append(RuleEvent("line", self._names[line], data))
         return events

@@ -43,8 +43,6 @@ class Zone(Shape):
 
     polygon: Annotated[tuple[Point, ...], Field(min_length=3)]
     """Its corners, [[x, y], ...]; the even-odd rule decides what is inside."""
-    classes: tuple[str, ...] | None = None
-    """Labels of the objects that count; all when not given."""
     anchor: Anchor = "bottom"
     """The point of the box that has to be inside."""
     margin: Margin = 0
@@ -100,7 +98,7 @@ class Zones(ShapeRule):
 
 
 class StreamZones(StreamRule):
-    """The zones of one stream, in pixels of its frames, and who is inside."""
+    """The zones of one stream, in pixels of its frames, and the tracks inside."""
 
     def __init__(self, options: Zones, earlier: StreamZones | None = None) -> None:
         self._zones = options.zones
@@ -135,10 +133,8 @@ class StreamZones(StreamRule):
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Return how many objects are inside each zone, and its visitors."""
-        return {
-            name: {"inside": own.inside, "visitors": own.visitors}
-            for name, own in zip(self._names, self.tally, strict=True)
-        }
+        counts = zip(self._names, self.tally, strict=True)
+        return {name: {"inside": own.inside, "visitors": own.visitors} for name, own in counts}
 
     def totals(self) -> Mapping[str, Mapping[str, Any]]:
         """Return `entered`, `left`, `visitors`, `largest` and `mean_dwell_seconds` of each zone."""
@@ -232,7 +228,7 @@ class _Crowd:
 
 @dataclass(slots=True, eq=False)
 class ZoneMonitor:
-    """Keep track of who is in the zones of one stream; takes every frame in order.
+    """Keeps track of the objects in the zones of one stream; takes every frame in order.
 
     A track enters when it is inside, leaves when it is seen outside, and also when it has not been seen for
     `gone_ns`: it then left at the first frame without it. Meanwhile it does not count as inside.

@@ -1,4 +1,4 @@
-"""Who is who: one-to-one assignment of tracks to detections, in rounds."""
+"""One-to-one assignment of tracks to detections, in rounds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Indices = npt.NDArray[np.int64]
 def assign(margin: Floats) -> tuple[Indices, Indices]:
     """Return rows and columns of the one-to-one assignment with the largest sum of positive margins.
 
-    `margin` (N, M) says how far a pair's similarity is above what it needs; pairs at or below 0 never match. Solved by
-    shortest augmenting paths (R. Jonker and A. Volgenant, 1987; the `lapx` package).
+    `margin` (N, M) is the similarity of a pair less the similarity it needs; pairs at or below 0 never match. Solved
+    by shortest augmenting paths (R. Jonker and A. Volgenant, 1987; the `lapx` package).
     """
     if not margin.size:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -27,7 +27,7 @@ def assign(margin: Floats) -> tuple[Indices, Indices]:
 def assign_in_rounds(
     margin: Floats, *, rounds: npt.NDArray[np.integer], row_kind: Indices, column_kind: Indices
 ) -> tuple[Indices, Indices]:
-    """Like `assign`, in rounds: what an earlier round matches is not there for a later one.
+    """Like `assign`, in rounds: rows and columns that an earlier round matches are left out of later ones.
 
     The pair of row i and column j belongs to round `rounds[row_kind[i], column_kind[j]]`. Where no pair competes with
     another, all pairs together are the result of the rounds one after the other, and no solver runs.

@@ -176,8 +176,7 @@ class ByteTracker(Tracker):
         self._floors = self._thresholds.floors()
         self._ended_ids = np.empty(0, np.int64)
         fair = min(options.new_track_threshold, options.high_confidence)
-        limits = (options.low_confidence, fair, options.high_confidence)
-        self._limits = np.array(limits, np.float32)
+        self._limits = np.array((options.low_confidence, fair, options.high_confidence), np.float32)
 
     @property
     def ended_ids(self) -> Integers:
@@ -211,7 +210,9 @@ class ByteTracker(Tracker):
         if len(self._tracks):
             self._change_states(rows)
             track_id[columns] = self._tracks.track_id[rows]
-            self._drop_forgotten()
+            remembered = self._tracks.state != FORGOTTEN
+            if not remembered.all():
+                self._tracks = self._tracks.select(remembered)
         if len(rows) < len(seen):
             self._start_tracks(seen, track_id=track_id, matched=columns)
         return track_id
@@ -294,23 +295,22 @@ class ByteTracker(Tracker):
             return rows, columns
         wide_tracks = _enlarged(self._tracks.mean[0, left_rows], self._thresholds.wide_margin)
         wide_seen = _enlarged(seen.xyxy[left_columns], self._thresholds.wide_margin)
-        similarity = iou_matrix(wide_tracks, wide_seen)
-        similarity = (
-            similarity * np.broadcast_to(weights, (len(self._tracks), len(seen)))[np.ix_(left_rows, left_columns)]
-        )
+        all_weights = np.broadcast_to(weights, (len(self._tracks), len(seen)))
+        similarity = iou_matrix(wide_tracks, wide_seen) * all_weights[np.ix_(left_rows, left_columns)]
         more_rows, more_columns = assign(similarity - self._thresholds.min_similarity_wide)
-        return (
-            np.concatenate([rows, left_rows[more_rows]]),
-            np.concatenate([columns, left_columns[more_columns]]),
-        )
+        return np.concatenate([rows, left_rows[more_rows]]), np.concatenate([columns, left_columns[more_columns]])
 
     def _correct(self, rows: Indices, *, columns: Indices, seen: Detections) -> None:
         tracks = self._tracks
-        xyxy, confidence, area = seen.xyxy.take(columns, axis=0), seen.confidence[columns], seen.area[columns]
+        confidence, area = seen.confidence[columns], seen.area[columns]
         tracks.mean[:, rows], tracks.covariance[:, rows] = correct(
-            tracks.mean.take(rows, axis=1), tracks.covariance.take(rows, axis=1),
-            xyxy=xyxy, confidence=confidence, area=area, model=self._motion,
-        )  # fmt: skip
+            tracks.mean.take(rows, axis=1),
+            tracks.covariance.take(rows, axis=1),
+            xyxy=seen.xyxy.take(columns, axis=0),
+            confidence=confidence,
+            area=area,
+            model=self._motion,
+        )
         tracks.area[rows] = area
         tracks.confidence[rows] = confidence
         tracks.class_id[rows] = seen.class_id[columns]
@@ -321,7 +321,7 @@ class ByteTracker(Tracker):
         tracks.mean_confidence[rows] = mean + CONFIDENCE_MEMORY * (confidence - mean)
 
     def _evidence(self, confidence: Floats) -> Floats:
-        """Return what a detection of each of these confidences counts for `min_hits`, 0.1 to 1."""
+        """Return the evidence of detections of these confidences, 0.1 to 1, which `min_hits` counts."""
         lacking = np.float32(self._options.high_threshold) - confidence
         evidence: Floats = np.minimum(np.maximum(1 - lacking * EVIDENCE_PER_CONFIDENCE, LEAST_EVIDENCE), np.float32(1))
         return evidence
@@ -342,15 +342,9 @@ class ByteTracker(Tracker):
         state[confirmed] = TRACKED
         tracks.track_id[confirmed] = self._new_ids(len(confirmed))
 
-    def _drop_forgotten(self) -> None:
-        remembered = self._tracks.state != FORGOTTEN
-        if not remembered.all():
-            self._tracks = self._tracks.select(remembered)
-
     def _start_tracks(self, seen: Detections, *, track_id: Integers, matched: Indices) -> None:
         """Start tracks for unmatched detections; write their ids to `track_id` where they are confirmed at once."""
-        starting = seen.confidence >= np.float32(self._options.new_track_threshold)
-        starting &= seen.band >= FAIR
+        starting = (seen.confidence >= np.float32(self._options.new_track_threshold)) & (seen.band >= FAIR)
         starting[matched] = False
         columns = starting.nonzero()[0]
         if not len(columns):

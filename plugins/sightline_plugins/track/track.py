@@ -112,7 +112,7 @@ class Track(Element):
 class TrackOperator(Operator):
     """One tracker for each stream, fed with its frames in order.
 
-    Box coordinates mean something else when the size of the frames changes: all tracks end, and new ones get new ids.
+    When the size of the frames changes, boxes cannot be compared any more: all tracks end, and new ones get new ids.
     """
 
     def __init__(self, options: TrackerOptions, *, keep_untracked: bool) -> None:
@@ -125,7 +125,7 @@ class TrackOperator(Operator):
         self._origins: list[Origin] = []
 
     def process(self, batch: Batch) -> Batch:
-        """Write track ids into the objects; add the objects expected on frames that no detector looked at."""
+        """Write track ids into the objects; add the objects expected on frames without a detector run."""
         objects = batch.objects
         followed = None if (objects.parent < 0).all() else objects.parent < 0
         classes = self._classes(objects)
@@ -203,12 +203,10 @@ class TrackOperator(Operator):
     def _expected(self, batch: Batch, expected: list[tuple[int, Predictions]]) -> Objects:
         """Return objects at the boxes that the tracker expects, clipped to the frame, without those outside it."""
         classes = np.concatenate([known.class_id for _, known in expected])
-        count = len(classes)
+        rows, count = [row for row, _ in expected], len(classes)
         xyxy = np.concatenate([clip(known.xyxy, size_wh=batch.frames[row].size_wh) for row, known in expected])
         table = Objects(
-            frame=np.repeat([row for row, _ in expected], [len(known.track_id) for _, known in expected]).astype(
-                np.int32
-            ),
+            frame=np.repeat(np.array(rows, np.int32), [len(known.track_id) for _, known in expected]),
             xyxy=xyxy,
             confidence=np.concatenate([known.confidence for _, known in expected]),
             class_id=(classes % CLASSES_OF_ONE_ORIGIN).astype(np.int32),

@@ -21,9 +21,9 @@ class TrackState(IntEnum):
     TENTATIVE = 0
     """Not yet confirmed: seen too rarely or with too little confidence; has no id yet."""
     TRACKED = 1
-    """Confirmed, and seen when the detector last looked."""
+    """Confirmed, and detected on the last frame that a detector ran on."""
     LOST = 2
-    """Confirmed, not seen when the detector last looked, not yet given up."""
+    """Confirmed, not detected on the last frame that a detector ran on, not yet given up."""
 
 
 @dataclass(slots=True, eq=False)
