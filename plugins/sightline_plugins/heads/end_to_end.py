@@ -60,23 +60,23 @@ from sightline_plugins.nms import NmsOptions
 _DETECTION_API_NAMES = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
 
 
-class ObjectDetectionApiOptions(HeadOptions):
-    """Options of the head `object_detection_api`."""
+class FirstClassOptions(HeadOptions):
+    """Options of the heads `object_detection_api` and `detection_output`."""
 
     first_class: Annotated[int, Field(ge=0)] = 1
-    """The number of the first class, which is the first label."""
+    """The number of the first class, which is the first label; 1 where 0 is the background."""
 
 
-_DETECTION_API = ObjectDetectionApiOptions()
+_FIRST_CLASS = FirstClassOptions()
 
 
 def decode_detection_api(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
     """Return the boxes with at least that confidence."""
-    options = context.options_or(_DETECTION_API)
+    first_class = context.options_or(_FIRST_CLASS).first_class
     boxes, classes, scores, count = _detection_api_columns(outputs, context)
     kept = at_least(scores[:count], context.confidence)
     xyxy = boxes[kept][:, [1, 0, 3, 2]] * np.array(context.size_wh * 2, np.float32)
-    return Candidates.from_arrays(xyxy, scores[kept], np.rint(classes[kept]) - options.first_class)
+    return Candidates.from_arrays(xyxy, scores[kept], np.rint(classes[kept]) - first_class)
 
 
 def _detection_api_columns(outputs: Sequence[Array], context: DecodeContext) -> tuple[Array, Array, Array, int]:
@@ -111,7 +111,7 @@ OBJECT_DETECTION_API = Head(
     match_score=match_detection_api,
     preprocessing={"fit": "stretch", "color": "rgb", "scale": (1.0,)},
     nms=NmsOptions(iou=1.0),
-    options=ObjectDetectionApiOptions,
+    options=FirstClassOptions,
 )
 
 
@@ -336,16 +336,6 @@ PADDLE = Head(
 )
 
 
-class DetectionOutputOptions(HeadOptions):
-    """Options of the head `detection_output`."""
-
-    first_class: Annotated[int, Field(ge=0)] = 1
-    """The number of the first class, which is the first label; 1 where 0 is the background."""
-
-
-_DETECTION_OUTPUT = DetectionOutputOptions()
-
-
 def decode_detection_output(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
     """Return the boxes with at least that confidence."""
     if len(outputs) != 1 or outputs[0].shape[-1] != 7:
@@ -355,7 +345,7 @@ def decode_detection_output(outputs: Sequence[Array], context: DecodeContext) ->
     rows = rows[: ends[0]] if len(ends) else rows
     found = rows[at_least(rows[:, 2], context.confidence)]
     boxes = found[:, 3:] * np.array(context.size_wh * 2, np.float32)
-    return Candidates.from_arrays(boxes, found[:, 2], found[:, 1] - context.options_or(_DETECTION_OUTPUT).first_class)
+    return Candidates.from_arrays(boxes, found[:, 2], found[:, 1] - context.options_or(_FIRST_CLASS).first_class)
 
 
 def match_detection_output(signature: Signature) -> MatchScore:
@@ -371,5 +361,5 @@ DETECTION_OUTPUT = Head(
     match_score=match_detection_output,
     preprocessing={"fit": "stretch", "color": "bgr", "scale": (1.0,)},
     nms=NmsOptions(iou=1.0),
-    options=DetectionOutputOptions,
+    options=FirstClassOptions,
 )

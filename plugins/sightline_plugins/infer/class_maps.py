@@ -34,10 +34,6 @@ class ClassMapRules:
     confidence: float = 0.0
     min_area: float = 0.0
 
-    def include(self, class_id: int, *, background: int | None) -> bool:
-        """Return whether a class becomes an object."""
-        return class_id != background and (self.wanted is None or class_id in self.wanted)
-
 
 class ClassMapPostprocessor(ObjectPostprocessor):
     """Makes an object of each class. Only classes that win somewhere on the network's map are resized to the frame.
@@ -85,7 +81,8 @@ class ClassMapPostprocessor(ObjectPostprocessor):
         winners, highest = _highest(scores)
         counts = np.bincount(winners.ravel(), minlength=len(scores))
         present = np.flatnonzero(counts).tolist()
-        chosen = [row for row in present if rules.include(int(class_id[row]), background=background)]
+        wanted = set(class_id.tolist() if rules.wanted is None else rules.wanted) - {background}
+        chosen = [row for row in present if class_id[row] in wanted]
         if not chosen:
             return NOTHING
         certainty = highest if found.probabilities else _softmax_of_highest(scores, highest)

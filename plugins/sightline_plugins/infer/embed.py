@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -55,16 +54,8 @@ class Embed(AttributeElement):
         return EmbeddingPostprocessor(plan, element_id=site.element_id or self.name, vote=self.vote)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingSum:
-    """A sum of unit vectors, float64 (D,), one for each result."""
-
-    total: npt.NDArray[np.float64]
-
-    def unit(self) -> npt.NDArray[np.float32]:
-        """Return its direction (D,) as a vector of length 1; zeros where results cancel each other out."""
-        length = float(np.linalg.norm(self.total))
-        return (self.total / length if length else self.total).astype(np.float32)
+EmbeddingSum: TypeAlias = npt.NDArray[np.float64]
+"""The sum (D,) of the unit vectors of all results."""
 
 
 class EmbeddingPostprocessor(Postprocessor[EmbeddingSum]):
@@ -81,19 +72,19 @@ class EmbeddingPostprocessor(Postprocessor[EmbeddingSum]):
         found: Vector = self._plan.decode(outputs, size_wh=target.placement.size_wh)
         values = found.values.astype(np.float64)
         length = float(np.linalg.norm(values))
-        return EmbeddingSum(values / length) if np.isfinite(length) and length > 0 else None
+        return values / length if np.isfinite(length) and length > 0 else None
 
     def remember(
         self, entry: TrackEntry[EmbeddingSum], result: EmbeddingSum, target: InferenceTarget, batch: Batch
     ) -> EmbeddingSum:
         """Return the sum of all results for the track."""
         if entry.result is not None and self._vote:
-            result = EmbeddingSum(entry.result.total + result.total)
+            result = entry.result + result
         return super().remember(entry, result, target, batch)
 
     def attach(self, batch: Batch, results: Sequence[TargetResult[EmbeddingSum]]) -> Batch:
         """Return the batch with a column `embedding`, or with one more object per part of a frame."""
-        known = [(target, result.unit()) for target, result in results if result is not None]
+        known = [(target, _unit(result)) for target, result in results if result is not None]
         of_objects, of_frames = split_targets(known)
         objects = batch.objects
         if of_objects:
@@ -104,3 +95,9 @@ class EmbeddingPostprocessor(Postprocessor[EmbeddingSum]):
             found = found.with_columns(embedding=np.stack([vector for _, vector in of_frames]))
             objects = Objects.concat([objects, found])
         return batch if objects is batch.objects else batch.with_objects(objects)
+
+
+def _unit(total: EmbeddingSum) -> npt.NDArray[np.float32]:
+    """Return the direction of a sum as a vector of length 1; zeros where results cancel each other out."""
+    length = float(np.linalg.norm(total))
+    return (total / length if length else total).astype(np.float32)

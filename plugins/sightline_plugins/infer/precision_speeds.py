@@ -7,7 +7,7 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,17 +82,15 @@ class CpuSpeeds:
 
     def _measured(self, candidates: Sequence[Candidate]) -> Sequence[float]:
         with ExitStack() as stack:
-            engines = [
-                open_engine(candidate.model, engine=self._engine, image=self._form, warn=self._warn)
-                for candidate in candidates
-            ]
-            for engine in engines:
-                stack.callback(engine.close)
+            engines = []
+            for candidate in candidates:
+                engine = open_engine(candidate.model, engine=self._engine, image=self._form, warn=self._warn)
+                engines.append(stack.enter_context(closing(engine)))
             return interleaved_seconds(engines, budget_seconds=_MEASURED_SECONDS)
 
 
 def _version(engine: str) -> str:
-    """Return the version of an engine's package, which has another name where it was built for GPUs."""
+    """Return the version of an engine's package, whose name differs where it was built for GPUs."""
     for package in (engine, f"{engine}-gpu"):
         with suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(package)
@@ -151,17 +149,10 @@ class GpuSpeeds:
         """Return the median time per image of each, in batches of eight, over alternating rounds."""
         stream = self._gpu.stream("measuring")
         with ExitStack() as stack:
-            engines = [self._open(candidate, stream) for candidate in candidates]
-            for engine in engines:
-                stack.callback(engine.close)
+            engines = [stack.enter_context(closing(self._open(candidate, stream))) for candidate in candidates]
             bound = [self._bound(engine, stream) for engine in engines]
-            times: list[list[float]] = [[] for _ in engines]
-            for number in range(1 + _ROUNDS):
-                for (execution, rows), noted in zip(bound, times, strict=True):
-                    seconds = _timed_batch(execution, stream) / rows
-                    if number > 0:
-                        noted.append(seconds)
-        return [statistics.median(noted) for noted in times]
+            rounds = [[_timed_batch(execution, stream) / rows for execution, rows in bound] for _ in range(1 + _ROUNDS)]
+        return [statistics.median(times) for times in zip(*rounds[1:], strict=True)]
 
     def _bound(self, engine: CudaEngine, stream: CudaStream) -> tuple[Execution, int]:
         """Bind an engine to its own memory; return this, and for how many images."""
@@ -226,20 +217,13 @@ def _write(file: Path, measured: Sequence[float]) -> None:
 def interleaved_seconds(engines: Sequence[Engine], *, budget_seconds: float, rounds: int = _CPU_ROUNDS) -> list[float]:
     """Return the median seconds per image of each busy engine, over rounds in turn of about `budget_seconds` in all."""
     inputs = [_random_inputs(engine) for engine in engines]
-    once = [
-        _timed_images(engine, arrays, images=engine.concurrency + 1)
-        for engine, arrays in zip(engines, inputs, strict=True)
-    ]
     share = budget_seconds / (rounds * len(engines))
-    counts = [
-        max(engine.concurrency, min(_MAX_ROUND, int(share / seconds)))
-        for engine, seconds in zip(engines, once, strict=True)
-    ]
-    times: list[list[float]] = [[] for _ in engines]
-    for _ in range(rounds):
-        for engine, arrays, count, noted in zip(engines, inputs, counts, times, strict=True):
-            noted.append(_timed_images(engine, arrays, images=count))
-    return [statistics.median(noted) for noted in times]
+    timed = []
+    for engine, arrays in zip(engines, inputs, strict=True):
+        seconds = _timed_images(engine, arrays, images=engine.concurrency + 1)
+        timed.append((engine, arrays, max(engine.concurrency, min(_MAX_ROUND, int(share / seconds)))))
+    times = [[_timed_images(engine, arrays, images=count) for engine, arrays, count in timed] for _ in range(rounds)]
+    return [statistics.median(of_engine) for of_engine in zip(*times, strict=True)]
 
 
 def _timed_images(engine: Engine, arrays: Sequence[Array], *, images: int) -> float:

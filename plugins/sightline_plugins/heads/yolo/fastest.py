@@ -31,7 +31,7 @@ from sightline_plugins.heads.head import (
     Shape,
     Signature,
 )
-from sightline_plugins.heads.yolo.layout import ANCHORS, Map, grid_axis, maps_of
+from sightline_plugins.heads.yolo.layout import ANCHORS, Map, channels_by_stride, joined_levels, maps_of
 from sightline_plugins.heads.yolo.maps import Anchors
 from sightline_plugins.nms import NmsOptions
 
@@ -105,14 +105,9 @@ def decode_fastestv2(outputs: Sequence[Array], context: DecodeContext) -> Candid
             f"anchors are needed; the model gives {len(maps)}"
         )
     each = len(maps) // count
-    levels = [
-        _decode_stride(
-            maps[number * each : (number + 1) * each], np.array(sizes, np.float32).reshape(-1, 2), options, context
-        )
-        for number, sizes in enumerate(options.anchors)
-    ]
-    boxes, scores, classes = (np.concatenate(column) for column in zip(*levels, strict=True))
-    return Candidates.from_arrays(boxes, scores, classes)
+    anchors = (np.array(sizes, np.float32).reshape(-1, 2) for sizes in options.anchors)
+    levels = ((maps[number * each : (number + 1) * each], own) for number, own in enumerate(anchors))
+    return joined_levels(_decode_stride(*level, options, context) for level in levels)
 
 
 def _decode_stride(
@@ -154,16 +149,11 @@ def _parts(maps: Sequence[Map]) -> tuple[Array, Array, Array]:
 
 def match_fastestv2(signature: Signature) -> MatchScore:
     """Match two strides, each with one map of boxes, objectness and classes, or with a map of each."""
-    channels: dict[int, list[int | None]] = {}
-    for shape in signature.shapes:
-        found = grid_axis(shape, signature.size_wh) if len(shape) == 4 else None
-        if found is None:
-            return MatchScore.NONE
-        channels.setdefault(found[1], []).append(shape[1 if found[0] == 2 else 3])
-    if len(channels) != 2 or len({tuple(sizes) for sizes in channels.values()}) != 1:
+    channels = channels_by_stride(signature)
+    if channels is None or len(channels) != 2 or len(set(channels.values())) != 1:
         return MatchScore.NONE
     sizes = next(iter(channels.values()))
-    if len(sizes) == 3 and sizes[:2] == [4 * ANCHORS, ANCHORS]:
+    if len(sizes) == 3 and sizes[:2] == (4 * ANCHORS, ANCHORS):
         return MatchScore.certain_if(signature.classes in (None, sizes[2]))
     classes = (sizes[0] or 0) - _BOX_CHANNELS
     if len(sizes) != 1 or classes < 1 or signature.classes not in (None, classes):

@@ -254,7 +254,7 @@ def decode_pose_rows(outputs: Sequence[Array], context: DecodeContext) -> Candid
 
 
 def _keypoints(values: int, context: DecodeContext, *, classes: int) -> tuple[int, int]:
-    """Return how many keypoints of how many values are among `values` of a box, which are class scores besides."""
+    """Return the number of keypoints, and of the values of each, among `values` of a box with class scores."""
     known = context.options_or(PoseOptions()).keypoints
     if known is not None:
         points, size = known

@@ -6,7 +6,7 @@ rows that they selected themselves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
 from sightline_plugins.heads.decoding import PYRAMIDS, Index, at_least, count_cells, shapes_text
-from sightline_plugins.heads.head import Array, Shape, SizeWh
+from sightline_plugins.heads.head import Array, Candidates, Shape, Signature, SizeWh
 
 ANCHORS = 3
 PREPROCESSING = {"fit": "letterbox", "align": "center", "color": "rgb", "scale": (255.0,), "pad": (114,)}
@@ -145,6 +145,23 @@ def grid_axis(shape: Shape, size_wh: SizeWh) -> tuple[int, int] | None:
         return None
     found = ((axis, stride_of(shape[axis], shape[axis + 1], size_wh)) for axis in (2, 1))
     return next(((axis, stride) for axis, stride in found if stride is not None), None)
+
+
+def channels_by_stride(signature: Signature) -> dict[int, tuple[int | None, ...]] | None:
+    """Return the channels of the maps of each stride, in order; None unless all outputs are maps of rank 4."""
+    channels: dict[int, tuple[int | None, ...]] = {}
+    for shape in signature.shapes:
+        grid = grid_axis(shape, signature.size_wh) if len(shape) == 4 else None
+        if grid is None:
+            return None
+        axis, stride = grid
+        channels[stride] = (*channels.get(stride, ()), shape[1 if axis == 2 else 3])
+    return channels
+
+
+def joined_levels(levels: Iterable[tuple[Array, Array, Array]]) -> Candidates:
+    """Return the boxes, scores and classes of all levels as candidates."""
+    return Candidates.from_arrays(*(np.concatenate(column) for column in zip(*levels, strict=True)))
 
 
 def maps_of(outputs: Sequence[Array], size_wh: SizeWh, head: str) -> list[Map]:

@@ -46,7 +46,15 @@ from sightline_plugins.heads.head import (
     Shape,
     Signature,
 )
-from sightline_plugins.heads.yolo.layout import ANCHORS, PREPROCESSING, Map, grid_axis, maps_of
+from sightline_plugins.heads.yolo.layout import (
+    ANCHORS,
+    PREPROCESSING,
+    Map,
+    channels_by_stride,
+    grid_axis,
+    joined_levels,
+    maps_of,
+)
 from sightline_plugins.nms import NmsOptions
 
 Version = Literal[
@@ -130,9 +138,8 @@ DEFAULT_ANCHOR_OPTIONS = AnchorOptions(version="yolov5")
 def decode_anchors(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
     """Return every box whose best class times objectness is at least `context.confidence`."""
     options = context.options_or(DEFAULT_ANCHOR_OPTIONS)
-    levels = [_decode_anchor_level(*level, options, context) for level in anchor_levels(outputs, context)]
-    boxes, scores, classes = (np.concatenate(column) for column in zip(*levels, strict=True))
-    return Candidates.from_arrays(boxes, scores, classes)
+    levels = anchor_levels(outputs, context)
+    return joined_levels(_decode_anchor_level(*level, options, context) for level in levels)
 
 
 def anchor_levels(outputs: Sequence[Array], context: DecodeContext) -> list[tuple[Map, Floats, float]]:
@@ -216,7 +223,7 @@ def match_anchors(signature: Signature) -> MatchScore:
 
 
 def _values_of(shape: Shape, axis: int) -> int | None:
-    """Return how many values a box has; None when the map does not hold three boxes a cell."""
+    """Return the number of values of a box; None when the map does not hold three boxes a cell."""
     channels = shape[1 if axis == 2 else 3]
     if len(shape) == 5:
         return shape[4] if channels == ANCHORS else None
@@ -252,13 +259,8 @@ class DflOptions(HeadOptions):
 def decode_dfl(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
     """Return every cell whose best class scores at least `context.confidence`."""
     options = context.options_or(DflOptions())
-    maps = maps_of(outputs, context.size_wh, "yolo_dfl")
-    levels = [
-        _decode_dfl_level(list(group), stride, options, context)
-        for stride, group in groupby(maps, key=lambda entry: entry.stride)
-    ]
-    boxes, scores, classes = (np.concatenate(column) for column in zip(*levels, strict=True))
-    return Candidates.from_arrays(boxes, scores, classes)
+    levels = groupby(maps_of(outputs, context.size_wh, "yolo_dfl"), key=lambda entry: entry.stride)
+    return joined_levels(_decode_dfl_level(list(group), stride, options, context) for stride, group in levels)
 
 
 def _decode_dfl_level(
@@ -312,20 +314,15 @@ def sides_and_scores(maps: list[Map], options: DflOptions, labels: int) -> tuple
 
 def match_dfl(signature: Signature) -> MatchScore:
     """Match three strides or more, each with one map of distances and classes, or with a map of each."""
-    channels: dict[int, list[int]] = {}
-    for shape in signature.shapes:
-        found = grid_axis(shape, signature.size_wh) if len(shape) == 4 else None
-        size = None if found is None else shape[1 if found[0] == 2 else 3]
-        if found is None or size is None:
-            return MatchScore.NONE
-        channels.setdefault(found[1], []).append(size)
-    kinds = {tuple(sizes) for sizes in channels.values()}
-    if len(channels) < 3 or len(kinds) != 1:
+    channels = channels_by_stride(signature)
+    if channels is None or len(channels) < 3 or len(set(channels.values())) != 1:
         return MatchScore.NONE
-    return _match_channels(kinds.pop(), signature.classes)
+    sizes = next(iter(channels.values()))
+    known = [size for size in sizes if size is not None]
+    return _match_channels(known, signature.classes) if len(known) == len(sizes) else MatchScore.NONE
 
 
-def _match_channels(sizes: tuple[int, ...], classes: int | None) -> MatchScore:
+def _match_channels(sizes: Sequence[int], classes: int | None) -> MatchScore:
     """Match the channels at each stride: all together, or distances, scores and perhaps their sum."""
     if len(sizes) == 1:
         rest = [sizes[0] - 4 * bins for bins in _COMMON_BINS]
