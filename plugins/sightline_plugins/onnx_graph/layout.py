@@ -1,4 +1,4 @@
-"""Rewrite the order of transpose, softmax, concat and upsampling.
+"""Rewrite the order of transpose, concat and upsampling.
 
 A 1x1 convolution treats every pixel alike, so it commutes with nearest-neighbour resizing. Behind a concatenation
 it splits into a sum: `W . [a, up(b)] = Wa . a + up(Wb . b)`.
@@ -11,33 +11,6 @@ from onnx import NodeProto
 
 from sightline_plugins.onnx_graph.channels import pointwise_weights
 from sightline_plugins.onnx_graph.graph import Graph, attribute, node
-
-
-def softmax_over_channels(graph: Graph) -> int:
-    """A softmax over channels between a transpose and its inverse keeps rows before columns, as NHWC kernels do.
-
-    Exporters swap rows and columns on the way, which costs two copies; a softmax does not care for their order.
-    """
-    found = 0
-    for entry in graph.nodes:
-        before = graph.producer(entry.input[0]) if entry.op_type == "Softmax" else None
-        after = graph.only_consumer(entry.output[0])
-        if before is None or after is None or {before.op_type, after.op_type} != {"Transpose"}:
-            continue
-        swapped = list(attribute(before, "perm", [])) == [0, 3, 2, 1] == list(attribute(after, "perm", []))
-        if not swapped or attribute(entry, "axis", -1) not in (-1, 3) or entry.input[0] in graph.outputs:
-            continue
-        rows, result = graph.new_name(entry.input[0]), graph.new_name(entry.output[0])
-        new = [
-            node("Transpose", [before.input[0]], [rows], perm=[0, 2, 3, 1]),
-            node("Softmax", [rows], [result], axis=3),
-            node("Transpose", [result], [after.output[0]], perm=[0, 3, 1, 2]),
-        ]
-        graph.replace([entry, after], new)
-        found += 1
-    if found:
-        graph.refresh()
-    return found
 
 
 def transpose_before_concat(graph: Graph) -> int:

@@ -15,7 +15,6 @@ from sightline_plugins.onnx_graph.constants import fold_constants, remove_idle, 
 from sightline_plugins.onnx_graph.graph import Graph
 from sightline_plugins.onnx_graph.layout import (
     convolve_before_upsampling,
-    softmax_over_channels,
     transpose_before_concat,
     transpose_before_flattening,
 )
@@ -27,7 +26,6 @@ COMMON: tuple[Rule, ...] = (
     *CLEANING,
     fold_focus,
     pick_channels,
-    softmax_over_channels,
     convolve_before_upsampling,
 )
 REPAIRS: tuple[Rule, ...] = (split_permutations,)

@@ -16,7 +16,6 @@ from sightline_plugins.onnx_graph.constants import fold_constants, remove_idle, 
 from sightline_plugins.onnx_graph.graph import Graph
 from sightline_plugins.onnx_graph.layout import (
     convolve_before_upsampling,
-    softmax_over_channels,
     transpose_before_concat,
     transpose_before_flattening,
 )
@@ -175,19 +174,6 @@ def test_a_pointwise_convolution_is_computed_before_the_enlargement(scale: float
 
 def test_a_convolution_that_makes_more_channels_than_were_enlarged_stays() -> None:
     assert convolve_before_upsampling(Graph(upsample_network(wide=8))) == 0
-
-
-def test_a_softmax_over_channels_no_longer_swaps_rows_and_columns() -> None:
-    nodes = [
-        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 2, 1]),
-        helper.make_node("Softmax", ["t"], ["s"], axis=3),
-        helper.make_node("Transpose", ["s"], ["y"], perm=[0, 3, 2, 1]),
-    ]
-    before = make_model(nodes, constants={}, inputs={"x": [1, 7, 3, 5]}, opset=11)
-    after = rewritten(before, softmax_over_channels)
-    perms = [list(node.attribute[0].ints) for node in after.graph.node if node.op_type == "Transpose"]
-    assert perms == [[0, 2, 3, 1], [0, 3, 1, 2]]
-    assert_same_results(before, after, x=random(1, 7, 3, 5))
 
 
 def test_prediction_maps_are_transposed_before_they_are_joined() -> None:
