@@ -72,6 +72,5 @@ class CallbackSink(Sink):
         self._function = function
 
     def consume(self, batch: Batch) -> None:
-        """Call the function with each frame of the batch."""
         for view in batch:
             self._function(view)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
@@ -150,18 +151,8 @@ def plan_decoding(head: str, *, shapes: Sequence[tuple[int, ...]], context: Deco
     return Decoding(tuple(map(tuple, shapes)), sum(step.boxes for step in steps), tuple(steps))
 
 
-def _plan_yolov5(outputs: list[Marks], context: DecodeContext) -> list[Step]:
-    return _plan_table("yolov5", min(outputs, key=np.ndim), outputs, context, has_objectness=True)
-
-
-def _plan_yolov8(outputs: list[Marks], context: DecodeContext) -> list[Step]:
-    return _plan_table("yolov8", outputs[0], outputs, context, has_objectness=False)
-
-
-def _plan_table(
-    head: str, output: Marks, outputs: list[Marks], context: DecodeContext, *, has_objectness: bool
-) -> list[Step]:
-    values = values_first(output)
+def _plan_table(outputs: list[Marks], context: DecodeContext, *, head: str, has_objectness: bool) -> list[Step]:
+    values = values_first(min(outputs, key=np.ndim) if has_objectness else outputs[0])
     classes = _classes(head, len(values) - 4 - has_objectness)
     arguments = (values.shape[1], classes, has_objectness, np.float32(context.confidence))
     return [Step("decode_table", values.shape[1], (_view(values, outputs),), arguments)]
@@ -270,8 +261,8 @@ _PLANNERS: Mapping[str, _Planner] = MappingProxyType(
         "fastestdet": _plan_fastestdet,
         "yolo_anchors": _plan_anchors,
         "yolo_dfl": _plan_dfl,
-        "yolov5": _plan_yolov5,
-        "yolov8": _plan_yolov8,
+        "yolov5": partial(_plan_table, head="yolov5", has_objectness=True),
+        "yolov8": partial(_plan_table, head="yolov8", has_objectness=False),
         "yolox": _plan_yolox,
     }
 )

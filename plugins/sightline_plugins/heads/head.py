@@ -201,7 +201,6 @@ class Decode(Protocol[Result_co]):
         `outputs` are the engine's arrays for one image (batch 1), in the model's order; they must not be changed.
         Raises ModelError when they cannot be outputs of this head's family.
         """
-        ...
 
 
 class MatchScore(IntEnum):
@@ -223,17 +222,14 @@ class OutputSpec(Protocol):
     @property
     def name(self) -> str:
         """Name of the output."""
-        ...
 
     @property
     def shape(self) -> Shape:
         """Shape; None for a size that is open."""
-        ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Element type."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,6 @@ class ClassMapPostprocessor(ObjectPostprocessor):
         self._rules = rules
 
     def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> Detections | None:
-        """See `Postprocessor.read`."""
         found: ClassMap = self._plan.decode(outputs, size_wh=target.placement.size_wh)
         if not all_finite([found.scores]):
             return None

@@ -105,7 +105,6 @@ class Classify(AttributeElement):
         return LabelRules(outputs, confidence, multiple, self.top, self.vote)
 
     def postprocessor(self, plan: ModelPlan, site: Site) -> Postprocessor[Any]:
-        """Make attributes of probabilities."""
         element_id = site.element_id or self.name
         return LabelPostprocessor(plan, self.rules(plan, element_id=element_id), element_id=element_id)
 
@@ -207,7 +206,6 @@ class LabelPostprocessor(Postprocessor[LabelVotes]):
         self._origin = Origin(element_id, rules.outputs[0].labels)
 
     def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> LabelVotes | None:
-        """See `Postprocessor.read`."""
         if not all_finite(outputs):
             return None
         scores: Scores = self._plan.decode(outputs, size_wh=target.placement.size_wh)

@@ -43,21 +43,17 @@ class CudaPostprocessor(Protocol):
 
     def scratch_forms(self, rows: int) -> list[ArrayForm]:
         """Return the arrays that stay on the GPU."""
-        ...
 
     def result_forms(self, rows: int) -> list[ArrayForm]:
         """Return the arrays that are copied to the host."""
-        ...
 
     def bind(
         self, scratch: Sequence[DeviceArray], results: Sequence[DeviceArray]
     ) -> tuple[Sequence[DeviceArray], Callable[[], None]]:
         """Return which of these arrays the model writes its outputs to, and what queues the rest of the work."""
-        ...
 
     def read(self, results: Sequence[npt.NDArray[Any]], row: int) -> HostResult:
         """Return the result of one image, in memory of its own."""
-        ...
 
 
 class OutputBuffers:
@@ -117,12 +113,10 @@ class CudaRawPostprocessor:
         self._dtypes = dtypes
 
     def scratch_forms(self, rows: int) -> list[ArrayForm]:
-        """See `CudaPostprocessor.scratch_forms`."""
         del rows
         return []
 
     def result_forms(self, rows: int) -> list[ArrayForm]:
-        """See `CudaPostprocessor.result_forms`."""
         return _output_forms(self._outputs, rows)
 
     def bind(
@@ -133,7 +127,6 @@ class CudaRawPostprocessor:
         return results, lambda: None
 
     def read(self, results: Sequence[npt.NDArray[Any]], row: int) -> HostResult:
-        """See `CudaPostprocessor.read`."""
         pairs = zip(results, self._dtypes, strict=True)
         return tuple(output[row : row + 1].astype(dtype) for output, dtype in pairs)
 
@@ -175,7 +168,6 @@ class CudaDetectionPostprocessor:
     def bind(
         self, scratch: Sequence[DeviceArray], results: Sequence[DeviceArray]
     ) -> tuple[Sequence[DeviceArray], Callable[[], None]]:
-        """See `CudaPostprocessor.bind`."""
         *outputs, candidates, counts, ranked = scratch
         kept_counts, boxes = results
         finds = DetectionBuffers(candidates, counts, self._limits)
@@ -188,7 +180,6 @@ class CudaDetectionPostprocessor:
         return outputs, queue
 
     def read(self, results: Sequence[npt.NDArray[Any]], row: int) -> HostResult:
-        """See `CudaPostprocessor.read`."""
         counts, boxes = results
         kept, found, invalid = map(int, counts[row, :3])
         own = boxes[row, :kept].copy()

@@ -99,12 +99,12 @@ class CudaPredictor:
         return report
 
     def submit(self, inputs: Sequence[RequestInput]) -> Iterator[InferenceRequest | None]:
-        """See `Predictor.submit`."""
         parts = [(surface, target.placement) for surface, target in inputs]
         for first in range(0, len(parts), self._max_rows):
             portion = parts[first : first + self._max_rows]
             self._turn = (self._turn + 1) % _BUFFER_SETS
-            work = self._buffers[self._turn].start(portion, rows=self._rows_for(len(portion)))
+            rows = self._max_rows if self._is_fixed else min(1 << (len(portion) - 1).bit_length(), self._max_rows)
+            work = self._buffers[self._turn].start(portion, rows=rows)
             yield from (CudaRequest(work, row) for row in range(len(portion)))
 
     def close(self) -> None:
@@ -114,9 +114,6 @@ class CudaPredictor:
         self._last_report = self.report
         self._buffers.clear()
         self._engine.close()
-
-    def _rows_for(self, count: int) -> int:
-        return self._max_rows if self._is_fixed else min(1 << (count - 1).bit_length(), self._max_rows)
 
 
 class CudaRequest:
@@ -129,11 +126,9 @@ class CudaRequest:
         self._row = row
 
     def wait(self) -> None:
-        """See `InferenceRequest.wait`."""
         self._work.result()
 
     def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
-        """See `InferenceRequest.read`."""
         return read_host_result(self._work.result()[self._row], postprocessor, target, batch)
 
 
@@ -268,7 +263,6 @@ class ForwardPass:
         return self._graph is not None
 
     def run(self, jobs: Jobs, *, stream: CudaStream) -> None:
-        """Queue it."""
         if self._graph is None and self.no_graph_reason is None and self._runs == WARM_UPS:
             self._capture(jobs, stream)
         if self._graph is not None:

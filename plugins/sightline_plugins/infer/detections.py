@@ -194,11 +194,9 @@ class DetectionPostprocessor(ObjectPostprocessor):
 
     @property
     def detection_rules(self) -> DetectionRules | None:
-        """See `Postprocessor.detection_rules`."""
         return None if self._masks else self._rules
 
     def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> Detections | None:
-        """See `Postprocessor.read`."""
         rules = self._rules
         raw: Candidates = self._plan.decode(outputs, size_wh=target.placement.size_wh, confidence=rules.confidence)
         if not len(raw):
@@ -213,7 +211,6 @@ class DetectionPostprocessor(ObjectPostprocessor):
         return self._detections(kept, target, batch)
 
     def read_boxes(self, boxes: SuppressedBoxes, target: InferenceTarget, batch: Batch) -> Detections:
-        """See `Postprocessor.read_boxes`."""
         self._count_invalid(boxes.invalid)
         if not boxes.found and not boxes.invalid:
             return Detections(boxes.candidates, target_box(target, batch), had_no_candidates=True)

@@ -50,7 +50,6 @@ class Embed(AttributeElement):
         return frozenset({LABEL})
 
     def postprocessor(self, plan: ModelPlan, site: Site) -> Postprocessor[Any]:
-        """Make unit vectors."""
         return EmbeddingPostprocessor(plan, element_id=site.element_id or self.name, vote=self.vote)
 
 

@@ -162,7 +162,6 @@ class FunctionPostprocessor(Postprocessor[Any]):
         self._plan = replace(plan, head=Head(name=reference, decode=self._decode))
 
     def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> Any:
-        """See `Postprocessor.read`."""
         if not all_finite(outputs):
             return None
         frame = batch.frames[target.row]
@@ -182,19 +181,15 @@ class FunctionPostprocessor(Postprocessor[Any]):
             self._returned = None
 
     def remember(self, entry: TrackEntry[Any], result: Any, target: InferenceTarget, batch: Batch) -> Any:
-        """See `Postprocessor.remember`."""
         return result if self._postprocessor is None else self._postprocessor.remember(entry, result, target, batch)
 
     def recall(self, entry: TrackEntry[Any], target: InferenceTarget, batch: Batch) -> Any:
-        """See `Postprocessor.recall`."""
         return None if self._postprocessor is None else self._postprocessor.recall(entry, target, batch)
 
     def attach(self, batch: Batch, results: Sequence[TargetResult[Any]]) -> Batch:
-        """See `Postprocessor.attach`."""
         return batch if self._postprocessor is None else self._postprocessor.attach(batch, results)
 
     def totals(self) -> Mapping[str, Any]:
-        """See `Postprocessor.totals`."""
         return {} if self._postprocessor is None else self._postprocessor.totals()
 
     def _decode(self, outputs: Sequence[Array], context: DecodeContext) -> Any:
@@ -223,7 +218,6 @@ class AttributePostprocessor(Postprocessor[Attributes]):
         self._origin = Origin(element_id, plan.labels[:1] or ("image",))
 
     def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> Attributes | None:
-        """See `Postprocessor.read`."""
         del batch
         returned: Mapping[object, object] = self._plan.decode(outputs, size_wh=target.placement.size_wh)
         attributes = {self._name(name): _value(name, value) for name, value in returned.items()}

@@ -131,15 +131,12 @@ class ModelOperator(Operator):
         return {**counted, **self._postprocessor.totals()}
 
     def runs_on(self) -> RunsOn:
-        """Return where images are prepared."""
         return RunsOn(self._predictor.device)
 
     def end_stream(self, stream: Stream) -> None:
-        """Forget the stream's state."""
         self._selector.end_stream(stream)
 
     def close(self) -> None:
-        """Free the model."""
         self._predictor.close()
 
     def collect(self, jobs: Sequence[_Job], batch: Batch) -> Batch:
@@ -172,7 +169,6 @@ class ModelOperator(Operator):
         job.result, job.is_finite = read.result, read.is_finite
 
     def _result(self, job: _Job, batch: Batch) -> Any:
-        """Return the result of a target, of its request or from memory."""
         target, entry = job.target, job.target.entry
         self._read(job, batch)
         if job.runs and job.result is None:
@@ -197,5 +193,4 @@ class _PendingBatch:
         self._jobs = jobs
 
     def result(self) -> Batch:
-        """See `Pending.result`."""
         return self._operator.collect(self._jobs, self._batch)

@@ -57,16 +57,9 @@ def _as_labels(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
-def _as_selection(value: object) -> object:
-    return {"label": value} if isinstance(value, str | list | tuple) else value
-
-
-def _as_nms(value: object) -> object:
-    return {"method": value} if isinstance(value, str) else value
-
-
-def _as_tiles(value: object) -> object:
-    return {"size": value} if isinstance(value, list | tuple) else value
+def _short_form(key: str, *types: type) -> BeforeValidator:
+    """Return a validator that reads a value of these types as the mapping `{key: value}`."""
+    return BeforeValidator(lambda value: {key: value} if isinstance(value, types) else value)
 
 
 Region = Annotated[tuple[Fraction, Fraction, Fraction, Fraction], AfterValidator(_ordered)]
@@ -162,7 +155,7 @@ class ModelElement(Element):
     regions: Regions | Mapping[str, Regions] | None = None
     """Regions of interest: a list of [left, top, right, bottom] in fractions of the frame, or a mapping from streams
     (names or globs) to such lists. Default, and for streams that the mapping does not name: the whole frame."""
-    on: Annotated[TargetSelection, BeforeValidator(_as_selection)] | None = None
+    on: Annotated[TargetSelection, _short_form("label", str, list, tuple)] | None = None
     """Run on objects of earlier steps instead of on the frame: a label, a list of labels, or a mapping such as
     {label: car, min_size: [32, 32]}."""
     reinfer_interval: Duration = 2_000_000_000
@@ -295,13 +288,13 @@ class DetectionElement(ModelElement):
     value of the head's family (0.45; end-to-end models 1, which suppresses nothing)."""
     class_agnostic: bool | None = None
     """Whether boxes of different classes suppress each other."""
-    nms: Annotated[NmsFields, BeforeValidator(_as_nms)] = NmsFields()
+    nms: Annotated[NmsFields, _short_form("method", str)] = NmsFields()
     """What happens to boxes that overlap by more than `iou`: `hard` drops the less confident, `soft` lowers its
     confidence, `fusion` merges them into one box, `none` keeps them all. A mapping sets more:
     {method: soft, sigma: 0.3}."""
     max_detections: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Maximum number of objects per frame (and per region or tile). Default: 300."""
-    tiles: Annotated[Tiles | None, BeforeValidator(_as_tiles)] = None
+    tiles: Annotated[Tiles | None, _short_form("size", list, tuple)] = None
     """Run on overlapping tiles, to find small objects in large frames: a mapping such as
     {size: [640, 640], overlap: 0.2, whole: true} (pixels of the frame), or only the size."""
 

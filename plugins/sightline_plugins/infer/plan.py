@@ -111,7 +111,6 @@ class _Planner:
 
     @property
     def _image(self) -> TensorSpec:
-        """The input that takes the image."""
         return self.facts.inputs[self.inputs.image]
 
     def _check_task(self) -> None:

@@ -146,7 +146,6 @@ class PoseResult:
 
     @property
     def confidence(self) -> float:
-        """The mean confidence of the keypoints."""
         return float(self.points[:, 2].mean())
 
 
@@ -160,7 +159,6 @@ class KeypointPostprocessor(Postprocessor[PoseResult]):
         self._origin = Origin(element_id, plan.labels or ("person",))
 
     def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> PoseResult | None:
-        """See `Postprocessor.read`."""
         if not all_finite(outputs):
             return None
         placement = target.placement

@@ -156,7 +156,6 @@ class Speeds(Protocol):
     def obstacle(self) -> str | None: ...
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
         """Return the time per image of each, in seconds. Raises ModelError when one cannot run."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +234,10 @@ def _fastest(model: Path, speeds: Speeds) -> Chosen:
     gains = [seconds[0] / own for own in seconds]
     best = max(range(len(gains)), key=gains.__getitem__)
     if gains[best] < MIN_GAIN:
-        return Chosen(model, "fp32", "; ".join(filter(None, [_no_gain(candidates, gains, speeds), reason])))
+        pairs = zip(candidates[1:], gains[1:], strict=True)
+        measured = ", ".join(f"{candidate.precision} is {gain:.2f} times as fast" for candidate, gain in pairs)
+        no_gain = f"{measured} with {speeds.place}: not worth what it loses"
+        return Chosen(model, "fp32", "; ".join(filter(None, [no_gain, reason])))
     winner = candidates[best]
     gain = f"{winner.precision} is {gains[best]:.2f} times as fast as fp32 with {speeds.place}"
     loss = _loss(found) if winner.precision == "int8" else reason
@@ -247,12 +249,6 @@ def _rejection(found: QuantizedFile, speeds: Speeds) -> str:
     if not found.note.is_within_budget:
         return f"{found.path}: {_loss(found)}, more than its budget of {found.note.budget_points:g}"
     return speeds.obstacle or ""
-
-
-def _no_gain(candidates: Sequence[Candidate], gains: Sequence[float], speeds: Speeds) -> str:
-    pairs = zip(candidates[1:], gains[1:], strict=True)
-    measured = ", ".join(f"{candidate.precision} is {gain:.2f} times as fast" for candidate, gain in pairs)
-    return f"{measured} with {speeds.place}: not worth what it loses"
 
 
 def _loss(found: QuantizedFile) -> str:

@@ -61,12 +61,10 @@ class CpuSpeeds:
 
     @property
     def place(self) -> str:
-        """The engine, and where it runs."""
         return f"{self._engine} on the CPU"
 
     @property
     def obstacle(self) -> str | None:
-        """See `Speeds.obstacle`."""
         return None if multiplies_bytes() else "this processor has no instructions for sums of bytes (VNNI)"
 
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
@@ -130,7 +128,6 @@ class GpuSpeeds:
 
     @property
     def place(self) -> str:
-        """The library, and where it runs."""
         return f"{self._library} on {self._gpu}"
 
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
@@ -169,7 +166,6 @@ class GpuSpeeds:
 
 
 def _timed_batch(execution: Execution, stream: CudaStream) -> float:
-    """Return the time of a batch in seconds."""
     start = time.perf_counter()
     for _ in range(_BATCHES):
         execution.enqueue()

@@ -93,7 +93,6 @@ class Read(AttributeElement):
         return frozenset({LABEL})
 
     def postprocessor(self, plan: ModelPlan, site: Site) -> Postprocessor[Any]:
-        """Make attributes of texts."""
         rules = TextRules(
             self.attribute or plan.card.attribute or "text",
             next((value for value in (self.confidence, plan.card.confidence) if value is not None), 0.0),
@@ -176,7 +175,6 @@ class TextPostprocessor(Postprocessor[TextVotes]):
         self._origin = Origin(element_id, (LABEL,))
 
     def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> TextVotes | None:
-        """See `Postprocessor.read`."""
         del batch
         if not all_finite(outputs[:1]):
             return None

@@ -44,11 +44,9 @@ class InferenceRequest(Protocol):
 
     def wait(self) -> None:
         """Wait, without the GIL, until the outputs are there. Raises ModelError or CudaError when the run failed."""
-        ...
 
     def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
         """Let the postprocessor read the outputs, after `wait`; nobody else may use it meanwhile."""
-        ...
 
 
 class Predictor(Protocol):
@@ -57,28 +55,23 @@ class Predictor(Protocol):
     @property
     def device(self) -> str:
         """Where images are prepared: `cpu` or `cuda:N`."""
-        ...
 
     @property
     def report(self) -> Mapping[str, Any]:
         """Its part of the run report: what computes where, and the reason."""
-        ...
 
     @property
     def max_pending(self) -> int:
         """How many requests may wait to be read; more of them take more memory."""
-        ...
 
     def submit(self, inputs: Sequence[RequestInput]) -> Iterator[InferenceRequest | None]:
         """Return the requests for these targets, in order; None where the image only went to the target's stack.
 
         A request may start only when the iterator reaches it.
         """
-        ...
 
     def close(self) -> None:
         """Wait for requests under way, and free the model. May be called again. Requests can still be read."""
-        ...
 
 
 class HostPredictor:
@@ -98,7 +91,6 @@ class HostPredictor:
         self._engine = engine
 
     def submit(self, inputs: Sequence[RequestInput]) -> Iterator[InferenceRequest | None]:
-        """See `Predictor.submit`."""
         images = self._preprocessor.prepare_all([(surface, target.placement) for surface, target in inputs])
         for prepared, (_, target) in zip(images, inputs, strict=True):
             if target.stack is None:
@@ -110,7 +102,6 @@ class HostPredictor:
             yield HostRequest(self._submit_stack(target.stack, target)) if target.due else None
 
     def close(self) -> None:
-        """See `Predictor.close`."""
         self._engine.close()
 
     def _submit_stack(self, stack: Stack, target: InferenceTarget) -> Pending:
@@ -147,13 +138,11 @@ class HostRequest:
         self._outputs: tuple[Array, ...] = ()
 
     def wait(self) -> None:
-        """See `InferenceRequest.wait`."""
         self._outputs = self._pending.result()
         if self._prepared is not None and self._preprocessor is not None:
             self._preprocessor.recycle(self._prepared)
 
     def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
-        """See `InferenceRequest.read`."""
         return read_outputs(postprocessor, self._outputs, target, batch)
 
 
@@ -195,7 +184,6 @@ class UpgradingPredictor:
 
     @property
     def device(self) -> str:
-        """See `Predictor.device`."""
         return self._serving.device
 
     @property
@@ -205,11 +193,9 @@ class UpgradingPredictor:
 
     @property
     def max_pending(self) -> int:
-        """See `Predictor.max_pending`."""
         return self._serving.max_pending
 
     def submit(self, inputs: Sequence[RequestInput]) -> Iterator[InferenceRequest | None]:
-        """See `Predictor.submit`."""
         if self._making is not None and self._making.done():
             made, self._making = self._making, None
             self._thread.shutdown()

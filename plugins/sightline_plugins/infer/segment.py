@@ -74,7 +74,6 @@ class Segment(DetectionElement):
         return labels if background is None else labels - {plan.labels[background]}
 
     def postprocessor(self, plan: ModelPlan, site: Site) -> Postprocessor[Any]:
-        """Make objects with masks."""
         from sightline_plugins.infer.class_maps import ClassMapPostprocessor
         from sightline_plugins.infer.detections import DetectionPostprocessor, detection_rules
 

@@ -55,11 +55,9 @@ class TargetSelector(Protocol):
 
     def select(self, batch: Batch) -> list[InferenceTarget]:
         """Return the targets of a batch, in the order of frames."""
-        ...
 
     def end_stream(self, stream: Stream) -> None:
         """Forget a stream that has ended."""
-        ...
 
 
 class _FrameCounter:
@@ -88,7 +86,6 @@ class RegionSelector:
         self._frames = _FrameCounter()
 
     def select(self, batch: Batch) -> list[InferenceTarget]:
-        """See `TargetSelector.select`."""
         return [
             InferenceTarget(row, placement)
             for row, frame in enumerate(batch.frames)
@@ -97,7 +94,6 @@ class RegionSelector:
         ]
 
     def end_stream(self, stream: Stream) -> None:
-        """See `TargetSelector.end_stream`."""
         self._frames.end_stream(stream)
 
 
@@ -173,7 +169,6 @@ class ObjectSelector:
         self._frames = _FrameCounter()
 
     def select(self, batch: Batch) -> list[InferenceTarget]:
-        """See `TargetSelector.select`."""
         runs = np.array([self._frames.next(frame.stream) % self._every == 0 for frame in batch.frames], np.bool_)
         objects = batch.objects
         rows = np.flatnonzero(selected_objects(objects, self._selection))
@@ -191,7 +186,6 @@ class ObjectSelector:
         return [target for target in targets if target is not None]
 
     def end_stream(self, stream: Stream) -> None:
-        """See `TargetSelector.end_stream`."""
         self._frames.end_stream(stream)
         self._memory.end_stream(stream)
 
@@ -288,7 +282,6 @@ class StackSelector:
         self._stacks: dict[Stream, dict[Hashable, Stack]] = {}
 
     def select(self, batch: Batch) -> list[InferenceTarget]:
-        """See `TargetSelector.select`."""
         numbers = [self._count(frame.stream) for frame in batch.frames]
         regions = [0] * len(batch.frames)
         stacked = []
@@ -303,7 +296,6 @@ class StackSelector:
         return stacked
 
     def end_stream(self, stream: Stream) -> None:
-        """See `TargetSelector.end_stream`."""
         self._frames.end_stream(stream)
         self._stacks.pop(stream, None)
         self._selector.end_stream(stream)

@@ -70,7 +70,6 @@ class Tensors(ModelElement):
         return (None if problems else plan), problems
 
     def postprocessor(self, plan: ModelPlan, site: Site) -> Postprocessor[Any]:
-        """Keep the outputs."""
         names = self.outputs or [output.name for output in plan.outputs]
         return RawPostprocessor(plan, names=names, element_id=site.element_id or self.name)
 
@@ -89,7 +88,6 @@ class RawPostprocessor(Postprocessor[NamedOutputs]):
         self._shapes: dict[str, tuple[int, ...]] = {}
 
     def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> NamedOutputs | None:
-        """See `Postprocessor.read`."""
         del batch
         named = {name: _without_batch(outputs[place], self._specs[place]) for name, place in self._places.items()}
         if not all_finite(list(named.values())):

@@ -82,9 +82,12 @@ class TrackMemory(Generic[Result]):
         It has to the first time, when its interval has passed, when its box has grown by half, or when it is seen with
         more confidence.
         """
+        interval_ns = self.reinfer_interval_ns
+        if 1 <= entry.runs <= len(_YOUNG_NS):
+            interval_ns = min(_YOUNG_NS[entry.runs - 1], interval_ns)
         due = (
             not entry.runs
-            or pts_ns - entry.run_ns >= self._interval_ns(entry.runs)
+            or pts_ns - entry.run_ns >= interval_ns
             or pts_ns < entry.run_ns
             or area >= entry.area * _GROWTH
             or confidence >= entry.confidence + _CONFIDENCE_GAIN
@@ -97,11 +100,6 @@ class TrackMemory(Generic[Result]):
     def end_stream(self, stream: Stream) -> None:
         """Forget the stream's tracks; results under way keep their entries."""
         self._entries.pop(stream, None)
-
-    def _interval_ns(self, runs: int) -> int:
-        """Return how long the result of the n-th run is used."""
-        usual = self.reinfer_interval_ns
-        return min(_YOUNG_NS[runs - 1], usual) if runs <= len(_YOUNG_NS) else usual
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -179,12 +179,9 @@ def read_recording(path: Path, *, file_format: RecordedFormat | None, stream: st
             return read_json_lines(path, data, stream=stream)
         lines = data.decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the recording {path} cannot be read: {_reason(error)}") from error
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)
+        raise ConfigurationError(f"the recording {path} cannot be read: {reason}") from error
     return list(_parsed(path, lines, _mot_object if kind == "mot" else _kitti_object))
-
-
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else (error.strerror or str(error))
 
 
 def _guess(path: Path, data: bytes) -> RecordedFormat:

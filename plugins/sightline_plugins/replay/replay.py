@@ -67,7 +67,6 @@ class Replay(Element):
         return frozenset((UNLABELLED,)) if is_mot else None
 
     def path_for(self, stream: str) -> Path:
-        """Return the recording of a stream."""
         return Path(str(self.path).replace("{stream}", safe_name(stream))).expanduser()
 
     def recording(self, stream: str, *, element: str) -> Recording:
@@ -112,7 +111,6 @@ class ReplayOperator(Operator):
         self._recordings: dict[Stream, Recording] = {}
 
     def process(self, batch: Batch) -> Batch:
-        """Add the recorded objects of each frame."""
         rows: dict[Stream, list[int]] = {}
         for row, frame in enumerate(batch.frames):
             rows.setdefault(frame.stream, []).append(row)
@@ -125,7 +123,6 @@ class ReplayOperator(Operator):
         return batch.with_objects(objects).with_detection(every).with_search(self._element_id, every)
 
     def end_stream(self, stream: Stream) -> None:
-        """Release the stream's recording."""
         self._recordings.pop(stream, None)
 
     def _recording(self, stream: Stream) -> Recording:

@@ -54,7 +54,6 @@ class Line(Shape):
         return self
 
     def points(self) -> Iterator[tuple[Location, Point]]:
-        """Yield both ends."""
         yield ("from",), self.start
         yield ("to",), self.to
 
@@ -84,11 +83,9 @@ class Lines(ShapeRule):
 
     @property
     def lines(self) -> Mapping[str, Line]:
-        """The lines by name."""
         return self.__pydantic_extra__
 
     def watch(self, earlier: StreamRule | None) -> StreamRule:
-        """Make the state of a stream."""
         return StreamLines(self.lines, pixels=self.pixels, earlier=earlier)
 
 
@@ -137,7 +134,6 @@ class StreamLines(StreamRule):
         return self.tally
 
     def end(self) -> None:
-        """Forget the tracks."""
         self.counter = CrossingCounter(len(self._lines))
 
     def _events(self, tracks: TrackedObjects, crossings: Crossings) -> dict[int, list[RuleEvent]]:

@@ -56,7 +56,6 @@ class Zone(Shape):
     """How long the number inside has to be above, or no longer above, the limit."""
 
     def points(self) -> Iterator[tuple[Location, Point]]:
-        """Yield the corners."""
         for number, point in enumerate(self.polygon):
             yield ("polygon", number), point
 
@@ -89,11 +88,9 @@ class Zones(ShapeRule):
 
     @property
     def zones(self) -> Mapping[str, Zone]:
-        """The zones by name."""
         return self.__pydantic_extra__
 
     def watch(self, earlier: StreamRule | None) -> StreamRule:
-        """Make the state of a stream."""
         return StreamZones(self, earlier if isinstance(earlier, StreamZones) else None)
 
 

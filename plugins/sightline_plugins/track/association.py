@@ -33,7 +33,7 @@ def assign_in_rounds(
     another, all pairs together are the result of the rounds one after the other, and no solver runs.
     """
     rows, columns = (margin > 0).nonzero()
-    if _are_distinct(rows, columns):
+    if len(set(columns.tolist())) == len(columns) and len(set(rows.tolist())) == len(rows):
         return rows, columns
     present = sorted(set(rounds[row_kind[rows], column_kind[columns]].tolist()))
     if len(present) == 1:
@@ -47,8 +47,3 @@ def assign_in_rounds(
         left[:, matched[1]] = 0
         found.append(matched)
     return np.concatenate([rows for rows, _ in found]), np.concatenate([columns for _, columns in found])
-
-
-def _are_distinct(rows: Indices, columns: Indices) -> bool:
-    """Return whether no row and no column comes twice."""
-    return len(set(columns.tolist())) == len(columns) and len(set(rows.tolist())) == len(rows)

@@ -22,11 +22,11 @@ CLASSES_OF_ONE_ORIGIN = 1 << 20
 """A tracker knows a class by its number plus this times the number of the element that detected it."""
 
 
-def _is_tracker(found: object) -> bool:
-    return isinstance(found, type) and issubclass(found, TrackerOptions)
-
-
-TRACKERS: Mapping[str, type[TrackerOptions]] = Extensions("sightline.trackers", accepts=_is_tracker, kind="tracker")
+TRACKERS: Mapping[str, type[TrackerOptions]] = Extensions(
+    "sightline.trackers",
+    accepts=lambda found: isinstance(found, type) and issubclass(found, TrackerOptions),
+    kind="tracker",
+)
 """Options of all installed trackers, by the name of the algorithm."""
 
 
@@ -83,7 +83,6 @@ class Track(Element):
 
     @property
     def options(self) -> TrackerOptions:
-        """The tracker's options."""
         return self._options
 
     @classmethod
@@ -149,7 +148,6 @@ class TrackOperator(Operator):
         return batch.with_objects(tracked)
 
     def end_stream(self, stream: Stream) -> None:
-        """Forget the stream's tracks."""
         self._trackers.pop(stream, None)
         self._sizes_wh.pop(stream, None)
         self._latest_id.pop(stream, None)

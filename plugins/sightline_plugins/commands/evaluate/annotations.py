@@ -117,13 +117,11 @@ def read_annotations(
 
 
 def _is_mot(path: Path, file_format: Format | None) -> bool:
-    return file_format == "mot" or (file_format is None and path.is_file() and "," in _first_line(path)[:1000])
-
-
-def _first_line(path: Path) -> str:
+    if file_format is not None or not path.is_file():
+        return file_format == "mot"
     with path.open(encoding="utf-8", errors="replace") as file:
         line = file.readline()
-    return "" if line.lstrip().startswith(("{", "[")) else line
+    return "," in line[:1000] and not line.lstrip().startswith(("{", "["))
 
 
 def _with_flags(table: Annotations, path: Path) -> Annotations:

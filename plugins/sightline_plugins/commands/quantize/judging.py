@@ -83,7 +83,8 @@ def judge(
         shares = [_alike(own, other) for own, other in zip(int8.answers, fp32.answers, strict=True)]
         return Judgement(engine, "agreement", 100.0, 100.0 * float(np.mean(shares)), {})
     if truth is not None:
-        before, after = (_scored(table, truth) for table in (fp32.boxes, int8.boxes))
+        pairs = [alike(table, truth) for table in (fp32.boxes, int8.boxes)]
+        before, after = (score_detections(found, truth=known) for found, known in pairs)
         return Judgement(engine, "AP", 100 * before.ap, 100 * after.ap, _details(before, after))
     confidence = fp32.boxes.confidence
     high = max(mean_confidence, _CERTAIN)
@@ -97,11 +98,6 @@ def judge(
     expected = _pooled(replace(fp32.boxes, ignored=uncertain), known)
     after = score_detections(_pooled(int8.boxes, known), truth=expected)
     return Judgement(engine, "AP50 against fp32", 100.0, 100 * after.ap50, {"int8_ap": after.ap})
-
-
-def _scored(found: Annotations, truth: Annotations) -> DetectionScores:
-    found, truth = alike(found, truth)
-    return score_detections(found, truth=truth)
 
 
 def _pooled(table: Annotations, labels: Sequence[str]) -> Annotations:

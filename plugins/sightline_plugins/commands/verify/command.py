@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,6 @@ import click
 if TYPE_CHECKING:
     from sightline_plugins.commands.evaluate.annotations import Annotations
     from sightline_plugins.commands.verify.comparison import BoxSettings, Comparison, Stages
-    from sightline_plugins.commands.verify.images import ImagePair
     from sightline_plugins.infer.options import ModelElement
     from sightline_plugins.infer.plan import ModelPlan
 
@@ -52,6 +50,7 @@ def command(
     from sightline.errors import ConfigurationError
     from sightline_plugins.commands.evaluate.scores import require_scoring
     from sightline_plugins.commands.verify.comparison import compare
+    from sightline_plugins.commands.verify.images import generated_images, images_of
 
     if truth is not None and frames is None:
         raise ConfigurationError("--truth needs the images that it describes: give --frames")
@@ -59,7 +58,8 @@ def command(
         require_scoring()
     element = element_of(model, task, settings)
     plan, boxes = plan_of(element)
-    compared = compare(element, plan, _images(frames, count), boxes=boxes)
+    images = generated_images(count) if frames is None else images_of(frames, count=count)
+    compared = compare(element, plan, images, boxes=boxes)
     scores = _scores(compared, truth) if truth is not None else {}
     differs = compared.stages.first_difference
     lost = abs(scores.get("ap", 0.0) - scores.get("plain_ap", 0.0)) > AP_LIMIT
@@ -120,12 +120,6 @@ def plan_of(element: ModelElement) -> tuple[ModelPlan, BoxSettings | None]:
         return plan, None
     rules = detection_rules(element, plan)
     return plan, BoxSettings(rules.nms, rules.confidence)
-
-
-def _images(frames: str | None, count: int) -> Iterator[ImagePair]:
-    from sightline_plugins.commands.verify.images import generated_images, images_of
-
-    return generated_images(count) if frames is None else images_of(frames, count=count)
 
 
 def _scores(compared: Comparison, truth: Path) -> dict[str, float]:
