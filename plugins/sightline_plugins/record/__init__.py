@@ -1,1 +1,1 @@
-"""Recording what cameras send, as they send it: clips of what happened, and all of it in segments."""
+"""Record the streams of cameras without re-encoding: clips around events, and segments of everything."""

@@ -1,4 +1,4 @@
-"""Where recordings are put: their names, what is told of them, what of them is kept, and what a full disk means."""
+"""The files of recordings: names, messages, retention and full disks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIDY_BYTES = 1_000_000
 
 @dataclass(slots=True)
 class Clip:
-    """A recording that is being written: times in the stream's clock, `key` the last key frame in it."""
+    """An open recording: times in the stream's clock, `key` the last key frame in it."""
 
     file: PacketFile
     stream: Stream
@@ -37,7 +37,7 @@ class Clip:
 
 @dataclass(slots=True)
 class Totals:
-    """What was recorded of one stream."""
+    """Counters of one stream."""
 
     files: int = 0
     images: int = 0
@@ -46,19 +46,15 @@ class Totals:
 
 
 class ClipStore:
-    """The files of one step. When one cannot be written, it is closed as it stands, the trouble is told once, and
-    after two seconds recording is tried again; that it goes on is told as well. Used by one thread.
+    """The files of one step. A file that cannot be written is closed, a message reports the failure once, and
+    recording tries again after two seconds; another message reports that it continues. Used by one thread.
     """
 
     def __init__(self, template: str, *, keep: Keep | None, site: Site) -> None:
         self._template = template
         self._site = site
         names = FileNames(template, {TIME: _TIMES})
-        self._retention: Retention | None = None
-        if keep is not None:
-            self._retention = Retention(
-                keep, names=names, outputs=site.outputs, clock=site.clock, warn=lambda text: site.warn(text)
-            )
+        self._retention = Retention(keep, names=names, outputs=site.outputs, clock=site.clock, warn=site.warn)
         self._open: dict[Path, Clip] = {}
         self._degradation = Degradation(site)
         self._untidied_bytes = 0
@@ -66,31 +62,31 @@ class ClipStore:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there was trouble so lately that nothing is tried yet."""
+        """Whether a failure is so recent that recording does not try yet."""
         return self._degradation.is_waiting
 
     def begin(
         self, first: EncodedPacket, *, stream: Stream, first_pts_ns: int, first_capture_ns: int | None
     ) -> Clip | None:
-        """A new file that begins with this key frame; None when it cannot be opened now."""
+        """Begin a new file with this key frame; None when it cannot be opened now."""
         self._tidy()
         try:
             path = self._free_path(stream, pts_ns=first_pts_ns, capture_ns=first_capture_ns)
             file = PacketFile(path, first=first, outputs=self._site.outputs)
         except OutputError as error:
-            self._note_trouble(error, stream)
+            self._failed(error, stream)
             return None
         clip = Clip(file, stream, first, first, first, first_pts_ns, first_pts_ns, first_capture_ns)
         self._open[path] = clip
         return clip
 
     def write(self, clip: Clip, packet: EncodedPacket, *, pts_ns: int) -> bool:
-        """Append a packet; False when that failed, and the file is closed as it stands."""
+        """Append a packet; False when that failed and the file was closed."""
         try:
             clip.file.write(packet)
         except OutputError as error:
-            self._note_trouble(error, clip.stream)
-            self._put_away(clip)
+            self._failed(error, clip.stream)
+            self._count(clip)
             return False
         if packet.is_key:
             clip.key = packet
@@ -106,23 +102,23 @@ class ClipStore:
         return True
 
     def finish(self, clip: Clip, *, causes: str) -> None:
-        """Close a file and tell of it."""
+        """Close a file and report it."""
         try:
             clip.file.finish()
         except OutputError as error:
-            self._note_trouble(error, clip.stream)
+            self._failed(error, clip.stream)
         else:
             self._degradation.succeeded(stream=clip.stream.name)
-        if self._put_away(clip):
-            self._tell(clip, causes)
+        if self._count(clip):
+            self._report(clip, causes)
         self._tidy()
 
     def count_gap(self, stream: Stream) -> None:
-        """Packets were missed."""
+        """Count a gap where packets were missed."""
         self.totals.setdefault(stream.name, Totals()).gaps += 1
 
-    def _put_away(self, clip: Clip) -> bool:
-        """Count a file that is closed; False when nothing is left of it."""
+    def _count(self, clip: Clip) -> bool:
+        """Count a closed file; False when nothing is left of it."""
         path = clip.file.path
         self._open.pop(path, None)
         facts = facts_of(path)
@@ -133,14 +129,12 @@ class ClipStore:
         totals.files += 1
         totals.images += clip.images
         totals.size_bytes += facts.st_size
-        if self._retention is not None:
-            self._retention.add(path, size_bytes=facts.st_size)
+        self._retention.add(path, size_bytes=facts.st_size)
         return True
 
     def _tidy(self) -> None:
         self._untidied_bytes = 0
-        if self._retention is not None:
-            self._retention.tidy(open_bytes=sum(clip.size_bytes for clip in self._open.values()))
+        self._retention.tidy(open_bytes=sum(clip.size_bytes for clip in self._open.values()))
 
     def _free_path(self, stream: Stream, *, pts_ns: int, capture_ns: int | None) -> Path:
         template = self._template.replace(TIME, _time_text(pts_ns=pts_ns, capture_ns=capture_ns))
@@ -151,7 +145,7 @@ class ClipStore:
             path = wanted.with_stem(f"{wanted.stem}-{number}")
         return path
 
-    def _tell(self, clip: Clip, causes: str) -> None:
+    def _report(self, clip: Clip, causes: str) -> None:
         data: dict[str, Scalar] = {
             "path": str(clip.file.path),
             "first_pts_ns": clip.first_pts_ns,
@@ -169,13 +163,12 @@ class ClipStore:
             Message(MessageKind.RECORDING, text, stream=clip.stream.name, element=self._site.element_id, data=data)
         )
 
-    def _note_trouble(self, error: OutputError, stream: Stream) -> None:
-        made_room = self._retention is not None and self._retention.make_room()
-        self._degradation.failed(error, stream=stream.name, at_once=made_room)
+    def _failed(self, error: OutputError, stream: Stream) -> None:
+        self._degradation.failed(error, stream=stream.name, at_once=self._retention.make_room())
 
 
 def _time_text(*, pts_ns: int, capture_ns: int | None) -> str:
-    """The time of day in UTC where it is known, else the time in the stream; it sorts as time does."""
+    """The UTC time of day if known, else the time in the stream; names sort by time."""
     if capture_ns is not None:
         moment = datetime.fromtimestamp(capture_ns // 1_000_000 / 1_000, UTC)
         return f"{moment:%Y%m%dT%H%M%S}.{capture_ns // 1_000_000 % 1_000:03d}Z"

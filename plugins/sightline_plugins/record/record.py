@@ -27,58 +27,45 @@ RuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+\.[^\s]+$")
 
 
 def _as_tuple(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
+    return (value,) if isinstance(value, str | dict | LabelTrigger) else value
 
 
 class LabelTrigger(BaseModel):
-    """Objects of a label in the image: recording goes on while there are any, and for `after` from then on."""
+    """Records while there are objects with a label in the image, and for `after` from then on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
     label: Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
     """Label, or labels of which one is enough."""
     confidence: Fraction = 0.0
-    """How sure the detector has to be."""
+    """Minimum confidence of the detector."""
 
 
 Trigger = RuleName | LabelTrigger
 
 
 def causes(view: FrameView, triggers: Sequence[Trigger]) -> Iterator[str]:
-    """Why a frame starts a recording, in words; nothing when it does not."""
+    """Yield the rules and labels for which a frame starts a recording."""
     for trigger in triggers:
-        if isinstance(trigger, LabelTrigger):
-            yield from _labels(view, trigger)
-        elif any(says(event, trigger) for event in view.events):
-            yield trigger
+        if not isinstance(trigger, LabelTrigger):
+            if any(_matches(event, trigger) for event in view.events):
+                yield trigger
+        elif len(objects := view.objects):
+            found = objects.has_label(trigger.label) & (objects.confidence >= np.float32(trigger.confidence))
+            yield from dict.fromkeys(objects.select(found).labels())
 
 
-def says(event: Event, name: str) -> bool:
-    """Whether this is an event of the rule of that name (and direction)."""
+def _matches(event: Event, name: str) -> bool:
+    """Whether an event is of the rule of that name (and direction)."""
     step, rest = name.split(".", 1)
-    if event.step and not is_named(event.step, step):
+    # A step is named by its id, or by the name of its element when the id is that and a number.
+    if event.step and event.step != step and re.fullmatch(re.escape(step) + r"-\d+", event.step) is None:
         return False
-    ways = (event.data.get("direction"), event.data.get("state"), event.kind)
-    return rest == event.rule or rest in [f"{event.rule}.{way}" for way in ways if way is not None]
-
-
-def is_named(element_id: str, name: str) -> bool:
-    """Whether a step is meant: by its id, or by the name of its element when the id is that and a number."""
-    return element_id == name or re.fullmatch(re.escape(name) + r"-\d+", element_id) is not None
-
-
-def _labels(view: FrameView, trigger: LabelTrigger) -> Iterator[str]:
-    objects = view.objects
-    if len(objects):
-        there = objects.has_label(trigger.label) & (objects.confidence >= np.float32(trigger.confidence))
-        yield from dict.fromkeys(objects.select(there).labels())
+    details = (event.data.get("direction"), event.data.get("state"), event.kind)
+    return rest == event.rule or rest in [f"{event.rule}.{detail}" for detail in details if detail is not None]
 
 
 _TIME = "{time}"
-
-
-def _as_tuple_record(value: object) -> object:
-    return (value,) if isinstance(value, str | dict | LabelTrigger) else value
 
 
 class Record(Element):
@@ -110,7 +97,7 @@ class Record(Element):
     path: OutputPath
     """The files, `.mp4` or `.mkv`. `{time}` is the time of day (UTC) of the first image, or its time in the stream
     where that is not known, and `{stream}` the stream's name. No file is ever overwritten."""
-    on: Annotated[tuple[Trigger, ...], BeforeValidator(_as_tuple_record), Field(min_length=1)] | None = None
+    on: Annotated[tuple[Trigger, ...], BeforeValidator(_as_tuple), Field(min_length=1)] | None = None
     """What starts a recording, one or several: an event (`lines.gate_in`, `lines.gate_in.in`), or objects in the
     image (`{label: person}`). When neither this nor `segment` is given, only Python does."""
     before: Duration = 10_000_000_000
@@ -122,7 +109,7 @@ class Record(Element):
     segment: Annotated[Duration, Field(gt=0)] | None = None
     """Record everything, in files of this length."""
     keep: Keep | None = None
-    """What is kept of the files; all when not given."""
+    """Limits on the files that are kept; default: keep all."""
     memory: Annotated[Size, Field(ge=1_000_000)] = 64_000_000
     """Bytes of encoded images kept for each stream at most; a clip begins later where they are not enough."""
 
@@ -152,7 +139,7 @@ class Record(Element):
                 yield ("on", number), trigger
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
-        """The suffix names a container, files do not share a name, and can be written."""
+        """Check the suffix, that files do not share a name, and that they can be written."""
         if PurePath(self.path).suffix.lower() not in CONTAINERS:
             yield Problem(f"{self.path!r} must end in {' or '.join(CONTAINERS)}", ("path",))
         if _TIME not in self.path:
@@ -160,7 +147,7 @@ class Record(Element):
         yield from path_problems(self, self.path, context=context, shareable=False, known=(STREAM, _TIME))
 
     def build(self, site: Site) -> Recorder:
-        """Make the recorder; from now on the sources keep their packets."""
+        """Make the recorder; sources keep their packets from now on."""
         from sightline_plugins.record.recorder import Recorder
 
         return Recorder(self, site)

@@ -1,4 +1,4 @@
-"""The operator of `record`: looks at what happens on each stream, and has it recorded."""
+"""The operator of `record`: watches the events and objects of each stream, and records them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from sightline_plugins.record.record import Record
 
 _BEHIND_NS = 5_000_000_000
-"""How far behind its source a pipeline may be without missing a packet, on top of what is kept anyway."""
+"""How far a pipeline may be behind its source without missing a packet."""
 _EVERYTHING_NS = 1 << 62
 _LONG_MISSING_NS = 20_000_000_000
 REQUEST = "request"
 _MOST_REQUESTS = 1_000
-"""Those for streams that never come are forgotten."""
+"""Older ones, for streams that never come, are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """Somebody wants a stream to be recorded, around the packet that was the newest when he said so."""
+    """A request to record a stream, around the packet that was the newest at that time."""
 
     stream: str
     newest: EncodedPacket | None
@@ -38,11 +38,11 @@ class _Request:
 
 @dataclass(slots=True)
 class _Missing:
-    """Frames have come without packets, since that time of the stream."""
+    """Frames have come without packets since that time of the stream."""
 
     since_ns: int
     text: str
-    is_told: bool = False
+    is_reported: bool = False
 
 
 class Recorder(Sink):
@@ -60,9 +60,9 @@ class Recorder(Sink):
         )
 
     def request(self, stream: str, *, before_ns: int | None = None, after_ns: int | None = None) -> bool:
-        """Record a stream from so long before now to so long after; what is not given is as the step says.
+        """Record a stream from `before_ns` before now to `after_ns` after it; default: the options of the step.
 
-        False when the step does not work on that stream.
+        Returns False when the step does not work on that stream.
         """
         if not matching(self._element.streams, (stream,)):
             return False
@@ -74,7 +74,7 @@ class Recorder(Sink):
         return True
 
     def consume(self, batch: Batch) -> None:
-        """Record what is wanted because of what happened on these frames."""
+        """Start recordings for the events and objects on these frames, and write packets."""
         for view in batch:
             recorder = self._recorder(view)
             if recorder is None:
@@ -85,7 +85,7 @@ class Recorder(Sink):
             recorder.advance()
 
     def end_stream(self, stream: Stream) -> None:
-        """Write what is left, and close the stream's file."""
+        """Write the last packets, and close the stream's file."""
         recorder = self._streams.pop(stream, None)
         missing = self._missing.pop(stream, None)
         if missing is not None and recorder is None:
@@ -95,7 +95,7 @@ class Recorder(Sink):
             recorder.end()
 
     def totals(self) -> Mapping[str, Any]:
-        """What was recorded of each stream: `files`, `images`, `size_bytes`, and `gaps` where packets were missed."""
+        """By stream: `files`, `images`, `size_bytes`, and `gaps` where packets were missed."""
         return {stream: asdict(totals) for stream, totals in self._clip_store.totals.items()}
 
     def close(self) -> None:
@@ -105,14 +105,20 @@ class Recorder(Sink):
         self._wanted.close()
 
     def _recorder(self, view: FrameView) -> StreamRecorder | None:
-        """The recorder of a frame's stream; None when the frame does not belong to any packet that is kept."""
+        """The recorder of a frame's stream; None when the frame's packet is not in memory."""
         stream = view.stream
         if view.frame.packet is None:
             self._miss(view, "its source hands on no encoded images: use `video`, which encodes")
             return None
-        recorder = self._streams.get(stream) or self._make(stream)
+        recorder = self._streams.get(stream)
+        if recorder is None:
+            ring, longest_ns = self._site.packets.of(stream), self._element.segment or self._element.longest
+            recorder = StreamRecorder(stream, ring=ring, clip_store=self._clip_store, longest_ns=longest_ns)
         if not recorder.see(view.frame):
-            self._miss(view, "packets are gone before they can be recorded, so late are frames: raise `memory`")
+            self._miss(
+                view,
+                "packets were evicted before they could be recorded because the pipeline is behind: raise `memory`",
+            )
             return None
         self._missing.pop(stream, None)
         if stream not in self._streams:
@@ -120,11 +126,6 @@ class Recorder(Sink):
             if self._element.segment is not None:
                 recorder.want(before_ns=_EVERYTHING_NS, after_ns=None, cause="")
         return recorder
-
-    def _make(self, stream: Stream) -> StreamRecorder:
-        segment_ns, ring = self._element.segment, self._site.packets.of(stream)
-        longest_ns = self._element.longest if segment_ns is None else segment_ns
-        return StreamRecorder(stream, ring=ring, clip_store=self._clip_store, longest_ns=longest_ns)
 
     def _take_requests(self, stream: Stream, recorder: StreamRecorder) -> None:
         for _ in range(len(self._requests)):
@@ -135,12 +136,12 @@ class Recorder(Sink):
                 self._requests.append(wanted)
 
     def _miss(self, view: FrameView, text: str) -> None:
-        """A frame has no packet. So it is at first where packets were not wanted before; it is told when it lasts."""
+        """Note a frame without a packet, and warn when that lasts: at first packets may not be requested yet."""
         missing = self._missing.setdefault(view.stream, _Missing(view.pts_ns, text))
         if view.pts_ns - missing.since_ns >= _LONG_MISSING_NS:
             self._warn(view.stream, missing)
 
     def _warn(self, stream: Stream, missing: _Missing) -> None:
-        if not missing.is_told:
-            missing.is_told = True
+        if not missing.is_reported:
+            missing.is_reported = True
             self._site.warn(missing.text, stream=stream.name)

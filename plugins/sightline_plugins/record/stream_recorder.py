@@ -13,47 +13,39 @@ from sightline_plugins.record.clip_store import Clip, ClipStore
 _FORMATS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    shift_ns: int
-    capture_shift_ns: int | None
-
-
-@dataclass(slots=True)
 class PacketTimes:
-    """What must be added to the container's times of a format's packets: frames go on over connections and repairs."""
+    """Converts the container's times of packets to those of frames, which continue over connections and repairs."""
 
-    _known: dict[EncodedFormat, _Known] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._shifts_ns: dict[EncodedFormat, tuple[int, int | None]] = {}
 
     def note(self, packet: EncodedPacket, frame: Frame) -> None:
-        """This frame was decoded from that packet."""
-        if packet.format not in self._known and len(self._known) >= _FORMATS:
-            del self._known[next(iter(self._known))]
-        captured = None if frame.capture_ns is None else frame.capture_ns - packet.pts_ns
-        self._known[packet.format] = _Known(frame.pts_ns - packet.pts_ns, captured)
+        """Note a frame that was decoded from a packet."""
+        if packet.format not in self._shifts_ns and len(self._shifts_ns) >= _FORMATS:
+            del self._shifts_ns[next(iter(self._shifts_ns))]
+        capture_shift_ns = None if frame.capture_ns is None else frame.capture_ns - packet.pts_ns
+        self._shifts_ns[packet.format] = frame.pts_ns - packet.pts_ns, capture_shift_ns
 
     def shown_ns(self, packet: EncodedPacket) -> int | None:
-        """When a packet's image is shown; None before a frame of its format was seen."""
-        known = self._known.get(packet.format)
-        return None if known is None else packet.pts_ns + known.shift_ns
+        """Presentation time of a packet's image; None before a frame of its format was seen."""
+        shift_ns, _ = self._shifts_ns.get(packet.format, (None, None))
+        return None if shift_ns is None else packet.pts_ns + shift_ns
 
     def decoded_ns(self, packet: EncodedPacket) -> int:
-        """When a packet is decoded. The time it is shown must be known."""
-        return packet.dts_ns + self._known[packet.format].shift_ns
+        """Decoding time of a packet, whose presentation time must be known."""
+        return packet.dts_ns + self._shifts_ns[packet.format][0]
 
     def captured_ns(self, packet: EncodedPacket) -> int | None:
-        """The time of day at which a packet's image was taken, where it is known."""
-        known = self._known.get(packet.format)
-        if known is None or known.capture_shift_ns is None:
-            return None
-        return packet.pts_ns + known.capture_shift_ns
+        """Capture time of a packet's image, if known."""
+        _, shift_ns = self._shifts_ns.get(packet.format, (None, None))
+        return None if shift_ns is None else packet.pts_ns + shift_ns
 
 
 @dataclass(slots=True)
 class Interval:
-    """What is wanted: all images from `start_ns` to `end_ns`, both included; `end_ns` None is for ever.
+    """A requested recording: all images from `start_ns` to `end_ns`, both included; `end_ns` None has no end.
 
-    Nothing can begin earlier than `hold_ns` before now, so an interval that ended longer ago cannot be extended.
+    No request begins earlier than `hold_ns` before now, so an interval that ended longer ago cannot be extended.
     """
 
     start_ns: int
@@ -64,9 +56,9 @@ class Interval:
 
 
 class StreamRecorder:
-    """Takes from the ring of a stream what is wanted of it. Frames tell the time; packets are taken whether or not
-    their frames came this far. Files begin with a key frame and are cut at one when they last `longest_ns`; another
-    format and a gap in the ring begin a new file. Used by one thread.
+    """Writes the requested packets of a stream's ring. Frames set the time; packets are written even if their frames
+    were dropped. Files begin with a key frame and are cut at one after `longest_ns`; a format change and a gap in the
+    ring begin a new file. Used by one thread.
     """
 
     def __init__(self, stream: Stream, *, ring: PacketRing, clip_store: ClipStore, longest_ns: int) -> None:
@@ -81,7 +73,7 @@ class StreamRecorder:
         self._now_ns = 0
 
     def see(self, frame: Frame) -> bool:
-        """A frame has come; False when its packet is no longer in the ring."""
+        """Note a frame; False when its packet is no longer in the ring."""
         packet = None if frame.packet is None else self._ring.packet(frame.packet)
         if packet is None:
             return False
@@ -90,7 +82,7 @@ class StreamRecorder:
         return True
 
     def want(self, *, at: EncodedPacket | None = None, before_ns: int, after_ns: int | None, cause: str) -> None:
-        """Record from so long before a packet (the frame seen last when None) to so long after it, or for ever."""
+        """Request a recording around a packet (default: the last frame); `after_ns` None has no end."""
         shown_ns = None if at is None else self._times.shown_ns(at)
         at_ns = self._now_ns if shown_ns is None else shown_ns
         start_ns = at_ns - before_ns
@@ -107,7 +99,7 @@ class StreamRecorder:
         last.causes[cause] = None
 
     def advance(self, *, at_end: bool = False) -> None:
-        """Write what there is of what is wanted; at the end of the stream all of it."""
+        """Write the requested packets that are available; at the end of the stream all of them."""
         while self._wanted:
             current = self._wanted[0]
             if not self._is_written(current, at_end=at_end):
@@ -119,13 +111,13 @@ class StreamRecorder:
             self._wanted.popleft()
 
     def end(self) -> None:
-        """The stream has ended: write the rest, and close the file."""
+        """End the stream: write the last packets, and close the file."""
         self.advance(at_end=True)
         self._finish()
         self._wanted.clear()
 
     def _is_written(self, current: Interval, *, at_end: bool) -> bool:
-        """Write what there is; say whether the interval is complete."""
+        """Write available packets; return whether the interval is complete."""
         if self._clip_store.is_waiting and not at_end:
             return False
         if not current.has_begun:
@@ -147,7 +139,7 @@ class StreamRecorder:
         return at_end
 
     def _begin(self, current: Interval) -> None:
-        """Set the cursor before the key frame that is the last one not later than the start, else the earliest."""
+        """Set the cursor before the last key frame that is not later than the start, else before the first."""
         keys = [(key, self._times.shown_ns(key)) for key in self._ring.key_frames()]
         known = [(key, pts_ns) for key, pts_ns in keys if pts_ns is not None]
         if not known:
@@ -169,9 +161,8 @@ class StreamRecorder:
     def _is_over(
         self, packet: EncodedPacket, following: Sequence[EncodedPacket], *, end_ns: int | None, at_end: bool
     ) -> bool | None:
-        """Whether a file may end before this packet: all that is wanted is in it, and no image is missing between
-        those that are, although images are not decoded in the order in which they are shown. None when that cannot
-        be told before more packets come.
+        """Whether a file may end before this packet: it has all requested images, and B-frames leave no gap between
+        them. None when later packets decide that.
         """
         if end_ns is None or self._times.decoded_ns(packet) <= end_ns:
             return False
@@ -186,7 +177,7 @@ class StreamRecorder:
         return True if at_end else None
 
     def _take(self, packet: EncodedPacket, *, pts_ns: int) -> bool:
-        """Write a packet, in a new file where one has to begin; False when nothing can be written now."""
+        """Write a packet, in a new file if necessary; False when that is impossible now."""
         if packet.is_key and (self._clip is None or pts_ns - self._clip.first_pts_ns >= self._longest_ns):
             self._finish()
             self._clip = self._clip_store.begin(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -19,6 +19,7 @@ from sightline_plugins.sinks.records import (
     corners,
     frame_bounds,
     keypoints,
+    left_top_size,
     masks,
     polygon_areas,
     rounded,
@@ -29,7 +30,7 @@ _VISIBLE = 2
 
 
 class Categories:
-    """Numbers of labels: the detector's class id, or the next free number when that is taken."""
+    """Category ids of labels: the detector's class id, or the next free number when that is taken."""
 
     def __init__(self) -> None:
         self._labels: dict[int, str] = {}
@@ -37,38 +38,40 @@ class Categories:
         self._skeletons: dict[int, Skeleton] = {}
 
     def number(self, origin: Origin, class_id: int) -> int:
-        """The number of a class."""
+        """The category id of a class."""
         known = self._numbers.get((origin, class_id))
-        if known is None:
-            known = self._numbers[origin, class_id] = self._place(origin.label(class_id), class_id)
-        return known
+        if known is not None:
+            return known
+        label = origin.label(class_id)
+        number = next((number for number, other in self._labels.items() if other == label), None)
+        if number is None:
+            number = class_id if class_id not in self._labels else max(self._labels) + 1
+            self._labels[number] = label
+        self._numbers[origin, class_id] = number
+        return number
 
     def note_skeleton(self, number: int, skeleton: Skeleton) -> None:
-        """Say what the keypoints of a category are."""
+        """Set the keypoints of a category."""
         self._skeletons.setdefault(number, skeleton)
 
     def listed(self) -> list[dict[str, object]]:
-        """The categories as a dataset holds them; keypoints count from 1 there."""
-        return [
-            {"id": number, "name": label} | _points_of(self._skeletons.get(number))
-            for number, label in sorted(self._labels.items())
-        ]
-
-    def _place(self, label: str, class_id: int) -> int:
-        same = next((number for number, other in self._labels.items() if other == label), None)
-        if same is not None:
-            return same
-        number = class_id if class_id not in self._labels else max(self._labels) + 1
-        self._labels[number] = label
-        return number
+        """The categories of a dataset; its keypoints count from 1."""
+        found = []
+        for number, label in sorted(self._labels.items()):
+            category: dict[str, object] = {"id": number, "name": label}
+            if (skeleton := self._skeletons.get(number)) is not None:
+                category["keypoints"] = skeleton.points
+                category["skeleton"] = [[first + 1, last + 1] for first, last in skeleton.edges]
+            found.append(category)
+        return found
 
 
 def annotations_of(batch: Batch, *, categories: Categories, scored: bool) -> list[Annotation]:
-    """An annotation of each object, without its ids; `scored` ones are results, the others belong into a dataset."""
+    """An annotation of each object, without its ids; `scored` ones are results, the others belong in a dataset."""
     objects = batch.objects
-    ltwh = objects.xyxy.astype(np.float64)
-    ltwh[:, 2:] -= ltwh[:, :2]
-    numbers = [categories.number(objects.origins[origin], class_id) for origin, class_id in _classes(objects)]
+    ltwh = left_top_size(objects)
+    classes = zip(objects.origin.tolist(), objects.class_id.tolist(), strict=True)
+    numbers = [categories.number(objects.origins[origin], class_id) for origin, class_id in classes]
     boxes = rounded(ltwh, steps=BOX_STEPS)
     scores = rounded(objects.confidence, steps=CONFIDENCE_STEPS)
     areas = rounded(ltwh[:, 2] * ltwh[:, 3], steps=BOX_STEPS)
@@ -120,16 +123,6 @@ def _triple(x: float, y: float, confidence: float, *, scored: bool) -> tuple[flo
     return x, y, confidence if scored else _VISIBLE
 
 
-def _points_of(skeleton: Skeleton | None) -> dict[str, object]:
-    if skeleton is None:
-        return {}
-    return {"keypoints": skeleton.points, "skeleton": [[first + 1, last + 1] for first, last in skeleton.edges]}
-
-
-def _classes(objects: Objects) -> Iterator[tuple[int, int]]:
-    return zip(objects.origin.tolist(), objects.class_id.tolist(), strict=True)
-
-
 _encode = msgspec.json.encode
 Layout = Literal["dataset", "results"]
 
@@ -161,7 +154,7 @@ class Coco(Element):
     """A dataset with images and categories, or a list of results alone."""
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
-        """The file can be written."""
+        """Check that the file can be written."""
         if self.path == STANDARD_OUTPUT:
             yield Problem("coco writes files: standard output cannot take them", ("path",))
         yield from path_problems(self, self.path, context=context, shareable=True)
@@ -196,7 +189,7 @@ class CocoWriter(Sink):
             document.finish()
 
     def close(self) -> None:
-        """Finish all documents: however the run ended, they are whole."""
+        """Finish all documents, so that they are complete however the run ended."""
         while self._documents:
             self._documents.popitem()[1].finish()
 
@@ -225,7 +218,7 @@ class CocoDocument:
         self._annotations.write(b'{"annotations":[' if self._is_dataset else b"[")
 
     def add(self, batch: Batch, spans: Iterable[tuple[int, int, int]]) -> None:
-        """Add frames of a batch: row, first object, and the one after the last. Raises OutputError."""
+        """Add frames of a batch, given as row, first object and end of objects. Raises OutputError."""
         annotations = annotations_of(batch, categories=self._categories, scored=not self._is_dataset)
         images: list[bytes] = []
         lines: list[bytes] = []
@@ -241,14 +234,19 @@ class CocoDocument:
         self._annotations.write(b"".join(lines))
 
     def finish(self) -> None:
-        """Put the parts together under the document's name; after an error they stay apart. Raises OutputError."""
+        """Join the parts under the document's name; after an error they stay apart. Raises OutputError."""
         images = self._images
         if not (images.is_open and self._annotations.is_open):
             return
         images.close()
         if self._is_dataset:
             self._annotations.write(b'\n],"images":[')
-            self._append(images.path)
+            try:
+                with images.path.open("rb") as file:
+                    while chunk := file.read(1 << 20):
+                        self._annotations.write(chunk)
+            except OSError as error:
+                raise output_error(images.path, error, doing="read") from error
             self._annotations.write(b'\n],"categories":' + _encode(self._categories.listed()) + b"}\n")
         else:
             self._annotations.write(b"\n]\n")
@@ -262,14 +260,6 @@ class CocoDocument:
         if self._is_dataset:
             record = {"id": self._annotation_count, **record}
         return _item(record, first=self._annotation_count == 1)
-
-    def _append(self, part: Path) -> None:
-        try:
-            with part.open("rb") as file:
-                while chunk := file.read(1 << 20):
-                    self._annotations.write(chunk)
-        except OSError as error:
-            raise output_error(part, error, doing="read") from error
 
 
 def _item(record: object, *, first: bool) -> bytes:

@@ -11,22 +11,12 @@ import numpy as np
 
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Site
 from sightline.media import Batch
-from sightline.media.events import Scalar
-from sightline_plugins.sinks.files import LineSink, StreamFiles, path_problems
-from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, Attribute, attributes_of, frame_bounds, rounded
+from sightline_plugins.sinks.files import LineSink, path_problems
+from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, attributes_of, frame_bounds, rounded
 
 COLUMNS = (
-    "stream",
-    "frame",
-    "pts_seconds",
-    "label",
-    "class_id",
-    "confidence",
-    "left",
-    "top",
-    "right",
-    "bottom",
-    "track_id",
+    *("stream", "frame", "pts_seconds", "label", "class_id", "confidence"),
+    *("left", "top", "right", "bottom", "track_id"),
 )
 
 
@@ -54,7 +44,7 @@ class Csv(Element):
     """Attributes that get a column, by name, in this order."""
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
-        """The file can be written, and every column has a name of its own."""
+        """Check that the file can be written, and that column names are unique."""
         names = (*COLUMNS, *self.attributes)
         for number, name in enumerate(self.attributes):
             if name in names[: len(COLUMNS) + number]:
@@ -63,21 +53,19 @@ class Csv(Element):
 
     def build(self, site: Site) -> CsvWriter:
         """Make the writer; files are opened at their first frame."""
-        header = _text([(*COLUMNS, *self.attributes)])
-        files = StreamFiles(site, self.path, goes_on=self.on_error == "skip", header=header)
-        return CsvWriter(files, attributes=self.attributes)
+        return CsvWriter(self, site)
 
 
 class CsvWriter(LineSink):
     """Writes a row for each object."""
 
-    def __init__(self, files: StreamFiles, *, attributes: Sequence[str]) -> None:
-        super().__init__(files)
-        self._attributes = attributes
+    def __init__(self, element: Csv, site: Site) -> None:
+        super().__init__(element, element.path, site=site, header=_text([(*COLUMNS, *element.attributes)]))
+        self._attributes = element.attributes
 
     def consume(self, batch: Batch) -> None:
-        """Write the rows of the batch, those of one file in one go."""
-        self._files.write(batch, _rows(batch, self._attributes))
+        """Write the rows of the batch."""
+        self.write(batch, _rows(batch, self._attributes))
 
 
 def _rows(batch: Batch, attributes: Sequence[str]) -> list[bytes]:
@@ -92,7 +80,8 @@ def _rows(batch: Batch, attributes: Sequence[str]) -> list[bytes]:
     ]
     if attributes:
         known = [own or {} for own in attributes_of(objects)]
-        columns += [[_cell(own.get(name, "")) for own in known] for name in attributes]
+        values = [[own.get(name, "") for own in known] for name in attributes]
+        columns += [[";".join(value) if isinstance(value, tuple) else value for value in own] for own in values]
     fields = list(zip(*columns, strict=True))
     bounds = frame_bounds(batch)
     return [
@@ -101,10 +90,6 @@ def _rows(batch: Batch, attributes: Sequence[str]) -> list[bytes]:
         )
         for row, frame in enumerate(batch.frames)
     ]
-
-
-def _cell(value: Attribute) -> Scalar:
-    return ";".join(value) if isinstance(value, tuple) else value
 
 
 def _text(rows: Iterable[Sequence[object]]) -> bytes:

@@ -1,4 +1,4 @@
-"""Output files, one per stream: paths, errors on write, going on after them."""
+"""Output files, one per stream: paths, write errors and recovery."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from sightline.graph.registry import suggest
 from sightline.media import Batch, Stream
 
 _RETRY_NS = 2_000_000_000
+STREAM = "{stream}"
+STANDARD_OUTPUT = "-"
+_WORD = re.compile(r"\{\w*\}")
 
 
 class Degradation:
-    """Whether a sink is degraded: what it should write is lost, nothing else stops, and it tries again.
-
-    Used by one thread.
-    """
+    """State of a sink that cannot write: it loses its data, stops nothing else, and tries again. Used by one thread."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -33,18 +33,18 @@ class Degradation:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it failed within the last two seconds, so that nothing is tried yet."""
+        """Whether it failed within the last two seconds, so that it does not try yet."""
         return self.is_degraded and self._site.clock.monotonic_ns() < self._retry_at_ns
 
     def failed(self, error: OutputError, *, stream: str, at_once: bool = False) -> None:
-        """Writing failed; it is tried again in two seconds, or at once where room was made."""
+        """Report a failure; the sink tries again in two seconds, or at once where room was made."""
         self._retry_at_ns = 0 if at_once else self._site.clock.monotonic_ns() + _RETRY_NS
         if not self.is_degraded:
             self.is_degraded = True
             self._post(MessageKind.SINK_DEGRADED, f"{error}; it is tried again every 2 s", stream)
 
     def succeeded(self, *, stream: str) -> None:
-        """Something is written, and whole."""
+        """Report that data was written completely."""
         if self.is_degraded:
             self.is_degraded = False
             self._post(MessageKind.SINK_RECOVERED, "writing goes on", stream)
@@ -53,12 +53,8 @@ class Degradation:
         self._site.post(Message(kind, text, stream=stream, element=self._site.element_id))
 
 
-STREAM = "{stream}"
-_WORD = re.compile(r"\{\w*\}")
-
-
 def placeholder_problems(template: str, *, known: Sequence[str] = (STREAM,), key: str = "path") -> Iterator[Problem]:
-    """Words in braces that stand for nothing: names of files would hold them as they are."""
+    """Report unknown placeholders, which would end up in file names."""
     for word in dict.fromkeys(_WORD.findall(template)):
         if word not in known:
             near = suggest(word, known) or f"; there is {' and '.join(known)}"
@@ -66,10 +62,10 @@ def placeholder_problems(template: str, *, known: Sequence[str] = (STREAM,), key
 
 
 class StreamFile:
-    """A file of lines, or standard output (`path` None), opened when it is first written to; it begins with `header`.
+    """A file of lines, or standard output (`path` None), opened at the first write; it begins with `header`.
 
-    With a `degradation`, trouble stops nothing: lines are lost, and two seconds later writing is tried again, behind
-    the last line that is whole. Without one, trouble is raised, and nothing is written after it. Used by one thread.
+    With a `degradation`, an error stops nothing: lines are lost, and two seconds later it tries again, after the last
+    complete line. Without one, the error is raised, and nothing is written after it. Used by one thread.
     """
 
     def __init__(
@@ -84,22 +80,22 @@ class StreamFile:
         self._stream = ""
 
     def write(self, lines: bytes, *, stream: str) -> str | None:
-        """Append whole lines of a stream in one go; where they are lost, the reason. Raises OutputError."""
-        trouble, self._stream = self._degradation, stream
-        if trouble is not None and (trouble.is_waiting or (trouble.is_degraded and not lines)):
+        """Append complete lines of a stream in one call; returns the reason if they are lost. Raises OutputError."""
+        degradation, self._stream = self._degradation, stream
+        if degradation is not None and (degradation.is_waiting or (degradation.is_degraded and not lines)):
             return self._reason
-        if trouble is None and self._file is not None and not self._file.is_open:
+        if degradation is None and self._file is not None and not self._file.is_open:
             return None
         try:
             self._opened().write(lines)
         except OutputError as error:
             return self._failed(error)
-        if trouble is not None:
-            trouble.succeeded(stream=stream)
+        if degradation is not None:
+            degradation.succeeded(stream=stream)
         return None
 
     def restart(self) -> None:
-        """Take back all that was written. Raises OutputError."""
+        """Truncate the file. Raises OutputError."""
         if self._file is not None:
             try:
                 self._file.restart()
@@ -107,7 +103,7 @@ class StreamFile:
                 self._failed(error)
 
     def close(self) -> None:
-        """Close it; harmless when it is closed. Raises OutputError."""
+        """Close the file; harmless when called again. Raises OutputError."""
         if self._file is not None:
             try:
                 self._file.close()
@@ -122,53 +118,36 @@ class StreamFile:
         return self._reason
 
     def _opened(self) -> LineFile:
-        if self._file is None or not self._file.is_open:
-            self._file = self._open(self._file)
-        if self._header and not self._file.whole_bytes:
-            self._file.write(self._header)
-        return self._file
-
-    def _open(self, before: LineFile | None) -> LineFile:
-        whole_bytes = 0 if before is None else before.whole_bytes
-        if self._path is None:
-            return LineFile(Path("standard output"), sys.stdout.buffer, keep_open=True, whole_bytes=whole_bytes)
-        if before is None:
-            return self._outputs.open_lines(self._path)
-        return self._outputs.open_again(self._path, whole_bytes=whole_bytes)
-
-
-STANDARD_OUTPUT = "-"
+        file = self._file
+        if file is None or not file.is_open:
+            whole_bytes = 0 if file is None else file.whole_bytes
+            if self._path is None:
+                output = sys.stdout.buffer
+                file = LineFile(Path("standard output"), output, keep_open=True, whole_bytes=whole_bytes)
+            elif file is None:
+                file = self._outputs.open_lines(self._path)
+            else:
+                file = self._outputs.open_again(self._path, whole_bytes=whole_bytes)
+            self._file = file
+        if self._header and not file.whole_bytes:
+            file.write(self._header)
+        return file
 
 
-class StreamFiles:
-    """The open files of one sink: one for each stream where the path says `{stream}`, else one for all.
+class LineSink(Sink):
+    """A sink that writes lines: one file for each stream where the path has `{stream}`, else one for all.
 
-    A file is opened at the first frame that goes into it and begins with `header`. With `goes_on`, one that cannot be
-    written stops nothing: its lines are lost and counted, with a warning, until it can be written again.
+    A file is opened at the first frame that goes into it and begins with `header`. With `on_error: skip`, a file that
+    cannot be written stops nothing: its lines are lost and counted, with a warning, until it can be written again.
     """
 
-    def __init__(self, site: Site, template: str, *, goes_on: bool, header: bytes = b"") -> None:
+    def __init__(self, element: Element, path: str, *, site: Site, header: bytes = b"") -> None:
         self._site = site
-        self._template = template
-        self._goes_on = goes_on
+        self._template = path
+        self._continues = element.on_error == "skip"
         self._header = header
-        self._is_shared = STREAM not in template
         self._files: dict[Stream | None, StreamFile] = {}
         self._lost: dict[str, Counter[str]] = {}
-
-    def write(self, batch: Batch, lines: Sequence[bytes]) -> None:
-        """Write the lines of each frame of a batch, in one go for each file. Raises OutputError."""
-        parts: dict[StreamFile, list[tuple[str, bytes]]] = {}
-        for frame, own in zip(batch.frames, lines, strict=True):
-            parts.setdefault(self._of(frame.stream), []).append((frame.stream.name, own))
-        for file, rows in parts.items():
-            lost_because = file.write(b"".join(own for _, own in rows), stream=rows[0][0])
-            if lost_because is not None:
-                self._count(rows, lost_because)
-
-    def restart(self, stream: Stream) -> None:
-        """Take back what was written to the stream's file. Raises OutputError."""
-        self._of(stream).restart()
 
     def end_stream(self, stream: Stream) -> None:
         """Close the stream's own file. Raises OutputError."""
@@ -187,62 +166,50 @@ class StreamFiles:
         """The `lost_lines` of each stream by reason, where there are any."""
         return {stream: {"lost_lines": dict(lost)} for stream, lost in self._lost.items()}
 
-    def _of(self, stream: Stream) -> StreamFile:
-        key = None if self._is_shared else stream
+    def write(self, batch: Batch, lines: Sequence[bytes]) -> None:
+        """Write the lines of each frame of a batch, with one call for each file. Raises OutputError."""
+        parts: dict[StreamFile, list[tuple[str, bytes]]] = {}
+        for frame, own in zip(batch.frames, lines, strict=True):
+            parts.setdefault(self._file(frame.stream), []).append((frame.stream.name, own))
+        for file, rows in parts.items():
+            lost_because = file.write(b"".join(own for _, own in rows), stream=rows[0][0])
+            if lost_because is not None:
+                for stream, own in rows:
+                    if count := own.count(b"\n"):
+                        self._lost.setdefault(stream, Counter())[lost_because] += count
+
+    def restart(self, stream: Stream) -> None:
+        """Truncate the stream's file. Raises OutputError."""
+        self._file(stream).restart()
+
+    def _file(self, stream: Stream) -> StreamFile:
+        key = stream if STREAM in self._template else None
         file = self._files.get(key)
         if file is None:
-            file = self._files[key] = self._make(stream)
+            outputs, path = self._site.outputs, None
+            if self._template != STANDARD_OUTPUT:
+                path = outputs.claim(outputs.path(self._template, stream=stream.name))
+            degradation = Degradation(self._site) if self._continues else None
+            file = StreamFile(path, outputs=outputs, header=self._header, degradation=degradation)
+            self._files[key] = file
         return file
-
-    def _make(self, stream: Stream) -> StreamFile:
-        outputs, path = self._site.outputs, None
-        if self._template != STANDARD_OUTPUT:
-            path = outputs.claim(outputs.path(self._template, stream=stream.name))
-        degradation = Degradation(self._site) if self._goes_on else None
-        return StreamFile(path, outputs=outputs, header=self._header, degradation=degradation)
-
-    def _count(self, rows: Sequence[tuple[str, bytes]], reason: str) -> None:
-        for stream, lines in rows:
-            if count := lines.count(b"\n"):
-                self._lost.setdefault(stream, Counter())[reason] += count
-
-
-class LineSink(Sink):
-    """A sink that writes lines to files of its streams."""
-
-    def __init__(self, files: StreamFiles) -> None:
-        self._files = files
-
-    def end_stream(self, stream: Stream) -> None:
-        """Close the stream's own file. Raises OutputError."""
-        self._files.end_stream(stream)
-
-    def close(self) -> None:
-        """Close all files. Raises OutputError."""
-        self._files.close()
-
-    def totals(self) -> Mapping[str, Any]:
-        """The `lost_lines` of each stream by reason, where there are any."""
-        return self._files.totals()
 
 
 def path_problems(
     element: Element, template: str, *, context: CheckContext, shareable: bool, known: Sequence[str] = (STREAM,)
 ) -> Iterator[Problem]:
-    """What is wrong with the template in an element's `path`: it cannot be written, or mixes streams up.
+    """Report an element's `path` that cannot be written, or that mixes streams up.
 
-    `shareable` says that lines of several streams may stand in one file, `known` which words in braces stand for
-    something. (That it stays in the output folder, and that no two steps write the same file, is checked for all
-    elements alike.)
+    `shareable` says that several streams may share a file, `known` lists the placeholders. That files stay in the
+    output folder, and that no two steps write the same file, is checked for all elements alike.
     """
-    key = "path"
     if template == STANDARD_OUTPUT:
         return
-    yield from placeholder_problems(template, known=known, key=key)
+    yield from placeholder_problems(template, known=known)
     names = matching(element.streams, context.streams)
     if not shareable and len(names) > 1 and STREAM not in template:
         text = f"{len(names)} streams would write the same file {template!r}: put {{stream}} into the path"
-        yield Problem(text, (key,))
+        yield Problem(text, ("path",))
         return
     owners: dict[Path, str] = {}
     for name in names if STREAM in template else names[:1]:
@@ -251,7 +218,8 @@ def path_problems(
         except OutputError:
             return
         if path in owners:
-            yield Problem(f"streams {owners[path]!r} and {name!r} would write the same file {path}: rename one", (key,))
+            text = f"streams {owners[path]!r} and {name!r} would write the same file {path}: rename one"
+            yield Problem(text, ("path",))
         elif obstacle := context.outputs.obstacle(path):
-            yield Problem(obstacle, (key,))
+            yield Problem(obstacle, ("path",))
         owners[path] = name

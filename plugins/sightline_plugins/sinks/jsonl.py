@@ -10,7 +10,7 @@ import numpy as np
 
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Site
 from sightline.media import Batch
-from sightline_plugins.sinks.files import LineSink, StreamFiles, path_problems
+from sightline_plugins.sinks.files import LineSink, path_problems
 from sightline_plugins.sinks.records import frame_records
 
 
@@ -50,26 +50,26 @@ class Jsonl(Element):
     """Write the embedding of each object too, with six decimals: hundreds of numbers an object."""
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
-        """The file can be written."""
+        """Check that the file can be written."""
         return path_problems(self, self.path, context=context, shareable=True)
 
     def build(self, site: Site) -> JsonlWriter:
         """Make the writer; files are opened at their first frame."""
-        return JsonlWriter(StreamFiles(site, self.path, goes_on=self.on_error == "skip"), embeddings=self.embeddings)
+        return JsonlWriter(self, site)
 
 
 class JsonlWriter(LineSink):
     """Writes a line for each frame."""
 
-    def __init__(self, files: StreamFiles, *, embeddings: bool = False) -> None:
-        super().__init__(files)
-        self._embeddings = embeddings
+    def __init__(self, element: Jsonl, site: Site) -> None:
+        super().__init__(element, element.path, site=site)
+        self._embeddings = element.embeddings
         self._encoder = msgspec.json.Encoder(enc_hook=_plain)
 
     def consume(self, batch: Batch) -> None:
-        """Write the lines of the batch, those of one file in one go."""
+        """Write the lines of the batch."""
         records = frame_records(batch, embeddings=self._embeddings)
-        self._files.write(batch, [self._encoder.encode(record) + b"\n" for record in records])
+        self.write(batch, [self._encoder.encode(record) + b"\n" for record in records])
 
 
 def _plain(value: object) -> Any:

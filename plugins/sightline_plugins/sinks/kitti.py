@@ -7,12 +7,12 @@ from typing import ClassVar, Literal
 
 from sightline.graph import CheckContext, Element, OutputPath, Outputs, Problem, Sink, Site
 from sightline.media import Batch
-from sightline_plugins.sinks.files import STANDARD_OUTPUT, STREAM, LineSink, StreamFiles, path_problems
+from sightline_plugins.sinks.files import STANDARD_OUTPUT, STREAM, LineSink, path_problems
 from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, frame_bounds, rounded
 
 FRAME = "{frame}"
 _UNKNOWN_BEFORE = "-1 -1 -10"
-"""Truncated, occluded, alpha: what KITTI's development kit writes for what is not known."""
+"""Truncated, occluded, alpha: the values of KITTI's development kit for unknown ones."""
 _UNKNOWN_AFTER = "-1 -1 -1 -1000 -1000 -1000 -10"
 """Height, width, length, x, y, z, rotation in space."""
 
@@ -41,7 +41,7 @@ class Kitti(Element):
     """Which benchmark's files are written."""
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
-        """Each stream has a file of its own, each frame too where the layout wants it, and they can be written."""
+        """Check that files can be written: one per stream, or with layout `detection` one per frame."""
         if self.layout == "detection" and FRAME not in self.path:
             yield Problem("layout detection has a file for each frame: put {frame} into the path", ("path",))
         if self.layout == "tracking" and FRAME in self.path:
@@ -53,7 +53,7 @@ class Kitti(Element):
     def build(self, site: Site) -> KittiTracks | KittiFrames:
         """Make the writer of the layout asked for."""
         if self.layout == "tracking":
-            return KittiTracks(StreamFiles(site, self.path, goes_on=self.on_error == "skip"))
+            return KittiTracks(self, self.path, site=site)
         return KittiFrames(site.outputs, self.path)
 
 
@@ -61,7 +61,7 @@ class KittiTracks(LineSink):
     """Writes one file for each stream."""
 
     def consume(self, batch: Batch) -> None:
-        """Write the lines of the batch, those of one stream in one go."""
+        """Write the lines of the batch."""
         labels, ids, bounds = _labels(batch), batch.objects.track_id.tolist(), frame_bounds(batch)
         lines = [
             "".join(
@@ -69,7 +69,7 @@ class KittiTracks(LineSink):
             ).encode()
             for row, frame in enumerate(batch.frames)
         ]
-        self._files.write(batch, lines)
+        self.write(batch, lines)
 
 
 class KittiFrames(Sink):

@@ -9,8 +9,8 @@ import numpy as np
 
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Site
 from sightline.media import Batch, Stream
-from sightline_plugins.sinks.files import STANDARD_OUTPUT, LineSink, StreamFiles, path_problems
-from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, frame_bounds, rounded
+from sightline_plugins.sinks.files import STANDARD_OUTPUT, LineSink, path_problems
+from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, frame_bounds, left_top_size, rounded
 
 
 class Mot(Element):
@@ -36,49 +36,46 @@ class Mot(Element):
     then takes them back."""
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
-        """Each stream has a file of its own, and it can be written."""
+        """Check that each stream has its own file, and that it can be written."""
         if self.path == STANDARD_OUTPUT and self.untracked == "auto":
             yield Problem("standard output cannot be taken back: say untracked: keep or drop", ("untracked",))
         yield from path_problems(self, self.path, context=context, shareable=False)
 
     def build(self, site: Site) -> MotWriter:
         """Make the writer; files are opened at their first frame."""
-        return MotWriter(StreamFiles(site, self.path, goes_on=self.on_error == "skip"), untracked=self.untracked)
+        return MotWriter(self, site)
 
 
 class MotWriter(LineSink):
     """Writes a line for each object."""
 
-    def __init__(self, files: StreamFiles, *, untracked: Literal["auto", "keep", "drop"]) -> None:
-        super().__init__(files)
-        self._untracked = untracked
+    def __init__(self, element: Mot, site: Site) -> None:
+        super().__init__(element, element.path, site=site)
+        self._untracked = element.untracked
         self._tracked: set[Stream] = set()
 
     def consume(self, batch: Batch) -> None:
-        """Write the lines of the batch, those of one stream in one go."""
+        """Write the lines of the batch."""
         if self._untracked == "auto":
-            self._take_back(batch)
-        self._files.write(batch, self._lines(batch))
+            self._restart_tracked(batch)
+        self.write(batch, self._lines(batch))
 
     def end_stream(self, stream: Stream) -> None:
         """Close the stream's file."""
         self._tracked.discard(stream)
         super().end_stream(stream)
 
-    def _take_back(self, batch: Batch) -> None:
-        """Begin the file of a stream anew when its first track appears."""
+    def _restart_tracked(self, batch: Batch) -> None:
+        """Restart the file of a stream when its first track appears."""
         for row in np.unique(batch.objects.frame[batch.objects.track_id >= 0]).tolist():
             stream = batch.frames[row].stream
             if stream not in self._tracked:
                 self._tracked.add(stream)
-                self._files.restart(stream)
+                self.restart(stream)
 
     def _lines(self, batch: Batch) -> list[bytes]:
-        """The lines of each frame."""
         objects = batch.objects
-        ltwh = objects.xyxy.astype(np.float64)
-        ltwh[:, 2:] -= ltwh[:, :2]
-        boxes = rounded(ltwh, steps=BOX_STEPS)
+        boxes = rounded(left_top_size(objects), steps=BOX_STEPS)
         confidences = rounded(objects.confidence, steps=CONFIDENCE_STEPS)
         bounds, ids = frame_bounds(batch), objects.track_id.tolist()
         lines = []

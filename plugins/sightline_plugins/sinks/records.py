@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from sightline.media import Batch, Frame, Objects
+from sightline.media import Batch, Objects
 from sightline.media.events import Scalar
 from sightline.media.shapes import Mask
 from sightline.media.time import format_time
@@ -30,7 +30,7 @@ EMBEDDING_STEPS = 1e6
 
 
 def rounded(values: npt.NDArray[np.floating[Any]], *, steps: float) -> Values:
-    """Each value as the double next to a whole number of steps (100: two decimals), in nested lists of its shape."""
+    """Round values to a whole number of steps (100: two decimals); returns nested lists of the same shape."""
     scaled = np.multiply(values, steps, dtype=np.float64)
     np.rint(scaled, out=scaled)
     scaled /= steps
@@ -49,14 +49,14 @@ _MOST_PIXELS = 1 << 31
 
 
 def encode_mask(mask: Mask, *, size_wh: tuple[int, int]) -> str:
-    """The compressed run lengths of a mask in an image of that size; what lies outside the image is left out."""
+    """The compressed run lengths of a mask in an image of that size, to which it is cut."""
     return _text_from_counts(_counts(mask, size_wh))
 
 
 def decode_mask(text: str, *, size_wh: tuple[int, int]) -> Mask:
-    """The mask that `encode_mask` wrote, cut to the pixels it covers.
+    """Read a mask that `encode_mask` wrote, cut to the pixels it covers.
 
-    Raises ValueError when the text is none, or its runs do not add up to the image.
+    Raises ValueError for invalid text, or when its runs do not add up to the image.
     """
     width, height = size_wh
     if width < 1 or height < 1 or width * height > _MOST_PIXELS:
@@ -92,7 +92,7 @@ def _counts(mask: Mask, size_wh: tuple[int, int]) -> _Counts:
 
 
 def _runs(edges: npt.NDArray[np.intp], *, pixels: int) -> _Counts:
-    """Run lengths from places where pixels begin and end to be covered, by turns; runs that touch become one."""
+    """Run lengths from the indices where runs begin and end in turn; runs that touch become one."""
     touching = np.flatnonzero(edges[1:-1:2] == edges[2::2])
     edges = np.delete(edges, np.concatenate([2 * touching + 1, 2 * touching + 2]))
     counts = np.diff(edges, prepend=0, append=pixels).astype(np.int64)
@@ -126,12 +126,7 @@ def _counts_from_text(text: str) -> _Counts:
     numbers = np.add.reduceat((groups & (_MORE - 1)) << (_GROUP_BITS * place), first)
     negative = (groups[first + lengths - 1] & _SIGN) != 0
     numbers -= np.where(negative, np.int64(1) << (_GROUP_BITS * lengths), 0)
-    return _undone(numbers)
-
-
-def _undone(numbers: npt.NDArray[Any]) -> _Counts:
-    """Counts from differences to the count before the last, which begin with the fourth."""
-    counts = numbers.astype(np.int64)
+    counts = numbers.astype(np.int64)  # from the fourth on, differences to the count before the last
     counts[1::2] = np.cumsum(counts[1::2])
     if len(counts) > 2:
         counts[2::2] = np.cumsum(counts[2::2])
@@ -142,8 +137,15 @@ Point: TypeAlias = list[float]
 MaskRecord: TypeAlias = dict[str, Any]
 
 
+def left_top_size(objects: Objects) -> npt.NDArray[np.float64]:
+    """The boxes (N, 4) as left, top, width, height."""
+    ltwh = objects.xyxy.astype(np.float64)
+    ltwh[:, 2:] -= ltwh[:, :2]
+    return ltwh
+
+
 def parents(batch: Batch, bounds: Sequence[int]) -> list[int]:
-    """For each object, the number of its parent among the objects of its frame; -1 for none."""
+    """For each object, the index of its parent among the objects of its frame; -1 for none."""
     objects = batch.objects
     first = np.asarray(bounds)[objects.frame]
     return np.where(objects.parent >= 0, objects.parent - first, -1).tolist()  # type: ignore[no-any-return]
@@ -169,10 +171,7 @@ def keypoints(objects: Objects) -> list[list[Point] | None]:
 
 def corners(objects: Objects) -> list[list[Point] | None]:
     """For each object, the four corners of its oriented box; None without one."""
-    column = objects.extra["corners"]
-    lacking = np.logical_or.reduce(np.isnan(column.reshape(len(column), -1)), axis=1)
-    values = rounded(column, steps=BOX_STEPS)
-    return [None if lacks else own for own, lacks in zip(values, lacking, strict=True)]
+    return _rounded_rows(objects.extra["corners"], steps=BOX_STEPS)
 
 
 def masks(batch: Batch) -> list[MaskRecord | None]:
@@ -185,16 +184,14 @@ def masks(batch: Batch) -> list[MaskRecord | None]:
     ]
 
 
-def embeddings(objects: Objects) -> list[list[float] | None]:
-    """For each object, its embedding with six decimals; None without one."""
-    column = objects.extra["embedding"]
-    lacking = np.logical_or.reduce(np.isnan(column), axis=1)
-    values = rounded(column, steps=EMBEDDING_STEPS)
-    return [None if lacks else own for own, lacks in zip(values, lacking, strict=True)]
+def _rounded_rows(column: npt.NDArray[np.floating[Any]], *, steps: float) -> list[Values | None]:
+    """The rounded values of each object; None where one is NaN."""
+    lacking = np.logical_or.reduce(np.isnan(column.reshape(len(column), -1)), axis=1)
+    return [None if lacks else own for own, lacks in zip(rounded(column, steps=steps), lacking, strict=True)]
 
 
 def details(batch: Batch, bounds: Sequence[int], *, with_embeddings: bool) -> dict[str, list[Any]]:
-    """The values of each object by key, for what the objects of a batch have beyond a box; empty for plain objects."""
+    """The optional values of the objects of a batch, by key; empty for plain boxes."""
     objects = batch.objects
     found: dict[str, list[Any]] = {}
     if objects.parent.max(initial=-1) >= 0:
@@ -206,7 +203,7 @@ def details(batch: Batch, bounds: Sequence[int], *, with_embeddings: bool) -> di
     if "mask" in objects.extra:
         found["mask"] = masks(batch)
     if with_embeddings and "embedding" in objects.extra:
-        found["embedding"] = embeddings(objects)
+        found["embedding"] = _rounded_rows(objects.extra["embedding"], steps=EMBEDDING_STEPS)
     return found
 
 
@@ -219,13 +216,13 @@ def polygon_areas(column: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float
 
 Attribute = Scalar | tuple[str, ...]
 Numbers = list[float | None]
-"""Numbers as they are read: null stands for what is none."""
+"""Numbers as they are read, null for NaN."""
 
 _EMPTY = ("", None, ())
 
 
 class ObjectRecord(msgspec.Struct, omit_defaults=True, gc=False):
-    """One object, in the order of its keys; what has its default is not written."""
+    """One object, in the order of its keys; default values are not written."""
 
     label: str
     class_id: int
@@ -241,7 +238,7 @@ class ObjectRecord(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class FrameRecord(msgspec.Struct, omit_defaults=True):
-    """One frame, in the order of its keys; what has its default is not written."""
+    """One frame, in the order of its keys; default values are not written."""
 
     stream: str
     frame: int
@@ -254,7 +251,7 @@ class FrameRecord(msgspec.Struct, omit_defaults=True):
 
 
 def object_records(objects: Objects, *, more: Mapping[str, Values] | None = None) -> list[ObjectRecord]:
-    """A record of each object of a table, in its order; `more` holds values of other keys, by key (see `details`)."""
+    """A record of each object; `more` holds optional values by key (see `details`)."""
     columns: tuple[Sequence[Any], ...] = (
         objects.labels(),
         objects.class_id.tolist(),
@@ -272,7 +269,7 @@ def object_records(objects: Objects, *, more: Mapping[str, Values] | None = None
 
 
 def frame_records(batch: Batch, *, embeddings: bool = False) -> list[FrameRecord]:
-    """A record of each frame of a batch, in its order, with its objects and events; with embeddings when asked for."""
+    """A record of each frame of a batch, with its objects and events."""
     bounds = frame_bounds(batch)
     found: list[ObjectRecord] = []
     if len(batch.objects):
@@ -282,7 +279,7 @@ def frame_records(batch: Batch, *, embeddings: bool = False) -> list[FrameRecord
             frame.stream.name,
             frame.index,
             frame.pts_ns,
-            _time(frame),
+            None if frame.capture_ns is None else format_time(frame.capture_ns),
             None if frame.capture_ns is None else frame.time_source,
             frame.size_wh,
             found[bounds[row] : bounds[row + 1]],
@@ -302,10 +299,6 @@ def frame_bounds(batch: Batch) -> list[int]:
     return np.searchsorted(batch.objects.frame, np.arange(len(batch) + 1)).tolist()  # type: ignore[no-any-return]
 
 
-def _time(frame: Frame) -> str | None:
-    return None if frame.capture_ns is None else format_time(frame.capture_ns)
-
-
 def attributes_of(objects: Objects) -> list[dict[str, Attribute] | None]:
     """The attributes of each object by name, without those that are empty; None without any."""
     rows: list[dict[str, Attribute]] = [{} for _ in range(len(objects))]
@@ -317,7 +310,7 @@ def attributes_of(objects: Objects) -> list[dict[str, Attribute] | None]:
 
 
 def _values(column: npt.NDArray[Any]) -> Values:
-    """The values of an attribute as Python has them; a 32-bit float becomes the shortest number that means it."""
+    """The values of an attribute as Python objects; a 32-bit float becomes the shortest decimal number for it."""
     if column.dtype.kind == "f" and column.dtype.itemsize < np.dtype(np.float64).itemsize:
         return column.astype(np.str_).astype(np.float64).tolist()  # type: ignore[no-any-return]
     return column.tolist()  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""What is kept of the files that a step writes: limits of age, size, number and free space; the oldest go first."""
+"""Retention of written files: limits of age, size, number and free space; the oldest are removed first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FREE_BYTES = 256_000_000
 
 
 class Keep(BaseModel):
-    """Limits of what a step keeps of its files, all of its streams together, those of earlier runs included."""
+    """Limits on the files of a step, over all its streams and including those of earlier runs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
@@ -43,18 +43,19 @@ class Keep(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """The names that a path template stands for. `placeholders` holds a regular expression for each but `{stream}`."""
+    """The file names of a path template. `placeholders` holds a regular expression for each one but `{stream}`."""
 
     template: str
     placeholders: Mapping[str, str]
 
     def found(self, outputs: Outputs) -> Iterator[Path]:
-        """The files there are with such names, and no others; also those numbered because a name was taken."""
+        """Find all files with such names, and those numbered because a name was taken."""
         path = outputs.path(self.template)
         whole = self._pattern(path)
         first = next(number for number, part in enumerate(path.parts) if "{" in part)
         folder = Path(*path.parts[:first])
-        pattern = _as_glob("/".join((*path.parts[first:-1], path.stem))) + "*" + path.suffix
+        literals = _PLACEHOLDER.split("/".join((*path.parts[first:-1], path.stem)))
+        pattern = "*".join(map(glob.escape, literals)) + "*" + path.suffix
         candidates = folder.glob(re.sub(r"\*+", "*", pattern))
         return (one for one in candidates if whole.fullmatch(str(one)) and one.is_file())
 
@@ -68,14 +69,8 @@ class FileNames:
         return re.compile("".join([*parts, re.escape(text[at:]), r"(?:-\d+)?", re.escape(path.suffix)]))
 
 
-def _as_glob(template: str) -> str:
-    """The glob that finds everything a template could mean."""
-    literals = [glob.escape(literal) for literal in _PLACEHOLDER.split(template)]
-    return "*".join(literals)
-
-
 def facts_of(path: Path) -> os.stat_result | None:
-    """Size and times of a file; None when somebody has removed it."""
+    """Size and times of a file; None when it was removed."""
     try:
         return path.stat()
     except FileNotFoundError:
@@ -83,12 +78,13 @@ def facts_of(path: Path) -> os.stat_result | None:
 
 
 class Retention:
-    """Removes files that pass a limit, the oldest first; used by one thread. It never touches a file that is open, nor
-    one whose name the step would not give.
+    """Removes files beyond the limits, the oldest first; none when `keep` is None. Used by one thread.
+
+    It never touches an open file, nor a file with a name that the step would not use.
     """
 
     def __init__(
-        self, keep: Keep, *, names: FileNames, outputs: Outputs, clock: Clock, warn: Callable[[str], None]
+        self, keep: Keep | None, *, names: FileNames, outputs: Outputs, clock: Clock, warn: Callable[[str], None]
     ) -> None:
         self._keep = keep
         self._names = names
@@ -100,24 +96,26 @@ class Retention:
         self.removed_files = 0
 
     def add(self, path: Path, *, size_bytes: int) -> None:
-        """A file is finished."""
+        """Add a finished file."""
+        if self._keep is None:
+            return
         files = self._known()
         if not any(path == known for _, known, _ in files):
             files.append((self._clock.epoch_ns(), path, size_bytes))
             self._size_bytes += size_bytes
 
     def tidy(self, *, open_bytes: int = 0) -> None:
-        """Remove what is too much; files that are still written to hold `open_bytes`."""
+        """Remove files beyond the limits; open files hold `open_bytes`."""
         while self._passes_a_limit(open_bytes):
             self._remove_oldest()
 
     def make_room(self) -> bool:
-        """The disk is full: remove the oldest file; False when there is none."""
-        return bool(self._known()) and self._remove_oldest()
+        """Remove the oldest file because the disk is full; False when that is impossible."""
+        return self._keep is not None and bool(self._known()) and self._remove_oldest()
 
     def _passes_a_limit(self, open_bytes: int) -> bool:
-        files, keep = self._known(), self._keep
-        if not files:
+        keep = self._keep
+        if keep is None or not (files := self._known()):
             return False
         if keep.age is not None and self._clock.epoch_ns() - files[0][0] > keep.age:
             return True
@@ -146,11 +144,8 @@ class Retention:
 
     def _known(self) -> deque[tuple[int, Path, int]]:
         if self._files is None:
-            found = []
-            for path in self._names.found(self._outputs):
-                facts = facts_of(path)
-                if facts is not None:
-                    found.append((facts.st_mtime_ns, path, facts.st_size))
+            paths = ((path, facts_of(path)) for path in self._names.found(self._outputs))
+            found = [(facts.st_mtime_ns, path, facts.st_size) for path, facts in paths if facts is not None]
             self._files = deque(sorted(found))
             self._size_bytes = sum(size for _, _, size in found)
         return self._files

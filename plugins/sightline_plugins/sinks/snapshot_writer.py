@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MEMORY_NS = 60_000_000_000
 MOST_TRACKS = 4096
-"""Tracks not seen for a minute (or `again`) are forgotten when more than this are known."""
+"""With more tracks than this, those not seen for a minute (or `again`) are forgotten."""
 
 
 @dataclass(slots=True)
@@ -33,10 +33,10 @@ class _Track:
 
 
 class Sightings:
-    """The tracks of one stream: when each was seen and saved last, and how well it was seen then.
+    """The tracks of one stream: when each was last seen and saved, and its score then.
 
-    A track is worth an image when it is new, when it was saved `again_ns` ago, and when it is seen `better` times as
-    well as on the last image. None switches the second and the third off.
+    A track is saved when it is new, when `again_ns` has passed since it was saved, and when its score is `better` times
+    that of the last image. None switches the second and the third off.
     """
 
     def __init__(self, *, again_ns: int | None, better: float | None) -> None:
@@ -45,11 +45,13 @@ class Sightings:
         self._tracks: dict[int, _Track] = {}
 
     def is_worth(self, track: int, *, now_ns: int, score: float) -> bool:
-        """Whether this sighting is to be saved; it then counts as saved."""
+        """Return whether to save this sighting; if so it counts as saved."""
         known = self._tracks.get(track)
         if known is None:
             self._tracks[track] = _Track(now_ns, now_ns, score)
-            self._forget(now_ns)
+            if len(self._tracks) > MOST_TRACKS:
+                memory_ns = max(MEMORY_NS, self._again_ns or 0)
+                self._tracks = {key: one for key, one in self._tracks.items() if now_ns - one.seen_ns <= memory_ns}
             return True
         known.seen_ns = now_ns
         is_time = self._again_ns is not None and now_ns - known.saved_ns >= self._again_ns
@@ -57,12 +59,6 @@ class Sightings:
             return False
         known.saved_ns, known.score = now_ns, score
         return True
-
-    def _forget(self, now_ns: int) -> None:
-        if len(self._tracks) <= MOST_TRACKS:
-            return
-        memory_ns = max(MEMORY_NS, self._again_ns or 0)
-        self._tracks = {number: one for number, one in self._tracks.items() if now_ns - one.seen_ns <= memory_ns}
 
 
 Image = npt.NDArray[np.uint8]
@@ -72,7 +68,7 @@ _LIMIT = 1000
 
 
 class SnapshotWriter(Sink):
-    """Keeps, for each stream, what is due and which tracks are known."""
+    """Saves snapshots; keeps the tracks of each stream, and when its next image is due."""
 
     def __init__(self, element: Snapshots, site: Site) -> None:
         self._element = element
@@ -82,15 +78,11 @@ class SnapshotWriter(Sink):
         self._due_ns: dict[Stream, int] = {}
         self._sightings: dict[Stream, Sightings] = {}
         self._degradation = Degradation(site)
-        self._retention: Retention | None = None
-        if element.keep is not None:
-            names = FileNames(element.path, {FRAME: r"\d{6,}", TRACK: r"\d+"})
-            self._retention = Retention(
-                element.keep, names=names, outputs=site.outputs, clock=site.clock, warn=lambda text: site.warn(text)
-            )
+        names = FileNames(element.path, {FRAME: r"\d{6,}", TRACK: r"\d+"})
+        self._retention = Retention(element.keep, names=names, outputs=site.outputs, clock=site.clock, warn=site.warn)
 
     def consume(self, batch: Batch) -> None:
-        """Save what is worth it on each frame."""
+        """Save the snapshots that are due."""
         for view in batch:
             tracks = self._chosen(view)
             if not tracks:
@@ -108,9 +100,12 @@ class SnapshotWriter(Sink):
             state.pop(stream, None)
 
     def _chosen(self, view: FrameView) -> list[int]:
-        """The tracks that a frame is to be saved for, -1 for none in particular; empty when it is not to be saved."""
-        if self._element.every is not None:
-            return [NO_TRACK] if self._is_due(view, self._element.every) else []
+        """The tracks to save a frame for, -1 for no particular one; empty when it is not saved."""
+        if (every_ns := self._element.every) is not None:
+            if view.pts_ns < self._due_ns.get(view.stream, view.pts_ns):
+                return []
+            self._due_ns[view.stream] = view.pts_ns + every_ns
+            return [NO_TRACK]
         if self._element.on == "track":
             return list(self._worth(view, (track for track in view.objects.track_id.tolist() if track >= 0)))
         events = [event for event in view.events if self._element.rules is None or event.rule in self._element.rules]
@@ -118,14 +113,8 @@ class SnapshotWriter(Sink):
         has_rules_for_tracks = self._element.again is not None or self._element.better is not None
         return list(self._worth(view, tracks) if has_rules_for_tracks else tracks)
 
-    def _is_due(self, view: FrameView, every_ns: int) -> bool:
-        if view.pts_ns < self._due_ns.get(view.stream, view.pts_ns):
-            return False
-        self._due_ns[view.stream] = view.pts_ns + every_ns
-        return True
-
     def _worth(self, view: FrameView, tracks: Iterable[int]) -> Iterator[int]:
-        """Those of the tracks that are new, due again, or seen better."""
+        """The tracks that are new, due again, or seen better."""
         sightings = self._sightings.get(view.stream)
         if sightings is None:
             sightings = Sightings(again_ns=self._element.again, better=self._element.better)
@@ -167,19 +156,17 @@ class SnapshotWriter(Sink):
             self._saved[frame.stream] = saved + 1
 
     def _write(self, path: Path, data: bytes, *, stream: Stream) -> bool:
-        """Write an image; warn and return False when that failed."""
+        """Write an image; returns False when that failed."""
         try:
             file = self._site.outputs.open_lines(path)
             file.write(data)
             file.close()
         except OutputError as error:
-            made_room = self._retention is not None and self._retention.make_room()
-            self._degradation.failed(error, stream=stream.name, at_once=made_room)
+            self._degradation.failed(error, stream=stream.name, at_once=self._retention.make_room())
             return False
         self._degradation.succeeded(stream=stream.name)
-        if self._retention is not None:
-            self._retention.add(path, size_bytes=len(data))
-            self._retention.tidy()
+        self._retention.add(path, size_bytes=len(data))
+        self._retention.tidy()
         return True
 
     def _encoded(self, rgb: Image, suffix: str) -> bytes:
@@ -196,7 +183,7 @@ def _rows(objects: Objects, track: int) -> npt.NDArray[np.intp]:
 
 
 def _score(objects: Objects, track: int) -> float:
-    """How well an object is seen: its area in pixels times how sure the detector is; 0 when it is not there."""
+    """Score of an object: its area in pixels times its confidence; 0 when it is absent."""
     rows = _rows(objects, track)
     if not len(rows):
         return 0.0

@@ -1,4 +1,4 @@
-"""`snapshots`: images of what happened."""
+"""`snapshots`: save images of events and tracks."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Snapshots(Element):
         return self
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
-        """The path names a kind of image, gives each image a name of its own, and can be written."""
+        """Check the suffix, that each image has its own name, and that it can be written."""
         if PurePath(self.path).suffix.lower() not in SUFFIXES:
             yield Problem(f"{self.path!r} must end in {', '.join(SUFFIXES)}", ("path",))
         if _TRACK not in self.path and (self.crop or _FRAME not in self.path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from sightline.devices import DeviceKind
 from sightline.errors import OutputError
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
+from sightline.graph.fields import matching
 from sightline.media.time import Duration
 from sightline_plugins.encode.settings import CONTAINERS
 from sightline_plugins.sinks.files import placeholder_problems
@@ -23,7 +23,7 @@ _DEFAULT_QUALITY = {"h264": 23, "h265": 28}
 
 
 def parse_bitrate(value: object) -> int:
-    """Bits a second from `2M`, `800k` or a number. Raises ValueError when it is neither."""
+    """Convert `2M`, `800k` or a number to bits per second. Raises ValueError for other values."""
     match = None if isinstance(value, bool) else _BITRATE.fullmatch(str(value))
     if match is None:
         raise ValueError(f'{value!r} is not a bit rate: write it like "2M", "800k" or as bits a second')
@@ -89,34 +89,29 @@ class Video(Element):
         return self
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
-        """The suffix must name a container, no two streams share a file, it can be written; `nvenc` needs a GPU."""
+        """Check the suffix, that streams do not share a file, that it can be written, and that `nvenc` has a GPU."""
         if self.encoder == "nvenc" and context.device.kind is DeviceKind.CPU:
             yield Problem("nvenc is an encoder of GPUs, and this runs on the CPU: write auto", ("encoder",))
         if Path(self.path).suffix.lower() not in CONTAINERS:
             yield Problem(f"{self.path!r} must end in {' or '.join(CONTAINERS)}", ("path",))
         yield from placeholder_problems(self.path)
         taken: dict[Path, str] = {}
-        for stream in context.streams:
-            if self.streams is not None and not any(fnmatch.fnmatchcase(stream, glob) for glob in self.streams):
-                continue
+        for stream in matching(self.streams, context.streams):
             try:
                 path = context.outputs.path(self.path, stream=stream)
             except OutputError as error:
                 yield Problem(str(error), ("path",))
                 return
             if path in taken:
-                yield Problem(
-                    f"streams {taken[path]!r} and {stream!r} would both be written to {path}: "
-                    "put {stream} into the path, or name the streams differently",
-                    ("path",),
-                )
+                text = f"streams {taken[path]!r} and {stream!r} would both be written to {path}: "
+                yield Problem(f"{text}put {{stream}} into the path, or name the streams differently", ("path",))
                 return
             taken[path] = stream
             if obstacle := context.outputs.obstacle(path):
                 yield Problem(obstacle, ("path",))
 
     def serves_all_gpus(self) -> bool:
-        """False: each stream has files of its own, which are encoded where its images lie."""
+        """False: each stream has its own files, which are encoded where its images are."""
         return False
 
     def build(self, site: Site) -> Sink:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from sightline.errors import CudaError, OutputError
@@ -13,16 +14,16 @@ from sightline_plugins.encode.settings import EncoderChoice, EncoderSettings, La
 
 
 class VideoWriter(Sink):
-    """Holds one open recording for each stream; they are written by whichever thread calls."""
+    """Holds one open recording for each stream, written in the calling thread."""
 
     def __init__(self, template: str, *, settings: EncoderSettings, site: Site, encoder: EncoderName = "auto") -> None:
-        """Raises DeviceUnavailable for an encoder that is not there."""
+        """Raise DeviceUnavailable for an encoder that is missing."""
         self._template = template
         self._site = site
         self._encoders = Encoders(encoder, settings=settings, gpu=site.gpu)
         self._open: dict[Stream, Recording] = {}
         self._choices: dict[str, EncoderChoice] = {}
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def consume(self, batch: Batch) -> None:
         """Encode the frames of the batch. Raises OutputError, CudaError."""
@@ -48,11 +49,11 @@ class VideoWriter(Sink):
             raise failure
 
     def totals(self) -> Mapping[str, Any]:
-        """The `encoder` of each stream's video, the latest, and why it has that one."""
+        """The latest `encoder` of each stream's video, with the reason for it."""
         return {stream: {"encoder": str(choice)} for stream, choice in self._choices.items()}
 
     def runs_on(self) -> RunsOn:
-        """On the GPU where it encodes any video; the reason says what it does not."""
+        """The GPU if it encodes any video; the reason names the videos that it does not."""
         device = next((choice.device for choice in self._choices.values() if choice.device != "cpu"), "cpu")
         reasons = dict.fromkeys(choice.reason for choice in self._choices.values() if choice.reason)
         return RunsOn(device, "; ".join(reasons))
@@ -63,24 +64,17 @@ class VideoWriter(Sink):
         if current is not None and current.layout == layout:
             return current
         path = self._site.outputs.claim(self._site.outputs.path(self._template, stream=frame.stream.name))
-        warn = self._warner(frame.stream)
+        warn = partial(self._site.warn, stream=frame.stream.name)
         if current is not None:
             current.finish()
             warn(f"the image changed from {_describe(current.layout)} to {_describe(layout)}: going on in {path}")
         opened = Recording(path, first=frame.surface, encoders=self._encoders, outputs=self._site.outputs, warn=warn)
         self._open[frame.stream] = opened
-        self._note(opened.encoder, frame)
+        choice = self._choices[frame.stream.name] = opened.encoder
+        if choice.reason and choice.reason not in self._warned and frame.surface.memory is Memory.CUDA:
+            self._warned.add(choice.reason)
+            warn(f"videos are encoded on the CPU: {choice.reason}")
         return opened
-
-    def _note(self, choice: EncoderChoice, frame: Frame) -> None:
-        self._choices[frame.stream.name] = choice
-        is_news = choice.reason and choice.reason not in self._told and frame.surface.memory is Memory.CUDA
-        if is_news:
-            self._told.add(choice.reason)
-            self._site.warn(f"videos are encoded on the CPU: {choice.reason}", stream=frame.stream.name)
-
-    def _warner(self, stream: Stream) -> Callable[[str], None]:
-        return lambda text: self._site.warn(text, stream=stream.name)
 
 
 def _describe(layout: Layout) -> str:
