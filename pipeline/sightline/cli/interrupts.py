@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks to finish, the second stops at once, the third is the system's. SIGHUP: reload."""
+"""Ctrl-C and SIGTERM: the first finishes the run, the second stops at once, the third kills. SIGHUP reloads."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _HANGUP = 0
 
 
 class Interrupts:
-    """What came in; `count` signals so far. Who starts the pipeline looks at it afterwards, because a signal that
-    comes while models are loaded has nothing to stop yet.
+    """The signals so far: `count` of them. Check it after the pipeline has started, because a signal that arrives while
+    models are loaded has nothing to stop yet.
 
     A handler runs between two instructions of the main thread, perhaps while that holds a lock. So it only notes the
     signal (SimpleQueue is made for that), and a thread of its own acts on it.
@@ -30,6 +30,8 @@ class Interrupts:
         self, pipeline: Pipeline, *, say: Callable[[str], None], reload: Callable[[], object] | None = None
     ) -> None:
         self.count = 0
+        self.is_termination = False
+        """Whether there was one signal, a SIGTERM: whoever runs the program asked for its regular end."""
         self._pipeline = pipeline
         self._say = say
         self._reload = reload
@@ -48,8 +50,9 @@ class Interrupts:
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""
-        del number, frame
+        del frame
         self.count += 1
+        self.is_termination = self.count == 1 and number == signal.SIGTERM
         self._noted.put(self.count)
         if self.count > 1:
             for each in _SIGNALS:

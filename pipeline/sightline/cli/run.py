@@ -16,6 +16,7 @@ import click
 from sightline.cli.options import DURATION, pipeline_options
 
 if TYPE_CHECKING:
+    from sightline.cli.interrupts import Interrupts
     from sightline.pipeline import Pipeline
     from sightline.runtime.stats.report import Report
 
@@ -61,7 +62,8 @@ def command(
     """Run the pipeline in CONFIG to the end of its sources, or until Ctrl-C.
 
     Progress and logs go to standard error. Ctrl-C finishes what is under way and closes the outputs; a second one
-    stops at once. The exit code is 1 when a step or a stream failed, and 130 after Ctrl-C.
+    stops at once. The exit code is 1 when a step or a stream failed, and 130 after Ctrl-C; SIGTERM finishes in the same
+    way, with 0.
     """
     if frames is not None and duration is not None:
         raise click.UsageError("--frames and --duration cannot be given together.")
@@ -131,7 +133,7 @@ def _served(
 def _run(
     pipeline: Pipeline, reload: Callable[[], object], *, frames: int | None, duration_ns: int | None, quiet: bool
 ) -> tuple[Report | None, bool]:
-    """Run with progress; the report (None when no stream could be read), and whether a signal ended it."""
+    """Run with progress; return the report (None when no stream could be read), and whether it was interrupted."""
     from sightline.cli.interrupts import interrupts
     from sightline.cli.progress import Progress
     from sightline.errors import StreamError
@@ -144,9 +146,14 @@ def _run(
                 pipeline.start(frames=frames, duration_ns=duration_ns)
                 if caught.count:
                     pipeline.stop()
-                return pipeline.wait(), bool(caught.count)
+                return pipeline.wait(), _is_interrupted(caught)
         except StreamError:  # each stream's own failure was reported when it happened
-            return None, bool(caught.count)
+            return None, _is_interrupted(caught)
+
+
+def _is_interrupted(caught: Interrupts) -> bool:
+    """Whether signals cut the run short; a SIGTERM asks for its regular end, as orchestrators do."""
+    return bool(caught.count) and not caught.is_termination
 
 
 def _check_report_path(path: str | None) -> None:

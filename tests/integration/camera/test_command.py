@@ -69,6 +69,7 @@ def test_it_asks_for_user_and_password_and_never_shows_them(path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=60)
 
+    assert process.returncode == 0
     assert url.endswith("/gate")
     assert "s3cret" not in url + said
 

@@ -116,7 +116,7 @@ def test_a_signal_closes_everything_within_five_seconds(clip: Clip, tmp_path: Pa
         held = seconds_readable(tmp_path / name)
         figure("all closed", seconds, limit=CLOSED_SECONDS, unit="s")
         assert seconds <= CLOSED_SECONDS
-        assert runs[name].returncode == 130
+        assert runs[name].returncode == (0 if name == "term" else 130)
         assert held["mp4"] == pytest.approx(held["mkv"], abs=0.01)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -108,7 +109,7 @@ def command(**arguments: Any) -> None:
     camera = _camera(options)
     for mount in camera.mounts.values():
         mount.faults.loss, mount.faults.corruption = options.loss, options.corruption
-    with _terminate_as_interrupt():
+    with _ended_by_sigterm():
         try:
             camera.start()
         except OSError as error:
@@ -186,9 +187,9 @@ def _show(camera: FakeCamera, options: _Options) -> None:
 
 
 @contextmanager
-def _terminate_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM end the command as Ctrl-C does, with exit code 130."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the command regularly, with exit code 0."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         yield
     finally:
