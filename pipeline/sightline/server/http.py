@@ -8,14 +8,16 @@ import hmac
 import ipaddress
 import logging
 import re
+import selectors
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.client import HTTPException, parse_headers
 from io import BytesIO
-from threading import Event
+from threading import Condition, Event
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from sightline.errors import ConfigurationError
@@ -102,25 +104,6 @@ class Response:
             *(f"{name}: {headers[name]}" for name in headers),
         ]
         return "\r\n".join(lines).encode("latin-1") + _END_OF_HEAD + (b"" if head_only else self.body)
-
-
-def receive_head(connection: socket.socket, *, timeout_seconds: float) -> bytes:
-    """The head of a request, up to the empty line; empty when the client sent nothing.
-
-    Raises Refused when it is too long, and TimeoutError when it is not there in time, however it trickles.
-    """
-    deadline, head = time.monotonic() + timeout_seconds, b""
-    while _END_OF_HEAD not in head:
-        if len(head) > MOST_HEAD_BYTES:
-            raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a request has {MOST_HEAD_BYTES} bytes at most")
-        connection.settimeout(max(0.001, deadline - time.monotonic()))
-        part = connection.recv(4096)
-        if not part:
-            return b""
-        head += part
-        if time.monotonic() > deadline:
-            raise TimeoutError
-    return head
 
 
 _FORM = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:.]+\]|[^\[\]:/\s]*):)?(?P<port>\d{1,5})")
@@ -240,36 +223,41 @@ def _host_name(host: str) -> str:
         return ""
 
 
-THREADS = 8
-"""Requests that are answered at a time; others wait, and more than _WAITING are turned away by the system."""
-_WAITING = 64
-_IDLE_SECONDS = 30
-_HEAD_SECONDS = 2.0
+_THREADS = 8
+"""Requests that are answered at a time."""
+_MOST_OPEN = 512
+"""Connections whose request is not complete; when there are more, the oldest is closed."""
+_BACKLOG = 128
+_HEAD_SECONDS = 10.0
 _SEND_SECONDS = 10.0
 _LEAVE_SECONDS = 0.5
-_RETRY_SECONDS = 0.1
+_POLL_SECONDS = 0.25
 _LOG = logging.getLogger(__name__)
 
 Answer = Callable[[Request], Response]
 
 
 class Server:
-    """Listens from the moment it is made. `answer` is called from several threads at once; it may raise Refused."""
+    """Listens from the moment it is made. `answer` is called from several threads at once; it may raise Refused.
+
+    One thread reads the requests of all clients, and others answer those that are complete: a client that sends
+    nothing, or half a request, keeps nobody waiting.
+    """
 
     def __init__(self, address: Address) -> None:
         family, place = address.resolve()
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if hasattr(socket, "TCP_DEFER_ACCEPT"):  # connections on which nothing is asked take no thread
-                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, _IDLE_SECONDS)
             self._socket.bind(place)
-            self._socket.listen(_WAITING)
+            self._socket.listen(_BACKLOG)
+            self._socket.setblocking(False)
         except OSError as error:
             self._socket.close()
             raise ConfigurationError(f"cannot listen on {address}: {error.strerror}; choose another port") from error
         self._closing = Event()
-        self._workers: list[_Answerer] = []
+        self._complete = _Complete()
+        self._workers: list[Worker] = []
 
     @property
     def host(self) -> str:
@@ -283,48 +271,136 @@ class Server:
 
     def start(self, answer: Answer) -> None:
         """Begin to answer."""
-        self._workers = [
-            _Answerer(self._socket, answer, closing=self._closing, number=number) for number in range(THREADS)
-        ]
+        answerers = [_Answerer(self._complete, answer, number=number) for number in range(_THREADS)]
+        self._workers = [_HeadReader(self._socket, self._complete, closing=self._closing), *answerers]
         for worker in self._workers:
             worker.start()
 
     def close(self) -> None:
         """Stop listening; answers under way are given half a second. Harmless when called again."""
         self._closing.set()
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        self._complete.close()
         for worker in self._workers:
             worker.wait(_LEAVE_SECONDS)
+        self._socket.close()
+
+
+class _Complete:
+    """Connections with the heads of their requests, on the way from the thread that reads to those that answer."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[socket.socket, bytes]] = deque()
+        self._changed = Condition()
+        self._is_closed = False
+
+    def put(self, connection: socket.socket, head: bytes) -> None:
+        with self._changed:
+            self._waiting.append((connection, head))
+            self._changed.notify()
+
+    def take(self) -> tuple[socket.socket, bytes] | None:
+        """Wait for the next one; None when there will be none."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._is_closed)
+            return None if self._is_closed else self._waiting.popleft()
+
+    def close(self) -> None:
+        with self._changed:
+            self._is_closed = True
+            while self._waiting:
+                self._waiting.popleft()[0].close()
+            self._changed.notify_all()
+
+
+class _HeadReader(Worker):
+    """Accepts connections, and reads the heads of their requests, in one thread."""
+
+    def __init__(self, listening: socket.socket, complete: _Complete, *, closing: Event) -> None:
+        super().__init__("serve-heads")
+        self._listening = listening
+        self._complete = complete
+        self._closing = closing
+        self._heads: dict[socket.socket, tuple[bytes, float]] = {}
+        """What has been read of each connection, and until when it must be complete; the oldest first."""
+
+    def work(self) -> None:
+        """Read until the server is closed."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._listening, selectors.EVENT_READ)
+            while not self._closing.is_set():
+                for key, _ in selector.select(_POLL_SECONDS):
+                    if key.fileobj is self._listening:
+                        self._accept(selector)
+                    else:
+                        assert isinstance(key.fileobj, socket.socket)
+                        self._read(key.fileobj, selector)
+                self._close_late(selector)
+        for connection in self._heads:
+            connection.close()
+
+    def _accept(self, selector: selectors.BaseSelector) -> None:
+        try:
+            connection, _ = self._listening.accept()
+        except BlockingIOError:
+            return
+        except OSError:  # the process has no file to spare now
+            self._closing.wait(_POLL_SECONDS)
+            return
+        connection.setblocking(False)
+        self._heads[connection] = b"", time.monotonic() + _HEAD_SECONDS
+        selector.register(connection, selectors.EVENT_READ)
+
+    def _read(self, connection: socket.socket, selector: selectors.BaseSelector) -> None:
+        head, deadline = self._heads[connection]
+        try:
+            part = connection.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            part = b""
+        head += part
+        if part and _END_OF_HEAD not in head and len(head) <= MOST_HEAD_BYTES:
+            self._heads[connection] = head, deadline
+            return
+        del self._heads[connection]
+        selector.unregister(connection)
+        if part:
+            self._complete.put(connection, head)
+        else:
+            connection.close()
+
+    def _close_late(self, selector: selectors.BaseSelector) -> None:
+        """Close connections that have not asked in time, and the oldest where there are too many."""
+        now = time.monotonic()
+        for connection, (_, deadline) in list(self._heads.items()):
+            if deadline > now and len(self._heads) <= _MOST_OPEN:
+                break
+            del self._heads[connection]
+            selector.unregister(connection)
+            connection.close()
 
 
 class _Answerer(Worker):
-    """Takes one connection after another."""
+    """Answers one request after another."""
 
-    def __init__(self, listening: socket.socket, answer: Answer, *, closing: Event, number: int) -> None:
+    def __init__(self, complete: _Complete, answer: Answer, *, number: int) -> None:
         super().__init__(f"serve-{number}")
-        self._listening = listening
+        self._complete = complete
         self._answer = answer
-        self._closing = closing
 
     def work(self) -> None:
-        """Answer until the socket is closed."""
-        while not self._closing.is_set():
-            try:
-                connection, _ = self._listening.accept()
-            except OSError:  # closed, or the process has no file to spare now
-                self._closing.wait(_RETRY_SECONDS)
-                continue
+        """Answer until the server is closed."""
+        while (taken := self._complete.take()) is not None:
+            connection, head = taken
             with connection, contextlib.suppress(OSError):
-                self._serve(connection)
+                self._serve(connection, head)
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, connection: socket.socket, head: bytes) -> None:
         head_only = False
         try:
-            head = receive_head(connection, timeout_seconds=_HEAD_SECONDS)
-            if not head:
-                return
+            if _END_OF_HEAD not in head:
+                text = f"a request has {MOST_HEAD_BYTES} bytes at most"
+                raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)
             request = Request.parse(head)
             head_only = request.method == "HEAD"
             response = self._answer(request)

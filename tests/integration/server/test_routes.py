@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator, Mapping
 
 import cv2
@@ -13,7 +12,7 @@ import pytest
 
 from sightline import Pipeline
 from sightline.errors import ConfigurationError
-from sightline.server import Listener, listen
+from sightline.server import Listener, http, listen
 from tests.integration.server.conftest import TOKEN, ask, endless, wait_for, watched
 
 ROUTES = ("/", "/page.css", "/page.js", "/icon.svg", "/healthz", "/readyz", "/metrics", "/status", "/nowhere")
@@ -152,20 +151,52 @@ def test_after_the_end_nobody_listens_and_no_thread_is_left() -> None:
     assert set(threading.enumerate()) <= before
 
 
-def test_clients_that_say_nothing_keep_nobody_waiting(listener: Listener) -> None:
-    idle = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(40)]
-    started = time.monotonic()
-    answer = ask(listener.port, "/healthz")
-    took = time.monotonic() - started
-    for connection in idle:
-        connection.close()
-
-    assert answer.status == 200
-    assert took < 2
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
+    """A server that waits an hour for the rest of a request."""
+    monkeypatch.setattr(http, "_HEAD_SECONDS", 3600)
+    with watched(Pipeline(sources={"gate": endless()})) as listener:
+        yield listener
 
 
-def test_clients_that_trickle_are_cut_off(listener: Listener) -> None:
-    with socket.create_connection(("127.0.0.1", listener.port), timeout=20) as connection:
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: local"], ids=["idle", "half a request"])
+def test_clients_that_do_not_finish_asking_keep_nobody_waiting(patient: Listener, sent: bytes) -> None:
+    clients = [socket.create_connection(("127.0.0.1", patient.port), timeout=60) for _ in range(100)]
+    try:
+        for client in clients:
+            client.sendall(sent)
+        for _ in range(3):
+            assert ask(patient.port, "/healthz").status == 200
+        assert all(is_open(client) for client in clients)
+    finally:
+        for client in clients:
+            client.close()
+
+
+def is_open(connection: socket.socket) -> bool:
+    """Whether the other side has not closed a connection on which nothing was answered."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+
+
+def test_the_oldest_of_too_many_clients_makes_way(patient: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_MOST_OPEN", 20)
+    clients = [socket.create_connection(("127.0.0.1", patient.port), timeout=60) for _ in range(30)]
+    try:
+        assert ask(patient.port, "/healthz").status == 200
+        assert clients[0].recv(1) == b""
+        assert is_open(clients[-1])
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_clients_that_trickle_are_cut_off(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_HEAD_SECONDS", 0.5)
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=60) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\n")
         assert connection.recv(100) == b""
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-import time
 from contextlib import suppress
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sightline.server.http import MOST_HEAD_BYTES, Access, Refused, Request, Response, receive_head
+from sightline.server.http import Access, Refused, Request, Response
 
 
 def test_a_request_is_read() -> None:
@@ -54,43 +51,6 @@ def test_a_response_has_the_headers_that_keep_browsers_in_bounds() -> None:
 
 def test_the_answer_to_head_has_no_body() -> None:
     assert Response.text("hello").to_bytes(head_only=True).endswith(b"\r\n\r\n")
-
-
-def test_a_head_that_is_too_long_is_refused() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        theirs.sendall(b"x" * (MOST_HEAD_BYTES + 1))
-
-        with pytest.raises(Refused):
-            receive_head(ours, timeout_seconds=5)
-
-
-def test_a_head_that_trickles_is_not_waited_for() -> None:
-    ours, theirs = socket.socketpair()
-    over = threading.Event()
-
-    def trickle() -> None:
-        while not over.wait(0.02):
-            theirs.send(b"x")
-
-    thread = threading.Thread(target=trickle)
-    thread.start()
-    started = time.monotonic()
-    with ours, theirs:
-        with pytest.raises(TimeoutError):
-            receive_head(ours, timeout_seconds=0.3)
-        took = time.monotonic() - started
-        over.set()
-        thread.join()
-
-    assert took < 5
-
-
-def test_a_client_that_leaves_sent_nothing() -> None:
-    ours, theirs = socket.socketpair()
-    theirs.close()
-    with ours:
-        assert receive_head(ours, timeout_seconds=5) == b""
 
 
 @given(st.binary(max_size=300))
