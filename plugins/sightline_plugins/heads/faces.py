@@ -41,6 +41,7 @@ from sightline_plugins.heads.decoding import (
     shapes_text,
 )
 from sightline_plugins.heads.head import (
+    TOP_LEFT,
     Array,
     Candidates,
     DecodeContext,
@@ -64,7 +65,6 @@ def _with_confidence(points: Array, confidence: Array) -> Floats:
     return np.concatenate([points, column], axis=2).astype(np.float32)
 
 
-_TOP_LEFT = {"fit": "letterbox", "align": "top_left"}
 _LEVELS = {3: ((8, 16, 32), 2), 5: ((8, 16, 32, 64, 128), 1)}
 
 
@@ -109,7 +109,7 @@ SCRFD = Head(
     count_classes=lambda _: 1,
     match_score=match_scrfd,
     ranks=(2, 3),
-    preprocessing={"color": "rgb", "mean": (127.5,), "scale": (128.0,), "pad": (0,), **_TOP_LEFT},
+    preprocessing={"color": "rgb", "mean": (127.5,), "scale": (128.0,), "pad": (0,), **TOP_LEFT},
     nms=NmsOptions(iou=0.4),
 )
 
@@ -294,7 +294,7 @@ RETINAFACE = Head(
     count_classes=lambda _: 1,
     match_score=match_retinaface,
     ranks=(2, 3),
-    preprocessing={"color": "bgr", "mean": (104.0, 117.0, 123.0), "scale": (1.0,), "pad": (104, 117, 123), **_TOP_LEFT},
+    preprocessing={"color": "bgr", "mean": (104.0, 117.0, 123.0), "scale": (1.0,), "pad": (104, 117, 123), **TOP_LEFT},
     nms=NmsOptions(iou=0.4),
     options=RetinaFaceOptions,
 )

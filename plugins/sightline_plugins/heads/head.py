@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sightline.media.boxes import Boxes
 from sightline_plugins.nms import NmsOptions
@@ -25,8 +25,12 @@ Shape: TypeAlias = tuple[int | None, ...]
 SizeWh: TypeAlias = tuple[int, int]
 TaskName: TypeAlias = Literal["detect", "classify", "segment", "pose", "embed", "read"]
 ScoreForm: TypeAlias = Literal["auto", "probabilities", "logits"]
+Strides: TypeAlias = tuple[Annotated[int, Field(ge=1)], ...]
+"""Pixels of the network's input from one cell to the next, for each level."""
 IMAGENET: Mapping[str, Any] = MappingProxyType({"mean": (123.675, 116.28, 103.53), "scale": (58.395, 57.12, 57.375)})
 """Mean and scale of ImageNet's levels, RGB."""
+TOP_LEFT: Mapping[str, Any] = MappingProxyType({"fit": "letterbox", "align": "top_left"})
+"""Keep the aspect ratio, and pad on the right and below."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

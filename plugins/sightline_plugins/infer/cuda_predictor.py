@@ -6,6 +6,7 @@ Batches alternate between two sets of buffers, so that one is prepared while the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -116,20 +117,18 @@ class CudaPredictor:
         self._engine.close()
 
 
+@dataclass(slots=True, eq=False)
 class CudaRequest:
     """An `InferenceRequest` for one image of a batch."""
 
-    __slots__ = ("_row", "_work")
-
-    def __init__(self, work: Work[list[HostResult]], row: int) -> None:
-        self._work = work
-        self._row = row
+    work: Work[list[HostResult]]
+    row: int
 
     def wait(self) -> None:
-        self._work.result()
+        self.work.result()
 
     def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
-        return read_host_result(self._work.result()[self._row], postprocessor, target, batch)
+        return read_host_result(self.work.result()[self.row], postprocessor, target, batch)
 
 
 class BufferSet:

@@ -151,7 +151,7 @@ class ModelOperator(Operator):
         return self._postprocessor.attach(batch, results).with_search(self._element_id, searched)
 
     def _job(self, target: InferenceTarget, request: InferenceRequest | None) -> _Job | None:
-        """Return the job of a target; None where there is no request, and nothing is known."""
+        """Return the job of a target; None where there is neither a request nor a known result."""
         if request is not None:
             self.runs += 1
             return _Job(target, request)
@@ -182,15 +182,13 @@ class ModelOperator(Operator):
         return self._postprocessor.remember(entry, job.result, target, batch)
 
 
+@dataclass(slots=True, eq=False)
 class _PendingBatch:
     """A batch whose requests are under way."""
 
-    __slots__ = ("_batch", "_jobs", "_operator")
-
-    def __init__(self, operator: ModelOperator, batch: Batch, jobs: Sequence[_Job]) -> None:
-        self._operator = operator
-        self._batch = batch
-        self._jobs = jobs
+    operator: ModelOperator
+    batch: Batch
+    jobs: Sequence[_Job]
 
     def result(self) -> Batch:
-        return self._operator.collect(self._jobs, self._batch)
+        return self.operator.collect(self.jobs, self.batch)

@@ -70,13 +70,12 @@ class CpuSpeeds:
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
         """See `Speeds.seconds`; measured once."""
         key = {
-            "measured": [(candidate.precision, file_digest(candidate.model)) for candidate in candidates],
             "engine": self._engine,
             "version": _version(self._engine),
             "cores": available_cores(),
             "image": self._form,
         }
-        return measured_once(key, count=len(candidates), measure=lambda: self._measured(candidates))
+        return measured_once(candidates, key, measure=self._measured)
 
     def _measured(self, candidates: Sequence[Candidate]) -> Sequence[float]:
         with ExitStack() as stack:
@@ -133,14 +132,11 @@ class GpuSpeeds:
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
         """See `Speeds.seconds`; measured once, which compiles all candidates."""
         key = {
-            "measured": [(candidate.precision, file_digest(candidate.model)) for candidate in candidates],
             "engine": self._library,
             "gpu": (self._gpu.name, self._gpu.compute_capability),
             "size_wh": self._size_wh,
         }
-        return measured_once(
-            key, count=len(candidates), measure=lambda: self._measured(candidates), for_processor=False
-        )
+        return measured_once(candidates, key, measure=self._measured, for_processor=False)
 
     def _measured(self, candidates: Sequence[Candidate]) -> Sequence[float]:
         """Return the median time per image of each, in batches of eight, over alternating rounds."""
@@ -174,40 +170,33 @@ def _timed_batch(execution: Execution, stream: CudaStream) -> float:
 
 
 def measured_once(
-    key: Mapping[str, Any], *, count: int, measure: Callable[[], Sequence[float]], for_processor: bool = True
+    candidates: Sequence[Candidate],
+    key: Mapping[str, Any],
+    *,
+    measure: Callable[[Sequence[Candidate]], Sequence[float]],
+    for_processor: bool = True,
 ) -> Sequence[float]:
-    """Return the `count` times of a key, from the cache, or else measured now and cached.
+    """Return the times of candidates under a key, from the cache, or else measured now and cached.
 
     Times `for_processor` are valid for the processor model of this machine only. Errors of the cache are ignored.
     """
     folder = cache_folder()
     if folder is None:
-        return measure()
-    file = folder / "precision" / f"{key_digest(key, for_processor=for_processor)}.json"
-    known = _read(file, count=count)
-    if known is not None:
-        return known
-    measured = measure()
-    _write(file, measured)
-    return measured
-
-
-def _read(file: Path, *, count: int) -> list[float] | None:
-    """Return cached times; None when there are none, or the file is damaged."""
-    try:
+        return measure(candidates)
+    measured = [(candidate.precision, file_digest(candidate.model)) for candidate in candidates]
+    digest = key_digest({"measured": measured, **key}, for_processor=for_processor)
+    file = folder / "precision" / f"{digest}.json"
+    with suppress(OSError, msgspec.DecodeError):
         known = msgspec.json.decode(file.read_bytes(), type=list[float])
-    except (OSError, msgspec.DecodeError):
-        return None
-    return known if len(known) == count and all(seconds > 0 for seconds in known) else None
-
-
-def _write(file: Path, measured: Sequence[float]) -> None:
-    """Cache times; where that is not possible they are measured again next time."""
+        if len(known) == len(candidates) and all(seconds > 0 for seconds in known):
+            return known
+    times = measure(candidates)
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         aside = file.with_suffix(".part")
-        aside.write_bytes(msgspec.json.encode(list(measured)))
+        aside.write_bytes(msgspec.json.encode(list(times)))
         aside.replace(file)
+    return times
 
 
 def interleaved_seconds(engines: Sequence[Engine], *, budget_seconds: float, rounds: int = _CPU_ROUNDS) -> list[float]:

@@ -124,26 +124,22 @@ def engine_inputs(engine: Engine, inputs: ModelInputs, image: Array, *, size_wh:
     return arrays
 
 
+@dataclass(slots=True, eq=False)
 class HostRequest:
     """An `InferenceRequest`; the memory of an image that was prepared for it alone is recycled after the run."""
 
-    __slots__ = ("_outputs", "_pending", "_prepared", "_preprocessor")
-
-    def __init__(
-        self, pending: Pending, prepared: Prepared | None = None, preprocessor: Preprocessor | None = None
-    ) -> None:
-        self._pending = pending
-        self._prepared = prepared
-        self._preprocessor = preprocessor
-        self._outputs: tuple[Array, ...] = ()
+    pending: Pending
+    prepared: Prepared | None = None
+    preprocessor: Preprocessor | None = None
+    outputs: tuple[Array, ...] = ()
 
     def wait(self) -> None:
-        self._outputs = self._pending.result()
-        if self._prepared is not None and self._preprocessor is not None:
-            self._preprocessor.recycle(self._prepared)
+        self.outputs = self.pending.result()
+        if self.prepared is not None and self.preprocessor is not None:
+            self.preprocessor.recycle(self.prepared)
 
     def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
-        return read_outputs(postprocessor, self._outputs, target, batch)
+        return read_outputs(postprocessor, self.outputs, target, batch)
 
 
 def read_outputs(

@@ -38,6 +38,7 @@ from sightline_plugins.heads.decoding import (
 )
 from sightline_plugins.heads.head import (
     IMAGENET,
+    TOP_LEFT,
     Array,
     Candidates,
     DecodeContext,
@@ -48,6 +49,7 @@ from sightline_plugins.heads.head import (
     Shape,
     Signature,
     SizeWh,
+    Strides,
 )
 from sightline_plugins.nms import NmsOptions
 
@@ -57,7 +59,7 @@ Positive = Annotated[float, Field(gt=0)]
 class RetinaNetOptions(HeadOptions):
     """Options of the head `retinanet`."""
 
-    strides: tuple[Annotated[int, Field(ge=1)], ...] = (8, 16, 32, 64, 128)
+    strides: Strides = (8, 16, 32, 64, 128)
     """Stride in pixels of the input, for each level."""
     sizes: tuple[Positive, ...] | None = None
     """Side of the anchor of scale 1 in pixels of the input, for each level; four strides when not given."""
@@ -171,7 +173,7 @@ RETINANET = Head(
     decode=decode_retinanet,
     count_classes=count_retinanet_classes,
     match_score=match_retinanet,
-    preprocessing={"fit": "letterbox", "align": "top_left", "color": "rgb", **IMAGENET, "pad": (124, 116, 104)},
+    preprocessing={**TOP_LEFT, "color": "rgb", **IMAGENET, "pad": (124, 116, 104)},
     nms=NmsOptions(iou=0.5),
     options=RetinaNetOptions,
 )

@@ -19,7 +19,9 @@ or scores and distributions of each level as separate outputs, (1, cells of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -44,9 +46,9 @@ from sightline_plugins.heads.decoding import (
 )
 from sightline_plugins.heads.head import (
     IMAGENET,
+    TOP_LEFT,
     Array,
     Candidates,
-    Decode,
     DecodeContext,
     Head,
     HeadOptions,
@@ -54,6 +56,7 @@ from sightline_plugins.heads.head import (
     ScoreForm,
     Shape,
     Signature,
+    Strides,
 )
 from sightline_plugins.nms import NmsOptions
 
@@ -66,7 +69,7 @@ _THREE, _FOUR = PYRAMIDS
 class DistributionOptions(HeadOptions):
     """Options of the heads `nanodet`, `nanodet_plus` and `picodet`."""
 
-    strides: tuple[Annotated[int, Field(ge=1)], ...] = _THREE
+    strides: Strides = _THREE
     """Stride in pixels of the input, for each level."""
     offset: float = 0.5
     """Where in its cell the point lies that distances start from: 0.5 is the middle, 0 the upper left corner."""
@@ -84,34 +87,32 @@ class DistributionOptions(HeadOptions):
 class NanoDetPlusOptions(DistributionOptions):
     """Options of the head `nanodet_plus`."""
 
-    strides: tuple[Annotated[int, Field(ge=1)], ...] = _FOUR
+    strides: Strides = _FOUR
     offset: float = 0.0
 
 
 class PicoDetOptions(DistributionOptions):
     """Options of the head `picodet`."""
 
-    strides: tuple[Annotated[int, Field(ge=1)], ...] = _FOUR
+    strides: Strides = _FOUR
 
 
-def decoder(head: str, default: DistributionOptions) -> Decode[Candidates]:
-    """Return the decoder of a head of this family, with the family's usual options."""
-
-    def decode(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
-        options = context.options_or(default)
-        scores, distributions = _scores_and_distributions(outputs, context, options)
-        cells = cells_of(context.size_wh, options.strides)
-        check_count(head, context.size_wh, expected=len(cells.stride), found=len(scores))
-        logits = are_logits(scores, form=options.scores, op_type="" if len(outputs) == 1 else context.op_type(0))
-        kept = select_pairs(scores, context.confidence, logits=logits)
-        stride = cells.stride[kept.rows]
-        points = (cells.corner[kept.rows] + np.float32(options.offset)) * stride
-        shares = softmax(distributions[kept.rows].reshape(len(points), 4, -1))
-        distances = shares @ np.arange(shares.shape[2], dtype=np.float32)
-        boxes = boxes_from_distances(points, distances * stride)
-        return Candidates.from_arrays(boxes, kept.confidence, kept.class_id)
-
-    return decode
+def decode_distributions(
+    outputs: Sequence[Array], context: DecodeContext, *, head: str, default: DistributionOptions
+) -> Candidates:
+    """Return every cell and class that scores at least `context.confidence`."""
+    options = context.options_or(default)
+    scores, distributions = _scores_and_distributions(outputs, context, options)
+    cells = cells_of(context.size_wh, options.strides)
+    check_count(head, context.size_wh, expected=len(cells.stride), found=len(scores))
+    logits = are_logits(scores, form=options.scores, op_type="" if len(outputs) == 1 else context.op_type(0))
+    kept = select_pairs(scores, context.confidence, logits=logits)
+    stride = cells.stride[kept.rows]
+    points = (cells.corner[kept.rows] + np.float32(options.offset)) * stride
+    shares = softmax(distributions[kept.rows].reshape(len(points), 4, -1))
+    distances = shares @ np.arange(shares.shape[2], dtype=np.float32)
+    boxes = boxes_from_distances(points, distances * stride)
+    return Candidates.from_arrays(boxes, kept.confidence, kept.class_id)
 
 
 def _scores_and_distributions(
@@ -139,24 +140,20 @@ def _scores_and_distributions(
     return scores, levels_of([outputs[place] for place in wide], sides)
 
 
-def table_matcher(strides: tuple[int, ...]) -> Callable[[Signature], MatchScore]:
-    """Return a matcher of one table whose rows are the cells of these strides, with classes and distributions."""
-
-    def match_score(signature: Signature) -> MatchScore:
-        if len(signature.outputs) != 1 or len(signature.shapes[0]) != 3:
-            return _match_pairs(signature, strides) if strides == _THREE else MatchScore.NONE
-        _, cells, values = signature.shapes[0]
-        if values is None or cells != count_cells(signature.size_wh, strides):
-            return MatchScore.NONE
-        if signature.classes is not None:
-            sides = values - signature.classes
-            return MatchScore.certain_if(sides >= 8 and sides % 4 == 0)
-        return MatchScore.certain_if(values == _COCO_WIDTH)
-
-    return match_score
+def match_table(signature: Signature, *, strides: tuple[int, ...]) -> MatchScore:
+    """Match one table whose rows are the cells of these strides, with classes and distributions."""
+    if len(signature.outputs) != 1 or len(signature.shapes[0]) != 3:
+        return match_levels(signature, strides=strides) if strides == _THREE else MatchScore.NONE
+    _, cells, values = signature.shapes[0]
+    if values is None or cells != count_cells(signature.size_wh, strides):
+        return MatchScore.NONE
+    if signature.classes is not None:
+        sides = values - signature.classes
+        return MatchScore.certain_if(sides >= 8 and sides % 4 == 0)
+    return MatchScore.certain_if(values == _COCO_WIDTH)
 
 
-def _match_pairs(signature: Signature, strides: tuple[int, ...]) -> MatchScore:
+def match_levels(signature: Signature, *, strides: tuple[int, ...]) -> MatchScore:
     """Match scores and distances of each level as separate outputs."""
     levels, widths = len(strides), [width_of(shape) for shape in signature.shapes]
     fits = len(widths) == 2 * levels and widths.count(_DEFAULT_SIDES) in (levels, 2 * levels)
@@ -169,50 +166,40 @@ def count_distribution_classes(shapes: Sequence[Shape]) -> int | None:
     return next(iter(widths)) if len(shapes) > 1 and len(widths) == 1 else None
 
 
-_PREPROCESSING = {
-    "fit": "stretch",
-    "color": "bgr",
-    "mean": (103.53, 116.28, 123.675),
-    "scale": (57.375, 57.12, 58.395),
-}
-_NMS = NmsOptions(iou=0.6)
-
 NANODET = Head(
     name="nanodet",
-    decode=decoder("nanodet", DistributionOptions()),
+    decode=partial(decode_distributions, head="nanodet", default=DistributionOptions()),
     count_classes=count_distribution_classes,
-    match_score=table_matcher(_THREE),
-    preprocessing=_PREPROCESSING,
-    nms=_NMS,
+    match_score=partial(match_table, strides=_THREE),
+    preprocessing={"fit": "stretch", "color": "bgr", **{name: values[::-1] for name, values in IMAGENET.items()}},
+    nms=NmsOptions(iou=0.6),
     options=DistributionOptions,
 )
-NANODET_PLUS = Head(
+NANODET_PLUS = replace(
+    NANODET,
     name="nanodet_plus",
-    decode=decoder("nanodet_plus", NanoDetPlusOptions()),
-    count_classes=count_distribution_classes,
-    match_score=table_matcher(_FOUR),
-    preprocessing=_PREPROCESSING,
-    nms=_NMS,
+    decode=partial(decode_distributions, head="nanodet_plus", default=NanoDetPlusOptions()),
+    match_score=partial(match_table, strides=_FOUR),
     options=NanoDetPlusOptions,
 )
-PICODET = Head(
+PICODET = replace(
+    NANODET,
     name="picodet",
-    decode=decoder("picodet", PicoDetOptions()),
-    count_classes=count_distribution_classes,
-    match_score=lambda signature: _match_pairs(signature, _FOUR),
+    decode=partial(decode_distributions, head="picodet", default=PicoDetOptions()),
+    match_score=partial(match_levels, strides=_FOUR),
     preprocessing={"fit": "stretch", "color": "rgb", **IMAGENET},
-    nms=_NMS,
     options=PicoDetOptions,
 )
 
 
 FCOS_STRIDES = (8, 16, 32, 64, 128)
+_CAFFE_MEAN = (102.9801, 115.9465, 122.7717)
 
 
 class FcosOptions(HeadOptions):
     """Options of the head `fcos`."""
 
-    strides: tuple[Annotated[int, Field(ge=1)], ...] = FCOS_STRIDES
+    strides: Strides = FCOS_STRIDES
     """Stride in pixels of the input, for each level."""
     offset: float = 0.5
     """Where in its cell the point lies that distances start from: 0.5 is the middle, 0 the upper left corner."""
@@ -293,14 +280,7 @@ FCOS = Head(
     decode=decode_fcos,
     count_classes=count_fcos_classes,
     match_score=match_fcos,
-    preprocessing={
-        "fit": "letterbox",
-        "align": "top_left",
-        "color": "bgr",
-        "mean": (102.9801, 115.9465, 122.7717),
-        "scale": (1.0,),
-        "pad": (103, 116, 123),
-    },
+    preprocessing={**TOP_LEFT, "color": "bgr", "mean": _CAFFE_MEAN, "scale": (1.0,), "pad": (103, 116, 123)},
     nms=NmsOptions(iou=0.6),
     options=FcosOptions,
 )
