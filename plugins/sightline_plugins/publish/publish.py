@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from urllib.parse import quote
 
 from pydantic import AfterValidator, Field, model_validator
 
-from sightline.errors import OutputError
+from sightline.errors import MissingExtra, OutputError
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
 from sightline.graph.fields import checked_url, matching
+from sightline.media import Batch, Stream
 from sightline.media.time import Duration
 from sightline_plugins.publish.address import check_access, parse_address
 from sightline_plugins.rtsp.payloads import Codec
 from sightline_plugins.sinks.files import placeholder_problems
 from sightline_plugins.sinks.video import Bitrate
 
+if TYPE_CHECKING:
+    from sightline_plugins.publish.broadcast import Broadcast, Hub
+    from sightline_plugins.publish.hls import HlsWriter
+    from sightline_plugins.publish.services import Server, Services
+
+_RING_NS = 2_000_000_000
+_RING_BYTES = 64 << 20
 _SCHEMES = ("rtsp", "rtsps", "rtmp", "rtmps")
 
 
@@ -106,8 +115,6 @@ class Publish(Element):
         """Make the publisher and start its servers. Raises OutputError when a port is taken, MissingExtra for `web`
         without its package.
         """
-        from sightline_plugins.publish.operator import Publisher
-
         return Publisher(self, site=site)
 
     def _check_files(self, hls: str, context: CheckContext, streams: tuple[str, ...]) -> Iterator[Problem]:
@@ -132,3 +139,97 @@ class Publish(Element):
         if self.hls is not None or self.url is not None:
             return frozenset({Codec.H264, Codec.H265})
         return frozenset(Codec)
+
+
+class Publisher(Sink):
+    """Makes images in the pipeline's thread; another thread serves the viewers, and the pipeline never waits for it."""
+
+    def __init__(self, element: Publish, *, site: Site) -> None:
+        """Start the servers. Raises OutputError when a port is taken, MissingExtra for `web` without its package."""
+        from sightline_plugins.encode.live import LiveSettings
+        from sightline_plugins.publish.broadcast import Hub
+        from sightline_plugins.publish.services import Services
+
+        self._element = element
+        self._site = site
+        self._settings = LiveSettings(element.preset, element.quality, element.bitrate, element.key_interval)
+        self._hub = Hub()
+        self._broadcasts: dict[Stream, tuple[Broadcast, HlsWriter | None]] = {}
+        self._totals: dict[str, Mapping[str, Any]] = {}
+        self._services: Services | None = None
+        servers = _servers(element, self._hub)
+        if servers or element.url is not None:
+            self._services = Services(servers, site=site)
+            self._services.start()
+        self._wanted = site.packets.want(element.streams, duration_ns=_RING_NS, limit_bytes=_RING_BYTES)
+
+    def consume(self, batch: Batch) -> None:
+        """Publish the frames of the batch. Raises OutputError."""
+        for frame in batch.frames:
+            known = self._broadcasts.get(frame.stream)
+            broadcast = self._begin(frame.stream) if known is None else known[0]
+            broadcast.publish(frame)
+
+    def end_stream(self, stream: Stream) -> None:
+        """End the stream's broadcast, and finish its files. Raises OutputError."""
+        broadcast, files = self._broadcasts.pop(stream, (None, None))
+        if broadcast is None:
+            return
+        self._hub.remove(broadcast)
+        broadcast.end()
+        self._totals[stream.name] = broadcast.counts()
+        if files is not None:
+            files.finish()
+
+    def totals(self) -> Mapping[str, Mapping[str, Any]]:
+        """By stream: images and key frames published, whether they were encoded here, viewers, slow ones."""
+        running = {stream.name: broadcast.counts() for stream, (broadcast, _) in self._broadcasts.items()}
+        return {**self._totals, **running}
+
+    def close(self) -> None:
+        """End everything; the first failure is raised when all is closed."""
+        failure: OutputError | None = None
+        for stream in list(self._broadcasts):
+            try:
+                self.end_stream(stream)
+            except OutputError as error:
+                failure = failure or error
+        self._wanted.close()
+        if self._services is not None:
+            self._services.close()
+        if failure is not None:
+            raise failure
+
+    def _begin(self, stream: Stream) -> Broadcast:
+        from sightline_plugins.publish.broadcast import Broadcast
+        from sightline_plugins.publish.hls import HlsWriter
+        from sightline_plugins.publish.video_source import EncodedSource, Encoding, PassthroughSource
+
+        element, outputs = self._element, self._site.outputs
+        files = None
+        if element.hls is not None:
+            files = HlsWriter(outputs.path(element.hls, stream=stream.name), outputs=outputs)
+        passing = PassthroughSource(self._site.packets.of(stream), codecs=element.codecs)
+        maker = EncodedSource(passing=passing, encoding=Encoding(self._settings))
+        broadcast = Broadcast(stream.name, maker, write=None if files is None else files.write)
+        self._broadcasts[stream] = broadcast, files
+        self._hub.add(broadcast)
+        if element.url is not None and self._services is not None:
+            self._services.push(broadcast, element.url.replace("{stream}", quote(stream.name, safe="")))
+        return broadcast
+
+
+def _servers(element: Publish, hub: Hub) -> list[Server]:
+    servers: list[Server] = []
+    if element.rtsp is not None:
+        from sightline_plugins.publish.rtsp import RtspServer
+
+        place, _, path = element.rtsp.partition("/")
+        servers.append(RtspServer(parse_address(place), path=path, hub=hub, token=element.token))
+    if element.web is not None:
+        try:
+            from sightline_plugins.publish.web import WebServer
+        except ModuleNotFoundError as error:
+            raise MissingExtra("websockets", extra="web", purpose="publish: web") from error
+        servers.append(WebServer(parse_address(element.web), hub=hub, token=element.token))
+    return servers

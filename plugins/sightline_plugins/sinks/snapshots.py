@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Annotated, ClassVar, Literal, Self
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from sightline.graph import CheckContext, Element, OutputPath, Problem, Site, Threading
+from sightline.errors import OutputError
+from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
 from sightline.graph.fields import Fraction
+from sightline.media import Batch, Frame, FrameView, Objects, Stream
 from sightline.media.time import Duration
-from sightline_plugins.sinks.files import STREAM, path_problems
-from sightline_plugins.sinks.retention import Keep
+from sightline_plugins.sinks.files import STREAM, Degradation, path_problems
+from sightline_plugins.sinks.retention import FileNames, Keep, Retention
 
-if TYPE_CHECKING:
-    from sightline_plugins.sinks.snapshot_writer import SnapshotWriter
-
+Image = npt.NDArray[np.uint8]
 SUFFIXES = (".jpg", ".jpeg", ".png")
-_FRAME, _TRACK = "{frame}", "{track}"
+FRAME, TRACK = "{frame}", "{track}"
+NO_TRACK = -1
+_LIMIT = 1000
+MEMORY_NS = 60_000_000_000
+MOSTTRACKS = 4096
+"""With more tracks than this, those not seen for a minute (or `again`) are forgotten."""
 
 
 class Snapshots(Element):
@@ -84,16 +92,176 @@ class Snapshots(Element):
         """Check the suffix, that each image has its own name, and that it can be written."""
         if PurePath(self.path).suffix.lower() not in SUFFIXES:
             yield Problem(f"{self.path!r} must end in {', '.join(SUFFIXES)}", ("path",))
-        if _TRACK not in self.path and (self.crop or _FRAME not in self.path):
+        if TRACK not in self.path and (self.crop or FRAME not in self.path):
             wanted = "{track}" if self.crop else "{frame} or {track}"
             yield Problem(f"images would overwrite each other: put {wanted} into the path", ("path",))
-        if _TRACK in self.path and not self.crop and self.on != "track":
+        if TRACK in self.path and not self.crop and self.on != "track":
             yield Problem("{track} has a meaning with crop or on: track only", ("path",))
-        known = (STREAM, _FRAME, _TRACK)
+        known = (STREAM, FRAME, TRACK)
         yield from path_problems(self, self.path, context=context, shareable=False, known=known)
 
     def build(self, site: Site) -> SnapshotWriter:
         """Make the writer."""
-        from sightline_plugins.sinks.snapshot_writer import SnapshotWriter
-
         return SnapshotWriter(self, site)
+
+
+@dataclass(slots=True)
+class _Track:
+    seen_ns: int
+    saved_ns: int
+    score: float
+
+
+class Sightings:
+    """The tracks of one stream: when each was last seen and saved, and its score then.
+
+    A track is saved when it is new, when `again_ns` has passed since it was saved, and when its score is `better` times
+    that of the last image. None switches the second and the third off.
+    """
+
+    def __init__(self, *, again_ns: int | None, better: float | None) -> None:
+        self._again_ns = again_ns
+        self._better = better
+        self._tracks: dict[int, _Track] = {}
+
+    def is_worth(self, track: int, *, now_ns: int, score: float) -> bool:
+        """Return whether to save this sighting; if so it counts as saved."""
+        known = self._tracks.get(track)
+        if known is None:
+            self._tracks[track] = _Track(now_ns, now_ns, score)
+            if len(self._tracks) > MOSTTRACKS:
+                memory_ns = max(MEMORY_NS, self._again_ns or 0)
+                self._tracks = {key: one for key, one in self._tracks.items() if now_ns - one.seen_ns <= memory_ns}
+            return True
+        known.seen_ns = now_ns
+        is_time = self._again_ns is not None and now_ns - known.saved_ns >= self._again_ns
+        if not is_time and (self._better is None or score < self._better * known.score):
+            return False
+        known.saved_ns, known.score = now_ns, score
+        return True
+
+
+class SnapshotWriter(Sink):
+    """Saves snapshots; keeps the tracks of each stream, and when its next image is due."""
+
+    def __init__(self, element: Snapshots, site: Site) -> None:
+        self._element = element
+        self._site = site
+        self._limit = _LIMIT if element.limit is None and element.keep is None else element.limit
+        self._saved: dict[Stream, int] = {}
+        self._due_ns: dict[Stream, int] = {}
+        self._sightings: dict[Stream, Sightings] = {}
+        self._degradation = Degradation(site)
+        names = FileNames(element.path, {FRAME: r"\d{6,}", TRACK: r"\d+"})
+        self._retention = Retention(element.keep, names=names, outputs=site.outputs, clock=site.clock, warn=site.warn)
+
+    def consume(self, batch: Batch) -> None:
+        """Save the snapshots that are due."""
+        for view in batch:
+            tracks = self._chosen(view)
+            if not tracks:
+                continue
+            if self._element.crop:
+                self._save_objects(view, tracks)
+            else:
+                rgb = view.rgb()
+                for track in tracks if TRACK in self._element.path else tracks[:1]:
+                    self._save(view.frame, rgb, track)
+
+    def end_stream(self, stream: Stream) -> None:
+        """Forget the stream."""
+        for state in (self._saved, self._due_ns, self._sightings):
+            state.pop(stream, None)
+
+    def _chosen(self, view: FrameView) -> list[int]:
+        """The tracks to save a frame for, -1 for no particular one; empty when it is not saved."""
+        if (every_ns := self._element.every) is not None:
+            if view.pts_ns < self._due_ns.get(view.stream, view.pts_ns):
+                return []
+            self._due_ns[view.stream] = view.pts_ns + every_ns
+            return [NO_TRACK]
+        if self._element.on == "track":
+            return list(self._worth(view, (track for track in view.objects.track_id.tolist() if track >= 0)))
+        events = [event for event in view.events if self._element.rules is None or event.rule in self._element.rules]
+        tracks = dict.fromkeys(int(event.data.get("track_id", NO_TRACK)) for event in events)
+        has_rules_for_tracks = self._element.again is not None or self._element.better is not None
+        return list(self._worth(view, tracks) if has_rules_for_tracks else tracks)
+
+    def _worth(self, view: FrameView, tracks: Iterable[int]) -> Iterator[int]:
+        """The tracks that are new, due again, or seen better."""
+        sightings = self._sightings.get(view.stream)
+        if sightings is None:
+            sightings = Sightings(again_ns=self._element.again, better=self._element.better)
+            self._sightings[view.stream] = sightings
+        objects = view.objects
+        for track in tracks:
+            if track < 0 or sightings.is_worth(track, now_ns=view.pts_ns, score=_score(objects, track)):
+                yield track
+
+    def _save_objects(self, view: FrameView, tracks: Iterable[int]) -> None:
+        objects, rgb = view.objects, None
+        for track in tracks:
+            rows = _rows(objects, track)
+            if len(rows):
+                rgb = view.rgb() if rgb is None else rgb
+                image = self._cut(rgb, objects.xyxy[rows[0]])
+                if image.size:
+                    self._save(view.frame, image, track)
+
+    def _cut(self, rgb: Image, xyxy: npt.NDArray[np.float32]) -> Image:
+        """The part of an image under a box and the margin around it."""
+        around = (xyxy[2:] - xyxy[:2]) * np.float32(self._element.margin)
+        height, width = rgb.shape[:2]
+        left, top = np.clip(np.floor(xyxy[:2] - around), 0, (width, height)).astype(int)
+        right, bottom = np.clip(np.ceil(xyxy[2:] + around), 0, (width, height)).astype(int)
+        return rgb[top:bottom, left:right]
+
+    def _save(self, frame: Frame, rgb: Image, track: int) -> None:
+        saved, limit = self._saved.get(frame.stream, 0), self._limit
+        if self._degradation.is_waiting or (limit is not None and saved > limit):
+            return
+        if saved == limit:
+            self._saved[frame.stream] = saved + 1
+            self._site.warn(f"{saved} images are saved, which is the limit", stream=frame.stream.name)
+            return
+        template = self._element.path.replace(FRAME, f"{frame.index:06d}").replace(TRACK, str(track))
+        path = self._site.outputs.path(template, stream=frame.stream.name)
+        if self._write(path, self._encoded(rgb, path.suffix), stream=frame.stream):
+            self._saved[frame.stream] = saved + 1
+
+    def _write(self, path: Path, data: bytes, *, stream: Stream) -> bool:
+        """Write an image; returns False when that failed."""
+        try:
+            file = self._site.outputs.open_lines(path)
+            file.write(data)
+            file.close()
+        except OutputError as error:
+            self._degradation.failed(error, stream=stream.name, at_once=self._retention.make_room())
+            return False
+        self._degradation.succeeded(stream=stream.name)
+        self._retention.add(path, size_bytes=len(data))
+        self._retention.tidy()
+        return True
+
+    def _encoded(self, rgb: Image, suffix: str) -> bytes:
+        import cv2
+
+        bgr = np.ascontiguousarray(rgb[..., ::-1])
+        options = [] if suffix.lower() == ".png" else [cv2.IMWRITE_JPEG_QUALITY, self._element.quality]
+        done, data = cv2.imencode(suffix, bgr, options)
+        if not done:
+            raise OutputError(f"an image of {rgb.shape[1]} x {rgb.shape[0]} pixels cannot be saved as {suffix}")
+        return bytes(data)
+
+
+def _rows(objects: Objects, track: int) -> npt.NDArray[np.intp]:
+    return np.flatnonzero(objects.track_id == track) if track >= 0 else np.empty(0, np.intp)
+
+
+def _score(objects: Objects, track: int) -> float:
+    """Score of an object: its area in pixels times its confidence; 0 when it is absent."""
+    rows = _rows(objects, track)
+    if not len(rows):
+        return 0.0
+    left, top, right, bottom = objects.xyxy[rows[0]].tolist()
+    return float((right - left) * (bottom - top) * objects.confidence[rows[0]])

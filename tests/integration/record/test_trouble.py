@@ -38,7 +38,7 @@ from sightline.devices import Device
 from sightline.graph import Outputs, Packets, Site
 from sightline.media import Batch, Stream
 from sightline_plugins import Media, Record
-import sightline_plugins.sources.file.reader, sightline_plugins.record.recorder
+import sightline_plugins.sources.file.reader, sightline_plugins.record.stream_recorder
 
 source, suffix, folder, seed = sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
 

@@ -1,10 +1,10 @@
-"""`sightline soak`: let a pipeline run for hours, and say what grew."""
+"""`sightline soak`: run a pipeline for hours, and report what grew."""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ from sightline.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sightline.graph import PipelineDescription
-    from sightline.pipeline import Pipeline
     from sightline_plugins.commands.soak.run import Soaked
     from sightline_plugins.commands.soak.samples import Sample
 
@@ -27,13 +26,13 @@ _FILE = click.Path(path_type=Path, dir_okay=False, writable=True)
 @click.command("soak", short_help="Run a pipeline for hours and say what grew: memory, threads, files, latency.")
 @pipeline_options
 @click.option("--hours", type=click.FloatRange(0, min_open=True), required=True, help="How long; 0.05 is 3 minutes.")
-@click.option("--faults", is_flag=True, help="Show files as cameras to which something happens again and again.")
+@click.option("--faults", is_flag=True, help="Show files as cameras that fail again and again.")
 @click.option(
     "--every", type=click.FloatRange(0.5), default=20.0, show_default=True, help="Seconds from one fault to the next."
 )
 @click.option("--seed", default=0, show_default=True, help="Which faults: the same seed gives the same.")
 @click.option("--report", "report_path", type=_FILE, help="Write samples, slopes and the run report as JSON.")
-@click.option("-q", "--quiet", is_flag=True, help="Say only what it came to.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the result only.")
 def command(
     config: Path,
     sources: tuple[str, ...],
@@ -46,78 +45,69 @@ def command(
     report_path: Path | None,
     quiet: bool,
 ) -> int:
-    """Run the pipeline in CONFIG for hours, and judge by their slopes what grew: memory, threads, open files, latency.
+    """Run the pipeline in CONFIG for hours, and report what grew: memory, threads, open files, latency.
 
     A sample is taken every minute, more often in runs of less than an hour. The first quarter (1 to 15 minutes) is for
-    warming up. The slope is the median of those of all pairs of samples (Theil and Sen), so that a busy moment
-    counts for nothing. Files are read again and again; with --faults they are shown by cameras (`sightline camera`)
+    warming up. The slope is the median of the slopes of all pairs of samples (Theil and Sen), so that a busy moment
+    does not count. Files are read again and again; with --faults they are shown by cameras (`sightline camera`)
     that are killed, stall, lose packets and more, one at a time. Outputs with relative paths go to a folder that is
-    deleted afterwards. The exit code is 1 when something grew, a step or stream failed, or a frame is not accounted
+    deleted afterwards. The exit code is 1 when a value grew, a step or stream failed, or a frame is not accounted
     for.
     """
+    from sightline.cli.interrupts import interrupts
     from sightline.config import load_description
     from sightline.graph.outputs import Outputs
     from sightline.pipeline import Pipeline
-    from sightline_plugins.commands.soak.run import keep_one_heap
+    from sightline_plugins.commands.soak.run import keep_one_heap, shown_by_cameras, soak
     from sightline_plugins.commands.soak.samples import can_sample
+
+    def say(text: str) -> None:
+        click.echo(text, err=True)
+
+    def report(text: str) -> None:
+        if not quiet:
+            say(text)
 
     if not can_sample():
         raise ConfigurationError("soak reads what a process holds from /proc, which this system does not have")
     if report_path is not None and not report_path.absolute().parent.is_dir():
         raise click.BadParameter(f"the folder {report_path.absolute().parent} does not exist.", param_hint="--report")
     keep_one_heap()
-    with tempfile.TemporaryDirectory(prefix="sightline-soak-", ignore_cleanup_errors=True) as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="sightline-soak-", ignore_cleanup_errors=True) as folder,
+        ExitStack() as stack,
+    ):
         root = Path(folder)
         loaded = load_description(config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
-        with _shown(loaded, faults=faults, every_seconds=every, seed=seed, quiet=quiet) as description:
-            pipeline = Pipeline.from_description(description, outputs=root)
-            soaked, interrupted = _soak(pipeline, seconds=hours * 3600, quiet=quiet)
+        if faults:
+            cameras = shown_by_cameras(loaded, every_seconds=every, seed=seed, say=report)
+            description = stack.enter_context(cameras)
+        else:
+            description = _endless(loaded)
+        pipeline = Pipeline.from_description(description, outputs=root)
+        caught = stack.enter_context(interrupts(pipeline, say=say))
+        soaked = soak(
+            pipeline,
+            seconds=hours * 3600,
+            is_over=lambda: bool(caught.count),
+            sampled=lambda sample: report(_line(sample)),
+        )
     click.echo(_text(soaked, title=str(config)))
     if report_path is not None:
         report_path.write_text(json.dumps(soaked.to_json(), indent=2) + "\n", encoding="utf-8")
-    return _INTERRUPTED if interrupted else _GREW if soaked.wrong else 0
-
-
-def _shown(
-    description: PipelineDescription, *, faults: bool, every_seconds: float, seed: int, quiet: bool
-) -> AbstractContextManager[PipelineDescription]:
-    """The pipeline as it is to run, for as long as the block is open."""
-    from sightline_plugins.commands.soak.run import shown_by_cameras
-
-    def say(text: str) -> None:
-        if not quiet:
-            click.echo(text, err=True)
-
-    if not faults:
-        return nullcontext(_endless(description))
-    return shown_by_cameras(description, every_seconds=every_seconds, seed=seed, say=say)
+    return _INTERRUPTED if caught.count else _GREW if soaked.wrong else 0
 
 
 def _endless(description: PipelineDescription) -> PipelineDescription:
-    """The pipeline with its files read again and again, at the speed that it says."""
+    """The pipeline with its files read without end, at their configured speed."""
     from sightline.cli.bench import endless
 
-    speeds = {name: source.realtime for name, source in description.sources.items()}
     looped = endless(description)
-    sources = {name: source.model_copy(update={"realtime": speeds[name]}) for name, source in looped.sources.items()}
+    sources = {
+        name: source.model_copy(update={"realtime": description.sources[name].realtime})
+        for name, source in looped.sources.items()
+    }
     return looped.model_copy(update={"sources": sources})
-
-
-def _soak(pipeline: Pipeline, *, seconds: float, quiet: bool) -> tuple[Soaked, bool]:
-    """What the run came to, and whether a signal ended it."""
-    from sightline.cli.interrupts import interrupts
-    from sightline_plugins.commands.soak.run import soak
-
-    def say(text: str) -> None:
-        click.echo(text, err=True)
-
-    def sampled(sample: Sample) -> None:
-        if not quiet:
-            say(_line(sample))
-
-    with interrupts(pipeline, say=say) as caught:
-        soaked = soak(pipeline, seconds=seconds, is_over=lambda: bool(caught.count), sampled=sampled)
-    return soaked, bool(caught.count)
 
 
 def _line(sample: Sample) -> str:
@@ -129,7 +119,7 @@ def _line(sample: Sample) -> str:
 
 
 def _text(soaked: Soaked, *, title: str) -> str:
-    """What it came to, for people."""
+    """The result as a table."""
     rows: list[tuple[str, ...]] = [("", "median", "slope an hour", "growth", "allowed", "")]
     for one in soaked.judged:
         figures = (f"{value:.3g} {one.unit}" for value in (one.median, one.slope_an_hour, one.growth, one.allowed))

@@ -38,15 +38,17 @@ FAULTS: tuple[Fault, ...] = (
     (({"timestamps": "zero"}, 4.0),),
     (({"trickle": 2000.0}, 6.0),),
 )
-"""What may happen to a camera: what begins together, each for so many seconds."""
+"""The faults of a camera: steps that begin together, each with its seconds."""
 ROUNDS = 20
-"""Faults of one camera before they come in the same order again."""
+"""Faults of one camera before they repeat in the same order."""
 _LONGEST_PART = 0.5
 
 
 def fault_steps(number: int, *, cameras: int, every_seconds: float, seed: int) -> tuple[list[Step], float]:
-    """What happens to one of several cameras, and after how many seconds it happens again: every so many seconds a
-    fault meets one camera, and they take turns. The same seed gives the same faults. No fault lasts until the next.
+    """The faults of one of several cameras, and after how many seconds they repeat.
+
+    Every `every_seconds` there is a fault at one camera, in turns; it ends before the next one. The same seed gives the
+    same faults.
     """
     chance = random.Random(f"{seed} {number}")
     period = every_seconds * cameras
@@ -62,7 +64,7 @@ def fault_steps(number: int, *, cameras: int, every_seconds: float, seed: int) -
 def shown_by_cameras(
     description: PipelineDescription, *, every_seconds: float, seed: int, say: Callable[[str], None]
 ) -> Iterator[PipelineDescription]:
-    """The pipeline with cameras in the place of its files while the block is open; `say` hears of every fault.
+    """The pipeline with cameras instead of its files while the block is open; `say` is called with every fault.
 
     Raises ConfigurationError when no source is a file, StreamUnreadable when a camera cannot show one.
     """
@@ -84,19 +86,14 @@ def shown_by_cameras(
                 seed=seed,
                 on_event=lambda text, name=name: say(f"{name}: {text}"),  # type: ignore[misc]
             )
-            _fill(camera)
+            for mount in camera.mounts.values():  # make all payloads now: doing it later would look like growth
+                for image in range(len(mount.clip.packets)):
+                    mount.reel.payloads(image)
             stack.enter_context(camera)
             sources[name] = Rtsp(
                 uri=camera.url, max_fps=media.max_fps, rotate=media.rotate, stall_timeout=media.stall_timeout
             )
         yield description.model_copy(update={"sources": sources})
-
-
-def _fill(camera: FakeCamera) -> None:
-    """Cut all images into packets now: what would be held later is no growth."""
-    for mount in camera.mounts.values():
-        for number in range(len(mount.clip.packets)):
-            mount.reel.payloads(number)
 
 
 _FINEST_SECONDS, _MINUTE_SECONDS, _SAMPLES = 0.25, 60.0, 60
@@ -107,7 +104,7 @@ _LARGE_BYTES = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Soaked:
-    """What a run came to. `wrong` has one line for everything that is not as it must be."""
+    """The result of a run. `wrong` has one line for every failed check."""
 
     samples: tuple[Sample, ...]
     judged: tuple[Judged, ...]
@@ -125,8 +122,9 @@ class Soaked:
 
 
 def keep_one_heap() -> None:
-    """Let glibc keep one heap for all threads, and images outside of it: heaps have holes that look like growth, and
-    come and go. Harmless elsewhere. To be called before threads are started.
+    """Let glibc use one heap for all threads, and allocate images outside of it: fragmented heaps look like growth.
+
+    Harmless with other C libraries. Call it before threads are started.
     """
     if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         mallopt(_M_ARENA_MAX, 1)
@@ -141,9 +139,9 @@ def interval_seconds(seconds: float) -> float:
 def soak(
     pipeline: Pipeline, *, seconds: float, is_over: Callable[[], bool], sampled: Callable[[Sample], None]
 ) -> Soaked:
-    """Run a pipeline for so many seconds, or until `is_over`, and judge what grew. `sampled` hears every sample.
+    """Run a pipeline for that time, or until `is_over`, and judge what grew. `sampled` is called with every sample.
 
-    Raises ConfigurationError before anything runs; what goes wrong afterwards is in the result.
+    Raises ConfigurationError before anything runs; later errors are in the result.
     """
     pipeline.start()
     samples: list[Sample] = []

@@ -7,7 +7,7 @@ import os
 import statistics
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,14 +22,16 @@ _PROCESS = Path("/proc/self")
 
 
 def can_sample() -> bool:
-    """Whether this system tells what a process holds (Linux)."""
+    """Whether this system reports the resources of a process (Linux)."""
     return sys.platform == "linux" and (_PROCESS / "statm").exists()
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One sample, `hours` after the start. Latencies are of the frames, of all streams, since the sample before; None
-    when there were none. Memory is what is resident. `frames` went all the way since the start, `dropped` did not.
+    """One sample, `hours` after the start.
+
+    Latencies are of the frames of all streams since the sample before, None without frames. Memory is the resident set.
+    `frames` and `dropped` count finished and dropped frames since the start.
     """
 
     hours: float
@@ -44,13 +46,13 @@ class Sample:
 
 
 class Sampler:
-    """Takes samples of this process and of a run in it; one thread."""
+    """Samples this process and the run in it; used by one thread."""
 
     def __init__(self) -> None:
         self._before: Mapping[Stream, Histogram] = {}
 
     def sample(self, view: RunView) -> Sample:
-        """What is held now."""
+        """Take a sample."""
         now = {stream.stream: stream.latency.copy() for stream in view.streams}
         new = [one.since(self._before.get(stream, Histogram())) for stream, one in now.items()]
         self._before = now
@@ -69,31 +71,29 @@ class Sampler:
 
 
 def _worst_percentile_ms(histograms: list[Histogram], percent: float) -> float | None:
-    """The percentile of the stream that is worst off."""
+    """The highest percentile of all streams."""
     return max((one.percentile_ns(percent) / _MS for one in histograms), default=None)
 
 
 WARM_UP = 0.25
-"""The share of a run, at its beginning, that is not judged: caches fill, and allocators find their sizes."""
+"""Share of a run, at its beginning, that is not judged: caches fill, and allocators find their sizes."""
 WARM_UP_HOURS = 0.25
-"""The longest time to warm up."""
+"""Longest warm-up."""
 LEAST_WARM_UP_HOURS = 1 / 60
-"""The shortest, unless that is more than half of the run."""
+"""Shortest warm-up, unless that is more than half of the run."""
 FEWEST_SAMPLES = 5
-"""Slopes of fewer say nothing."""
+"""Minimum number of samples for a slope."""
 MEMORY_MIB_AN_HOUR = 1.0
 SHORT_MEMORY_MIB = 5.0
-"""What memory may grow by in all in runs of less than an hour, whose slope is not certain to 1 MiB an hour."""
+"""Allowed growth of memory in runs of less than an hour, whose slope is not certain to 1 MiB an hour."""
 LATENCY_GROWTH, LATENCY_MS = 0.2, 10.0
-"""By how much the 95th percentile may grow over the run: that share of its median, or so many milliseconds."""
+"""Allowed growth of the 95th percentile over the run: that share of its median, or that many milliseconds."""
 _MOST_PAIRED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """How one thing went: its slope an hour, what that makes over the time judged, and what that may be (`growth` must
-    be less than `allowed`).
-    """
+    """The verdict on a value: its slope an hour, and its growth over the judged time, which must be below `allowed`."""
 
     what: str
     unit: str
@@ -104,7 +104,7 @@ class Judged:
 
     @property
     def grew(self) -> bool:
-        """Whether it grew by more than is allowed."""
+        """Whether it grew by as much as `allowed` or more."""
         return self.growth >= self.allowed
 
 
@@ -121,7 +121,7 @@ def slope(times: Sequence[float], values: Sequence[float]) -> float:
 
 
 def after_warm_up(samples: Sequence[Sample]) -> Sequence[Sample]:
-    """The samples that are judged."""
+    """The samples after the warm-up."""
     if not samples:
         return samples
     hours = samples[-1].hours
@@ -130,29 +130,28 @@ def after_warm_up(samples: Sequence[Sample]) -> Sequence[Sample]:
 
 
 def judge(samples: Sequence[Sample]) -> tuple[Judged, ...]:
-    """Memory, threads, files and latency of samples, of which those while it warms up are left out.
+    """Judge memory, threads, files and latency after the warm-up.
 
     Threads and files must be flat: less than one more by the slope over the whole time. Raises ValueError when there
     are too few samples.
     """
-    judged = after_warm_up(samples)
-    if len(judged) < FEWEST_SAMPLES:
-        raise ValueError(f"{len(judged)} samples after warming up, {FEWEST_SAMPLES} are needed: let it run longer")
-    return tuple(_judge(judged))
-
-
-def _judge(samples: Sequence[Sample]) -> Iterator[Judged]:
+    samples = after_warm_up(samples)
+    if len(samples) < FEWEST_SAMPLES:
+        raise ValueError(f"{len(samples)} samples after warming up, {FEWEST_SAMPLES} are needed: let it run longer")
     times = [sample.hours for sample in samples]
     hours = times[-1] - times[0]
     memory = MEMORY_MIB_AN_HOUR * hours if hours >= 1 else SHORT_MEMORY_MIB
-    yield _judged("memory", "MiB", times, [sample.memory_mib for sample in samples], allowed=memory)
-    yield _judged("threads", "threads", times, [float(sample.threads) for sample in samples], allowed=1.0)
-    yield _judged("open files", "files", times, [float(sample.files) for sample in samples], allowed=1.0)
+    judged = [
+        _judged("memory", "MiB", times, [sample.memory_mib for sample in samples], allowed=memory),
+        _judged("threads", "threads", times, [float(sample.threads) for sample in samples], allowed=1.0),
+        _judged("open files", "files", times, [float(sample.files) for sample in samples], allowed=1.0),
+    ]
     timed = [(sample.hours, sample.latency_p95_ms) for sample in samples if sample.latency_p95_ms is not None]
     latencies = [latency for _, latency in timed]
     if latencies:
         allowed = max(statistics.median(latencies) * LATENCY_GROWTH, LATENCY_MS)
-        yield _judged("latency p95", "ms", [time for time, _ in timed], latencies, allowed=allowed)
+        judged.append(_judged("latency p95", "ms", [time for time, _ in timed], latencies, allowed=allowed))
+    return tuple(judged)
 
 
 def _judged(what: str, unit: str, times: Sequence[float], values: Sequence[float], *, allowed: float) -> Judged:
