@@ -1,4 +1,4 @@
-"""The contract of heads, as a test class that any head can be put through.
+"""The contract of heads as a test class, for the heads of any package.
 
     class TestHelmets(HeadConformance):
         head = HELMETS
@@ -6,7 +6,7 @@
         def outputs(self):
             return [np.array([[[32, 32, 8, 8, 0.9]]], np.float32)]
 
-An assertion that fails says in a sentence which promise was broken.
+The message of a failed assertion names the broken promise.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from sightline_plugins.heads.head import (
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Name, shape and dtype of an output, as an engine tells them."""
+    """Name, shape and dtype of an output, as an engine reports them."""
 
     name: str
     shape: Shape
@@ -63,7 +63,7 @@ class HeadConformance(ABC):
     def outputs(self) -> Sequence[Array]:
         """Return outputs for one image (batch 1) with at least one result above `confidence`."""
 
-    def test_it_says_what_it_gives(self) -> None:
+    def test_its_description_is_valid(self) -> None:
         """The result type is one that elements can use, and options and pre-processing are of the right kind."""
         assert self.head.result_type in RESULT_TYPES, f"{self.head.result_type} is none of {RESULT_TYPES}"
         assert all(isinstance(name, str) for name in self.head.preprocessing)
@@ -99,8 +99,8 @@ class HeadConformance(ABC):
         assert score is not MatchScore.NONE or self.head.match_score is no_match, "does not match its own outputs"
         assert not self.head.ranks or len(signature.shapes[0]) in self.head.ranks, "ranks exclude these outputs"
 
-    def test_it_does_not_match_what_no_head_reads(self) -> None:
-        """Outputs of a shape that no family has are not its own, and open shapes raise nothing."""
+    def test_it_does_not_match_outputs_of_no_family(self) -> None:
+        """Outputs of an unknown family do not match, and open shapes raise nothing."""
         odd = Output("odd", (1, 7, 9, 3, 2), np.dtype(np.float32))
         assert self.head.match_score(Signature((odd,), self.size_wh)) is MatchScore.NONE
         outputs = self.signature().outputs
@@ -110,27 +110,27 @@ class HeadConformance(ABC):
         assert self.head.match_score(Signature(open_outputs, (0, 0))) in MatchScore
 
     def test_the_number_of_classes_is_that_of_the_labels(self) -> None:
-        """Where the shapes tell the number of classes, it is that of the labels."""
+        """If the shapes tell the number of classes, it equals the number of labels."""
         count = self.head.count_classes(self.signature().shapes)
         if self.labels and count is not None:
             assert count == len(self.labels), f"counts {count} classes, there are {len(self.labels)} labels"
 
     def context(self, *, confidence: float | None = None) -> DecodeContext:
-        """Return what the head knows of the image and the model."""
+        """Return the context of these outputs."""
         chosen = None if self.head.options is None else self.head.options.model_validate(dict(self.options))
         names = tuple(output.name for output in self.signature().outputs)
         least = self.confidence if confidence is None else confidence
         return DecodeContext(self.size_wh, least, names, self.labels, chosen, self.output_ops)
 
     def signature(self) -> Signature:
-        """Return what is known of the model before it runs."""
+        """Return the signature of a model with these outputs."""
         given = self.outputs()
         names = self.output_names or tuple(f"output{number}" for number in range(len(given)))
         outputs = tuple(Output(name, one.shape, one.dtype) for name, one in zip(names, given, strict=True))
         return Signature(outputs, self.size_wh, len(self.labels) or None, self.output_ops)
 
     def decode(self, *, confidence: float | None = None) -> object:
-        """Return what the head reads from read-only arrays."""
+        """Return the result of the head for read-only copies of these outputs."""
         given = [np.array(output) for output in self.outputs()]
         for output in given:
             output.flags.writeable = False

@@ -1,8 +1,8 @@
-"""The head contract: read a model's raw outputs as candidates, scores, keypoints, a class map, a vector or text.
+"""The head contract: decode a model's raw outputs to candidates, scores, keypoints, a class map, a vector or text.
 
     outputs of one image  ->  head.decode(outputs, context)  ->  a result, in pixels of the network's input
 
-Non-maximum suppression, filtering and the way back to frame pixels come after a head and are the same for all heads.
+Non-maximum suppression, filtering and the conversion to frame pixels follow a head and are the same for all heads.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Candidates:
         )
 
     def finite(self) -> Candidates:
-        """Return the rows whose box and confidence are finite; these very candidates when all are.
+        """Return the rows whose box and confidence are finite; this same object when all are.
 
         Keypoints that are not finite become (0, 0) with confidence 0.
         """
@@ -170,7 +170,7 @@ Options = TypeVar("Options", bound=HeadOptions)
 
 @dataclass(frozen=True, slots=True)
 class DecodeContext:
-    """What a head knows about the image and the model whose outputs it reads.
+    """Facts about the image and the model whose outputs a head decodes.
 
     size_wh     size of the network's input for this image
     confidence  lowest confidence of interest; a head filters by it before it decodes boxes
@@ -188,7 +188,7 @@ class DecodeContext:
     output_ops: tuple[str, ...] = ()
 
     def options_or(self, default: Options) -> Options:
-        """Return the options if they are of the default's type, else the default."""
+        """Return the options if they have the type of the default, else the default."""
         return self.options if isinstance(self.options, type(default)) else default
 
     def op_type(self, place: int) -> str:
@@ -221,7 +221,7 @@ class MatchScore(IntEnum):
 
 
 class OutputSpec(Protocol):
-    """What a head has to know about one output of a model."""
+    """Name, shape and element type of a model's output."""
 
     @property
     def name(self) -> str:

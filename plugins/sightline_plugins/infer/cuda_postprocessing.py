@@ -1,4 +1,4 @@
-"""Postprocessing on the GPU: decoded and suppressed boxes, or the raw outputs, in memory that stays.
+"""Postprocessing on the GPU: decoded and suppressed boxes, or the raw outputs, in memory that is allocated once.
 
 A `CudaPostprocessor` describes which arrays it needs per batch size and what is launched; `OutputBuffers` holds them in
 two blocks of memory, of which only one is copied to the host.
@@ -34,12 +34,12 @@ from sightline_plugins.nms.cuda import COUNTS, DETECTION, INT, KEPT_COUNTS, Dete
 ArrayForm: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]
 """Shape and element type of an array."""
 HostResult: TypeAlias = tuple[Array, ...] | SuppressedBoxes
-"""What was copied back for one target: the model's outputs, or boxes."""
+"""The result of one target in host memory: the model's outputs, or boxes."""
 _ALIGNED_BYTES = 256
 
 
 class CudaPostprocessor(Protocol):
-    """What follows a model on one stream. `rows` is the number of images in a batch."""
+    """The GPU work after a model, on one stream. `rows` is the number of images in a batch."""
 
     def scratch_forms(self, rows: int) -> list[ArrayForm]:
         """Return the arrays that stay on the GPU."""
@@ -67,7 +67,7 @@ class OutputBuffers:
 
     @property
     def results_bytes(self) -> int:
-        """The most bytes that results have."""
+        """Maximum size of the results."""
         return self._results.nbytes
 
     def bind(self, rows: int) -> BoundPostprocessing:
@@ -84,7 +84,7 @@ class OutputBuffers:
 class BoundPostprocessing:
     """Postprocessing of one batch size, in one set of buffers.
 
-    The model writes to `outputs`; `queue` queues what makes the results, uint8 (bytes,), of these.
+    The model writes to `outputs`; `queue` queues the work that turns them into the results, uint8 (bytes,).
     """
 
     postprocessor: CudaPostprocessor
@@ -132,7 +132,7 @@ class CudaRawPostprocessor:
 
 
 class CudaDetectionPostprocessor:
-    """A `CudaPostprocessor` that decodes and suppresses boxes, and copies those that stay."""
+    """A `CudaPostprocessor` that decodes and suppresses boxes, and copies those that remain."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class CudaDetectionPostprocessor:
         ]
 
     def result_forms(self, rows: int) -> list[ArrayForm]:
-        """See `CudaPostprocessor.result_forms`: how many boxes there are and were, and those that stay."""
+        """See `CudaPostprocessor.result_forms`: the counts of boxes, and the boxes that remain."""
         return [((rows, len(KEPT_COUNTS)), INT), ((rows, self._nms_options.max_detections), DETECTION)]
 
     def bind(
@@ -197,7 +197,7 @@ def cuda_postprocessor(
     gpu: CudaDevice,
     stream: CudaStream,
 ) -> tuple[CudaPostprocessor, str]:
-    """Return what follows the model on the GPU, and for the report where its head runs, with the reason."""
+    """Return the work after the model on the GPU, and where its head runs, with the reason, for the report."""
     rules = postprocessor.detection_rules
     reason = "the step reads the model's outputs"
     if rules is not None:
@@ -226,7 +226,7 @@ def _plan_decoding(plan: ModelPlan, rules: DetectionRules, *, outputs: Sequence[
 def read_host_result(
     found: HostResult, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch
 ) -> InferenceResult:
-    """Let a postprocessor read what was copied back. Boxes that are not finite mark outputs that are not."""
+    """Let a postprocessor read a result from the GPU. Boxes that are not finite mean outputs that are not."""
     if not isinstance(found, SuppressedBoxes):
         return read_outputs(postprocessor, found, target, batch)
     result, is_finite = postprocessor.read_boxes(found, target, batch), not found.invalid

@@ -268,7 +268,7 @@ class DetectionPostprocessor(ObjectPostprocessor):
 
 
 def suppressed(found: Candidates, options: NmsOptions, *, min_confidence: float = 0.0) -> Candidates:
-    """Return the candidates that stay after NMS by the method of `options`; a fused one is its best row, moved."""
+    """Return the candidates left by NMS by the method of `options`; a fused one is its best row, moved."""
     kept = suppress_by_method(
         found.xyxy, found.confidence, found.class_id, options=options, corners=found.corners, least=min_confidence
     )
@@ -295,7 +295,7 @@ def in_frame(found: Candidates, target: InferenceTarget, *, size_wh: tuple[int, 
 
 
 def moved(found: Candidates, before: Boxes, now: Boxes) -> Candidates:
-    """Return what was found on an object whose box (4,) was `before`, at its position now."""
+    """Return the candidates of an object that moved from the box `before` (4,) to the box `now`."""
     scale, shift = movement(before, now)
     points, corners, shapes = found.points, found.corners, found.shapes
     if points is not None:
@@ -349,7 +349,7 @@ def _merge_pieces(whole: Candidates, row: int, pieces: Candidates) -> None:
 
 
 def _child_columns(results: Sequence[TargetResult[Detections]]) -> dict[str, Column]:
-    """Return the columns by which later steps identify what was found on an object."""
+    """Return the columns by which later steps identify objects found on an object."""
     found = [result for _, result in results if result is not None and len(result.candidates)]
     numbers = [
         np.full(len(result.candidates), -1, np.int32) if result.numbers is None else result.numbers for result in found

@@ -241,7 +241,7 @@ class AttributePostprocessor(Postprocessor[Attributes]):
 
 
 class _Refused(ValueError):
-    """What a function returned cannot be used; the text gives the reason."""
+    """The return value of a function cannot be used, for the reason in the text."""
 
 
 def _value(name: object, value: object) -> Attribute:

@@ -72,10 +72,10 @@ class _Job:
 
 
 class ModelOperator(Operator):
-    """Runs a model on targets. `process` submits requests; the `Pending` reads them, perhaps in another thread.
+    """Runs a model on targets. `process` submits requests; the `Pending` reads them, maybe in another thread.
 
-    Where a batch has very many targets (tiles of large frames), `process` reads the first requests itself, so that
-    images and outputs of not all of them are held at once.
+    If a batch has very many targets (tiles of large frames), `process` reads the first requests itself, so that memory
+    does not hold the images and outputs of all targets at once.
 
     `runs` counts requests, `saved` the targets whose track had a result that was reused (not counted for a model of
     stacks, `is_stacked`), and `invalid_outputs` the requests that gave no result because their outputs were not finite.

@@ -144,8 +144,8 @@ class Candidate:
 class Speeds(Protocol):
     """Measures candidates on the engine at hand.
 
-    `place` names the engine in a sentence. `supports_half` tells whether it computes FP16 at all. `obstacle` is the
-    reason why it cannot compute INT8 as exactly as a file was evaluated; None where it can.
+    `place` names the engine and its device. `supports_half` is false where the engine computes FP16 as FP32. `obstacle`
+    is the reason why it computes INT8 less exactly than when the file was evaluated; None where it does not.
     """
 
     @property

@@ -46,7 +46,7 @@ class InferenceRequest(Protocol):
         """Wait, without the GIL, until the outputs are there. Raises ModelError or CudaError when the run failed."""
 
     def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
-        """Let the postprocessor read the outputs, after `wait`; nobody else may use it meanwhile."""
+        """Let the postprocessor read the outputs, after `wait`; no other thread may use it meanwhile."""
 
 
 class Predictor(Protocol):
@@ -77,7 +77,7 @@ class Predictor(Protocol):
 class HostPredictor:
     """A `Predictor` that prepares an image when the iterator reaches it, and submits it to an engine on host arrays.
 
-    `place` tells the report where the engine computes, and why there.
+    `place` is added to the report: the device of the engine, and the reason.
     """
 
     def __init__(
@@ -154,10 +154,10 @@ def read_outputs(
 
 
 class UpgradingPredictor:
-    """A `Predictor` that is `serving` until `make` has returned a faster one, in a thread of this class.
+    """A `Predictor` that is `serving` until `make`, in a thread of this class, has returned a faster one.
 
-    Between two batches the faster one takes over. An error of `make` is passed to `warn`, and the first one serves on.
-    `stop` lets `make` end soon.
+    The faster one replaces it between two batches. After an error of `make`, which is passed to `warn`, the first one
+    stays. `stop` makes `make` end early.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class UpgradingPredictor:
         return self._making is None or not wait([self._making], timeout=limit_seconds).not_done
 
     def close(self) -> None:
-        """See `Predictor.close`; ends the making."""
+        """See `Predictor.close`; also ends `make`."""
         made, self._making = self._making, None
         if made is not None:
             self._stop()

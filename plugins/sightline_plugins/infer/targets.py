@@ -31,10 +31,9 @@ PlacementsOf = Callable[[Frame], Sequence[Placement]]
 class InferenceTarget:
     """A part of a frame that a model runs on.
 
-    `row` is that of the frame in the batch, `placement` the part of it, `object` the row of the object that the part
-    shows (-1: none), and `entry` what is known of that object's track (None: nothing is kept). `due` tells whether the
-    model runs, or the known result is used again. `stack` takes the image, and is the model's input (None: the image
-    alone is).
+    `row` is the row of the frame in the batch, `placement` the part of it, `object` the row of the object in that part
+    (-1: none), and `entry` the memory of the object's track (None: none). The model runs if the target is `due`;
+    otherwise the known result is reused. `stack` takes the image and is the model's input (None: the image is).
     """
 
     row: int
@@ -192,7 +191,7 @@ class ObjectSelector:
     def _target(
         self, batch: Batch, number: int, region: Region, key: Hashable | None, *, usable: bool
     ) -> InferenceTarget | None:
-        """Return the object at a row as a target; None when nothing is known of it and the model is not to run."""
+        """Return the object at a row as a target; None when the model does not run and no result is known."""
         objects, memory = batch.objects, self._memory
         row = int(objects.frame[number])
         if key is None:
@@ -269,9 +268,8 @@ class StackSelector:
     """Gives each target of another selector the stack of its newest images.
 
     An image is taken on every `form.stride`-th frame of each stream. The model runs as soon as the stack is full, and
-    again after `every` frames; results belong to the newest frame. Objects have to be tracked: others are left out. A
-    stack that got no image for as long as it spans is dropped, so only those of objects that were seen within one span
-    are kept.
+    again after `every` frames; results belong to the newest frame. Objects without a track are left out. A stack is
+    dropped when it got no image for the time that it spans.
     """
 
     def __init__(self, selector: TargetSelector, form: StackForm, *, every: int) -> None:
@@ -303,7 +301,7 @@ class StackSelector:
     def _stacked(
         self, target: InferenceTarget, key: Hashable | None, stream: Stream, *, number: int
     ) -> InferenceTarget | None:
-        """Return the target with its stack on frames that give an image; else what is known of it, None for nothing."""
+        """Return the target with its stack on frames that add an image; else with its known result, if there is one."""
         if key is None:
             return None
         if not target.due or number % self._form.stride:

@@ -57,7 +57,7 @@ class TrackMemory(Generic[Result]):
         self._entries: dict[Stream, dict[Hashable, TrackEntry[Result]]] = {}
 
     def entry(self, stream: Stream, key: Hashable, *, pts_ns: int) -> TrackEntry[Result]:
-        """Return the entry of a track, new for a new one. Now and then forgets tracks that were not seen for long."""
+        """Return the entry of a track, which is made for a new one; tracks not seen for long are dropped at times."""
         entries = self._entries.setdefault(stream, {})
         entry = entries.get(key)
         if entry is None:
@@ -104,7 +104,7 @@ class TrackMemory(Generic[Result]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Children:
-    """Where the objects found on one object were last seen: the n-th row is that of number n.
+    """The last positions of the objects found on one object, by their number.
 
     `centers` float32 (K, 2) are fractions of the parent's width and height, `class_id` int32 (K,) their classes.
     """

@@ -1,1 +1,1 @@
-"""Tracking: gives the objects of a stream ids that last."""
+"""Tracking: give the objects of a stream stable ids."""

@@ -4,7 +4,7 @@ Zhang et al., "ByteTrack: Multi-Object Tracking by Associating Every Detection B
 first to high-confidence detections, then the remaining ones to low-confidence detections, which are mostly objects
 half hidden. Added here: real time instead of frame counts; box edges instead of centre and aspect ratio in the Kalman
 filter; low confidence as measurement noise; confirmation on evidence (a low-confidence object needs more detections);
-a running mean of each track's confidence, which tells what is low for it (track confidence as in Yang et al.,
+a running mean of each track's confidence, which decides what is low for it (track confidence as in Yang et al.,
 "Hybrid-SORT: Weak Cues Matter for Online Multi-Object Tracking", AAAI 2024); a last round with enlarged boxes (Yang et
 al., "Hard to Track Objects with Irregular Motions and Similar Appearances? Make It Easier by Buffering the Matching
 Space", WACV 2023); and a preference for the same class.
@@ -43,10 +43,10 @@ FORGOTTEN = -1
 NEVER = 2.0
 """A similarity that no pair reaches."""
 FAIR_TRACKS = 2
-"""Added to the state `TRACKED` or `LOST` it makes the kind of a track that is mostly seen with fair confidence."""
+"""Added to the state `TRACKED` or `LOST`, it gives the kind of a track whose detections are mostly fair."""
 ROUNDS = np.array([[0, 0, 3, 3], [0, 2, 2, 0], [0, 0, 2, 0], [0, 2, 1, 0], [0, 0, 1, 0]], np.int8)
-"""The round in which a kind of track (row) meets a band (column): confirmed and high; fair and fair; confirmed and what
-is low for it; tentative and what may start a track."""
+"""The round that matches a kind of track (row) with a band (column): confirmed and high; fair and fair; confirmed and
+low for that track; tentative and fair or high."""
 
 EVIDENCE_PER_CONFIDENCE, LEAST_EVIDENCE = np.float32(2.0), np.float32(0.1)
 ROUNDING = 1e-3
@@ -60,9 +60,9 @@ STATE_WHEN_SEEN = np.array([TENTATIVE, TRACKED, TRACKED])
 class ByteTrackOptions(TrackerOptions):
     """Options of `ByteTracker`.
 
-    Detections from `new_track_threshold` to `high_confidence` are fair. What they count for depends on the track: one
-    that is mostly seen so (small, far, or a weak detector) lives on them; for one that is mostly seen with high
-    confidence they are low, because it is probably half hidden. So objects whose confidence never gets high are tracked
+    Detections from `new_track_threshold` to `high_confidence` are fair. Their weight depends on the track: they keep a
+    track whose detections are mostly fair (small, far, or a weak detector); for a track with mostly high confidence
+    they count as low, because the object is probably half hidden. So objects of constantly fair confidence are tracked
     too.
     """
 
