@@ -115,6 +115,35 @@ class HeadConformance(ABC):
         if self.labels and count is not None:
             assert count == len(self.labels), f"counts {count} classes, there are {len(self.labels)} labels"
 
+    def test_it_reads_outputs_of_other_precisions(self) -> None:
+        """Engines give float16 and float64 as well; the result is the same but for rounding, in float32."""
+        expected = self.decode()
+        for dtype in (np.float16, np.float64):
+            given = [one.astype(dtype) if one.dtype.kind == "f" else one for one in self.outputs()]
+            found = self.decode(given)
+            _check_result(found)
+            if isinstance(found, Candidates) and isinstance(expected, Candidates) and dtype is np.float64:
+                assert len(found) == len(expected), f"{dtype.__name__} gives {len(found)} boxes, not {len(expected)}"
+
+    def test_outputs_without_any_candidate_are_read(self) -> None:
+        """An image on which nothing is seen gives an empty result, and no error."""
+        for value in (0.0, -1e4, 1e-30):
+            self.decode([_filled(one, value) for one in self.outputs()], confidence=0.999)
+
+    def test_outputs_full_of_candidates_are_read(self) -> None:
+        """Every place at its largest score gives as many boxes as there are places, and no error."""
+        for value in (1.0, 20.0):
+            self.decode([_filled(one, value) for one in self.outputs()], confidence=0.0)
+
+    def test_outputs_that_are_no_numbers_give_nothing(self) -> None:
+        """NaN, infinities and values beyond any range raise nothing, and what is left is finite."""
+        for value in (np.nan, np.inf, -np.inf, 3e38, -3e38):
+            for given in ([_filled(one, value) for one in self.outputs()], _first_filled(self.outputs(), value)):
+                found = self.decode(given)
+                if isinstance(found, Candidates):
+                    assert np.isfinite(found.xyxy).all(), f"outputs of {value} give boxes that are no numbers"
+                    assert np.isfinite(found.confidence).all(), f"outputs of {value} give confidences that are none"
+
     def context(self, *, confidence: float | None = None) -> DecodeContext:
         """Return the context of these outputs."""
         chosen = None if self.head.options is None else self.head.options.model_validate(dict(self.options))
@@ -129,13 +158,27 @@ class HeadConformance(ABC):
         outputs = tuple(Output(name, one.shape, one.dtype) for name, one in zip(names, given, strict=True))
         return Signature(outputs, self.size_wh, len(self.labels) or None, self.output_ops)
 
-    def decode(self, *, confidence: float | None = None) -> object:
-        """Return the result of the head for read-only copies of these outputs."""
-        given = [np.array(output) for output in self.outputs()]
+    def decode(self, outputs: Sequence[Array] | None = None, *, confidence: float | None = None) -> object:
+        """Return what the head reads from read-only arrays; NumPy warns of nothing, as when an element calls it."""
+        given = [np.array(output) for output in (self.outputs() if outputs is None else outputs)]
         for output in given:
             output.flags.writeable = False
-        found: object = self.head.decode(given, self.context(confidence=confidence))
+        with np.errstate(all="ignore"):
+            found: object = self.head.decode(given, self.context(confidence=confidence))
         return found.finite() if isinstance(found, Candidates) else found
+
+
+def _filled(output: Array, value: float) -> Array:
+    """The output with one value everywhere; whole numbers stay as they are, because they are counts and places."""
+    return np.full_like(output, value) if output.dtype.kind == "f" else output
+
+
+def _first_filled(outputs: Sequence[Array], value: float) -> list[Array]:
+    """The outputs with one value in the first half of the first one."""
+    given = [np.array(one) for one in outputs]
+    if given[0].dtype.kind == "f":
+        given[0].reshape(-1)[: given[0].size // 2] = value
+    return given
 
 
 def _check_result(found: object) -> None:

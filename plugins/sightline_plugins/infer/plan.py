@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from sightline.errors import ModelError
@@ -57,7 +58,8 @@ class ModelPlan:
     def decode(self, outputs: Sequence[Array], *, size_wh: tuple[int, int], confidence: float = 0.0) -> Any:
         """Decode the outputs for an input that is `size_wh` large, by the head that the plan has to have."""
         assert self.head is not None
-        return self.head.decode(outputs, self.decode_context(size_wh=size_wh, confidence=confidence))
+        with np.errstate(all="ignore"):  # outputs may be anything; results that are not finite are dropped and counted
+            return self.head.decode(outputs, self.decode_context(size_wh=size_wh, confidence=confidence))
 
 
 def plan_model(

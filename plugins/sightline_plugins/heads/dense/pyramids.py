@@ -109,7 +109,7 @@ def decode_distributions(
     kept = select_pairs(scores, context.confidence, logits=logits)
     stride = cells.stride[kept.rows]
     points = (cells.corner[kept.rows] + np.float32(options.offset)) * stride
-    shares = softmax(distributions[kept.rows].reshape(len(points), 4, -1))
+    shares = softmax(distributions[kept.rows].reshape(len(points), 4, distributions.shape[-1] // 4))
     distances = shares @ np.arange(shares.shape[2], dtype=np.float32)
     boxes = boxes_from_distances(points, distances * stride)
     return Candidates.from_arrays(boxes, kept.confidence, kept.class_id)
