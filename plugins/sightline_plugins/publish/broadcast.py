@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
@@ -155,8 +155,8 @@ class Broadcast:
         """Send a frame to all viewers. Never waits. Raises OutputError."""
         with self._lock:
             newcomers, self._newcomers = self._newcomers, []
-            is_watched = bool(self._viewers)
-        if not is_watched and self._write is None:
+            viewers = list(self._viewers)  # whoever joins from here on gets this frame's images with the next frame
+        if not viewers and self._write is None:
             self._group.clear()
             self._maker.pause()
             return
@@ -165,7 +165,7 @@ class Broadcast:
                 for image in self._group:
                     viewer.offer(image)
         for image in self._maker.images(frame, key=bool(newcomers)):
-            self._hand_out(image)
+            self._send(image, viewers)
 
     def join(self, viewer: Backlog, *, counts: bool = True) -> bool:
         """Add a viewer, who begins with the next key frame if one can be made, else with the last one.
@@ -217,7 +217,7 @@ class Broadcast:
             "skipped_images": skipped,
         }
 
-    def _hand_out(self, image: Image) -> None:
+    def _send(self, image: Image, viewers: Sequence[Backlog]) -> None:
         self.images += 1
         self.key_frames += image.is_key
         if not self._maker.encodes:
@@ -226,8 +226,6 @@ class Broadcast:
             self._group.append(image)
         if self._write is not None:
             self._write(image)
-        with self._lock:
-            viewers = list(self._viewers)
         for viewer in viewers:
             viewer.offer(image)
 

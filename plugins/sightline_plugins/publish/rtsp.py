@@ -8,7 +8,6 @@ import secrets
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 from sightline.server.http import Address
@@ -34,10 +33,6 @@ _EVERYWHERE = "0.0.0.0"  # noqa: S104  asked for by an address without host
 _QUIET_SECONDS, _PROBE_SECONDS, _PROBES = 30, 10, 3
 
 Payloads = Callable[[Image], tuple[bytes, ...]]
-
-
-def _cached_payloads() -> Payloads:
-    return lru_cache(_CACHED_IMAGES)(lambda image: payloads(image.all_units, codec=image.format.codec))
 
 
 class Delivery:
@@ -80,36 +75,58 @@ class Delivery:
         await self._channel.send_media(packets)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerState:
-    """State shared by all sessions of a server. `path` is the path of a stream, with `{stream}` for its name."""
+class RtspServer:
+    """Serves the streams of a hub over TCP and UDP; made and used inside one event loop.
 
-    hub: Hub
-    host: str
-    path: str
-    token: str | None
-    guard: Guard = field(default_factory=lambda: Guard("digest", realm=_NAME))
-    payloads_of: Payloads = field(default_factory=_cached_payloads)
+    `path` is the path of a stream, with `{stream}` for its name. Clients need the `token`, if there is one.
+    """
+
+    def __init__(self, address: Address, *, path: str, hub: Hub, token: str | None) -> None:
+        self.host = address.host or _EVERYWHERE
+        self.guard = Guard("digest", realm=_NAME)
+        self.payloads_of: Payloads = lru_cache(_CACHED_IMAGES)(_payloads)
+        self._address, self._path, self._hub, self._token = address, path.strip("/"), hub, token
+        self._listener = Listener(self._converse, most=_MOST_CONNECTIONS)
+
+    async def start(self) -> None:
+        """Listen. Raises OutputError when the port is taken."""
+        address = self._address
+        try:
+            await self._listener.open(address.host or None, address.port)
+        except OSError as error:
+            raise listening_error(address, error) from error
+
+    async def stop(self) -> None:
+        """Disconnect all clients and stop listening."""
+        await self._listener.close()
 
     def broadcast(self, path: str) -> Broadcast | None:
         """Find the stream at a path, which may name its track."""
         wanted = path.removesuffix(f"/{VIDEO}")
-        names = (name for name in self.hub.names() if self.path.replace("{stream}", name) == wanted)
-        return self.hub.get(next(names, ""))
+        names = (name for name in self._hub.names() if self._path.replace("{stream}", name) == wanted)
+        return self._hub.get(next(names, ""))
 
     def admits(self, request: Request) -> bool:
         """Whether the client may watch."""
-        if self.token is None:
+        if self._token is None:
             return True
         given = request.headers.get("authorization", "")
-        return self.guard.admits(given, method=request.method, credentials=f"{USER}:{self.token}")
+        return self.guard.admits(given, method=request.method, credentials=f"{USER}:{self._token}")
+
+    async def _converse(self, reader: asyncio.StreamReader, connection: Connection) -> None:
+        _prepare(connection)
+        await RtspSession(self, connection).run(reader)
+
+
+def _payloads(image: Image) -> tuple[bytes, ...]:
+    return payloads(image.all_units, codec=image.format.codec)
 
 
 class RtspSession:
     """One connection, from its first request to its end; used by the task that runs it."""
 
-    def __init__(self, shared: ServerState, connection: Connection) -> None:
-        self._shared, self._connection = shared, connection
+    def __init__(self, server: RtspServer, connection: Connection) -> None:
+        self._server, self._connection = server, connection
         self._session = secrets.token_hex(8)
         self._channel: Channel | None = None
         self._format: Format | None = None
@@ -138,9 +155,9 @@ class RtspSession:
     async def _answer(self, request: Request) -> Answer:
         if request.method == "OPTIONS":
             return Answer(headers=(("Public", ", ".join(_METHODS)),))
-        if not self._shared.admits(request):
-            return Answer(401, (("WWW-Authenticate", self._shared.guard.challenge()),))
-        broadcast = self._shared.broadcast(request.path)
+        if not self._server.admits(request):
+            return Answer(401, (("WWW-Authenticate", self._server.guard.challenge()),))
+        broadcast = self._server.broadcast(request.path)
         if broadcast is None:
             return Answer(404)
         if request.method == "DESCRIBE":
@@ -160,7 +177,7 @@ class RtspSession:
         if self._format is None:
             return Answer(503)
         sets = self._format.parameter_sets
-        body = describe(self._format.codec, parameter_sets=sets, name=broadcast.name, host=self._shared.host)
+        body = describe(self._format.codec, parameter_sets=sets, name=broadcast.name, host=self._server.host)
         head = (("Content-Type", "application/sdp"), ("Content-Base", request.url.rstrip("/") + "/"))
         return Answer(200, head, body)
 
@@ -170,7 +187,7 @@ class RtspSession:
         if self._format is None and (await self._describe(request, broadcast)).status != 200:
             return Answer(503)
         asked = request.headers.get("transport", "")
-        channel = await open_channel(asked, self._connection, host=self._shared.host, transports=_TRANSPORTS, track=0)
+        channel = await open_channel(asked, self._connection, host=self._server.host, transports=_TRANSPORTS, track=0)
         if channel is None:
             return Answer(461)
         if self._channel is not None:
@@ -182,7 +199,7 @@ class RtspSession:
         if self._channel is None or self._format is None:
             return Answer(455)
         if self._delivery is None:
-            payloads_of = self._shared.payloads_of
+            payloads_of = self._server.payloads_of
             self._delivery = Delivery(broadcast, self._channel, described=self._format, payloads_of=payloads_of)
         info = self._delivery.rtp_info(f"{request.url.rstrip('/')}/{VIDEO}")
         return Answer(200, (("Range", "npt=0.000-"), ("RTP-Info", info), *self._session_header))
@@ -202,31 +219,6 @@ class RtspSession:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-
-
-class RtspServer:
-    """Serves the streams of a hub over TCP and UDP; made and used inside one event loop."""
-
-    def __init__(self, address: Address, *, path: str, hub: Hub, token: str | None) -> None:
-        self._address = address
-        self._shared = ServerState(hub, address.host or _EVERYWHERE, path.strip("/"), token)
-        self._listener = Listener(self._converse, most=_MOST_CONNECTIONS)
-
-    async def start(self) -> None:
-        """Listen. Raises OutputError when the port is taken."""
-        address = self._address
-        try:
-            await self._listener.open(address.host or None, address.port)
-        except OSError as error:
-            raise listening_error(address, error) from error
-
-    async def stop(self) -> None:
-        """Disconnect all clients and stop listening."""
-        await self._listener.close()
-
-    async def _converse(self, reader: asyncio.StreamReader, connection: Connection) -> None:
-        _prepare(connection)
-        await RtspSession(self._shared, connection).run(reader)
 
 
 def _prepare(connection: Connection) -> None:

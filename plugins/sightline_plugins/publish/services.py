@@ -96,13 +96,13 @@ async def _push(broadcast: Broadcast, url: str, *, site: Site) -> None:
     while not broadcast.is_over:
         begun = asyncio.get_running_loop().time()
         async with Viewer(broadcast) as viewer:
-            trouble = await _attempt(viewer, url)
-        if trouble is None:
+            failure = await _attempt(viewer, url)
+        if failure is None:
             continue
         lasted = asyncio.get_running_loop().time() - begun
         failures = 0 if lasted > _STEADY_SECONDS else failures + 1
         if failures <= 1:
-            site.warn(f"pushing to {redact(url)} broke off: {trouble}; it is tried again", stream=broadcast.name)
+            site.warn(f"pushing to {redact(url)} broke off: {failure}; it is tried again", stream=broadcast.name)
         await asyncio.sleep(backoff_seconds(failures))
 
 

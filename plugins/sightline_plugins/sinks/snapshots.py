@@ -64,7 +64,7 @@ class Snapshots(Element):
     again: Annotated[Duration, Field(gt=0)] | None = None
     """A track is saved again when this long has passed since it was; events of the same track within it are not."""
     better: Annotated[float, Field(gt=1, allow_inf_nan=False)] | None = None
-    """A track is saved again when area times confidence is so many times what it was on its last image."""
+    """A track is saved again when area times confidence is this many times that of its last image."""
     crop: bool = False
     """Save the object that the event or the track is about instead of the whole frame."""
     margin: Fraction = 0.1

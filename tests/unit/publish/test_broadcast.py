@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from sightline.media import Frame
 from sightline_plugins.publish.broadcast import MOST_VIEWERS, Backlog, Broadcast, Image
-from tests.unit.publish.images import SETTINGS, Encoder, frames
+from tests.unit.publish.images import SETTINGS, Encoder, frames, plain
 
 
 def viewer() -> Backlog:
@@ -39,6 +42,35 @@ def test_a_newcomer_gets_a_key_frame_at_once() -> None:
     assert [image.pts_ns for image in all_of(first)] == [frame.pts_ns for frame in given]
     assert [image.pts_ns for image in all_of(second)] == [frame.pts_ns for frame in given[6:]]
     assert broadcast.key_frames == 2
+
+
+class Joined:
+    """Passes on key frames; a second viewer joins while the second one is made."""
+
+    encodes = False
+
+    def __init__(self, late: Backlog) -> None:
+        self.late = late
+        self.broadcast: Broadcast | None = None
+
+    def images(self, frame: Frame, *, key: bool) -> Iterator[Image]:
+        if frame.index == 1 and self.broadcast is not None:
+            self.broadcast.join(self.late)
+        yield plain(frame.index, is_key=True)
+
+    def pause(self) -> None:
+        """Nothing to pause."""
+
+
+def test_a_viewer_that_joins_while_a_frame_is_published_gets_no_image_twice() -> None:
+    maker = Joined(viewer())
+    broadcast = maker.broadcast = Broadcast("cam", maker)
+    broadcast.join(viewer())
+    given = frames(4)
+    for frame in given:
+        broadcast.publish(frame)
+
+    assert [image.pts_ns for image in all_of(maker.late)] == [frame.pts_ns for frame in given[1:]]
 
 
 def test_images_are_shared() -> None:

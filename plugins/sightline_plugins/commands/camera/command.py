@@ -90,12 +90,12 @@ class _Options:
 @click.option("--transport", type=click.Choice(["tcp", "udp", "both"]), default="both", show_default=True)
 @click.option("--tls", type=_PATH, help="Speak rtsps with this key and certificate (one PEM file).")
 @click.option("--fps", type=click.FloatRange(0, 10_000, min_open=True), help="Another rate than the clip's own.")
-@click.option("--passes", type=click.IntRange(1), help="End sessions after so many passes; else clips go round.")
+@click.option("--passes", type=click.IntRange(1), help="End sessions after this many passes; default: repeat clips.")
 @click.option("--live", is_flag=True, help="Join what all see; else every session begins at the beginning.")
 @click.option("--loss", type=FractionType(), default=0.0, metavar="PERCENT", help="RTP packets that are lost.")
 @click.option("--corruption", type=FractionType(), default=0.0, metavar="PERCENT", help="RTP packets with wrong bytes.")
 @click.option("--seed", default=0, show_default=True, help="Which packets: the same seed hits the same.")
-@click.option("--script", type=_PATH, help="A YAML file that says what happens when (below).")
+@click.option("--script", type=_PATH, help="A YAML file with faults and their times (below).")
 @click.option("--duration", type=DURATION, help="End after this long, such as 30s; else with Ctrl-C.")
 @debug_option
 def command(**arguments: Any) -> None:

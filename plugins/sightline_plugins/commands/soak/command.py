@@ -23,7 +23,7 @@ _GREW, _INTERRUPTED = 1, 130
 _FILE = click.Path(path_type=Path, dir_okay=False, writable=True)
 
 
-@click.command("soak", short_help="Run a pipeline for hours and say what grew: memory, threads, files, latency.")
+@click.command("soak", short_help="Run a pipeline for hours and report what grew: memory, threads, files, latency.")
 @pipeline_options
 @click.option("--hours", type=click.FloatRange(0, min_open=True), required=True, help="How long; 0.05 is 3 minutes.")
 @click.option("--faults", is_flag=True, help="Show files as cameras that fail again and again.")
