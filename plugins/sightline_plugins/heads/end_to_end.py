@@ -1,7 +1,8 @@
 """Models that select their boxes themselves, each in the layout and units of its exporter.
 
 `end_to_end`             rows of x1, y1, x2, y2, score, class, (n, 6) or (1, n, 6), as YOLOv10 exports; rows of image,
-                         x1, y1, x2, y2, class, score, (n, 7), as YOLOv7's export; or boxes, scores and labels as
+                         x1, y1, x2, y2, class, score, (n, 7), as YOLOv7's export, or of x1, y1, x2, y2, score,
+                         class and one more; or boxes, scores and labels as
                          separate outputs (models that gather the result of NonMaxSuppression; TensorRT's EfficientNMS
                          with its count). Labels are the output of integer type, else the one named so, else the last;
                          without labels all boxes are of one class
@@ -58,6 +59,21 @@ from sightline_plugins.heads.yolo.tables import NAS_FLAT_NAME
 from sightline_plugins.nms import NmsOptions
 
 _DETECTION_API_NAMES = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
+
+
+_MOST_AS_FRACTION = 1.5
+"""Coordinates above this are pixels."""
+
+
+class RowsOptions(HeadOptions):
+    """Options of the heads `end_to_end` and `end_to_end_normalized`."""
+
+    rows: Literal["auto", "image_first", "box_first"] = "auto"
+    """The order of rows of seven values: image, box, class and score (`image_first`); box, score, class and one more
+    (`box_first`). Default: read from the values of each image."""
+
+
+_ROWS = RowsOptions()
 
 
 class FirstClassOptions(HeadOptions):
@@ -117,7 +133,8 @@ OBJECT_DETECTION_API = Head(
 
 def decode_pixels(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
     """Return the boxes with at least that confidence, whose coordinates are pixels."""
-    boxes, scores, labels = _rows(outputs[0]) if len(outputs) == 1 else _columns(outputs, context)
+    order = context.options_or(_ROWS).rows
+    boxes, scores, labels = _rows(outputs[0], order) if len(outputs) == 1 else _columns(outputs, context)
     kept = at_least(scores, context.confidence)
     return Candidates.from_arrays(boxes[kept], scores[kept], labels[kept])
 
@@ -128,13 +145,24 @@ def decode_fractions(outputs: Sequence[Array], context: DecodeContext) -> Candid
     return replace(found, xyxy=found.xyxy * np.array(context.size_wh * 2, np.float32))
 
 
-def _rows(output: Array) -> tuple[Array, Array, Array]:
+def _rows(output: Array, order: str) -> tuple[Array, Array, Array]:
     rows = output.reshape(-1, output.shape[-1])
-    if rows.shape[1] == 7:
+    if rows.shape[1] == 7 and (order == "image_first" or (order == "auto" and not _is_box_first(rows))):
         return rows[:, 1:5], rows[:, 6], rows[:, 5]
-    if rows.shape[1] != 6:
+    if rows.shape[1] not in (6, 7):
         raise ModelError(f"head end_to_end: rows of 6 or 7 values are needed; the output is {output.shape}")
     return rows[:, :4], rows[:, 4], rows[:, 5]
+
+
+def _is_box_first(rows: Array) -> bool:
+    """Return whether rows of seven values begin with the box: they do not begin with image 0, a score and a class
+    follow the box. Where both orders are possible, a bottom of at most one pixel is none.
+    """
+    used = rows[np.any(rows != 0, axis=1)]
+    classes = bool(len(used)) and bool(np.all((used[:, 5] >= 0) & (used[:, 5] == np.rint(used[:, 5]))))
+    box_first = classes and bool(np.all((used[:, 4] >= 0) & (used[:, 4] <= 1)))
+    image_first = classes and bool(np.all((used[:, 0] == 0) & (used[:, 6] >= 0) & (used[:, 6] <= 1)))
+    return box_first and (not image_first or bool(np.max(used[:, 1:4]) > _MOST_AS_FRACTION))
 
 
 def _columns(outputs: Sequence[Array], context: DecodeContext) -> tuple[Array, Array, Array]:
@@ -212,6 +240,7 @@ END_TO_END = Head(
     match_score=match_rows,
     preprocessing=PREPROCESSING,
     nms=NmsOptions(iou=1.0),
+    options=RowsOptions,
 )
 NORMALIZED = replace(END_TO_END, name="end_to_end_normalized", decode=decode_fractions, match_score=no_match)
 DETR_DEPLOYED = replace(

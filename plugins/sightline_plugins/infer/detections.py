@@ -17,6 +17,7 @@ from sightline_plugins.heads.head import Array, Candidates
 from sightline_plugins.infer.masks import cut_masks, moved_mask, united
 from sightline_plugins.infer.options import CONFIDENCE, DetectionElement, ModelElement
 from sightline_plugins.infer.plan import ModelPlan
+from sightline_plugins.infer.plausibility import PlausibilityCheck
 from sightline_plugins.infer.postprocessing import (
     DetectionRules,
     Postprocessor,
@@ -190,6 +191,7 @@ class DetectionPostprocessor(ObjectPostprocessor):
         self._rules = rules
         self._masks = masks
         self._warn = warn
+        self._plausibility = PlausibilityCheck([output.name for output in plan.outputs], warn=warn)
         self._has_class_limits = bool((rules.limits > np.float32(rules.confidence)).any())
 
     @property
@@ -198,7 +200,10 @@ class DetectionPostprocessor(ObjectPostprocessor):
 
     def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> Detections | None:
         rules = self._rules
-        raw: Candidates = self._plan.decode(outputs, size_wh=target.placement.size_wh, confidence=rules.confidence)
+        size_wh = target.placement.size_wh
+        raw: Candidates = self._plan.decode(outputs, size_wh=size_wh, confidence=rules.confidence)
+        if target.object < 0:
+            self._plausibility.add(raw, size_wh=size_wh, outputs=outputs)
         if not len(raw):
             return Detections(raw, target_box(target, batch), had_no_candidates=True)
         if self._masks and raw.prototypes is not None and not all_finite([raw.prototypes]):
@@ -211,6 +216,8 @@ class DetectionPostprocessor(ObjectPostprocessor):
         return self._detections(kept, target, batch)
 
     def read_boxes(self, boxes: SuppressedBoxes, target: InferenceTarget, batch: Batch) -> Detections:
+        if target.object < 0:
+            self._plausibility.add(boxes.candidates, size_wh=target.placement.size_wh)
         self._count_invalid(boxes.invalid)
         if not boxes.found and not boxes.invalid:
             return Detections(boxes.candidates, target_box(target, batch), had_no_candidates=True)
@@ -236,6 +243,9 @@ class DetectionPostprocessor(ObjectPostprocessor):
             if len(pieces) > 1:
                 _merge_pieces(whole, row, found.select(np.array(pieces, np.intp)))
         return replace(whole, xyxy=parts.xyxy, corners=parts.corners)
+
+    def finish(self) -> None:
+        self._plausibility.finish()
 
     def totals(self) -> Mapping[str, int]:
         """Return how many boxes were left out because they were not finite, if any."""

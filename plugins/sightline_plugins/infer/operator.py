@@ -136,6 +136,9 @@ class ModelOperator(Operator):
     def end_stream(self, stream: Stream) -> None:
         self._selector.end_stream(stream)
 
+    def drain(self) -> None:
+        self._postprocessor.finish()
+
     def close(self) -> None:
         self._predictor.close()
 

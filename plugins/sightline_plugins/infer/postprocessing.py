@@ -99,6 +99,9 @@ class Postprocessor(Generic[Result]):
         """Return the batch with the results, whose targets are in the order of frames."""
         raise NotImplementedError
 
+    def finish(self) -> None:
+        """All streams have ended: judge what was seen."""
+
     def totals(self) -> Mapping[str, Any]:
         """Return what was counted, for the report."""
         return {}

@@ -85,6 +85,28 @@ def test_end_to_end_reads_rows_of_seven() -> None:
     assert rows_of(decode("end_to_end", output)) == [(CORNERS, pytest.approx(0.8), 3)]
 
 
+@pytest.mark.parametrize(("index", "track"), [(0, 0.5), (1, 7), (2, 0)])
+def test_end_to_end_reads_rows_of_seven_that_begin_with_the_box(index: int, track: float) -> None:
+    left = [0.0, *CORNERS[1:]]
+    first = [list(CORNERS), left, left][index]
+    output = np.array([[*first, 0.8, 3, track], [0, 0, 0, 0, 0, 0, 0]], np.float32)
+
+    assert rows_of(decode("end_to_end", output)) == [(first, pytest.approx(0.8), 3)]
+
+
+def test_the_order_of_rows_of_seven_can_be_said() -> None:
+    head = HEADS["end_to_end"]
+    assert head.options is not None
+    rows = np.array([[0.0, 0.1, 0.5, 0.5, 0.8, 1, 0.9]], np.float32)
+
+    found = [
+        head.decode([rows], DecodeContext((64, 64), 0.1, options=head.options.model_validate({"rows": order})))
+        for order in ("image_first", "box_first")
+    ]
+
+    assert [one.confidence.tolist() for one in found] == [[pytest.approx(0.9)], [pytest.approx(0.8)]]
+
+
 def test_end_to_end_tells_labels_from_scores_by_their_type() -> None:
     labels, boxes, scores = np.array([[4, 1]]), np.array([[CORNERS, CORNERS]], np.float32), np.array([[0.6, 0.1]])
 
