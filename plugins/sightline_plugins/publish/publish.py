@@ -15,7 +15,7 @@ from sightline.media import Batch, Stream
 from sightline.media.time import Duration
 from sightline_plugins.publish.address import check_access, parse_address
 from sightline_plugins.rtsp.payloads import Codec
-from sightline_plugins.sinks.files import placeholder_problems
+from sightline_plugins.sinks.files import path_problems, placeholder_problems
 from sightline_plugins.sinks.video import Bitrate
 
 if TYPE_CHECKING:
@@ -105,30 +105,20 @@ class Publish(Element):
         """Check that streams do not share an address or file, and that files can be written."""
         streams = matching(self.streams, context.streams)
         for key, text in (("rtsp", self.rtsp), ("url", self.url), ("hls", self.hls)):
-            yield from placeholder_problems(text or "", key=key)
             if text is not None and len(streams) > 1 and "{stream}" not in text:
                 yield Problem(f"{len(streams)} streams would share {key}: put {{stream}} into it", (key,))
-        if self.hls is not None:
-            yield from self._check_files(self.hls, context, streams)
+            if text is not None and key != "hls":
+                yield from placeholder_problems(text, key=key)
+        if self.hls is not None and not self.hls.lower().endswith(".m3u8"):
+            yield Problem(f"{self.hls!r} must end in .m3u8", ("hls",))
+        elif self.hls is not None:
+            yield from path_problems(self, self.hls, context=context, shareable=True, key="hls")
 
     def build(self, site: Site) -> Sink:
         """Make the publisher and start its servers. Raises OutputError when a port is taken, MissingExtra for `web`
         without its package.
         """
         return Publisher(self, site=site)
-
-    def _check_files(self, hls: str, context: CheckContext, streams: tuple[str, ...]) -> Iterator[Problem]:
-        if not hls.lower().endswith(".m3u8"):
-            yield Problem(f"{hls!r} must end in .m3u8", ("hls",))
-            return
-        for stream in streams:
-            try:
-                path = context.outputs.path(hls, stream=stream)
-            except OutputError as error:
-                yield Problem(str(error), ("hls",))
-                return
-            if obstacle := context.outputs.obstacle(path):
-                yield Problem(obstacle, ("hls",))
 
     @property
     def codecs(self) -> frozenset[Codec]:

@@ -9,7 +9,7 @@ import ssl
 from asyncio.trsock import TransportSocket
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any, Protocol
+from typing import Any
 
 _PORTS = re.compile(r"client_port=(\d+)-(\d+)")
 _CHANNELS = re.compile(r"interleaved=(\d+)-(\d+)")
@@ -55,31 +55,15 @@ class Connection:
         self._writer.transport.abort()
 
 
-class Channel(Protocol):
-    """Carries the RTP and RTCP packets of one track."""
-
-    transport: str
-    """The answer's `Transport` header."""
-    linger_seconds: float
-    """Time the client needs to read the last packets before the goodbye."""
-
-    async def send_media(self, packets: Sequence[bytes]) -> None:
-        """Send the RTP packets of an image."""
-
-    async def send_control(self, packet: bytes) -> None:
-        """Send an RTCP packet."""
-
-    def close(self) -> None:
-        """Send nothing more."""
-
-
 class Interleaved:
-    """RTP and RTCP in the RTSP connection (RFC 2326, 10.12)."""
+    """The RTP and RTCP packets of a track in the RTSP connection (RFC 2326, 10.12)."""
+
+    linger_seconds = 0.0
+    """Time the client needs to read the last packets before the goodbye."""
 
     def __init__(self, connection: Connection, numbers: tuple[int, int]) -> None:
         self._connection = connection
         self._media, self._control = numbers
-        self.linger_seconds = 0.0
         self.transport = f"RTP/AVP/TCP;unicast;interleaved={numbers[0]}-{numbers[1]}"
 
     async def send_media(self, packets: Sequence[bytes]) -> None:
@@ -95,7 +79,9 @@ class Interleaved:
 
 
 class Datagrams:
-    """RTP and RTCP as UDP datagrams from a pair of ports to a pair of ports."""
+    """The RTP and RTCP packets of a track as UDP datagrams from a pair of ports to a pair of ports."""
+
+    linger_seconds = 0.3
 
     def __init__(
         self,
@@ -107,7 +93,6 @@ class Datagrams:
     ) -> None:
         self._media, self._control = media, control
         self._client, self._ports, self._rate = connection.peer_host, ports, connection.rate
-        self.linger_seconds = 0.3
         own = [transport.get_extra_info("sockname")[1] for transport in (media, control)]
         self.transport = f"RTP/AVP;unicast;client_port={ports[0]}-{ports[1]};server_port={own[0]}-{own[1]}"
 
@@ -128,6 +113,10 @@ class Datagrams:
         """Close both ports."""
         self._media.abort()
         self._control.abort()
+
+
+Channel = Interleaved | Datagrams
+"""Carries the packets of a track; `transport` is the answer's `Transport` header."""
 
 
 async def open_channel(

@@ -196,20 +196,26 @@ class LineSink(Sink):
 
 
 def path_problems(
-    element: Element, template: str, *, context: CheckContext, shareable: bool, known: Sequence[str] = (STREAM,)
+    element: Element,
+    template: str,
+    *,
+    context: CheckContext,
+    shareable: bool,
+    known: Sequence[str] = (STREAM,),
+    key: str = "path",
 ) -> Iterator[Problem]:
-    """Report an element's `path` that cannot be written, or that mixes streams up.
+    """Report a path, the option `key` of an element, that cannot be written, or that mixes streams up.
 
     `shareable` says that several streams may share a file, `known` lists the placeholders. That files stay in the
     output folder, and that no two steps write the same file, is checked for all elements alike.
     """
     if template == STANDARD_OUTPUT:
         return
-    yield from placeholder_problems(template, known=known)
+    yield from placeholder_problems(template, known=known, key=key)
     names = matching(element.streams, context.streams)
     if not shareable and len(names) > 1 and STREAM not in template:
         text = f"{len(names)} streams would write the same file {template!r}: put {{stream}} into the path"
-        yield Problem(text, ("path",))
+        yield Problem(text, (key,))
         return
     owners: dict[Path, str] = {}
     for name in names if STREAM in template else names[:1]:
@@ -219,7 +225,7 @@ def path_problems(
             return
         if path in owners:
             text = f"streams {owners[path]!r} and {name!r} would write the same file {path}: rename one"
-            yield Problem(text, ("path",))
+            yield Problem(text, (key,))
         elif obstacle := context.outputs.obstacle(path):
-            yield Problem(obstacle, ("path",))
+            yield Problem(obstacle, (key,))
         owners[path] = name
