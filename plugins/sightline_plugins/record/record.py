@@ -1,4 +1,4 @@
-"""`record`: records clips of streams around events."""
+"""`record`: record clips of streams around events."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ _LONG_MISSING_NS = 20_000_000_000
 REQUEST = "request"
 _MOST_REQUESTS = 1_000
 """Older ones, for streams that never come, are dropped."""
+
 RuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+\.[^\s]+$")]
 """`step.rule` or `step.rule.direction`; `step` is an id, or the name of the element."""
 

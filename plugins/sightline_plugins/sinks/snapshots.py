@@ -25,7 +25,7 @@ FRAME, TRACK = "{frame}", "{track}"
 NO_TRACK = -1
 _LIMIT = 1000
 MEMORY_NS = 60_000_000_000
-MOSTTRACKS = 4096
+MOST_TRACKS = 4096
 """With more tracks than this, those not seen for a minute (or `again`) are forgotten."""
 
 
@@ -129,7 +129,7 @@ class Sightings:
         known = self._tracks.get(track)
         if known is None:
             self._tracks[track] = _Track(now_ns, now_ns, score)
-            if len(self._tracks) > MOSTTRACKS:
+            if len(self._tracks) > MOST_TRACKS:
                 memory_ns = max(MEMORY_NS, self._again_ns or 0)
                 self._tracks = {key: one for key, one in self._tracks.items() if now_ns - one.seen_ns <= memory_ns}
             return True
