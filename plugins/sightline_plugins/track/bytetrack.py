@@ -53,6 +53,8 @@ ROUNDING = 1e-3
 """Tolerance of sums of evidence."""
 CONFIDENCE_MEMORY = np.float32(0.2)
 """Weight of the latest detection in a track's mean confidence."""
+_SIZE_WEIGHT = 4
+"""Power of the similarity in size, for boxes that are enlarged by much."""
 STATE_WHEN_MISSED = np.array([FORGOTTEN, LOST, LOST])
 STATE_WHEN_SEEN = np.array([TENTATIVE, TRACKED, TRACKED])
 
@@ -119,13 +121,17 @@ class MatchingThresholds:
     wide_margin: float = 0.3
     """The last round matches the remaining confirmed tracks and high detections with boxes enlarged on each side by
     this fraction of their size (buffered IoU), which finds sudden moves and turns. 0: no such round."""
+    doubt_margin: float = 1.5
+    """They are enlarged by at least so many standard deviations of the way from one frame to the next, which is unknown
+    for a new track: at low frame rates its next detection may not overlap the last one. Tracks not yet confirmed then
+    take part as well."""
     min_similarity_wide: float = 0.2
     """Similarity of the enlarged boxes above which they match."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value < 0 or (value > 1 and field.name != "wide_margin"):
+            if value < 0 or (value > 1 and field.name not in ("wide_margin", "doubt_margin")):
                 raise ValueError(f"tracker: {field.name} must be from 0 to 1, got {value}")
 
     def floors(self) -> Floats:
@@ -287,17 +293,25 @@ class ByteTracker(Tracker):
         self, rows: Indices, *, columns: Indices, seen: Detections, weights: Floats
     ) -> tuple[Indices, Indices]:
         """Add the round with enlarged boxes to the pairs found so far."""
-        open_rows, open_columns = self._tracks.state != TENTATIVE, seen.band >= HIGH
+        tracks, limits = self._tracks, self._thresholds
+        sizes = tracks.mean[0, :, 2:] - tracks.mean[0, :, :2]
+        doubt = limits.doubt_margin * self._interval_ns * NANOSECOND * np.sqrt(tracks.covariance[2])
+        is_doubtful = doubt > limits.wide_margin * sizes.min(axis=1)
+        open_rows, open_columns = (tracks.state != TENTATIVE) | is_doubtful, seen.band >= HIGH
         open_rows[rows] = False
         open_columns[columns] = False
         left_rows, left_columns = open_rows.nonzero()[0], open_columns.nonzero()[0]
         if not len(left_rows) or not len(left_columns):
             return rows, columns
-        wide_tracks = _enlarged(self._tracks.mean[0, left_rows], self._thresholds.wide_margin)
-        wide_seen = _enlarged(seen.xyxy[left_columns], self._thresholds.wide_margin)
-        all_weights = np.broadcast_to(weights, (len(self._tracks), len(seen)))
-        similarity = iou_matrix(wide_tracks, wide_seen) * all_weights[np.ix_(left_rows, left_columns)]
-        more_rows, more_columns = assign(similarity - self._thresholds.min_similarity_wide)
+        boxes, others = tracks.mean[0, left_rows], seen.xyxy[left_columns]
+        overlap = iou_matrix(_enlarged(boxes, limits.wide_margin), _enlarged(others, limits.wide_margin))
+        doubtful = is_doubtful[left_rows]
+        if doubtful.any():
+            margins = np.maximum(doubt[left_rows, None], limits.wide_margin * sizes[left_rows])[doubtful]
+            overlap[doubtful] = _wide_iou(boxes[doubtful], others, margins=margins)
+        all_weights = np.broadcast_to(weights, (len(tracks), len(seen)))
+        similarity = overlap * all_weights[np.ix_(left_rows, left_columns)]
+        more_rows, more_columns = assign(similarity - limits.min_similarity_wide)
         return np.concatenate([rows, left_rows[more_rows]]), np.concatenate([columns, left_columns[more_columns]])
 
     def _correct(self, rows: Indices, *, columns: Indices, seen: Detections) -> None:
@@ -380,6 +394,21 @@ class ByteTracker(Tracker):
 def _enlarged(xyxy: Floats, share: float) -> Floats:
     margin = (xyxy[:, 2:] - xyxy[:, :2]) * np.float32(share)
     return np.concatenate([xyxy[:, :2] - margin, xyxy[:, 2:] + margin], axis=1)
+
+
+def _wide_iou(tracks: Floats, seen: Floats, *, margins: Floats) -> Floats:
+    """Return (N, M) the IoU of boxes (N, 4) and (M, 4), both enlarged on each side by the margins (N, 2) of the track,
+    times how alike their sizes are: the margins would hide that.
+    """
+    one, other, margin = tracks[:, None], seen[None], margins[:, None]
+    near = np.maximum(one[..., :2], other[..., :2]) - margin
+    far = np.minimum(one[..., 2:], other[..., 2:]) + margin
+    shared = np.prod(np.maximum(far - near, 0), axis=2)
+    sizes = [np.maximum(box[..., 2:] - box[..., :2], 0) for box in (one, other)]
+    areas = [np.prod(size + 2 * margin, axis=2) for size in sizes]
+    alike = np.prod(np.minimum(*sizes) / np.maximum(np.maximum(*sizes), np.float32(1e-6)), axis=2)
+    overlap: Floats = alike**_SIZE_WEIGHT * shared / np.maximum(areas[0] + areas[1] - shared, np.float32(1e-6))
+    return overlap
 
 
 def _kinds(tracks: TrackColumns, *, high_confidence: float) -> Integers:
