@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
 from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, line_sides, steps_meet_segments
+from sightline_plugins.rules.noise import BoxNoise
 from sightline_plugins.rules.shapes import (
     Anchor,
     Location,
@@ -20,7 +21,9 @@ from sightline_plugins.rules.shapes import (
     Shape,
     ShapeRule,
     anchor_fractions,
+    fixed_margins,
     in_pixels,
+    measured_margins,
 )
 
 Indices = npt.NDArray[np.intp]
@@ -29,6 +32,7 @@ Signs = npt.NDArray[np.int8]
 
 MEMORY_NS = 60_000_000_000
 """Tracks not seen for longer are forgotten."""
+_MOST_UNSETTLED = 10_000
 
 
 class Line(Shape):
@@ -43,9 +47,11 @@ class Line(Shape):
     """Where it ends, [x, y]."""
     anchor: Anchor = "bottom"
     """The point of the box that has to cross."""
-    margin: Margin = 0
+    margin: Margin = "auto"
     """How far beyond the line a change of side counts, in fractions of the frame's height (or pixels). A box that
-    trembles on the line is then counted once instead of in and out and in again."""
+    trembles on the line is then counted once instead of in and out and in again. By default a
+    crossing counts at once, and the next one when the object is farther from the line than its box trembles; 0
+    switches that off."""
 
     @model_validator(mode="after")
     def _has_length(self) -> Self:
@@ -67,8 +73,9 @@ class Lines(ShapeRule):
     crossing is an event `line` with `direction` and `track_id`. `draw` shows the running counts of each stream, and the
     report holds them.
 
-    A box that trembles on a line crosses it again and again, in and out alike, so the difference stays right. A
-    `margin` widens the line: such a box then counts once, and crossings are reported a little later.
+    A box that trembles on a line would cross it again and again. So after a crossing the next one counts when the
+    object is farther from the line than its box trembles. A fixed `margin` widens the line instead: crossings are then
+    reported a little later.
 
     ```yaml
     - lines: {gate_in: {from: [0.1, 0.6], to: [0.9, 0.6], classes: [car]}}
@@ -97,6 +104,10 @@ class StreamLines(StreamRule):
         self._pixels = pixels
         self._names = list(lines)
         self._fractions = anchor_fractions(line.anchor for line in lines.values())
+        self._is_measured = any(line.margin == "auto" for line in lines.values())
+        self._noise = BoxNoise()
+        self._unsettled: dict[tuple[int, int], int] = {}
+        """The side that a track has reached by crossing a line, until it is farther from that than its box trembles."""
         self.counter = CrossingCounter(len(lines))
         self.tally: dict[str, dict[str, int]] = (
             earlier.tally if isinstance(earlier, StreamLines) else {name: {"in": 0, "out": 0} for name in lines}
@@ -107,21 +118,25 @@ class StreamLines(StreamRule):
         lines = self._lines.values()
         ends = [point for line in lines for point in (line.start, line.to)]
         self._segments = in_pixels(ends, size_wh=size_wh, pixels=self._pixels).reshape(-1, 2, 2)
-        margin = np.array([line.margin for line in lines], np.float64) * (1 if self._pixels else size_wh[1])
-        self._near = margin * np.linalg.norm(self._segments[:, 1] - self._segments[:, 0], axis=1)
+        self._lengths = np.linalg.norm(self._segments[:, 1] - self._segments[:, 0], axis=1)
+        height = 1 if self._pixels else size_wh[1]
+        self._near = self._lengths * fixed_margins((line.margin for line in lines), height=height)
         return {
             name: tuple((x, y) for x, y in own) for name, own in zip(self._names, self._segments.tolist(), strict=True)
         }
 
     def update(self, tracks: TrackedObjects) -> Iterator[Sequence[RuleEvent]]:
         """Yield the crossings of each frame, and count them."""
+        points = anchor_points(tracks.xyxy, fractions=self._fractions)
         crossings = self.counter.update(
             track_id=tracks.track_id,
             seen_ns=tracks.pts_ns[tracks.frame],
-            points=anchor_points(tracks.xyxy, fractions=self._fractions),
+            points=points,
             segments=self._segments,
             near=self._near,
         )
+        if self._is_measured:
+            crossings = self._settle(tracks, crossings, points)
         events = self._events(tracks, crossings) if len(crossings) else {}
         for frame in range(len(tracks.pts_ns)):
             found = events.get(frame, ())
@@ -135,6 +150,41 @@ class StreamLines(StreamRule):
 
     def end(self) -> None:
         self.counter = CrossingCounter(len(self._lines))
+
+    def _settle(self, tracks: TrackedObjects, crossings: Crossings, points: Floats) -> Crossings:
+        """Leave out the crossings of boxes that tremble on a line: after a crossing, the next one counts when the track
+        is farther from the line than its box trembles.
+        """
+        noise = self._noise.update(tracks)
+        if not len(crossings) and not self._unsettled:
+            return crossings
+        margins = measured_margins((line.margin for line in self._lines.values()), noise=noise)
+        distance = line_sides(points, segments=self._segments) / self._lengths
+        sides = {
+            (row, line): sign
+            for row, line, sign in zip(
+                crossings.row.tolist(), crossings.line.tolist(), crossings.sign.tolist(), strict=True
+            )
+        }
+        kept: list[tuple[int, int, int]] = []
+        for row, track_id in enumerate(tracks.track_id.tolist()):
+            for line in range(len(self._names)):
+                sign, is_far = sides.get((row, line)), bool(abs(distance[row, line]) > margins[row, line])
+                reached = self._unsettled.get((track_id, line))
+                if reached is None:
+                    if sign is not None:
+                        kept.append((row, line, sign))
+                        if not is_far:
+                            self._unsettled[track_id, line] = sign
+                elif is_far:
+                    del self._unsettled[track_id, line]
+                    if reached * distance[row, line] < 0:
+                        kept.append((row, line, -reached))
+        if len(self._unsettled) > _MOST_UNSETTLED:
+            visible = set(tracks.track_id.tolist())
+            self._unsettled = {key: side for key, side in self._unsettled.items() if key[0] in visible}
+        columns = np.array(kept, np.int64).reshape(-1, 3)
+        return Crossings(columns[:, 0].astype(np.intp), columns[:, 1].astype(np.intp), columns[:, 2].astype(np.int8))
 
     def _events(self, tracks: TrackedObjects, crossings: Crossings) -> dict[int, list[RuleEvent]]:
         """Return the crossings of objects of the right class by frame."""

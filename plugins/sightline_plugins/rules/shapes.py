@@ -15,8 +15,11 @@ from sightline_plugins.rules.geometry import Floats
 Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 Point = tuple[Coordinate, Coordinate]
 """(x, y) in fractions of the frame, or in pixels."""
-Margin = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-"""A distance in fractions of the frame's height, or in pixels."""
+Margin = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"]
+"""A distance in fractions of the frame's height, or in pixels; `auto`: as wide as the box trembles."""
+NOISE_MARGIN = 6.0
+"""The width of `auto` on each side of an edge, in standard deviations of the box. It is wide because an object that
+noise brings over an edge may be three of them away from it, and be three farther with the next box."""
 Location = tuple[str | int, ...]
 
 Anchor = Literal["bottom", "center", "top", "left", "right", "bottom_left", "bottom_right", "top_left", "top_right"]
@@ -101,6 +104,18 @@ class ShapeRule(Rule):
 def anchor_fractions(anchors: Iterable[Anchor]) -> Floats:
     """Return where anchors lie in a box, (K, 2) in fractions of its width and height."""
     return np.array([_ANCHORS[anchor] for anchor in anchors], np.float64).reshape(-1, 2)
+
+
+def fixed_margins(margins: Iterable[Margin], *, height: float) -> Floats:
+    """Return margins (K,) in pixels, 0 for `auto`; `height` is that of the frame, or 1 where margins are pixels."""
+    return np.array([0.0 if margin == "auto" else margin * height for margin in margins])
+
+
+def measured_margins(margins: Iterable[Margin], *, noise: Floats) -> Floats:
+    """Return margins (N, K) in pixels of N boxes whose edges have these deviations (N,), 0 for those that are fixed."""
+    factors = np.array([NOISE_MARGIN if margin == "auto" else 0.0 for margin in margins])
+    measured: Floats = noise[:, None] * factors
+    return measured
 
 
 def in_pixels(points: Sequence[Point], *, size_wh: tuple[int, int], pixels: bool) -> Floats:

@@ -14,7 +14,15 @@ from pydantic import Field
 from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
-from sightline_plugins.rules.geometry import Mask, anchor_points, distance_to_edges, inside_polygons, polygon_edges
+from sightline_plugins.rules.geometry import (
+    Floats,
+    Mask,
+    anchor_points,
+    distance_to_edges,
+    inside_polygons,
+    polygon_edges,
+)
+from sightline_plugins.rules.noise import BoxNoise
 from sightline_plugins.rules.shapes import (
     Anchor,
     Location,
@@ -23,12 +31,15 @@ from sightline_plugins.rules.shapes import (
     Shape,
     ShapeRule,
     anchor_fractions,
+    fixed_margins,
     in_pixels,
+    measured_margins,
 )
 
 MEMORY_NS = 60_000_000_000
 """A track that left longer ago counts as a new visitor when it comes back."""
 NEVER_NS = 1 << 62
+_MOST_REPORTED = 10_000
 
 Presence = tuple[int, int]
 """(zone, track)."""
@@ -45,9 +56,10 @@ class Zone(Shape):
     """Its corners, [[x, y], ...]; the even-odd rule decides what is inside."""
     anchor: Anchor = "bottom"
     """The point of the box that has to be inside."""
-    margin: Margin = 0
+    margin: Margin = "auto"
     """How far outside an object has to be to have left, in fractions of the frame's height (or pixels). A box that
-    trembles on the edge then enters once, instead of coming and going."""
+    trembles on the edge then enters once, instead of coming and going. By default an object comes and goes at
+    once, and then stays until it is farther from the edge than its box trembles; 0 switches that off."""
     dwell: Duration | None = None
     """Emit an event once when an object has stayed this long."""
     limit: Annotated[int, Field(ge=0)] | None = None
@@ -63,8 +75,9 @@ class Zone(Shape):
 class Zones(ShapeRule):
     """Report which tracked objects enter and leave zones, how many are inside, and how long they stay.
 
-    An object is inside when its anchor is; a `margin` keeps one that trembles on the edge from coming and going.
-    Entering and leaving are events `zone` with `direction` (`enter`, `leave`), `track_id` and, when it leaves,
+    An object is inside when its anchor is. One that trembles on the edge does not come and go: once it
+    has come or gone, it stays so until it is farther from the edge than its box trembles; a fixed `margin` is that of
+    leaving. Entering and leaving are events `zone` with `direction` (`enter`, `leave`), `track_id` and, when it leaves,
     `dwell_seconds`. With `dwell`, an event `dwell` reports once that an object has stayed that long; with `limit`, an
     event `crowd` reports that a zone became `crowded` or `cleared`. `draw` shows the numbers inside and the visitors
     (different tracks that entered); the report holds them with the mean stay.
@@ -103,6 +116,10 @@ class StreamZones(StreamRule):
         self._names = list(self._zones)
         self._fractions = anchor_fractions(zone.anchor for zone in self._zones.values())
         self.tally: list[ZoneCounts] = [ZoneCounts() for _ in self._names] if earlier is None else earlier.tally
+        self._is_measured = any(zone.margin == "auto" for zone in self._zones.values())
+        self._noise = BoxNoise()
+        self._reported: dict[int, Mask] = {}
+        self._unsettled: dict[int, Mask] = {}
         limits = [ZoneLimits(zone.dwell, zone.limit, zone.limit_after) for zone in self._zones.values()]
         self.monitor = ZoneMonitor(limits, self.tally, options.gone)
 
@@ -111,7 +128,7 @@ class StreamZones(StreamRule):
         corners = [in_pixels(zone.polygon, size_wh=size_wh, pixels=self._pixels) for zone in self._zones.values()]
         self._edges = polygon_edges(corners)
         height = 1 if self._pixels else size_wh[1]
-        self._margins = np.array([zone.margin * height for zone in self._zones.values()])
+        self._margins = fixed_margins((zone.margin for zone in self._zones.values()), height=height)
         outlines = (tuple((x, y) for x, y in polygon.tolist()) for polygon in corners)
         return dict(zip(self._names, outlines, strict=True))
 
@@ -146,13 +163,40 @@ class StreamZones(StreamRule):
         points = anchor_points(tracks.xyxy, fractions=self._fractions)
         inside = counted = inside_polygons(points, edges=self._edges)
         if self._margins.any():
-            on_edge = distance_to_edges(points, edges=self._edges) < self._margins
-            inside = inside | on_edge
+            inside = inside | (distance_to_edges(points, edges=self._edges) < self._margins)
+        if self._is_measured:
+            trembling = measured_margins(
+                (zone.margin for zone in self._zones.values()), noise=self._noise.update(tracks)
+            )
+            counted = inside = self._settle(tracks, inside, points, trembling)
         for number, zone in enumerate(self._zones.values()):
             if zone.classes is not None:
                 counted = counted.copy() if counted is inside else counted
                 counted[:, number] &= tracks.has_label(zone.classes)
         return inside, counted
+
+    def _settle(self, tracks: TrackedObjects, inside: Mask, points: Floats, trembling: Floats) -> Mask:
+        """Return the mask (N, Z) without the coming and going of boxes that tremble on an edge.
+
+        A track that comes or goes does so at once; until it is farther from the edge than its box trembles, on one side
+        or the other, it stays where it is.
+        """
+        settled = inside.copy()
+        far = distance_to_edges(points, edges=self._edges) > trembling if trembling.any() else None
+        for row, track_id in enumerate(tracks.track_id.tolist()):
+            now, before = inside[row], self._reported.get(track_id)
+            unsettled = self._unsettled.pop(track_id, None)
+            if before is not None and far is not None and (unsettled is not None or not far[row].all()):
+                held = (now != before) & ~far[row] & (False if unsettled is None else unsettled)
+                now = settled[row] = np.where(held, before, now)
+                unsettled = ~far[row] & ((now != before) | (False if unsettled is None else unsettled))
+                if unsettled.any():
+                    self._unsettled[track_id] = unsettled
+            self._reported[track_id] = now
+        if len(self._reported) > _MOST_REPORTED:
+            visible = set(tracks.track_id.tolist())
+            self._reported = {one: mask for one, mask in self._reported.items() if one in visible}
+        return settled
 
     def _event(self, change: ZoneChange) -> RuleEvent:
         name, kind = self._names[change.zone], change.change
