@@ -71,7 +71,7 @@ def command(
         raise click.UsageError("--quiet and --verbose cannot be given together.")
     if address is None and (token is not None or images is not None):
         raise click.UsageError("--token and --images have a meaning with --listen only.")
-    _check_report_path(report_path)
+    _check_report_path(report_path, config=config)
     if device is not None:
         _check_device(device)
     from sightline.cli.summary import summary
@@ -156,12 +156,14 @@ def _is_interrupted(caught: Interrupts) -> bool:
     return bool(caught.count) and not caught.is_termination
 
 
-def _check_report_path(path: str | None) -> None:
+def _check_report_path(path: str | None, *, config: Path) -> None:
     if path is None or path == "-":
         return
     target = Path(path)
     if target.is_dir():
         raise click.BadParameter(f"{path} is a folder: name a file in it.", param_hint="--report")
+    if target.exists() and config.exists() and target.samefile(config):
+        raise click.BadParameter(f"{path} is the configuration: write to another file.", param_hint="--report")
     folder = target.absolute().parent
     if not folder.is_dir():
         raise click.BadParameter(f"the folder {folder} does not exist.", param_hint="--report")

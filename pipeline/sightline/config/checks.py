@@ -128,6 +128,7 @@ def problems_of(
     context = CheckContext(device=device, streams=streams, outputs=outputs, streams_may_come=may_come)
     reached = streams or (("any",) if may_come else ())
     elements = list(placed(description.steps))
+    description.protect_inputs(outputs)
     found += [
         *_emptiness(description, in_file=root is not None),
         *_doubled_ids(description, elements),

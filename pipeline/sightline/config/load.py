@@ -79,7 +79,9 @@ def load_description(
     changed = changes.apply(root, sources=sources, values=overrides, device=device)
     reader = _Reader(registry or Registry(), variables, base_folder=Path(path).absolute().parent)
     found = [*document.problems, *variables.problems, *changes.problems]
-    return reader.description(changed, file=name, outputs=outputs or Outputs(), found=found)
+    outputs = outputs or Outputs()
+    outputs.protect(Path(path), "the configuration")
+    return reader.description(changed, file=name, outputs=outputs, found=found)
 
 
 def description_from(

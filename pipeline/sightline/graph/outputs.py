@@ -10,7 +10,10 @@ from pathlib import Path
 from threading import Lock
 from typing import IO
 
+from pydantic import BaseModel
+
 from sightline.errors import OutputError
+from sightline.graph.fields import PathRole, is_url, paths_of
 
 _FILES_REPORTED = 1000
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -30,6 +33,17 @@ class Outputs:
         """What was opened, for the report; the first thousand."""
         self._claimed: set[Path] = set()
         self._claiming = Lock()
+        self._protected: dict[Path, str] = {}
+
+    def protect(self, path: Path, what: str) -> None:
+        """Never write to this file, `what` (`the model of detect-1`), by whatever path it is named."""
+        self._protected[path] = what
+
+    def protect_inputs(self, model: BaseModel, *, of: str) -> None:
+        """Never write to a file that an element or a source, called `of`, reads."""
+        for key, role, path in paths_of(model):
+            if role is not PathRole.OUTPUT and not is_url(path):
+                self.protect(Path(path), f"the {key} of {of}")
 
     def path(self, template: str, *, stream: str | None = None) -> Path:
         """The file that a template means for a stream: `{stream}` is replaced; relative paths start at the root.
@@ -60,6 +74,7 @@ class Outputs:
 
     def prepare(self, path: Path) -> Path:
         """Make the folder of an output and see that a plain file can be written there. Raises OutputError."""
+        self._check_protected(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -74,6 +89,7 @@ class Outputs:
 
         Raises OutputError.
         """
+        self._check_protected(path)
         if path.exists() and not path.is_file():
             raise OutputError(f"cannot write {path}: it is no ordinary file, and would be replaced by one")
 
@@ -100,6 +116,8 @@ class Outputs:
         try:
             if path.is_symlink() or path.is_dir():
                 return f"{path} is a {'symbolic link' if path.is_symlink() else 'folder'}: name a file"
+            if what := self._protected_as(path):
+                return f"{path} is {what}: write to another file"
             place = next(place for place in (path, *path.parents) if place.exists())
         except OSError as error:
             return str(output_error(path, error, doing="write"))
@@ -140,6 +158,18 @@ class Outputs:
             return path.open("wb", buffering=0)
         except OSError as error:
             raise output_error(path, error, doing="open") from error
+
+    def _check_protected(self, path: Path) -> None:
+        if what := self._protected_as(path):
+            raise OutputError(f"cannot write {path}: it is {what}")
+
+    def _protected_as(self, path: Path) -> str | None:
+        """Return what a file is that must not be written; None for another file."""
+        for other, what in self._protected.items():
+            with contextlib.suppress(OSError):
+                if path.samefile(other):
+                    return what
+        return None
 
     def _report(self, path: Path) -> None:
         if len(self.files) < _FILES_REPORTED:

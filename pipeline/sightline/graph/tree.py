@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
 
 from sightline.graph.element import Element
+from sightline.graph.outputs import Outputs
 from sightline.graph.source import SourceElement
 from sightline.media.time import Duration
 
@@ -91,6 +92,15 @@ class PipelineDescription(BaseModel):
     def elements(self) -> Iterator[tuple[str, Element]]:
         """Every element of the tree with its id, in the order of the description."""
         yield from identify(self.steps)
+
+    def protect_inputs(self, outputs: Outputs) -> None:
+        """Let no output be written over a file that is read: clips, models, cards, the file with more streams."""
+        for name, source in self.sources.items():
+            outputs.protect_inputs(source, of=f"the source {name!r}")
+        for element_id, element in self.elements():
+            outputs.protect_inputs(element, of=element_id)
+        if self.sources_file is not None:
+            outputs.protect(self.sources_file.path, "the file with the sources")
 
     def to_plain(self) -> dict[str, Any]:
         """The description as plain data, in the form of the YAML file; loading it gives an equal description."""

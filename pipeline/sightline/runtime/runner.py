@@ -92,6 +92,7 @@ class Runner:
             lanes=self._lanes,
             overload=self._overload,
         )
+        description.protect_inputs(outputs)
         for name, source in description.sources.items():
             self._manager.add(name, source)
         self._resize_batches()
@@ -186,6 +187,7 @@ class Runner:
 
     def add_source(self, name: str, source: SourceElement) -> PendingChange:
         """Add a stream. Raises ConfigurationError when one of that name runs, or the run is ending."""
+        self._outputs.protect_inputs(source, of=f"the source {name!r}")
         change = self._manager.add(name, source)
         self._resize_batches()
         return change

@@ -45,6 +45,8 @@ PLACES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("snapshots.path: ", "must end in"),
     ),
     "two steps into one file": ("{jsonl: a.jsonl}, {jsonl: ./a.jsonl}", ("pipeline.1.jsonl.path: ", "writes it too")),
+    "lines over the configuration": ("{jsonl: street.yaml}", ("jsonl.path: ", "street.yaml is the configuration")),
+    "lines over what a step reads": (FOUND + ", {jsonl: det.txt}", ("jsonl.path: ", "det.txt")),
     "a video over its source": ("{video: clip.mp4}", ("video.path: ", "clip.mp4 cannot be written: the source 'cam'")),
 }
 

@@ -55,3 +55,22 @@ def test_opened_files_are_remembered_for_the_report(tmp_path: Path) -> None:
     outputs.open_binary(tmp_path / "a" / "b.jsonl").close()
 
     assert list(outputs.files) == [tmp_path / "a" / "b.jsonl"]
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "hard.onnx", "folder/../model.onnx"])
+def test_what_is_read_is_never_written(tmp_path: Path, name: str) -> None:
+    model = tmp_path / "model.onnx"
+    model.write_bytes(b"weights")
+    (tmp_path / "hard.onnx").hardlink_to(model)
+    (tmp_path / "folder").mkdir()
+    outputs = Outputs(tmp_path)
+    outputs.protect(model, "the model of detect-1")
+
+    assert outputs.obstacle(tmp_path / name) == f"{tmp_path / name} is the model of detect-1: write to another file"
+    with pytest.raises(OutputError, match="it is the model of detect-1"):
+        outputs.open_binary(tmp_path / name)
+    part = tmp_path / "aside"
+    part.write_bytes(b"video")
+    with pytest.raises(OutputError, match="it is the model of detect-1"):
+        outputs.rename(part, to=tmp_path / name)
+    assert model.read_bytes() == b"weights"
