@@ -1,6 +1,7 @@
 """The command `sightline`: finds commands by name, imports the one that is called, and turns errors into exit codes.
 
-0 done, 1 failed while running, 2 wrong configuration or usage, 130 interrupted after the outputs were closed.
+0 done, 1 failed while running, 2 wrong configuration or usage, 3 done without all of the output that steps may skip,
+130 interrupted after the outputs were closed.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sightline.pipeline import Pipeline
     from sightline.runtime.stats.report import Report
 
-_FAILED, _INTERRUPTED = 1, 130
+_FAILED, _INCOMPLETE, _INTERRUPTED = 1, 3, 130
 
 
 @click.command("run")
@@ -62,7 +62,8 @@ def command(
     """Run the pipeline in CONFIG to the end of its sources, or until Ctrl-C.
 
     Progress and logs go to standard error. Ctrl-C finishes what is under way and closes the outputs; a second one
-    stops at once. The exit code is 1 when a step or a stream failed, and 130 after Ctrl-C; SIGTERM finishes in the same
+    stops at once. The exit code is 1 when a step or a stream failed or output was lost (3 when the step may be
+    skipped), and 130 after Ctrl-C; SIGTERM finishes in the same
     way, with 0.
     """
     if frames is not None and duration is not None:
@@ -102,7 +103,14 @@ def command(
     _write(pipeline.report, report_path)
     if interrupted:
         return _INTERRUPTED
-    return _FAILED if report is None or report.failed_streams else 0
+    return _FAILED if report is None or report.failed_streams else _code_of_outputs(report, pipeline)
+
+
+def _code_of_outputs(report: Report, pipeline: Pipeline) -> int:
+    """Return the exit code for outputs that are not whole: another one where every step may be skipped."""
+    policies = {name: element.on_error for name, element in pipeline.description.elements()}
+    lost = {policies.get(name, "stop") for name in report.lost_outputs}
+    return 0 if not lost else _INCOMPLETE if lost == {"skip"} else _FAILED
 
 
 def _check_device(name: str) -> None:

@@ -119,6 +119,8 @@ def summary(report: Plain) -> str:
         parts += ["counted", counts]
     if report["outputs"]:
         parts += ["written", *(f"  {_shown(path)}" for path in report["outputs"])]
+    if report["lost_outputs"]:
+        parts += ["not written completely", *(f"  {name}: {text}" for name, text in report["lost_outputs"].items())]
     return "\n".join(part for part in parts if part)
 
 

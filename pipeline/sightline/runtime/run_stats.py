@@ -37,6 +37,8 @@ class RunStats:
         self._created_ns = clock.monotonic_ns()
         self._begun_ns = self._cpu_begun_ns = 0
         self._transfers: CudaTransfers | None = None
+        self.lost_outputs: dict[str, str] = {}
+        """Steps that could not write all of their output, with the first reason."""
 
     def begin(self) -> None:
         """Start measuring: everything is built, and the threads are about to start."""
@@ -85,6 +87,7 @@ class RunStats:
             elements=elements,
             links=lanes.link_stats,
             totals=totals,
+            lost_outputs=dict(self.lost_outputs),
             outputs=tuple(str(path) for path in self._outputs.files),
             framework_cpu_seconds=max(own_ns, 0) / 1e9,
             engine_cpu_seconds=max(cpu_ns - threads_ns, 0) / 1e9,

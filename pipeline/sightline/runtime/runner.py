@@ -276,10 +276,16 @@ class Runner:
             clock=self._clock,
             outputs=self._outputs,
             packets=Packets(),
-            post=self._post,
+            post=self._post_of_element,
             live=self._stays or any(source.live for source in self._description.sources.values()),
         )
         return Lanes(sites_of(self._device, site), factory=factory, events=self, consumer=self._consumer)
+
+    def _post_of_element(self, message: Message) -> None:
+        """Post a message of a part of the run, and remember outputs that are not whole."""
+        if message.kind is MessageKind.SINK_DEGRADED and message.element is not None:
+            self._stats.lost_outputs.setdefault(message.element, message.text)
+        self._post(message)
 
     def batch_done(self, item: WorkItem, batch: Batch) -> None:
         """Count a batch that was processed completely."""

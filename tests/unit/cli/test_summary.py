@@ -31,6 +31,7 @@ def report(**changes: object) -> dict[str, Any]:
         "streams": {"gate": stream()},
         "totals": {},
         "outputs": [],
+        "lost_outputs": {},
         **changes,
     }
 

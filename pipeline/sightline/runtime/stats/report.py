@@ -73,6 +73,8 @@ class Report:
     """Why it ran on that device."""
     transfers: CudaTransfers | None = None
     """Copies between host and GPU; None when it ran on the CPU."""
+    lost_outputs: Mapping[str, str] = field(default_factory=dict)
+    """Steps whose output is not whole, by id, with the first reason."""
     runs_on: Mapping[str, str] = field(default_factory=dict)
     """Where each element worked on images, in a run on a GPU: `cuda:0`, `cpu`, or either with `(reason)`;
     several places, with `; ` between them, where each GPU has its own."""
@@ -112,6 +114,7 @@ class Report:
             "links": {name: snapshot(link) for name, link in self.links.items()},
             "totals": {name: dict(totals) for name, totals in self.totals.items() if totals},
             "outputs": list(self.outputs),
+            "lost_outputs": dict(self.lost_outputs),
         }
 
     def _element_json(self, element: ElementStats) -> dict[str, Any]:
