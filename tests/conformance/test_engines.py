@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from examples.extensions.opencv_engine.opencv_engine import OPENCV
 
+from sightline.errors import ConfigurationError
+from sightline_plugins.engines import kinds
 from sightline_plugins.engines.conformance import EngineConformance
 from sightline_plugins.engines.function_library import Function, FunctionLibrary
 from sightline_plugins.engines.kinds import ENGINES, ONNXRUNTIME, OPENVINO, EngineKind
@@ -42,7 +44,8 @@ def broken(compute: Function) -> EngineConformance:
             "broken", version="1", load=lambda content: compute, concurrency=concurrency
         ),
     )
-    return type("Broken", (EngineConformance,), {"kind": kind})()  # type: ignore[no-any-return]
+    made: EngineConformance = type("Broken", (EngineConformance,), {"kind": kind})()
+    return made
 
 
 def test_wrong_numbers_are_caught() -> None:
@@ -73,3 +76,10 @@ def test_results_that_depend_on_other_images_are_caught() -> None:
 
     with pytest.raises(AssertionError, match="depends on other images"):
         broken(counting).test_a_result_does_not_depend_on_what_else_is_computed()
+
+
+def test_an_engine_without_a_library_is_no_engine_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "ENGINES", {"remote": EngineKind("remote", module="json", install="nothing")})
+
+    with pytest.raises(ConfigurationError, match="engine remote computes no file on cpu: use auto"):
+        kinds.choose("remote")

@@ -72,6 +72,8 @@ _UNREADABLE: tuple[tuple[type[Exception], str], ...] = (
         ),
     ),
 )
+_SILENT_SECONDS = 2.0
+"""Invalid data that took so long is no data at all."""
 TIME_LIMITS = (av.error.TimeoutError, av.error.ExitError)
 """What PyAV raises when a wait took too long."""
 _LOST: tuple[tuple[type[Exception], str], ...] = (
@@ -98,18 +100,30 @@ def stalled(cause: str, *, stream: str, uri: str) -> StreamStalled:
     return StreamStalled(_sentence(cause, stream=stream, uri=uri))
 
 
-def failure(error: Exception, *, stream: str, uri: str, live: bool = False) -> StreamError:
-    """The error of ours that says what this error of FFmpeg's means for a stream.
+def failure(
+    error: Exception,
+    *,
+    stream: str,
+    uri: str,
+    live: bool = False,
+    took_seconds: float = 0.0,
+    transport: str | None = None,
+) -> StreamError:
+    """Return our error for one of FFmpeg's.
 
-    What a `live` input sends may be no video now and video at the next attempt: that is a loss.
+    What a `live` input sends may be no video now and video at the next attempt: that is a loss. FFmpeg reports a server
+    that does not answer as invalid data: `took_seconds` tells them apart. `transport` is that of RTSP packets.
     """
     if isinstance(error, OSError) and error.errno == errno.EPROTONOSUPPORT:
-        cause = "the server does not offer that transport; try transport: tcp"
+        other = "udp" if transport == "tcp" else "tcp"
+        cause = f"the server does not offer that transport; try transport: {other}"
         return StreamRefused(_sentence(cause, stream=stream, uri=uri))
     for kind, cause in _REFUSED:
         if isinstance(error, kind):
             text = _sentence(cause, stream=stream, uri=uri)
             return StreamRefused(text, credentials=isinstance(error, _CREDENTIALS))
+    if live and isinstance(error, av.error.InvalidDataError) and took_seconds >= _SILENT_SECONDS:
+        return lost("its server accepts the connection and does not answer", stream=stream, uri=uri)
     if live and isinstance(error, av.error.InvalidDataError):
         return lost("what its server sends cannot be read", stream=stream, uri=uri)
     for kind, cause in _UNREADABLE:

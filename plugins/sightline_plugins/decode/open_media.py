@@ -14,6 +14,7 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 from urllib.parse import unquote, urlsplit
 
 import av
@@ -171,7 +172,7 @@ def open_media(uri: str, *, stream: str, options: OpenOptions) -> InputContainer
     }
     if options.live:
         demuxer.setdefault("analyzeduration", "100000")
-    address = _address(uri, scheme=scheme, stream=stream)
+    address, begun = _address(uri, scheme=scheme, stream=stream), monotonic()
     try:
         return av.open(
             address,
@@ -186,7 +187,14 @@ def open_media(uri: str, *, stream: str, options: OpenOptions) -> InputContainer
         if waits is not None and waits.is_connected and isinstance(error, TIME_LIMITS):
             cause = "its server answers, but no image came within the time limit (stall_timeout)"
             raise stalled(cause, stream=stream, uri=uri) from None
-        raise failure(error, stream=stream, uri=uri, live=options.live) from None
+        raise failure(
+            error,
+            stream=stream,
+            uri=uri,
+            live=options.live,
+            took_seconds=monotonic() - begun,
+            transport=options.demuxer.get("rtsp_transport"),
+        ) from None
 
 
 def video_stream(container: InputContainer, *, number: int, stream: str, uri: str, options: OpenOptions) -> VideoStream:

@@ -141,6 +141,8 @@ def choose(engine: str, *, device: str = "cpu") -> EngineKind:
     wanted = [
         kind for kind in wanted if kind.library is not None and (kind.on_cuda_memory or engine != "auto" or not on_gpu)
     ]
+    if not wanted:
+        raise ConfigurationError(f"engine {engine} computes no file on {device}: use auto")
     for kind in wanted:
         if kind.is_installed:
             return kind

@@ -145,13 +145,20 @@ class _Planner:
         width, height = asked or fixed
         return None if width is None or height is None else (width, height)
 
+    def _unknown_head(self, name: str, heads: Mapping[str, Head[Any]]) -> str:
+        if ":" in name:
+            return (
+                f"a head is named here, and {name!r} is a function of yours: write "
+                f"`- infer: {{model: {self.element.model}, head: {name!r}}}` instead of `{self.element.name}`"
+            )
+        return f"there is no head {name!r} for {self.element.task}{suggest(name, heads)}; heads: {', '.join(heads)}"
+
     def _head(self, size_wh: tuple[int, int] | None, labels: tuple[str, ...]) -> Head[Any] | None:
         task, facts = self.element.task, self.facts
         heads = heads_of(task)
         name = self.element.head or self.card.head
         if name is not None and name not in heads:
-            known = ", ".join(heads)
-            self._problem(f"there is no head {name!r} for {task}{suggest(name, heads)}; heads: {known}", "head")
+            self._problem(self._unknown_head(name, heads), "head")
             return None
         if name is None:
             count = len(labels) or None

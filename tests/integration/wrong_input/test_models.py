@@ -157,7 +157,7 @@ USES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "unknown engine": (
         f"{OPTIONS}, engine: caffe",
-        ("detect.engine: must be auto, openvino, onnxruntime, tensorrt or triton",),
+        ("detect.engine: there is no engine 'caffe'; choose one of auto, onnxruntime, openvino, tensorrt",),
     ),
     "two means": (f"{OPTIONS}, mean: [1, 2]", ("detect.mean: give one value, or three", "not 2")),
     "region inside out": (f"{OPTIONS}, regions: [[0.9, 0, 0.1, 1]]", ("detect.regions", "left < right")),

@@ -123,8 +123,15 @@ def test_a_model_of_two_images_is_refused(tmp_path: Path) -> None:
     assert "a model takes one image of 3 channels" in problems(model)["model",]
 
 
+def test_a_function_of_the_user_is_for_another_step(model: Path) -> None:
+    (text,) = problems(model, head="mine.py:decode").values()
+
+    assert "write `- infer: {model: " in text
+    assert "head: 'mine.py:decode'}` instead of `detect`" in text
+
+
 def test_outputs_that_fit_no_head_are_reported_with_the_heads(tmp_path: Path) -> None:
-    model = write_shapes(tmp_path / "odd.onnx", inputs={"a": [1, 3, 32, 32]}, outputs={"out": [1, 1000]})
+    model = write_shapes(tmp_path / "odd.onnx", inputs={"a": [1, 3, 32, 32]}, outputs={"out": [1, 7, 5, 5]})
 
     assert "fit no head: set head to one of centernet" in problems(model)["head",]
 

@@ -43,4 +43,12 @@ def test_a_message_names_the_stream_and_the_address() -> None:
 
 def test_a_transport_that_is_not_offered_names_the_option() -> None:
     error = av.error.OSError(errno.EPROTONOSUPPORT, "Protocol not supported", URI)
-    assert "transport: tcp" in str(failure(error, stream="yard", uri=URI))
+    assert "try transport: tcp" in str(failure(error, stream="yard", uri=URI))
+    assert "try transport: udp" in str(failure(error, stream="yard", uri=URI, transport="tcp"))
+
+
+def test_a_server_that_says_nothing_does_not_answer() -> None:
+    error = av.error.InvalidDataError(1, "Invalid data", URI)
+
+    assert "does not answer" in str(failure(error, stream="yard", uri=URI, live=True, took_seconds=5.0))
+    assert "cannot be read" in str(failure(error, stream="yard", uri=URI, live=True, took_seconds=0.1))
