@@ -65,6 +65,7 @@ class Pipeline:
         sources: Mapping[str, Source],
         steps: Sequence[Step | str | Mapping[str, object]] = (),
         keep_running: bool = False,
+        overwrite: bool = False,
         name: str = "pipeline",
         device: str = "auto",
         batch: BatchOptions | Mapping[str, Any] | None = None,
@@ -79,9 +80,14 @@ class Pipeline:
             name=name,
             device=device,
             sources=read_sources,
-            batch=BatchOptions() if batch is None else BatchOptions.model_validate(batch),
+            batch=BatchOptions()
+            if batch is None
+            else batch
+            if isinstance(batch, BatchOptions)
+            else BatchOptions(**batch),
             steps=read_steps,
             keep_running=keep_running,
+            overwrite=overwrite,
         )
         self._outputs_root = None if outputs is None else Path(outputs)
         self._clock = clock or SystemClock()

@@ -33,6 +33,7 @@ _FAILED, _INCOMPLETE, _INTERRUPTED = 1, 3, 130
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder that outputs are written below; the working directory when not given.",
 )
+@click.option("--overwrite", is_flag=True, help="Let outputs replace files that Sightline did not write.")
 @click.option("--watch", is_flag=True, help="Take changes of CONFIG over while it runs; SIGHUP does so at any time.")
 @click.option("--listen", "address", metavar="ADDRESS", help="Serve health, metrics and a page there: 127.0.0.1:8080.")
 @click.option(
@@ -52,6 +53,7 @@ def command(
     duration: int | None,
     report_path: str | None,
     output_root: Path | None,
+    overwrite: bool,
     watch: bool,
     address: str | None,
     token: str | None,
@@ -72,7 +74,9 @@ def command(
         raise click.UsageError("--quiet and --verbose cannot be given together.")
     if address is None and (token is not None or images is not None):
         raise click.UsageError("--token and --images have a meaning with --listen only.")
-    _check_report_path(report_path, config=config)
+    if overwrite:
+        overrides = (*overrides, "overwrite=true")
+    _check_report_path(report_path, config=config, overwrite=overwrite)
     if device is not None:
         _check_device(device)
     from sightline.cli.summary import summary
@@ -164,7 +168,10 @@ def _is_interrupted(caught: Interrupts) -> bool:
     return bool(caught.count) and not caught.is_termination
 
 
-def _check_report_path(path: str | None, *, config: Path) -> None:
+def _check_report_path(path: str | None, *, config: Path, overwrite: bool) -> None:
+    from sightline.graph.outputs import FOREIGN
+    from sightline.graph.ownership import is_foreign
+
     if path is None or path == "-":
         return
     target = Path(path)
@@ -172,6 +179,8 @@ def _check_report_path(path: str | None, *, config: Path) -> None:
         raise click.BadParameter(f"{path} is a folder: name a file in it.", param_hint="--report")
     if target.exists() and config.exists() and target.samefile(config):
         raise click.BadParameter(f"{path} is the configuration: write to another file.", param_hint="--report")
+    if not overwrite and is_foreign(target):
+        raise click.BadParameter(f"{path} {FOREIGN}.", param_hint="--report")
     folder = target.absolute().parent
     if not folder.is_dir():
         raise click.BadParameter(f"the folder {folder} does not exist.", param_hint="--report")
@@ -182,6 +191,7 @@ def _check_report_path(path: str | None, *, config: Path) -> None:
 def _write(report: Report | None, path: str | None) -> None:
     """Write the report where it is wanted; there is one also of a run that failed, once it had begun."""
     from sightline.graph.outputs import output_error
+    from sightline.graph.ownership import mark
 
     if report is None or path is None:
         return
@@ -190,6 +200,8 @@ def _write(report: Report | None, path: str | None) -> None:
         click.echo(text)
         return
     try:
-        Path(path).write_text(text + "\n", encoding="utf-8")
+        with Path(path).open("w", encoding="utf-8") as file:
+            mark(file.fileno())
+            file.write(text + "\n")
     except OSError as error:
         raise output_error(Path(path), error, doing="write") from error

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
-from sightline.config.document import Key, LocatedProblem, Node, Place, Scalar, allowed, dotted, walk
+from sightline.config.document import Key, LocatedProblem, Node, Place, Scalar, dotted, walk
 from sightline.config.sources import name_problems
 from sightline.config.step_checks import lost_images, unknown_labels, unknown_rules, unknown_steps, unmet_needs
 from sightline.config.steps import UnreadStep
@@ -19,8 +19,9 @@ from sightline.errors import ConfigurationError, OutputError, SightlineError
 from sightline.graph.element import CheckContext, Element
 from sightline.graph.fields import PathRole, is_folder, is_there, is_url, matching, paths_of
 from sightline.graph.outputs import Outputs
-from sightline.graph.registry import Registry, suggest
+from sightline.graph.registry import Registry
 from sightline.graph.tree import PipelineDescription, Step, identify
+from sightline.graph.wording import allowed, suggest
 
 Found = tuple[Key, str]
 _NUMBERED = re.compile(r"%\d*d")
@@ -128,7 +129,7 @@ def problems_of(
     context = CheckContext(device=device, streams=streams, outputs=outputs, streams_may_come=may_come)
     reached = streams or (("any",) if may_come else ())
     elements = list(placed(description.steps))
-    description.protect_inputs(outputs)
+    description.limit(outputs)
     found += [
         *_emptiness(description, in_file=root is not None),
         *_doubled_ids(description, elements),

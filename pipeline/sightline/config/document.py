@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sightline.errors import ConfigurationError
-from sightline.graph.registry import suggest
+from sightline.graph.wording import allowed, suggest
 from sightline.redaction import redact
 
 Key = tuple[str | int, ...]
@@ -52,12 +52,6 @@ class InvalidConfiguration(ConfigurationError):
 def dotted(key: Key) -> str:
     """A key path as people read it: `pipeline.0.detect.confidence`."""
     return ".".join(str(part) for part in key)
-
-
-def allowed(words: Sequence[str], *, most: int = 24) -> str:
-    """A list of the words that would be right, cut when it is long."""
-    shown = ", ".join(words[:most])
-    return f"{shown}, ..." if len(words) > most else shown
 
 
 def unknown(what: str, word: str, known: Sequence[str]) -> str:

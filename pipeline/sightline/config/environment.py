@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from sightline.config.document import Entry, Items, Key, LocatedProblem, Node, Scalar, Table, value_of
-from sightline.graph.registry import suggest
+from sightline.graph.wording import suggest
 
 _REFERENCE = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<inside>[^}]*)(?P<close>\}?))")
 _INSIDE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)

@@ -20,7 +20,6 @@ from sightline.config.document import (
     Plain,
     Scalar,
     Table,
-    allowed,
     node_of,
 )
 from sightline.config.environment import Environment
@@ -32,9 +31,10 @@ from sightline.config.yaml_tree import parse, read_file
 from sightline.devices import Device
 from sightline.graph.element import Element
 from sightline.graph.outputs import Outputs
-from sightline.graph.registry import Registry, suggest
+from sightline.graph.registry import Registry
 from sightline.graph.source import SourceElement
 from sightline.graph.tree import BatchOptions, Parallel, PipelineDescription, SourcesFile, Step, Tee
+from sightline.graph.wording import allowed, suggest
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -218,9 +218,9 @@ class _Reader:
         return self._validator.model(BatchOptions, node, key=("batch",), place=node.place) or BatchOptions()
 
     def _head(self, nodes: Mapping[str, Node]) -> dict[str, Plain]:
-        """Those of `name`, `device` and `keep_running` that are right; the others are noted."""
+        """Those options of the whole pipeline that are right; the others are noted."""
         right: dict[str, Plain] = {}
-        for name in ("name", "device", "keep_running"):
+        for name in ("name", "device", "keep_running", "overwrite"):
             if name in nodes:
                 only = Table(nodes[name].place, {}).with_entry(name, nodes[name])
                 with_sources = only.with_entry("sources", Table(only.place))

@@ -15,7 +15,6 @@ from sightline.config.document import (
     Place,
     Scalar,
     Table,
-    allowed,
     dotted,
     node_of,
     plain,
@@ -25,7 +24,8 @@ from sightline.config.document import (
 from sightline.config.yaml_tree import parse
 from sightline.errors import ConfigurationError
 from sightline.graph.fields import is_url
-from sightline.graph.registry import Registry, suggest
+from sightline.graph.registry import Registry
+from sightline.graph.wording import allowed, suggest
 
 STRUCTURES = ("tee", "parallel")
 
@@ -82,7 +82,7 @@ def _walk(steps: Items, where: Key) -> Iterator[tuple[Key, Node]]:
 
 
 _STANDARD_OUTPUT = "-"
-TOP_LEVEL = ("name", "device", "sources", "sources_file", "keep_running", "batch", "pipeline")
+TOP_LEVEL = ("name", "device", "sources", "sources_file", "keep_running", "overwrite", "batch", "pipeline")
 
 
 class _Wrong(Exception):

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
-from pydantic_core import core_schema
+from pydantic.json_schema import models_json_schema
 
 from sightline.errors import ConfigurationError
 from sightline.graph.element import Element
@@ -19,6 +18,7 @@ from sightline.graph.fields import PathRole, format_size, role_of
 from sightline.graph.registry import Registry
 from sightline.graph.source import SourceElement
 from sightline.graph.tree import BatchOptions, Parallel, PipelineDescription, Tee
+from sightline.graph.wording import ForgivingJsonSchema
 from sightline.media.time import format_duration
 
 Described: TypeAlias = type[Element] | type[SourceElement]
@@ -30,17 +30,6 @@ _LAST = ("id", "streams", "on_error", "realtime")
 _UNITS = {"duration": format_duration, "size": format_size}
 _DEEPEST = 3
 _ROLES = {PathRole.INPUT: "file", PathRole.INPUT_URI: "file or URL", PathRole.OUTPUT: "output file"}
-
-
-class ForgivingJsonSchema(GenerateJsonSchema):
-    """JSON Schema in which what JSON cannot hold (a function, a class) is left open instead of refused."""
-
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
-
-    def handle_invalid_for_json_schema(self, schema: core_schema.CoreSchema, error_info: str) -> JsonSchemaValue:
-        """An empty schema."""
-        del schema, error_info
-        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +203,7 @@ def json_schema(registry: Registry) -> SchemaSchema:
                 "description": "A YAML file with more streams by name, which come and go as it changes.",
             },
             "keep_running": head["keep_running"],
+            "overwrite": head["overwrite"],
             "batch": of_model[BatchOptions],
             "pipeline": {"$ref": "#/$defs/Steps", "description": "What is done with each batch, in order."},
         },

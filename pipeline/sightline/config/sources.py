@@ -9,25 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from sightline.config.document import (
-    Entry,
-    InvalidConfiguration,
-    Key,
-    LocatedProblem,
-    Node,
-    Place,
-    Scalar,
-    Table,
-    allowed,
-)
+from sightline.config.document import Entry, InvalidConfiguration, Key, LocatedProblem, Node, Place, Scalar, Table
 from sightline.config.environment import Environment
 from sightline.config.validation import Validator
 from sightline.config.yaml_tree import parse, read_file
 from sightline.errors import ConfigurationError
 from sightline.graph.fields import is_url
 from sightline.graph.outputs import safe_name
-from sightline.graph.registry import Registry, suggest
+from sightline.graph.registry import Registry
 from sightline.graph.source import SourceElement
+from sightline.graph.wording import allowed, suggest
 
 _STREAM_NAME = re.compile(r"[^\W_][\w .-]{0,63}")
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from sightline.config.document import Key, allowed
+from sightline.config.document import Key
 from sightline.errors import ConfigurationError
 from sightline.graph.element import Capability, Element
 from sightline.graph.fields import matching
@@ -20,8 +20,9 @@ from sightline.graph.references import (
     ReliesOnSearches,
     SearchesImages,
 )
-from sightline.graph.registry import Registry, suggest
+from sightline.graph.registry import Registry
 from sightline.graph.tree import Parallel, Step, identify
+from sightline.graph.wording import allowed, suggest
 
 _Added = TypeVar("_Added")
 _Reached = Mapping[str, frozenset[_Added]]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sightline.devices import Device
+from sightline.graph.described import Described
 from sightline.graph.operator import Operator
 from sightline.graph.outputs import Outputs
 from sightline.graph.site import Site
@@ -55,7 +56,7 @@ class CheckContext:
     """Whether streams may be added while the pipeline runs, so that an unknown name is no mistake."""
 
 
-class Element(BaseModel):
+class Element(Described):
     """A step of a pipeline, as it is described. The fields of a subclass are exactly its YAML keys.
 
     A subclass sets `name` (its YAML key and entry point), declares what it needs and gives, and builds its operator.
@@ -63,14 +64,6 @@ class Element(BaseModel):
     docstring explains purpose and trade-offs and holds one fenced YAML example, which a test loads. Its module
     imports nothing heavy: engines, codecs and OpenCV are imported where the operator is built.
     """
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        hide_input_in_errors=True,
-        use_attribute_docstrings=True,
-        populate_by_name=True,
-    )
 
     name: ClassVar[str]
     needs: ClassVar[frozenset[Capability]] = frozenset()

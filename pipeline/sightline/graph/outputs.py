@@ -14,8 +14,11 @@ from pydantic import BaseModel
 
 from sightline.errors import OutputError
 from sightline.graph.fields import PathRole, is_url, paths_of
+from sightline.graph.ownership import is_foreign, mark
 
 _FILES_REPORTED = 1000
+FOREIGN = "was not written by Sightline: name another file, or allow it with --overwrite (in YAML `overwrite: true`)"
+"""The end of a message about an existing file that is not replaced."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -25,10 +28,14 @@ def safe_name(name: str) -> str:
 
 
 class Outputs:
-    """Opens what a pipeline writes, below one folder (the working directory unless told otherwise)."""
+    """Opens what a pipeline writes, below one folder (the working directory unless told otherwise).
+
+    A file that was there before and that Sightline did not write is left alone, unless `may_overwrite`.
+    """
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = Path.cwd() if root is None else root
+        self.may_overwrite = False
         self.files: dict[Path, None] = {}
         """What was opened, for the report; the first thousand."""
         self._claimed: set[Path] = set()
@@ -74,12 +81,13 @@ class Outputs:
 
     def prepare(self, path: Path) -> Path:
         """Make the folder of an output and see that a plain file can be written there. Raises OutputError."""
-        self._check_protected(path)
+        self._check_replaced(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise output_error(path, error, doing="open") from error
+        mark(descriptor)
         os.close(descriptor)
         self._report(path)
         return path
@@ -89,7 +97,7 @@ class Outputs:
 
         Raises OutputError.
         """
-        self._check_protected(path)
+        self._check_replaced(path)
         if path.exists() and not path.is_file():
             raise OutputError(f"cannot write {path}: it is no ordinary file, and would be replaced by one")
 
@@ -118,6 +126,8 @@ class Outputs:
                 return f"{path} is a {'symbolic link' if path.is_symlink() else 'folder'}: name a file"
             if what := self._protected_as(path):
                 return f"{path} is {what}: write to another file"
+            if not self.may_overwrite and is_foreign(path):
+                return f"{path} {FOREIGN}"
             place = next(place for place in (path, *path.parents) if place.exists())
         except OSError as error:
             return str(output_error(path, error, doing="write"))
@@ -159,9 +169,11 @@ class Outputs:
         except OSError as error:
             raise output_error(path, error, doing="open") from error
 
-    def _check_protected(self, path: Path) -> None:
+    def _check_replaced(self, path: Path) -> None:
         if what := self._protected_as(path):
             raise OutputError(f"cannot write {path}: it is {what}")
+        if not self.may_overwrite and is_foreign(path):
+            raise OutputError(f"cannot write {path}: it {FOREIGN}")
 
     def _protected_as(self, path: Path) -> str | None:
         """Return what a file is that must not be written; None for another file."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, cast
 
 from sightline.errors import ConfigurationError, UnknownElement
 from sightline.graph.element import Element
 from sightline.graph.source import SourceElement
+from sightline.graph.wording import suggest
 from sightline.redaction import redact
 
 ELEMENTS = "sightline.elements"
@@ -29,12 +29,6 @@ _BROKEN_MODULE = (
     ValueError,
 )
 """What importing somebody's module raises when it does not fit this machine or this version."""
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """The end of an error message: the nearest right word, when there is one near."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 class Registry:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict
-
+from sightline.graph.described import Described
 from sightline.graph.site import Site
 from sightline.media import Frame, Stream
 
@@ -55,16 +54,8 @@ class SourceReader:
         """Release the input; harmless when called again, or before the first frame."""
 
 
-class SourceElement(BaseModel):
+class SourceElement(Described):
     """One input of a pipeline, as it is described; fields are exactly the YAML keys of its kind."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        hide_input_in_errors=True,
-        use_attribute_docstrings=True,
-        populate_by_name=True,
-    )
 
     name: ClassVar[str]
     priority: ClassVar[int] = 0

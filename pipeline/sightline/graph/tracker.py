@@ -14,8 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict
 
+from sightline.graph.described import Described
 from sightline.media.boxes import Boxes
 
 NO_TRACK = -1
@@ -72,13 +72,11 @@ class Tracker(ABC):
         return Predictions.none()
 
 
-class TrackerOptions(BaseModel):
+class TrackerOptions(Described):
     """Options of a tracker; the fields are YAML keys of `track`, with defaults, units and limits.
 
     A subclass sets `name` (its entry point, and what `algorithm:` names) and builds the tracker.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
     name: ClassVar[str]
 

@@ -6,19 +6,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
+from pydantic import BaseModel, Field, SerializeAsAny
 
+from sightline.graph.described import Described
 from sightline.graph.element import Element
 from sightline.graph.outputs import Outputs
 from sightline.graph.source import SourceElement
 from sightline.media.time import Duration
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
-
-class _Branches(BaseModel):
-    model_config = _FROZEN
-
+class _Branches(Described):
     name: ClassVar[str]
 
     branches: Mapping[str, tuple[Step, ...]]
@@ -42,10 +39,8 @@ Tee.model_rebuild()
 Parallel.model_rebuild()
 
 
-class BatchOptions(BaseModel):
+class BatchOptions(Described):
     """How frames of all streams are gathered into batches."""
-
-    model_config = _FROZEN
 
     size: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Frames in a batch at most; the number of streams, up to 16, when not given. Results do not depend on it."""
@@ -53,10 +48,8 @@ class BatchOptions(BaseModel):
     """A batch leaves when it is full, or when its oldest frame has waited this long."""
 
 
-class SourcesFile(BaseModel):
+class SourcesFile(Described):
     """A YAML file of streams by name that is looked at again and again while the pipeline runs."""
-
-    model_config = _FROZEN
 
     path: Path
     """Where it is."""
@@ -64,10 +57,8 @@ class SourcesFile(BaseModel):
     """The streams that it held when it was read; they stand among the sources."""
 
 
-class PipelineDescription(BaseModel):
+class PipelineDescription(Described):
     """Everything that a pipeline is, as a value: what a YAML file holds and what Python code can make."""
-
-    model_config = _FROZEN
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "pipeline"
     """Name of the pipeline in reports and logs."""
@@ -81,6 +72,8 @@ class PipelineDescription(BaseModel):
     """What is done with each batch, in order."""
     keep_running: bool = False
     """Go on when no stream is left, and wait for others; else the pipeline ends with its last stream."""
+    overwrite: bool = False
+    """Let outputs replace files that Sightline did not write."""
     sources_file: SourcesFile | None = None
     """A file with more streams, which come and go as it changes. It keeps the pipeline running."""
 
@@ -93,8 +86,11 @@ class PipelineDescription(BaseModel):
         """Every element of the tree with its id, in the order of the description."""
         yield from identify(self.steps)
 
-    def protect_inputs(self, outputs: Outputs) -> None:
-        """Let no output be written over a file that is read: clips, models, cards, the file with more streams."""
+    def limit(self, outputs: Outputs) -> None:
+        """Let no output be written over a file that is read (clips, models, cards, the file with more streams), and
+        over somebody else's only with `overwrite`.
+        """
+        outputs.may_overwrite = self.overwrite
         for name, source in self.sources.items():
             outputs.protect_inputs(source, of=f"the source {name!r}")
         for element_id, element in self.elements():
@@ -106,7 +102,7 @@ class PipelineDescription(BaseModel):
         """The description as plain data, in the form of the YAML file; loading it gives an equal description."""
         file = self.sources_file
         named = {} if file is None else {"sources_file": str(file.path)}
-        kept = {"keep_running": True} if self.keep_running else {}
+        kept = {name: True for name in ("keep_running", "overwrite") if getattr(self, name)}
         own = [name for name in self.sources if file is None or name not in file.streams]
         return {
             "name": self.name,

@@ -92,7 +92,7 @@ class Runner:
             lanes=self._lanes,
             overload=self._overload,
         )
-        description.protect_inputs(outputs)
+        description.limit(outputs)
         for name, source in description.sources.items():
             self._manager.add(name, source)
         self._resize_batches()

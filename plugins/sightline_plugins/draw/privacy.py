@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from sightline.graph import Capability, Element, Operator, Site
+from sightline.graph.described import Described
 from sightline.graph.fields import Fraction
 from sightline.graph.references import Named
 
@@ -19,12 +20,8 @@ def _as_targets(value: object) -> object:
     return {"label": value} if isinstance(value, str | list | tuple) else value
 
 
-class Targets(BaseModel):
+class Targets(Described):
     """Which objects are hidden."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True, populate_by_name=True
-    )
 
     label: Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
     """Labels of the objects."""

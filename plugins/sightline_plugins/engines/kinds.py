@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator
 
 from sightline.errors import ConfigurationError, DeviceUnavailable, MissingExtra
-from sightline.graph.registry import Extensions, suggest
+from sightline.graph.registry import Extensions
+from sightline.graph.wording import suggest
 from sightline_plugins.engines.address import Address, address_of
 
 if TYPE_CHECKING:

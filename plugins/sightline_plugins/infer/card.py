@@ -43,10 +43,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sightline.config import InvalidConfiguration, read_document
 from sightline.errors import ModelError
+from sightline.graph.described import Described
 from sightline.graph.fields import Fraction, is_there
 from sightline_plugins.infer.fields import (
     Align,
@@ -143,11 +144,7 @@ def _keypoints(shape: object) -> Mapping[str, Any]:
     return MappingProxyType({"keypoints": tuple(shape)} if is_known else {})
 
 
-class _CardModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
-
-
-class CardInput(_CardModel):
+class CardInput(Described):
     """How frames become the model's input; None where the card sets nothing."""
 
     size: tuple[PixelCount, PixelCount] | None = None
@@ -180,7 +177,7 @@ class CardNms(NmsFields):
     max_detections: Annotated[int, Field(ge=1, le=10_000)] | None = None
 
 
-class ModelCard(_CardModel):
+class ModelCard(Described):
     """The contents of a model card."""
 
     task: Literal["detect", "classify", "segment", "pose", "embed", "read"] | None = None

@@ -192,6 +192,8 @@ class DetectionPostprocessor(ObjectPostprocessor):
         self._masks = masks
         self._warn = warn
         self._plausibility = PlausibilityCheck([output.name for output in plan.outputs], warn=warn)
+        if not plan.labels:
+            warn("the model has no class names, so classes are shown as numbers: `labels:` or a model card names them")
         self._has_class_limits = bool((rules.limits > np.float32(rules.confidence)).any())
 
     @property

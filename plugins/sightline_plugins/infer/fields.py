@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from sightline.graph.described import Described
 from sightline.media.objects import STRUCTURES
 
 
@@ -54,10 +55,8 @@ Levels = Annotated[tuple[Level, ...], BeforeValidator(_as_tuple), AfterValidator
 """One level from 0 to 255, or one per channel."""
 
 
-class NmsFields(BaseModel):
+class NmsFields(Described):
     """The method of non-maximum suppression and its settings; None where nothing is set."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
     method: Literal["hard", "soft", "fusion", "none"] | None = None
     """What happens to boxes that overlap: `hard` drops the less confident, `soft` lowers its confidence, `fusion`

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from sightline.devices import DeviceKind
 from sightline.errors import ConfigurationError, MissingExtra, ModelError
+from sightline.graph.described import Described
 from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
 from sightline.graph.fields import Fraction, InputPath
 from sightline.graph.operator import Operator
@@ -70,12 +71,8 @@ TileSide = Annotated[int, Field(ge=32, le=16_384)]
 _WHOLE: tuple[Region, ...] = ((0.0, 0.0, 1.0, 1.0),)
 
 
-class TargetSelection(BaseModel):
+class TargetSelection(Described):
     """Select the objects of earlier steps that a model runs on, and how much around each of them it sees."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True, populate_by_name=True
-    )
 
     label: Annotated[tuple[str, ...], BeforeValidator(_as_labels)] | None = None
     """Labels of the objects. Default: all."""
@@ -258,10 +255,8 @@ class ModelElement(Element):
         return None
 
 
-class Tiles(BaseModel):
+class Tiles(Described):
     """Cut frames into overlapping tiles."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
     size: tuple[TileSide, TileSide] | None = None
     """Width and height of a tile in pixels of the frame. Default: the size of the network's input."""

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from sightline.errors import ModelError
 from sightline.graph.element import Problem
-from sightline.graph.registry import suggest
+from sightline.graph.wording import suggest
 from sightline_plugins.engines.protocol import TensorSpec
 from sightline_plugins.heads.head import Array, DecodeContext, Head, Signature
 from sightline_plugins.heads.registry import heads_of, match_head

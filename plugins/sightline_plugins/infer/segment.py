@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sightline.graph.element import Problem
 from sightline.graph.fields import Fraction
-from sightline.graph.registry import suggest
 from sightline.graph.site import Site
+from sightline.graph.wording import suggest
 from sightline_plugins.infer.options import NMS_OPTIONS, DetectionElement, unused_options
 
 if TYPE_CHECKING:

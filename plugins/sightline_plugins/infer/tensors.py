@@ -11,8 +11,8 @@ from pydantic import Field
 
 from sightline.errors import ModelError
 from sightline.graph.element import Problem
-from sightline.graph.registry import suggest
 from sightline.graph.site import Site
+from sightline.graph.wording import suggest
 from sightline.media import Batch, Tensor
 from sightline_plugins.infer.options import ModelElement, Planned
 from sightline_plugins.infer.postprocessing import Postprocessor, TargetResult, all_finite

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from sightline.graph import (
     Capability,
@@ -23,6 +23,7 @@ from sightline.graph import (
     Site,
     Threading,
 )
+from sightline.graph.described import Described
 from sightline.graph.fields import Fraction, Size, matching
 from sightline.graph.references import Named
 from sightline.media import Batch, Event, FrameView, Stream
@@ -51,10 +52,8 @@ def _as_tuple(value: object) -> object:
     return (value,) if isinstance(value, str | dict | LabelTrigger) else value
 
 
-class LabelTrigger(BaseModel):
+class LabelTrigger(Described):
     """Records while there are objects with a label in the image, and for `after` from then on."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
     label: Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
     """Label, or labels of which one is enough."""

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from sightline.graph.described import Described
 from sightline.graph.rule import Rule
 from sightline_plugins.rules.geometry import Floats
 
@@ -38,12 +39,9 @@ _ANCHORS: dict[Anchor, tuple[float, float]] = {
 }
 
 
-class Shape(BaseModel):
+class Shape(Described):
     """A line or zone as an option of its rule; the option's key is its name."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True, populate_by_name=True
-    )
     kind: ClassVar[str]
     example: ClassVar[str]
     other_options: ClassVar[tuple[str, ...]] = ("id", "streams", "pixels")

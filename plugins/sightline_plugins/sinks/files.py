@@ -14,7 +14,7 @@ from sightline.errors import OutputError
 from sightline.graph import CheckContext, Element, Message, MessageKind, Outputs, Problem, Sink, Site
 from sightline.graph.fields import matching
 from sightline.graph.outputs import LineFile
-from sightline.graph.registry import suggest
+from sightline.graph.wording import suggest
 from sightline.media import Batch, Stream
 
 _RETRY_NS = 2_000_000_000

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sightline.errors import OutputError
 from sightline.graph import Clock, Outputs
+from sightline.graph.described import Described
 from sightline.graph.fields import Size
 from sightline.media.time import Duration
 
@@ -25,10 +26,8 @@ _FREE_SHARE = 50
 _FREE_BYTES = 256_000_000
 
 
-class Keep(BaseModel):
+class Keep(Described):
     """Limits on the files of a step, over all its streams and including those of earlier runs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
     age: Annotated[Duration, Field(gt=0)] | None = None
     """Files older than this are removed."""

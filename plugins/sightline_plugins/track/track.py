@@ -13,8 +13,9 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError
 
 from sightline.graph import Capability, Element, Operator, Site
-from sightline.graph.registry import Extensions, suggest
+from sightline.graph.registry import Extensions
 from sightline.graph.tracker import NO_TRACK, Predictions, Tracker, TrackerOptions
+from sightline.graph.wording import suggest
 from sightline.media import Batch, Frame, Objects, Origin, Stream
 from sightline.media.boxes import area, clip
 

@@ -52,6 +52,18 @@ def test_boxes_and_labels_come_back_in_source_pixels(model: Path, engine: str, p
     assert boxes(result.objects) == [("pink", (96.0, 40.0, 112.0, 48.0)), ("yellow", (16.0, 16.0, 32.0, 24.0))]
 
 
+def test_a_model_without_class_names_is_told_once(model: Path) -> None:
+    told: list[Message] = []
+
+    run_element(detect(model, labels=None), [Batch((frame(index=number),)) for number in range(3)], messages=told)
+    assert [one.text for one in told] == [
+        "the model has no class names, so classes are shown as numbers: `labels:` or a model card names them"
+    ]
+
+    run_element(detect(model), [Batch((frame(),))], messages=told)
+    assert len(told) == 1
+
+
 def test_a_letterboxed_image_gives_boxes_in_source_pixels_too(model: Path) -> None:
     rgb = np.zeros((32, 64, 3), np.uint8)
     rgb[8:16, 16:24] = (255, 255, 0)

@@ -9,10 +9,10 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 import pytest
-from pydantic import ValidationError
 from tests.unit.sinks.images import batches
 
 from sightline.devices import Device
+from sightline.errors import ConfigurationError
 from sightline.graph import CheckContext, Message, MessageKind, Outputs
 from sightline.graph.outputs import output_error
 from sightline.media import Batch, Event
@@ -175,5 +175,5 @@ def test_a_path_that_can_not_work_is_a_problem(tmp_path: Path, options: dict[str
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options: dict[str, Any], expected: str) -> None:
-    with pytest.raises(ValidationError, match=expected):
-        Snapshots.model_validate({"path": "{frame}.jpg", **options})
+    with pytest.raises(ConfigurationError, match=expected):
+        Snapshots(path="{frame}.jpg", **options)

@@ -13,6 +13,7 @@ import pytest
 from tests.integration.figures import Record
 from tests.integration.sources.clips import write_clip
 from tests.integration.wrong_input.running import (
+    CAMERA,
     CONFIG,
     QUIET_RUN,
     Mistake,
@@ -47,6 +48,11 @@ PLACES: dict[str, tuple[str, tuple[str, ...]]] = {
     "two steps into one file": ("{jsonl: a.jsonl}, {jsonl: ./a.jsonl}", ("pipeline.1.jsonl.path: ", "writes it too")),
     "lines over the configuration": ("{jsonl: street.yaml}", ("jsonl.path: ", "street.yaml is the configuration")),
     "lines over what a step reads": (FOUND + ", {jsonl: det.txt}", ("jsonl.path: ", "det.txt")),
+    "lines over a file of somebody": (
+        "{jsonl: thesis.txt}",
+        ("jsonl.path: ", "thesis.txt was not written by Sightline"),
+    ),
+    "a video over a file of somebody": ("{video: holiday.mp4}", ("video.path: ", "holiday.mp4 was not written by")),
     "a video over its source": ("{video: clip.mp4}", ("video.path: ", "clip.mp4 cannot be written: the source 'cam'")),
 }
 
@@ -58,6 +64,8 @@ def folder(tmp_path: Path) -> Path:
     for name in ("folder", "folder.mp4"):
         (inside / name).mkdir(parents=True)
     (inside / "file").write_text("kept")
+    (inside / "thesis.txt").write_text("kept")
+    (inside / "holiday.mp4").write_bytes(b"kept")
     for name in ("link.jsonl", "link.mp4"):
         (inside / name).symlink_to(tmp_path / "elsewhere")
     (inside / "det.txt").write_text("".join(f"{n},-1,1,1,5,5,0.9,-1,-1,-1\n" for n in range(1, 201)))
@@ -77,7 +85,7 @@ def test_an_output_that_can_not_be_is_told_once_before_anything_runs(
 
     assert_told_once(outcome, mistake, folder)
     assert set(folder.parent.rglob("*")) - set(before) == {folder / CONFIG}
-    assert (folder / "file").read_text() == "kept"
+    assert {(folder / name).read_text() for name in ("file", "thesis.txt", "holiday.mp4")} == {"kept"}
     assert images_in(folder / "clip.mp4") == 3
 
 
@@ -178,6 +186,29 @@ def test_outputs_that_exist_are_written_anew(folder: Path) -> None:
 
     assert lines_of(folder / "out" / "a.jsonl") == [0, 1]
     assert images_in(folder / "out" / "a.mp4") == 2
+
+
+@pytest.mark.parametrize("allowed", ["--overwrite", "overwrite: true\n"])
+def test_files_of_others_are_replaced_when_it_is_allowed(folder: Path, allowed: str) -> None:
+    is_option = allowed.startswith("--")
+    config = steps("{jsonl: thesis.txt}", sources=CAMERA if is_option else allowed + CAMERA)
+
+    outcome = call_apart(Mistake(config, (), arguments=(*QUIET_RUN, *([allowed] if is_option else []))), folder)
+
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert lines_of(folder / "thesis.txt") == list(range(5))
+
+
+def test_a_report_does_not_replace_a_file_of_somebody(folder: Path) -> None:
+    config = steps("{jsonl: a.jsonl}")
+
+    outcome = call_apart(Mistake(config, (), arguments=(*QUIET_RUN, "--report", "thesis.txt")), folder)
+
+    assert outcome.code == 2
+    assert "thesis.txt was not written by Sightline" in outcome.stderr
+    assert (folder / "thesis.txt").read_text() == "kept"
+    for _ in range(2):
+        assert call_apart(Mistake(config, (), arguments=(*QUIET_RUN, "--report", "r.json")), folder).code == 0
 
 
 @pytest.mark.row(id="D8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,62 @@ def test_what_is_read_is_never_written(tmp_path: Path, name: str) -> None:
     with pytest.raises(OutputError, match="it is the model of detect-1"):
         outputs.rename(part, to=tmp_path / name)
     assert model.read_bytes() == b"weights"
+
+
+def without_attributes(*_: object, **__: object) -> bytes:
+    raise OSError(95, "Operation not supported")
+
+
+def test_a_file_of_others_is_not_replaced(tmp_path: Path) -> None:
+    report = tmp_path / "thesis.jsonl"
+    report.write_bytes(b'{"mine": true}\n')
+    outputs = Outputs(tmp_path)
+    refusal = "was not written by Sightline: name another file, or allow it with --overwrite"
+
+    assert refusal in (outputs.obstacle(report) or "")
+    with pytest.raises(OutputError, match=refusal):
+        outputs.open_binary(report)
+    (tmp_path / "part").write_bytes(b"video")
+    with pytest.raises(OutputError, match=refusal):
+        outputs.rename(tmp_path / "part", to=report)
+    assert report.read_bytes() == b'{"mine": true}\n'
+
+    outputs.may_overwrite = True
+    assert outputs.obstacle(report) is None
+    outputs.open_binary(report).close()
+    assert report.read_bytes() == b""
+
+
+def test_own_and_empty_files_are_replaced(tmp_path: Path) -> None:
+    with Outputs(tmp_path).open_binary(tmp_path / "tracks.txt") as file:
+        file.write(b"1,1,10,10,20,20,0.9,-1,-1,-1\n")
+    (tmp_path / "touched.txt").touch()
+    again = Outputs(tmp_path)
+
+    for name in ("tracks.txt", "touched.txt"):
+        assert again.obstacle(tmp_path / name) is None
+        again.open_binary(tmp_path / name).close()
+        assert (tmp_path / name).read_bytes() == b""
+
+
+def test_without_attributes_the_beginning_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "setxattr", without_attributes, raising=False)
+    monkeypatch.setattr(os, "getxattr", without_attributes, raising=False)
+    (tmp_path / "lines.jsonl").write_bytes(b'{"stream":"gate","frame":0,"pts_ns":0}\n')
+    (tmp_path / "video.mp4").write_bytes(b"\0\0\0\x20ftypisom")
+    outputs = Outputs(tmp_path)
+
+    assert outputs.obstacle(tmp_path / "lines.jsonl") is None
+    assert outputs.obstacle(tmp_path / "video.mp4") is not None
+    with outputs.open_binary(tmp_path / "own.mp4") as file:
+        file.write(b"\0\0\0\x20ftypisom")
+    assert Outputs(tmp_path).obstacle(tmp_path / "own.mp4") is None, "this process wrote it"
+
+
+def test_a_pipe_needs_no_mark(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+    Outputs(tmp_path).open_binary(tmp_path / "pipe").close()
+
+    os.close(reader)

@@ -6,10 +6,9 @@ import threading
 from typing import ClassVar
 
 import pytest
-from pydantic import ValidationError
 
 from sightline import Pipeline
-from sightline.errors import OperatorError
+from sightline.errors import ConfigurationError, OperatorError
 from sightline.graph import Element, Message, MessageKind, Operator, Site, StreamState, Threading
 from sightline.media import Batch
 from sightline.runtime import watchdog
@@ -115,7 +114,7 @@ def test_a_step_that_hides_something_can_not_be_skipped() -> None:
     class Hides(Fails):
         changes_images: ClassVar[bool] = True
 
-    with pytest.raises(ValidationError, match="cannot be skipped"):
+    with pytest.raises(ConfigurationError, match="cannot be skipped"):
         Hides(on_error="skip")
 
 

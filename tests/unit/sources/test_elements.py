@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 from ruamel.yaml import YAML
 
+from sightline.errors import ConfigurationError
 from sightline.graph.registry import Registry
 from sightline_plugins.sources.file.element import Media
 from sightline_plugins.sources.live.rtsp import Rtsp
@@ -41,7 +41,7 @@ def test_inputs_are_opened_in_one_place_only(repository: Path) -> None:
 
 
 def test_a_live_url_can_not_be_looped() -> None:
-    with pytest.raises(ValidationError, match="live stream"):
+    with pytest.raises(ConfigurationError, match="live stream"):
         Media(uri="udp://127.0.0.1:5000", loop=True)
 
 
@@ -55,7 +55,7 @@ def test_cameras_are_live() -> None:
 
 
 def test_an_address_that_is_not_rtsp_is_refused() -> None:
-    with pytest.raises(ValidationError, match="uri"):
+    with pytest.raises(ConfigurationError, match="uri"):
         Rtsp(uri="http://10.0.0.7/main")
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from sightline.errors import ConfigurationError
 from sightline.graph.registry import Registry
@@ -54,7 +53,7 @@ def test_a_scheme_that_nothing_reads_belongs_to_no_kind(uri: str) -> None:
     ],
 )
 def test_an_address_that_can_not_be_one_is_a_mistake(kind: type[Media] | type[Rtsp], uri: str, cause: str) -> None:
-    with pytest.raises(ValidationError, match=cause):
+    with pytest.raises(ConfigurationError, match=cause):
         kind(uri=uri)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from sightline.devices import Device
-from sightline.errors import StreamError
+from sightline.errors import ConfigurationError, StreamError
 from sightline.graph import Site
 from sightline.media import Stream
 from sightline_plugins import Media, V4l2
@@ -21,7 +20,7 @@ def test_devices_are_for_this_source_and_no_other(uri: str) -> None:
 
 @pytest.mark.parametrize("uri", ["/dev/sda", "/dev/video", "/dev/v4l/by-id/a/../../sda", "video0.mp4"])
 def test_nothing_else_is_a_device(uri: str) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigurationError):
         V4l2(uri=uri)
 
 

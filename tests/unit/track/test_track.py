@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from sightline.devices import Device
+from sightline.errors import ConfigurationError
 from sightline.graph import Site
 from sightline.media import Batch, Frame, Objects, Origin
 from sightline.media.batch import FrameColumns
@@ -146,7 +146,7 @@ def test_a_stream_that_ended_leaves_nothing_behind() -> None:
 
 def test_confidences_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(
-        ValidationError, match="low_confidence must not be above high_confidence or new_track_threshold"
+        ConfigurationError, match="low_confidence must not be above high_confidence or new_track_threshold"
     ):
         Track(low_confidence=0.8)
 

@@ -1,0 +1,51 @@
+"""Which existing files may be written anew without asking: empty ones, and those that Sightline wrote.
+
+A file that Sightline opens gets an extended attribute, where the file system has them. Without it (another system, a
+copy), a file is recognised by its beginning if its format is one of ours. Everything else is somebody's file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+ATTRIBUTE: Final = "user.sightline"
+_BEGINNINGS = (
+    b'{"stream":"',
+    b"stream,frame,pts_seconds,label,class_id,confidence,",
+    b'{\n  "pipeline": "',
+)
+"""How JSON lines, CSV tables and run reports begin."""
+_unmarked: set[tuple[int, int]] = set()
+"""Device and inode of the files of this process on file systems without attributes."""
+
+
+def mark(descriptor: int) -> None:
+    """Mark an open file as written by Sightline. What is no plain file, such as a pipe, needs no mark."""
+    about = os.fstat(descriptor)
+    if not stat.S_ISREG(about.st_mode):
+        return
+    try:
+        os.setxattr(descriptor, ATTRIBUTE, b"1")
+    except (OSError, AttributeError):  # macOS and Windows have no such function in Python
+        _unmarked.add((about.st_dev, about.st_ino))
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether a plain file stands there that is not empty and that Sightline did not write, as far as can be told."""
+    try:
+        about = path.lstat()
+    except OSError:
+        return False
+    if not stat.S_ISREG(about.st_mode) or not about.st_size or (about.st_dev, about.st_ino) in _unmarked:
+        return False
+    with contextlib.suppress(OSError, AttributeError):
+        return not os.getxattr(path, ATTRIBUTE, follow_symlinks=False)
+    try:
+        with path.open("rb") as file:
+            return not file.read(max(map(len, _BEGINNINGS))).startswith(_BEGINNINGS)
+    except OSError:
+        return True

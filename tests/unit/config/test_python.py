@@ -1,0 +1,58 @@
+"""Mistakes in Python get the same sentences as in YAML, as ConfigurationError."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sightline import Pipeline
+from sightline.errors import ConfigurationError
+from sightline_plugins.infer.detect import Detect
+from sightline_plugins.rules.lines import Lines
+from sightline_plugins.sources.images.element import Images
+from sightline_plugins.track.track import Track
+
+WRONG: dict[str, tuple[Callable[..., object], dict[str, object], str]] = {
+    "unknown": (Track, {"foo": 1}, "Track: foo: there is no such option. Allowed: algorithm, untracked, max_lost"),
+    "a near one": (
+        Detect,
+        {"model": "x", "labls": "y"},
+        "Detect: labls: there is no such option; did you mean 'labels'?",
+    ),
+    "missing": (Detect, {}, "Detect: model: is required: the ONNX file"),
+    "out of range": (Detect, {"model": "x", "confidence": 3}, "Detect: confidence: must be at most 1"),
+    "in a list": (Detect, {"model": "x", "tiles": {"size": [1, 64]}}, "Detect: tiles.size.0: must be at least 32"),
+    "too few entries": (Detect, {"model": "x", "tiles": {"size": [64]}}, "tiles.size: must have 2 entries, not 1"),
+    "of a rule": (Lines, {"door": {"from": [0, 0]}}, "Lines: door.to: is required: where it ends"),
+    "of a source": (Images, {"uri": "a/*.jpg", "fps": 0}, "Images: fps: must be more than 0"),
+    "of the pipeline": (Pipeline, {"sources": {}, "batch": {"size": 0}}, "size: must be at least 1"),
+    "its name": (Pipeline, {"sources": {}, "name": "a b"}, "name: may hold only letters, digits"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mistake_is_told_in_our_words(name: str) -> None:
+    make, options, told = WRONG[name]
+
+    with pytest.raises(ConfigurationError) as raised:
+        make(**options)
+
+    assert told in str(raised.value)
+    assert "pydantic" not in str(raised.value)
+
+
+def test_every_mistake_has_a_line() -> None:
+    options: dict[str, object] = {"model": "x", "confidence": 3, "labls": "y"}
+
+    with pytest.raises(ConfigurationError) as raised:
+        Detect(**options)
+
+    assert [line.split(":")[1].strip() for line in str(raised.value).splitlines()] == ["confidence", "labls"]
+
+
+def test_options_are_given_by_name() -> None:
+    make: Callable[..., object] = Track
+
+    with pytest.raises(TypeError, match=r"Track takes its options by name"):
+        make("bytetrack")
