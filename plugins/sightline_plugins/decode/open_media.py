@@ -10,9 +10,10 @@ a read is under way crashes the process.
 
 from __future__ import annotations
 
+import errno
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from urllib.parse import unquote, urlsplit
@@ -88,6 +89,10 @@ class Waits:
         """Whether `reading` must be asked for again: the limit is another one, or most of it is over."""
         return self._asked_ns != self._limit_ns()
 
+    def connect_again(self) -> None:
+        """Another connection begins: nothing has answered in it."""
+        self._phases = 0
+
     def begin(self) -> None:
         """A wait begins."""
         self._waiting_since_ns = self._clock.monotonic_ns()
@@ -134,8 +139,9 @@ class OpenOptions:
 
     `stall_ns` is after how long without data a network input counts as lost; `waits` has limits of its own in its
     place. `live` inputs are probed as briefly as possible, and what is wrong with them may be right at the next
-    attempt. `demuxer` holds more options of the demuxer, `container_format` names the format where it cannot be found
-    out, `protocols` and `formats` replace the allow-lists.
+    attempt. `demuxer` holds more options of the demuxer; when the server refuses the transport, those in `transports`
+    replace some of them in turn, each in a connection of its own. `container_format` names the format where it cannot
+    be found out, `protocols` and `formats` replace the allow-lists.
     """
 
     max_pixels: int = DEFAULT_MAX_PIXELS
@@ -144,6 +150,7 @@ class OpenOptions:
     live: bool = False
     container_format: str | None = None
     demuxer: Mapping[str, str] = field(default_factory=dict)
+    transports: tuple[Mapping[str, str], ...] = ()
     protocols: tuple[str, ...] | None = None
     formats: tuple[str, ...] = FORMATS
 
@@ -184,6 +191,12 @@ def open_media(uri: str, *, stream: str, options: OpenOptions) -> InputContainer
         )
     except (av.error.FFmpegError, OSError) as error:
         waits = options.waits
+        if options.transports and getattr(error, "errno", None) == errno.EPROTONOSUPPORT:
+            first, *others = options.transports
+            if waits is not None:
+                waits.connect_again()
+            again = replace(options, demuxer={**options.demuxer, **first}, transports=tuple(others))
+            return open_media(uri, stream=stream, options=again)
         if waits is not None and waits.is_connected and isinstance(error, TIME_LIMITS):
             cause = "its server answers, but no image came within the time limit (stall_timeout)"
             raise stalled(cause, stream=stream, uri=uri) from None

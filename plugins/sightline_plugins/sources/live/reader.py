@@ -29,14 +29,16 @@ _LONG_WITHOUT_KEY_NS = 10_000_000_000
 class LiveReaderOptions:
     """Options of an element, and of its protocol.
 
-    `demuxer` holds options of FFmpeg's demuxer, `container_format` its name if it cannot be detected; `resumable` says
-    that its reads can continue after a time limit; `sender` names the other end in messages.
+    `demuxer` holds options of FFmpeg's demuxer, `transports` those to try in turn when the server refuses the
+    transport, `container_format` the demuxer's name if it cannot be detected; `resumable` says that its reads can
+    continue after a time limit; `sender` names the other end in messages.
     """
 
     element: LiveOptions
     threads: int = 1
     stream_number: int = 0
     demuxer: Mapping[str, str] = field(default_factory=dict)
+    transports: tuple[Mapping[str, str], ...] = ()
     container_format: str | None = None
     resumable: bool = False
     sender: str = "the sender"
@@ -147,6 +149,7 @@ class LiveInput:
                 max_pixels=element.max_pixels,
                 live=True,
                 demuxer=options.demuxer,
+                transports=options.transports,
                 container_format=options.container_format,
                 waits=self._waits,
             ),

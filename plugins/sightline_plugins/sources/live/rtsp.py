@@ -19,7 +19,6 @@ _TRANSPORTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "tcp": {"rtsp_transport": "tcp", "reorder_queue_size": "2"},
         "udp": {"rtsp_transport": "udp"},
-        "auto": {"rtsp_flags": "prefer_tcp", "reorder_queue_size": "8"},
     }
 )
 
@@ -37,8 +36,8 @@ class Rtsp(LiveOptions):
     next intact key frame. Size, frame rate and codec may change while it runs; a message reports that.
 
     `tcp` loses no packets and is right for nearly every camera. `udp` has less delay on a perfect network. `auto` asks
-    for TCP and uses UDP when the server offers nothing else. Each frame carries the time of day at which it was taken:
-    by the camera's clock if it sends it (RTCP sender reports, at most five minutes off), else its arrival;
+    for TCP, and connects again with UDP when the server refuses that. Each frame carries the time of day at which it
+    was taken: by the camera's clock if it sends it (RTCP sender reports, at most five minutes off), else its arrival;
     `time_source` states which. Timestamps that jump, step back, repeat or are missing are repaired and counted.
 
     ```yaml
@@ -65,6 +64,13 @@ class Rtsp(LiveOptions):
         """Make a reader for one attempt."""
         from sightline_plugins.sources.live.reader import LiveReader, LiveReaderOptions
 
-        demuxer = {"allowed_media_types": "video", **_TRANSPORTS[self.transport]}
-        live = LiveReaderOptions(self, self.threads, demuxer=demuxer, resumable=True, sender="the camera")
+        first, *others = ("tcp", "udp") if self.transport == "auto" else (self.transport,)
+        live = LiveReaderOptions(
+            self,
+            self.threads,
+            demuxer={"allowed_media_types": "video", **_TRANSPORTS[first]},
+            transports=tuple(_TRANSPORTS[other] for other in others),
+            resumable=True,
+            sender="the camera",
+        )
         return LiveReader(live, stream=stream, site=site)
