@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.figures import LONG, LONG_SECONDS, Figure, Outcome, Record, take_down
+from tests.integration.figures import BUSY, LONG, LONG_SECONDS, MEASURING, TIMES, Figure, Outcome, Record, take_down
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -18,13 +18,15 @@ def _compiled_once(compiled_once: None) -> None:
 
 @pytest.fixture
 def figure(request: pytest.FixtureRequest) -> Record:
-    """Takes down a figure of the row that the test is marked with: `figure("seen", 0.7, limit=1.0, unit="s")`."""
+    """Judges a figure of the row that the test is marked with: `figure("seen", 0.7, limit=1.0, unit="s")`."""
     row = _row(request.node)
     if row is None:
         raise pytest.UsageError(f"{request.node.nodeid} takes down figures but is marked with no row")
 
     def record(what: str, measured: float, *, limit: float, unit: str) -> None:
         take_down(Figure(row, what, round(float(measured), 3), limit, unit))
+        allowed = limit * BUSY if unit in TIMES and not MEASURING else limit
+        assert measured <= allowed, f"{what}: {measured:g} {unit}, more than {allowed:g}"
 
     return record
 

@@ -17,6 +17,12 @@ from typing import Protocol, TypeVar
 
 FIGURES_VARIABLE = "SIGHTLINE_FIGURES"
 """The file to which figures and outcomes are written, as JSON lines."""
+MEASURING = FIGURES_VARIABLE in os.environ
+"""Whether figures are taken down: then limits of times are strict, and the machine has nothing else to do."""
+BUSY = 20.0
+"""Factor on limits of times in every other run: the tests pass on a slow machine that is busy with other work."""
+TIMES = ("s", "ms", "x")
+"""Units of times and of their ratios."""
 LONG = os.environ.get("SIGHTLINE_LONG") == "1"
 """Whether tests that have a longer form run in it."""
 LONG_SECONDS = 3 * 3600.0
@@ -54,7 +60,7 @@ class Record(Protocol):
     """Takes down a figure of the test's row."""
 
     def __call__(self, what: str, measured: float, *, limit: float, unit: str) -> None:
-        """`limit` is the most that the table allows; a test may leave a busy machine more."""
+        """Fail when it is more than `limit`; a time or ratio of times only by far, unless figures are taken down."""
 
 
 def take_down(line: Figure | Outcome) -> None:

@@ -25,8 +25,6 @@ CAMERAS = 10
 DOWN_SECONDS = (1.0, 1.23)
 STAGGER_SECONDS = 0.11
 """So that servers listen again at every phase of the half second between two attempts."""
-PROMPT = 2.0
-"""A busy machine may take so many times as long as the figure says, once; not in the middle."""
 
 
 def open_files() -> int:
@@ -56,8 +54,6 @@ def test_killed_cameras_are_back_within_a_second_of_listening_again(clip: Clip, 
     assert watched.report is not None
     figure(f"frames again after it listens, {len(waits)} kills, median", statistics.median(waits), limit=1.0, unit="s")
     figure(f"frames again after it listens, {len(waits)} kills, worst", max(waits), limit=1.0, unit="s")
-    assert statistics.median(waits) <= 1.0
-    assert max(waits) <= PROMPT
     assert [stream.reconnects for stream in watched.report.streams] == [len(DOWN_SECONDS)] * CAMERAS
     assert after == before
     states = [told.message.state for told in watched.told]
@@ -82,8 +78,6 @@ def test_a_camera_that_stalls_is_seen_within_five_seconds_and_recovers_at_once(c
 
     figure("seen, over TCP and UDP, worse", max(seen), limit=5.0, unit="s")
     figure("frames again after data comes, worse", max(recovered), limit=1.5, unit="s")
-    assert max(seen) <= 5.0 + 1.0
-    assert max(recovered) <= 1.5 * PROMPT
 
 
 def test_a_stall_is_counted_and_ends_in_a_return(clip: Clip) -> None:
@@ -181,8 +175,6 @@ def test_a_camera_that_can_not_be_reached_is_left_at_once(hole: Hole, figure: Re
 
     figure("the stream is removed", removal_seconds, limit=2.0, unit="s")
     figure("the run is stopped", watched.stop_seconds, limit=2.0, unit="s")
-    assert removal_seconds <= 2.0
-    assert watched.stop_seconds <= 2.0
 
 
 HANGING_RESOLVER = """
@@ -217,4 +209,3 @@ def test_a_resolver_that_hangs_does_not_keep_a_run_from_stopping(figure: Record)
     assert done.returncode == 0, done.stderr
     seconds = float(done.stdout)
     figure("the run is stopped while a resolver hangs", seconds, limit=2.0, unit="s")
-    assert seconds <= 2.0

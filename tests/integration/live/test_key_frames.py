@@ -15,9 +15,6 @@ from tests.integration.figures import Record, form
 from tests.integration.live.watching import PATIENCE_SECONDS, Watched, until
 from tests.integration.many_pipelines import resident_mib
 
-PROMPT = 2.0
-"""What a busy machine may add, as a factor."""
-
 LIMIT_SECONDS = form(0.5, long=10.0)
 LATE_SECONDS = 3 * LIMIT_SECONDS
 LONG_GROUP = 1500
@@ -47,7 +44,6 @@ def test_that_no_key_frame_comes_is_said_with_what_to_do(
     (told,) = [one for one in watched.of_kind(MessageKind.WARNING) if "key frame" in one.message.text]
     late_seconds = told.at_seconds - begun - LIMIT_SECONDS
     figure(f"the cause is reported, later than its limit of {LIMIT_SECONDS:g} s by", late_seconds, limit=2.0, unit="s")
-    assert late_seconds <= 2.0 * PROMPT
     assert not any(seen.damaged for seen in watched.frames["cam"])
 
 

@@ -34,7 +34,6 @@ def test_a_wrong_password_is_told_at_once_and_hardly_tried_again(clip: Clip, fig
     figure("`auth_failed` reported after", told.at_seconds - begun, limit=2.0, unit="s")
     assert status.next_attempt_seconds is not None
     figure("attempts in the first minute", 1 + 60 // status.next_attempt_seconds, limit=2, unit="attempts")
-    assert told.at_seconds - begun <= 2.0 * 2
     assert refused == 1
     assert status.state is StreamState.AUTH_FAILED
     assert status.cause is not None
@@ -94,7 +93,6 @@ def test_another_refusal_is_a_loss_that_names_its_cause(clip: Clip, status: int,
             told = watched.has_state(StreamState.LOST, stream="cam")
 
     figure("another refusal (404, 453, 503) reported after", told.at_seconds - begun, limit=2.0, unit="s")
-    assert told.at_seconds - begun <= 2.0 * 2
     assert ("the server" in told.message.text) or ("FFmpeg" in told.message.text)
 
 

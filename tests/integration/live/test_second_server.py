@@ -15,8 +15,6 @@ from tests.integration.sources.gst_camera import GstCamera
 
 KILLS = 3
 STALL_SECONDS = 1.0
-PROMPT = 2.0
-"""What a busy machine may add, as a factor."""
 
 
 @pytest.mark.row(id="A1")
@@ -33,7 +31,6 @@ def test_a_server_that_is_killed_is_watched_again_when_it_listens(clip: Clip, tm
 
     assert watched.report is not None
     figure(f"gst-rtsp-server: frames again after it listens, {KILLS} kills, worst", max(waits), limit=1.0, unit="s")
-    assert max(waits) <= 1.0 * PROMPT
     assert [stream.reconnects for stream in watched.report.streams] == [KILLS]
 
 
@@ -55,6 +52,4 @@ def test_a_server_that_is_frozen_is_seen_to_stall_and_watched_again_when_it_goes
 
     figure(f"gst-rtsp-server: seen, with `stall_timeout: {STALL_SECONDS:g}s`", seen, limit=5.0, unit="s")
     figure("gst-rtsp-server: frames again after data comes", recovered, limit=1.5, unit="s")
-    assert seen <= STALL_SECONDS * PROMPT
-    assert recovered <= 1.5 * PROMPT
     assert watched.of_kind(MessageKind.STREAM_BACK)

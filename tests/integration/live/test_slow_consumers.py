@@ -24,8 +24,6 @@ SLOW_SECONDS = 10 / FPS
 SLOW_FRAMES = 20
 BUFFER_SECONDS = 2 * SLOW_SECONDS
 """The queue of a camera holds two frames, and the slow step takes so long for them."""
-PROMPT = 2.0
-"""What a busy machine may add, as a factor."""
 TRIALS = 3
 """What the machine did to one trial (a camera of 100 images a second keeps it busy) it does not do to all."""
 
@@ -74,7 +72,6 @@ def test_a_slow_step_gets_new_frames_of_a_camera_and_the_others_are_counted(clip
     age, grown_mib = trial.age_seconds, trial.grown_mib
     figure("age of what a slow step gets of a camera, 95th percentile", age, limit=2 * BUFFER_SECONDS, unit="s")
     figure("memory, growth meanwhile", max(grown_mib, 0), limit=5.0, unit="MiB")
-    assert age <= 2 * BUFFER_SECONDS * PROMPT
     assert grown_mib <= 5
     assert trial.overloaded > SLOW_FRAMES
 

@@ -65,7 +65,6 @@ def test_random_additions_and_removals_are_quick_and_leave_nothing_behind(
     assert float(np.median(slopes)) * len(settled) < 5
     figure(f"{CHANGES:,} random changes under load, worst", result["worst_ms"] / 1000, limit=1.0, unit="s")
     assert result["changes"] == CHANGES
-    assert result["worst_ms"] < 1000
 
 
 def test_counts_of_lines_go_on_while_other_steps_and_streams_change(repository: Path, tmp_path: Path) -> None:

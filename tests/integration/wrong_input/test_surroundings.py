@@ -31,8 +31,6 @@ def hang(batch):
     Path("hung").touch()
     time.sleep(1000)
 """
-PROMPT = 4.0
-"""What a busy machine may add, as a factor."""
 
 
 @contextmanager
@@ -86,7 +84,6 @@ def test_a_step_that_has_hung_for_a_second_is_left_behind_after_the_second_signa
     assert "apply-1" in stderr
     assert "did not stop, and is left behind" in stderr
     figure("a step that has hung for a second is left behind after a second signal", seconds, limit=0.5, unit="s")
-    assert seconds <= 0.5 * PROMPT
     assert "Traceback" not in stderr
 
 
