@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from sightline.errors import ModelError
 from sightline.graph.registry import Extensions
-from sightline_plugins.heads.head import Candidates, Head, MatchScore, Signature
+from sightline_plugins.heads.head import (
+    Array,
+    Candidates,
+    DecodeContext,
+    Head,
+    MatchScore,
+    OutputSpec,
+    Signature,
+)
 
+_LOW_CONFIDENCE = 0.01
 GROUP = "sightline.heads"
 """Entry points that name `Head` objects. First-party heads are found in the same way as anybody's."""
 
@@ -29,8 +40,10 @@ def heads_of(task: str) -> Mapping[str, Head[Any]]:
 def match_head(signature: Signature, heads: Iterable[Head[Any]]) -> str:
     """Return the name of the one head that fits a model's outputs.
 
-    Raises ModelError with the candidates when several fit equally well, and with all heads when none does.
+    Raises ModelError with the candidates when several fit equally well, and with those that can read outputs of these
+    shapes at all when none does.
     """
+    heads = tuple(heads)
     scores = {head.name: head.match_score(signature) for head in heads}
     certain = [name for name, score in scores.items() if score is MatchScore.CERTAIN]
     matches = certain or [name for name, score in scores.items() if score is MatchScore.POSSIBLE]
@@ -41,4 +54,45 @@ def match_head(signature: Signature, heads: Iterable[Head[Any]]) -> str:
         raise ModelError(f"its outputs ({outputs}) fit several heads: set head to one of {', '.join(sorted(matches))}")
     if "classify" not in scores and HEADS["classify"].match_score(signature) is MatchScore.CERTAIN:
         raise ModelError(f"its outputs ({outputs}) are those of a classifier: use the step `classify`, or set head")
-    raise ModelError(f"its outputs ({outputs}) fit no head: set head to one of {', '.join(scores)}")
+    readable = [head.name for head in heads if can_read(head, signature)]
+    if not readable:
+        raise ModelError(
+            f"its outputs ({outputs}) fit no head, and none can read them: export the model in another form, or read "
+            "them with a function of yours (`- infer: {model: ..., head: package.module:function}`)"
+        )
+    raise ModelError(f"its outputs ({outputs}) fit no head: set head if they are of one of {', '.join(readable)}")
+
+
+def can_read(head: Head[Any], signature: Signature) -> bool:
+    """Whether a head accepts outputs of these shapes with its usual options, as far as it can be tried: it reads zeros,
+    and noise. Sizes that are open, of an output or of the input, are left to the first image.
+    """
+    count = head.count_classes(signature.shapes)
+    known = signature.classes
+    if (head.ranks and len(signature.shapes[0]) not in head.ranks) or (count is not None and count < 1):
+        return False
+    if count is not None and known is not None and count != known:
+        return False
+    if 0 in signature.size_wh or any(size is None for shape in signature.shapes for size in shape):
+        return True
+    context = DecodeContext(
+        signature.size_wh,
+        _LOW_CONFIDENCE,
+        tuple(output.name for output in signature.outputs),
+        ("",) * (known or count or 1),
+        output_ops=signature.output_ops,
+    )
+    random = np.random.default_rng(0)
+    try:
+        with np.errstate(all="ignore"):
+            for scale in (0.0, 1.0):
+                outputs = [_noise(output, scale, random) for output in signature.outputs]
+                head.decode(outputs, context)
+    except (ModelError, ValueError, TypeError, LookupError, ArithmeticError):
+        return False
+    return True
+
+
+def _noise(output: OutputSpec, scale: float, random: np.random.Generator) -> Array:
+    shape = tuple(size or 1 for size in output.shape)
+    return (scale * random.random(shape)).astype(output.dtype)

@@ -5,7 +5,8 @@
                   (`utils/tool.py`: handle_preds). The network reacts to single levels of its input, so its
                   pre-processing follows the published one exactly: convert the whole image, then resize by area
 `yolo_fastestv2`  three anchors a cell, which share one choice of class, at strides 16 and 32. The published export
-                  gives two decoded maps (1, rows, columns, 12 + 3 + classes); the network itself gives six maps of
+                  gives two decoded maps (1, rows, columns, 12 + 3 + classes), or both as one table with a row for each
+                  cell, stride 16 first; the network itself gives six maps of
                   logits: boxes (1, 12, rows, columns), objectness (1, 3, rows, columns) and classes (1, classes, rows,
                   columns) of each stride. Centre = (2 * x - 0.5 + cell) * stride, size = (2 * w)^2 * anchor, score =
                   objectness * class (`utils/utils.py`: handel_preds, `model/detector.py`)
@@ -19,7 +20,7 @@ import numpy as np
 
 from sightline.errors import ModelError
 from sightline.media.boxes import xyxy_from_cxcywh
-from sightline_plugins.heads.decoding import Floats, are_logits, logit, sigmoid, softmax
+from sightline_plugins.heads.decoding import Floats, are_logits, count_cells, logit, sigmoid, softmax
 from sightline_plugins.heads.head import (
     Array,
     Candidates,
@@ -30,6 +31,7 @@ from sightline_plugins.heads.head import (
     ScoreForm,
     Shape,
     Signature,
+    SizeWh,
 )
 from sightline_plugins.heads.yolo.layout import ANCHORS, Map, channels_by_stride, joined_levels, maps_of
 from sightline_plugins.heads.yolo.maps import Anchors
@@ -83,6 +85,7 @@ FASTESTDET = Head(
 
 
 _BOX_CHANNELS = 5 * ANCHORS
+_STRIDES = (16, 32)
 
 
 class FastestV2Options(HeadOptions):
@@ -97,7 +100,7 @@ class FastestV2Options(HeadOptions):
 def decode_fastestv2(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
     """Return every box whose class times objectness is at least `context.confidence`."""
     options = context.options_or(FastestV2Options())
-    maps = maps_of(outputs, context.size_wh, "yolo_fastestv2")
+    maps = maps_of(_as_maps(outputs, context.size_wh), context.size_wh, "yolo_fastestv2")
     count = len(options.anchors)
     if len(maps) not in (count, 3 * count) or any(len(sizes) != 2 * ANCHORS for sizes in options.anchors):
         raise ModelError(
@@ -108,6 +111,23 @@ def decode_fastestv2(outputs: Sequence[Array], context: DecodeContext) -> Candid
     anchors = (np.array(sizes, np.float32).reshape(-1, 2) for sizes in options.anchors)
     levels = ((maps[number * each : (number + 1) * each], own) for number, own in enumerate(anchors))
     return joined_levels(_decode_stride(*level, options, context) for level in levels)
+
+
+def _as_maps(outputs: Sequence[Array], size_wh: SizeWh) -> Sequence[Array]:
+    """Return the maps (1, rows, columns, channels) that one table (cells, channels) holds one after the other."""
+    if not _is_table([output.shape for output in outputs], size_wh):
+        return outputs
+    cells = outputs[0].reshape(outputs[0].shape[-2:])
+    grids = [(size_wh[1] // stride, size_wh[0] // stride) for stride in _STRIDES]
+    ends = np.cumsum([rows * columns for rows, columns in grids])[:-1]
+    return [part.reshape(1, *grid, -1) for part, grid in zip(np.split(cells, ends), grids, strict=True)]
+
+
+def _is_table(shapes: Sequence[Shape], size_wh: SizeWh) -> bool:
+    """Whether the only output has a row for each cell of both strides: (cells, channels) or (1, cells, channels)."""
+    if len(shapes) != 1 or len(shapes[0]) not in (2, 3) or (len(shapes[0]) == 3 and shapes[0][0] != 1):
+        return False
+    return shapes[0][-2] == count_cells(size_wh, _STRIDES, partial=False)
 
 
 def _decode_stride(
@@ -148,21 +168,30 @@ def _parts(maps: Sequence[Map]) -> tuple[Array, Array, Array]:
 
 
 def match_fastestv2(signature: Signature) -> MatchScore:
-    """Match two strides, each with one map of boxes, objectness and classes, or with a map of each."""
+    """Match two strides, each with one map of boxes, objectness and classes, or with a map of each; or the table."""
+    if _is_table(signature.shapes, signature.size_wh):
+        return _matches_joined(signature.shapes[0][-1], signature)
     channels = channels_by_stride(signature)
     if channels is None or len(channels) != 2 or len(set(channels.values())) != 1:
         return MatchScore.NONE
     sizes = next(iter(channels.values()))
     if len(sizes) == 3 and sizes[:2] == (4 * ANCHORS, ANCHORS):
         return MatchScore.certain_if(signature.classes in (None, sizes[2]))
-    classes = (sizes[0] or 0) - _BOX_CHANNELS
-    if len(sizes) != 1 or classes < 1 or signature.classes not in (None, classes):
+    return MatchScore.NONE if len(sizes) != 1 else _matches_joined(sizes[0], signature)
+
+
+def _matches_joined(channels: int | None, signature: Signature) -> MatchScore:
+    """Match channels that hold boxes, objectness and classes."""
+    classes = (channels or 0) - _BOX_CHANNELS
+    if classes < 1 or signature.classes not in (None, classes):
         return MatchScore.NONE
     return MatchScore.POSSIBLE if signature.classes is None else MatchScore.CERTAIN
 
 
 def count_fastestv2_classes(shapes: Sequence[Shape]) -> int | None:
-    """Return the number of classes, where the classes are maps of their own: the channels of the third."""
+    """Return the number of classes where a table, or maps of their own (the third), tell it."""
+    if len(shapes) == 1:
+        return None if shapes[0][-1] is None else shapes[0][-1] - _BOX_CHANNELS
     return shapes[2][1] if len(shapes) == 6 and len(shapes[2]) == 4 else None
 
 
@@ -171,7 +200,7 @@ YOLO_FASTESTV2 = Head(
     decode=decode_fastestv2,
     count_classes=count_fastestv2_classes,
     match_score=match_fastestv2,
-    ranks=(4,),
+    ranks=(2, 3, 4),
     preprocessing={"fit": "stretch", "color": "bgr", "scale": (255.0,)},
     nms=NmsOptions(iou=0.4),
     options=FastestV2Options,

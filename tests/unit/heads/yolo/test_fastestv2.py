@@ -80,3 +80,10 @@ def test_other_maps_are_refused() -> None:
         decode("yolo_fastestv2", *six()[:4])
     with pytest.raises(ModelError, match="12 channels of boxes, 3 of objectness"):
         decode("yolo_fastestv2", *(entry[..., :9] for entry in published()))
+
+
+def test_the_table_of_both_maps_is_read() -> None:
+    table = np.concatenate([entry.reshape(-1, entry.shape[-1]) for entry in published()])
+
+    assert_found(decode("yolo_fastestv2", table), BOXES, score=share)
+    assert_found(decode("yolo_fastestv2", table[None]), BOXES, score=share)
