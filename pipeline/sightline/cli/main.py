@@ -19,6 +19,7 @@ from typing import NoReturn
 import click
 
 from sightline.cli.options import DEBUG
+from sightline.cli.terminal import make_output_visible
 from sightline.errors import ConfigurationError, ModelError, SightlineError
 from sightline.redaction import redact
 
@@ -88,7 +89,9 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
         ctx.exit()
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "color": True}
+)
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )
@@ -111,13 +114,13 @@ def execute(arguments: Sequence[str]) -> int:
     except SightlineError as error:
         if DEBUG.wanted:
             raise
-        click.echo(_as_text(error), err=True)
+        _say(_as_text(error))
         return WRONG if isinstance(error, ConfigurationError | ModelError) else FAILED
     except OSError as error:
         if DEBUG.wanted:
             raise
         where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"error: {redact(where)}{error.strerror or redact(error)}", err=True)
+        _say(f"error: {redact(where)}{error.strerror or redact(error)}")
         return FAILED
     return code if isinstance(code, int) else 0
 
@@ -126,6 +129,7 @@ def main() -> NoReturn:
     """The entry point of the command."""
     sys.excepthook = _say_internal_error
     _replace_closed_streams()
+    make_output_visible()
     if sys.path[0] != "":  # so that `apply: my_module:function` finds a module in the working directory
         sys.path.insert(0, str(Path.cwd()))
     sys.exit(execute(sys.argv[1:]))
@@ -143,13 +147,18 @@ def _as_text(error: SightlineError) -> str:
     return redact(error) if hasattr(error, "problems") else f"error: {redact(error)}"
 
 
+def _say(text: str) -> None:
+    """Print on standard error. With colour, click leaves escape sequences in the text, so that they become visible."""
+    click.echo(text, err=True, color=True)
+
+
 def _say_internal_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """What an exception that nobody expected looks like: one line, unless `--debug` asks for more. Exit code 1."""
     if DEBUG.wanted:
         sys.__excepthook__(kind, error, trace)
     else:
         text = " ".join(redact(error).split())
-        click.echo(f"internal error: {kind.__name__}: {text} (--debug shows the traceback)", err=True)
+        _say(f"internal error: {kind.__name__}: {text} (--debug shows the traceback)")
 
 
 if __name__ == "__main__":

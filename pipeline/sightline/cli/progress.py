@@ -10,6 +10,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
+from sightline.cli.terminal import raw, visible
 from sightline.graph.messages import Message, MessageKind, StreamState
 from sightline.redaction import redact
 
@@ -208,7 +209,7 @@ class _Terminal:
         from rich.console import Console
         from rich.live import Live
 
-        self._live = Live(console=Console(stderr=True), auto_refresh=False)
+        self._live = Live(console=Console(file=raw(sys.stderr)), auto_refresh=False)
         self._live.start()
 
     def show(self, statuses: Sequence[StreamStatus]) -> None:
@@ -219,7 +220,7 @@ class _Terminal:
         if self._live is None:
             print(text, file=sys.stderr, flush=True)  # noqa: T201
         else:
-            self._live.console.print(text, markup=False, highlight=False)
+            self._live.console.print(visible(text), markup=False, highlight=False)
 
     def close(self, statuses: Sequence[StreamStatus]) -> None:
         if self._live is not None:
@@ -252,7 +253,7 @@ def _table(statuses: Sequence[StreamStatus]) -> Table:
     for status in statuses:
         state = Text(status.state, style=_COLORS[status.state])
         numbers = (f"{status.fps:.1f}", str(status.objects), str(status.dropped))
-        table.add_row(Text(status.name), state, position_text(status), *numbers)
+        table.add_row(Text(visible(status.name)), state, position_text(status), *numbers)
     return table
 
 

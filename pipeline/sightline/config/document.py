@@ -51,7 +51,7 @@ class InvalidConfiguration(ConfigurationError):
 
 def dotted(key: Key) -> str:
     """A key path as people read it: `pipeline.0.detect.confidence`."""
-    return ".".join(str(part) for part in key)
+    return ".".join(str(part).replace("\n", "\\n") for part in key)
 
 
 def unknown(what: str, word: str, known: Sequence[str]) -> str:
