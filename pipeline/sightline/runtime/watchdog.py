@@ -13,6 +13,7 @@ from time import perf_counter_ns
 
 from sightline.graph import Message, MessageKind
 from sightline.redaction import redact
+from sightline.runtime import memory
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.threads import Worker
 
@@ -80,7 +81,7 @@ _CHECK_SECONDS = 1.0
 
 class Watchdog(Worker):
     """Checks the nodes once a second, in its own thread, and posts a message when one has been in the same call for
-    eight seconds. It ends nothing: Python cannot stop a thread from outside.
+    eight seconds. It ends nothing: Python cannot stop a thread from outside. It also gives free memory back.
     """
 
     def __init__(self, nodes: Callable[[], Iterable[Node]], *, post: Callable[[Message], None]) -> None:
@@ -97,8 +98,13 @@ class Watchdog(Worker):
 
     def work(self) -> None:
         """Check the nodes until it is stopped."""
+        given_back_ns = perf_counter_ns()
         while not self._stopping.wait(min(_CHECK_SECONDS, STUCK_SECONDS)):
-            self.check(perf_counter_ns())
+            now_ns = perf_counter_ns()
+            self.check(now_ns)
+            if now_ns - given_back_ns >= memory.EVERY_SECONDS * 1e9:
+                memory.give_back()
+                given_back_ns = now_ns
 
     def check(self, now_ns: int) -> None:
         """Report every call that has taken too long, once."""

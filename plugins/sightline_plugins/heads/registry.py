@@ -60,7 +60,9 @@ def match_head(signature: Signature, heads: Iterable[Head[Any]]) -> str:
             f"its outputs ({outputs}) fit no head, and none can read them: export the model in another form, or read "
             "them with a function of yours (`- infer: {model: ..., head: package.module:function}`)"
         )
-    raise ModelError(f"its outputs ({outputs}) fit no head: set head if they are of one of {', '.join(readable)}")
+    raise ModelError(
+        f"its outputs ({outputs}) fit no head; set head if the model is one of these: {', '.join(readable)}"
+    )
 
 
 def can_read(head: Head[Any], signature: Signature) -> bool:

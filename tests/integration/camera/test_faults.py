@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from sightline_plugins.commands.camera.server import FakeCamera
 from sightline_plugins.commands.camera.session import CameraOptions
 from sightline_plugins.rtsp.payloads import Codec
 from tests.integration.camera.clips import FPS, noise_clip, watch
+from tests.waiting import wait_until
 
 TICKS = 3_600
 HOUR_TICKS = 3_600 * 90_000
@@ -33,14 +33,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def clip(folder: Path) -> Clip:
     return noise_clip(folder)
-
-
-def wait_until(condition: Callable[[], bool], *, limit_seconds: float = 30.0) -> None:
-    """Wait for a condition."""
-    end = time.monotonic() + limit_seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to that in time"
-        time.sleep(0.01)
 
 
 def steps_of(pts: list[int | None]) -> list[int]:

@@ -25,6 +25,7 @@ from tests.fakes import FakeCudaDriver, fake_nvdec
 from tests.fakes.nvdec import HOPPER
 from tests.integration.gpu.conftest import let_go
 from tests.integration.gpu.small_clips import COUNT
+from tests.waiting import wait_until
 
 LIMIT_SECONDS = 60.0
 CAUSE = "CUDA_ERROR_ILLEGAL_ADDRESS"
@@ -216,11 +217,3 @@ def test_steps_are_exchanged_while_two_gpus_work(
         numbers = [line["frame"] for line in lines(tmp_path / f"{name}.jsonl")]
         assert numbers == list(range(len(numbers)))
     assert {"detect-1", "detect-1 before reload 1"} <= {*report.totals}
-
-
-def wait_until(condition: Any) -> None:
-    for _ in range(int(LIMIT_SECONDS * 100)):
-        if condition():
-            return
-        threading.Event().wait(0.01)
-    pytest.fail("it did not come to that")

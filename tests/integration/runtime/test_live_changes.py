@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,20 +20,13 @@ from sightline.graph import PipelineDescription
 from sightline.testing import assert_accounted
 from tests.integration.cli.conftest import command
 from tests.integration.figures import Record
+from tests.waiting import wait_until
 
 LIMIT_SECONDS = 60
 CHANGES = 1000
 MEMORY = Path("/dev/shm")
 """Where files are written while changes are timed: on a disk that writes back gigabytes, opening one takes seconds."""
 LINE = "{from: [0.18, 0.62], to: [0.82, 0.58]}"
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    for _ in range(LIMIT_SECONDS * 50):
-        if condition():
-            return
-        threading.Event().wait(0.02)
-    pytest.fail("it did not come to that")
 
 
 def counter(frames: int | str = "null") -> str:

@@ -97,7 +97,7 @@ MODELS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "four at once": (shapes({"x": [4, 3, 32, 32]}), (MODEL, "takes 4 images at once", "batch 1 or dynamic")),
     "six outputs": (
         shapes(IMAGE, {f"y{number}": [1, 7, 8, 8] for number in range(6)}),
-        (HEAD, "fit no head", "y5 float32", "set head to one of centernet"),
+        (HEAD, "fit no head", "y5 float32", "set head if the model is one of these: fastestdet"),
     ),
     "output of no head": (shapes(IMAGE, {"y": [1, 7, 5, 5]}), (HEAD, "(1, 7, 5, 5)", "fit no head")),
     "doubles": (doubles, (HEAD, "map float64 (1, 3, 8, 8)", "fit no head")),

@@ -133,7 +133,7 @@ def test_a_function_of_the_user_is_for_another_step(model: Path) -> None:
 def test_outputs_that_fit_no_head_are_reported_with_the_heads(tmp_path: Path) -> None:
     model = write_shapes(tmp_path / "odd.onnx", inputs={"a": [1, 3, 32, 32]}, outputs={"out": [1, 7, 5, 5]})
 
-    assert "fit no head: set head if they are of one of fastestdet" in problems(model)["head",]
+    assert "fit no head; set head if the model is one of these: fastestdet" in problems(model)["head",]
 
 
 def test_build_refuses_what_check_would_tell(model: Path) -> None:

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import pytest
-
 from sightline import Pipeline
 from sightline.devices.cuda.device import CudaDevice
 from sightline.graph import Element, Operator, PipelineDescription, RunsOn, Sink, Site, Step
@@ -110,14 +108,6 @@ def described(*steps: Step, streams: int = 4, frames: int | None = 20, **options
 
 def workers(kind: type[Worker] = Worker) -> list[Worker]:
     return [one for one in Worker.built if type(one) is kind]
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    for _ in range(LIMIT_SECONDS * 100):
-        if condition():
-            return
-        threading.Event().wait(0.01)
-    pytest.fail("it did not come to that")
 
 
 def ended(pipeline: Pipeline, *, gpu_lost: bool = False) -> Report:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
 import pytest
@@ -16,6 +16,7 @@ from sightline.media import Batch, Stream
 from sightline.runtime.sources import manager
 from sightline.testing import FrameOrder, assert_accounted
 from tests.unit.runtime.elements import Find, Held, Hold, Remark, Synthetic, Tallied, Tally
+from tests.waiting import wait_until
 
 LIMIT_SECONDS = 60
 
@@ -41,14 +42,6 @@ def running() -> Iterator[Pipeline]:
     yield pipeline
     pipeline.stop()
     assert_accounted(pipeline.wait(), stopped=True)
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    for _ in range(LIMIT_SECONDS * 100):
-        if condition():
-            return
-        threading.Event().wait(0.01)
-    pytest.fail("it did not come to that")
 
 
 def endless(*, camera: bool = False) -> SourceElement:

@@ -21,9 +21,9 @@ from tests.unit.runtime.several_gpus import (
     Worker,
     described,
     ended,
-    wait_until,
     workers,
 )
+from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize(("streams", "shares"), [(4, [2, 2]), (5, [2, 3]), (1, [0, 1])])

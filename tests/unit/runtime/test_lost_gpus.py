@@ -29,9 +29,9 @@ from tests.unit.runtime.several_gpus import (
     described,
     ended,
     use,
-    wait_until,
     workers,
 )
+from tests.waiting import wait_until
 
 CAUSE = "CUDA_ERROR_ECC_UNCORRECTABLE"
 Drivers = list[FakeCudaDriver]

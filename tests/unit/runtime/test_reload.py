@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from sightline.graph import BatchOptions, Message, MessageKind, Parallel, Pipeli
 from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
 from tests.unit.runtime.elements import Find, Gated, Held, Hold, Remark, Synthetic, Tallied, Tally
+from tests.waiting import wait_until
 
 LIMIT_SECONDS = 60
 
@@ -54,14 +55,6 @@ def ended(pipeline: Pipeline) -> Report:
     report = pipeline.wait()
     assert_accounted(report, stopped=True)
     return report
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    for _ in range(LIMIT_SECONDS * 100):
-        if condition():
-            return
-        threading.Event().wait(0.01)
-    pytest.fail("it did not come to that")
 
 
 def seen(element_id: str) -> int:

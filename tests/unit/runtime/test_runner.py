@@ -16,6 +16,7 @@ from sightline.runtime.sources.supervisor import Limits
 from sightline.runtime.stats.report import Report
 from sightline.testing import assert_accounted
 from tests.unit.runtime.elements import Find, Held, Hold, Remark, Synthetic, SyntheticReader, Tallied, Tally
+from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -251,13 +252,3 @@ def test_a_slow_consumer_makes_a_file_wait_and_nothing_is_lost() -> None:
     report = runner.wait()
 
     assert (report.frames, dict(report.streams[0].dropped)) == (100, {})
-
-
-def wait_until(condition: object) -> None:
-    assert callable(condition)
-    waiting = threading.Event()
-    for _ in range(3000):
-        if condition():
-            return
-        waiting.wait(0.01)
-    pytest.fail("the condition was not met in 30 seconds")

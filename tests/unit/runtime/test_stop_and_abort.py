@@ -15,7 +15,8 @@ from sightline.graph import Message, MessageKind, Site, SourceElement, SourceRea
 from sightline.media import Batch, Frame, Stream
 from sightline.testing import assert_accounted, make_frames
 from tests.unit.runtime.elements import Find, Gated, Held, Hold, Synthetic, Tallied, Tally
-from tests.unit.runtime.test_runner import fresh, wait_until
+from tests.unit.runtime.test_runner import fresh
+from tests.waiting import wait_until
 
 __all__ = ["fresh"]
 

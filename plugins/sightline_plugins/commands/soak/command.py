@@ -58,7 +58,7 @@ def command(
     from sightline.config import load_description
     from sightline.graph.outputs import Outputs
     from sightline.pipeline import Pipeline
-    from sightline_plugins.commands.soak.run import keep_one_heap, shown_by_cameras, soak
+    from sightline_plugins.commands.soak.run import shown_by_cameras, soak
     from sightline_plugins.commands.soak.samples import can_sample
 
     def say(text: str) -> None:
@@ -72,7 +72,6 @@ def command(
         raise ConfigurationError("soak reads what a process holds from /proc, which this system does not have")
     if report_path is not None and not report_path.absolute().parent.is_dir():
         raise click.BadParameter(f"the folder {report_path.absolute().parent} does not exist.", param_hint="--report")
-    keep_one_heap()
     with (
         tempfile.TemporaryDirectory(prefix="sightline-soak-", ignore_cleanup_errors=True) as folder,
         ExitStack() as stack,

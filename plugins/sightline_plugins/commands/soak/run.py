@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import random
 import threading
 import time
@@ -98,8 +97,6 @@ def shown_by_cameras(
 
 _FINEST_SECONDS, _MINUTE_SECONDS, _SAMPLES = 0.25, 60.0, 60
 _GLANCE_SECONDS = 0.1
-_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
-_LARGE_BYTES = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +116,6 @@ class Soaked:
             "samples": [asdict(one) for one in self.samples],
             "report": None if self.report is None else self.report.to_json(),
         }
-
-
-def keep_one_heap() -> None:
-    """Let glibc use one heap for all threads, and allocate images outside of it: fragmented heaps look like growth.
-
-    Harmless with other C libraries. Call it before threads are started.
-    """
-    if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
-        mallopt(_M_ARENA_MAX, 1)
-        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def interval_seconds(seconds: float) -> float:
