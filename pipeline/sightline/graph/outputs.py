@@ -220,13 +220,13 @@ class LineFile:
             raise output_error(self.path, error, doing="write") from error
         self.whole_bytes += written
 
-    def restart(self) -> None:
-        """Take back all that was written. Raises OutputError."""
-        self.whole_bytes = 0
+    def take_back(self, whole_bytes: int) -> None:
+        """Take back all but the first `whole_bytes`, which must end with a line. Raises OutputError."""
+        self.whole_bytes = min(self.whole_bytes, whole_bytes)
         if self._file is None:
             return
         try:
-            self._file.seek(0)
+            self._file.seek(self.whole_bytes)
             self._file.truncate()
         except OSError as error:
             self._abandon(torn_bytes=0)

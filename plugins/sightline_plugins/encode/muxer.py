@@ -92,12 +92,19 @@ class Muxer:
     file: OutputFile
     _header: int = 0
     _whole: int = 0
+    _packets: int = 0
+    _whole_packets: int = 0
     _latest_seconds: Fraction = Fraction(0)
 
     @property
     def whole_bytes(self) -> int:
         """How much of the file is complete and stays readable whatever comes."""
         return self._whole
+
+    @property
+    def whole_packets(self) -> int:
+        """How many packets lie in what is complete."""
+        return self._whole_packets
 
     def add_encoded_stream(self, kind: EncodedFormat) -> VideoStream:
         """Add a stream for images that are encoded already. Raises OutputError when the container cannot hold it."""
@@ -113,8 +120,9 @@ class Muxer:
             for packet in packets:
                 self._lengthen(packet)
                 self.container.mux(packet)
-                if self.file.size() > self._header:
-                    self._whole = self.file.size()
+                if (size := self.file.size()) > max(self._header, self._whole):
+                    self._whole, self._whole_packets = size, self._packets
+                self._packets += 1
 
     def _lengthen(self, packet: Packet[VideoStream]) -> None:
         if packet.pts is None or packet.time_base is None:
@@ -133,6 +141,7 @@ class Muxer:
             self.container.close()
             if self.file.failure is not None:
                 raise self.file.failure
+            self._whole_packets = self._packets
             self._release()
 
     def abandon(self) -> None:

@@ -109,7 +109,8 @@ class Recording:
         self.layout = Layout.of(first)
         self._gop_ns = encoders.settings.gop_ns
         self._warn = warn
-        self._failure: str | None = None
+        self._failure: OutputError | None = None
+        self._frames = 0
         self._offset_ticks: int | None = None
         self._last_ticks = -1
         self._next_key_ns: int | None = None
@@ -123,17 +124,28 @@ class Recording:
         """Which encoder it has, and why."""
         return self._encoder.choice
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether the file holds frames already, those that it will still hold after a crash."""
+        return self._muxer.whole_bytes > 0
+
+    @property
+    def missing_frames(self) -> int:
+        """How many of the frames given to it are not, or not yet, in the file; of a failed one they never will be."""
+        return self._frames - self._muxer.whole_packets
+
     def write(self, frame: Frame) -> None:
         """Encode one frame, perhaps later. Raises OutputError, CudaError."""
         if self._failure is not None:
-            raise OutputError(self._failure)
+            raise self._failure
+        self._frames += 1
         ticks, is_key = self._ticks(frame.pts_ns), self._is_key(frame.pts_ns)
         try:
             with self._muxer.guard("encode video to"):
                 packets = self._encoder.encode(frame.surface, ticks=ticks, is_key=is_key)
             self._muxer.mux(packets)
         except OutputError as error:
-            self._failure = str(error)
+            self._failure = error
             self._encoder.close()
             raise
 
@@ -143,11 +155,11 @@ class Recording:
         """
         if self._failure is not None:
             return
-        self._failure = f"cannot write {self.path}: it is closed"
+        self._failure = OutputError(f"cannot write {self.path}: it is closed")
         try:
             self._write_rest()
         except OutputError as error:
-            self._failure = str(error)
+            self._failure = error
             raise
         finally:
             self._encoder.close()

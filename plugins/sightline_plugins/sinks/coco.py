@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
 
+from sightline.errors import OutputError
 from sightline.graph import CheckContext, Element, OutputPath, Outputs, Problem, Sink, Site
-from sightline.graph.outputs import output_error
+from sightline.graph.outputs import LineFile, output_error
 from sightline.media import Batch, Objects, Origin, Skeleton, Stream
-from sightline_plugins.sinks.files import STANDARD_OUTPUT, path_problems
+from sightline_plugins.sinks.files import STANDARD_OUTPUT, STREAM, Degradation, path_problems
 from sightline_plugins.sinks.records import (
     BOX_STEPS,
     CONFIDENCE_STEPS,
@@ -161,67 +164,111 @@ class Coco(Element):
 
     def build(self, site: Site) -> CocoWriter:
         """Make the writer; files are opened at their first frame."""
-        return CocoWriter(site.outputs, self.path, layout=self.layout)
+        return CocoWriter(site, self.path, layout=self.layout, continues=self.on_error == "skip")
 
 
 class CocoWriter(Sink):
-    """Writes one document for each stream, or one for all."""
+    """Writes one document for each stream, or one for all.
 
-    def __init__(self, outputs: Outputs, template: str, *, layout: Layout) -> None:
-        self._outputs = outputs
+    When it `continues` after errors, the frames of batches that cannot be written are lost and counted, and it tries
+    again after two seconds.
+    """
+
+    def __init__(self, site: Site, template: str, *, layout: Layout, continues: bool) -> None:
+        self._site = site
         self._template = template
         self._layout: Layout = layout
+        self._degradation = Degradation(site) if continues else None
         self._documents: dict[Stream | None, CocoDocument] = {}
+        self._lost: dict[str, Counter[str]] = {}
 
     def consume(self, batch: Batch) -> None:
-        """Add the frames and objects of the batch."""
+        """Add the frames and objects of the batch. Raises OutputError."""
         bounds = frame_bounds(batch)
-        parts: dict[CocoDocument, list[tuple[int, int, int]]] = {}
+        parts: dict[Stream | None, list[tuple[int, int, int]]] = {}
         for row, frame in enumerate(batch.frames):
-            parts.setdefault(self._document(frame.stream), []).append((row, bounds[row], bounds[row + 1]))
-        for document, spans in parts.items():
-            document.add(batch, spans)
+            key = frame.stream if STREAM in self._template else None
+            parts.setdefault(key, []).append((row, bounds[row], bounds[row + 1]))
+        for key, spans in parts.items():
+            if self._degradation is None:
+                self._document(key).add(batch, spans)
+            else:
+                self._try(key, batch, spans, degradation=self._degradation)
 
     def end_stream(self, stream: Stream) -> None:
-        """Finish the stream's own document."""
+        """Finish the stream's own document. Raises OutputError."""
         document = self._documents.pop(stream, None)
         if document is not None:
-            document.finish()
+            self._finish(document, name=stream.name)
 
     def close(self) -> None:
-        """Finish all documents, so that they are complete however the run ended."""
+        """Finish all documents, so that they are complete however the run ended. Raises OutputError."""
         while self._documents:
-            self._documents.popitem()[1].finish()
+            stream, document = self._documents.popitem()
+            self._finish(document, name="" if stream is None else stream.name)
 
-    def _document(self, stream: Stream) -> CocoDocument:
-        key = stream if "{stream}" in self._template else None
+    def totals(self) -> Mapping[str, Any]:
+        """The `lost_frames` of each stream by reason, where there are any."""
+        return {stream: {"lost_frames": dict(lost)} for stream, lost in self._lost.items()}
+
+    def _try(
+        self, key: Stream | None, batch: Batch, spans: list[tuple[int, int, int]], *, degradation: Degradation
+    ) -> None:
+        """Add frames, or lose them."""
+        streams = [batch.frames[row].stream.name for row, _, _ in spans]
+        if not degradation.is_waiting:
+            try:
+                self._document(key).add(batch, spans)
+            except OutputError as error:
+                degradation.failed(error, stream=streams[0])
+            else:
+                degradation.succeeded(stream=streams[0])
+                return
+        for name in streams:
+            self._lost.setdefault(name, Counter())[degradation.reason] += 1
+
+    def _finish(self, document: CocoDocument, *, name: str) -> None:
+        try:
+            document.finish()
+        except OutputError as error:
+            if self._degradation is None:
+                raise
+            self._degradation.failed(error, stream=name)
+
+    def _document(self, key: Stream | None) -> CocoDocument:
         document = self._documents.get(key)
         if document is None:
-            path = self._outputs.claim(self._outputs.path(self._template, stream=stream.name))
-            document = self._documents[key] = CocoDocument(path, outputs=self._outputs, layout=self._layout)
+            outputs = self._site.outputs
+            path = outputs.claim(outputs.path(self._template, stream=None if key is None else key.name))
+            document = self._documents[key] = CocoDocument(path, outputs=outputs, layout=self._layout)
         return document
 
 
 class CocoDocument:
-    """One COCO document that grows in parts beside its path and takes its name when it is finished."""
+    """One COCO document that grows in parts beside its path and takes its name when it is finished.
+
+    A call that fails leaves the parts as they were before it, and may be made again.
+    """
 
     def __init__(self, path: Path, *, outputs: Outputs, layout: Layout) -> None:
         self._path = path
         self._outputs = outputs
         self._is_dataset = layout == "dataset"
-        outputs.check_replaceable(path)
-        self._annotations = outputs.open_lines(path.with_name(f"{path.name}.part"))
-        self._images = outputs.open_lines(path.with_name(f"{path.name}.images.part"))
+        self._beginning = b'{"annotations":[' if self._is_dataset else b"["
+        self._annotations_path = path.with_name(f"{path.name}.part")
+        self._images_path = path.with_name(f"{path.name}.images.part")
+        self._annotations: LineFile | None = None
+        self._images: LineFile | None = None
         self._categories = Categories()
         self._image_count = 0
         self._annotation_count = 0
-        self._annotations.write(b'{"annotations":[' if self._is_dataset else b"[")
 
     def add(self, batch: Batch, spans: Iterable[tuple[int, int, int]]) -> None:
         """Add frames of a batch, given as row, first object and end of objects. Raises OutputError."""
         annotations = annotations_of(batch, categories=self._categories, scored=not self._is_dataset)
         images: list[bytes] = []
         lines: list[bytes] = []
+        counts = self._image_count, self._annotation_count
         for row, first, last in spans:
             frame = batch.frames[row]
             self._image_count += 1
@@ -230,29 +277,65 @@ class CocoDocument:
             image = {"id": self._image_count, "width": width, "height": height, "file_name": name}
             images.append(_item(image, first=self._image_count == 1))
             lines += [self._line(annotation) for annotation in annotations[first:last]]
-        self._images.write(b"".join(images))
-        self._annotations.write(b"".join(lines))
+        try:
+            with self._parts() as (annotation_file, image_file):
+                annotation_file.write(b"".join(lines))
+                image_file.write(b"".join(images))
+        except OutputError:
+            self._image_count, self._annotation_count = counts
+            raise
 
     def finish(self) -> None:
         """Join the parts under the document's name; after an error they stay apart. Raises OutputError."""
-        images = self._images
-        if not (images.is_open and self._annotations.is_open):
-            return
+        try:
+            self._join()
+        finally:
+            for file in (self._annotations, self._images):
+                if file is not None:
+                    file.close()
+
+    def _join(self) -> None:
+        with self._parts() as (annotations, images):
+            if self._is_dataset:
+                annotations.write(b'\n],"images":[')
+                try:
+                    with images.path.open("rb") as file:
+                        while chunk := file.read(1 << 20):
+                            annotations.write(chunk)
+                except OSError as error:
+                    raise output_error(images.path, error, doing="read") from error
+                annotations.write(b'\n],"categories":' + _encode(self._categories.listed()) + b"}\n")
+            else:
+                annotations.write(b"\n]\n")
+        annotations.close()
         images.close()
-        if self._is_dataset:
-            self._annotations.write(b'\n],"images":[')
-            try:
-                with images.path.open("rb") as file:
-                    while chunk := file.read(1 << 20):
-                        self._annotations.write(chunk)
-            except OSError as error:
-                raise output_error(images.path, error, doing="read") from error
-            self._annotations.write(b'\n],"categories":' + _encode(self._categories.listed()) + b"}\n")
-        else:
-            self._annotations.write(b"\n]\n")
-        self._annotations.close()
-        self._outputs.rename(self._annotations.path, to=self._path)
+        self._outputs.rename(annotations.path, to=self._path)
         self._outputs.remove(images.path)
+
+    @contextmanager
+    def _parts(self) -> Iterator[tuple[LineFile, LineFile]]:
+        """Open both parts if they are not; an error inside the block takes back what was written in it."""
+        if self._annotations is None:
+            self._outputs.check_replaceable(self._path)
+            self._annotations = self._outputs.open_lines(self._annotations_path)
+        if self._images is None:
+            self._images = self._outputs.open_lines(self._images_path)
+        annotations = self._annotations = self._again(self._annotations)
+        images = self._images = self._again(self._images)
+        if not annotations.whole_bytes:
+            annotations.write(self._beginning)
+        whole_bytes = annotations.whole_bytes, images.whole_bytes
+        try:
+            yield annotations, images
+        except OutputError:
+            for file, size in zip((annotations, images), whole_bytes, strict=True):
+                file.take_back(size)
+            raise
+
+    def _again(self, file: LineFile) -> LineFile:
+        if file.is_open:
+            return file
+        return self._outputs.open_again(file.path, whole_bytes=file.whole_bytes)
 
     def _line(self, annotation: dict[str, object]) -> bytes:
         self._annotation_count += 1

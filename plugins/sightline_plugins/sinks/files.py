@@ -30,6 +30,8 @@ class Degradation:
         self._site = site
         self._retry_at_ns = 0
         self.is_degraded = False
+        self.reason = ""
+        """Why the last attempt failed, in a few words."""
 
     @property
     def is_waiting(self) -> bool:
@@ -39,6 +41,7 @@ class Degradation:
     def failed(self, error: OutputError, *, stream: str, at_once: bool = False) -> None:
         """Report a failure; the sink tries again in two seconds, or at once where room was made."""
         self._retry_at_ns = 0 if at_once else self._site.clock.monotonic_ns() + _RETRY_NS
+        self.reason = error.reason
         if not self.is_degraded:
             self.is_degraded = True
             self._post(MessageKind.SINK_DEGRADED, f"{error}; it is tried again every 2 s", stream)
@@ -76,14 +79,13 @@ class StreamFile:
         self._header = header
         self._degradation = degradation
         self._file: LineFile | None = None
-        self._reason = ""
         self._stream = ""
 
     def write(self, lines: bytes, *, stream: str) -> str | None:
         """Append complete lines of a stream in one call; returns the reason if they are lost. Raises OutputError."""
         degradation, self._stream = self._degradation, stream
         if degradation is not None and (degradation.is_waiting or (degradation.is_degraded and not lines)):
-            return self._reason
+            return degradation.reason
         if degradation is None and self._file is not None and not self._file.is_open:
             return None
         try:
@@ -98,7 +100,7 @@ class StreamFile:
         """Truncate the file. Raises OutputError."""
         if self._file is not None:
             try:
-                self._file.restart()
+                self._file.take_back(0)
             except OutputError as error:
                 self._failed(error)
 
@@ -114,8 +116,7 @@ class StreamFile:
         if self._degradation is None:
             raise error
         self._degradation.failed(error, stream=self._stream)
-        self._reason = error.reason
-        return self._reason
+        return error.reason
 
     def _opened(self) -> LineFile:
         file = self._file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from sightline.graph.fields import matching
 from sightline.media import Batch, Frame, Memory, Stream
 from sightline.media.time import Duration
 from sightline_plugins.encode.settings import CONTAINERS, EncoderChoice, EncoderSettings, Layout
-from sightline_plugins.sinks.files import placeholder_problems
+from sightline_plugins.sinks.files import Degradation, placeholder_problems
 
 if TYPE_CHECKING:
     from sightline_plugins.encode.recording import EncoderName, Recording
@@ -52,7 +53,9 @@ class Video(Element):
     `name-2.mp4` begins.
 
     A file is playable at every moment: after a crash, a kill or on a full disk it lacks the last second and the few
-    frames in the encoder. A shorter `gop` seeks faster, and costs bits.
+    frames in the encoder. A shorter `gop` seeks faster, and costs bits. With `on_error: skip`, a file that cannot be
+    written stops nothing: frames are lost and counted, with a warning, and a new file `name-2.mp4` begins when there is
+    room.
 
     On a GPU with NVENC, frames in its memory are encoded there and never copied to the host.
 
@@ -123,13 +126,26 @@ class Video(Element):
         """Make the writer; files are opened with the first frame of each stream."""
         quality = _DEFAULT_QUALITY[self.codec] if self.quality is None else self.quality
         settings = EncoderSettings(self.codec, self.preset, quality, self.bitrate, self.gop)
-        return VideoWriter(self.path, settings=settings, site=site, encoder=self.encoder)
+        continues = self.on_error == "skip"
+        return VideoWriter(self.path, settings=settings, site=site, encoder=self.encoder, continues=continues)
 
 
 class VideoWriter(Sink):
-    """Holds one open recording for each stream, written in the calling thread."""
+    """Holds one open recording for each stream, written in the calling thread.
 
-    def __init__(self, template: str, *, settings: EncoderSettings, site: Site, encoder: EncoderName = "auto") -> None:
+    When it `continues` after errors, the frames of a stream whose file cannot be written are lost for two seconds, and
+    then it begins another file.
+    """
+
+    def __init__(
+        self,
+        template: str,
+        *,
+        settings: EncoderSettings,
+        site: Site,
+        encoder: EncoderName = "auto",
+        continues: bool = False,
+    ) -> None:
         """Raise DeviceUnavailable for an encoder that is missing."""
         from sightline_plugins.encode.recording import Encoders
 
@@ -139,39 +155,86 @@ class VideoWriter(Sink):
         self._open: dict[Stream, Recording] = {}
         self._choices: dict[str, EncoderChoice] = {}
         self._warned: set[str] = set()
+        self._continues = continues
+        self._degradations: dict[Stream, Degradation] = {}
+        self._unused: dict[Stream, Path] = {}
+        self._lost: dict[str, Counter[str]] = {}
 
     def consume(self, batch: Batch) -> None:
         """Encode the frames of the batch. Raises OutputError, CudaError."""
         for frame in batch.frames:
-            self._recording(frame).write(frame)
+            if self._continues:
+                self._try(frame)
+            else:
+                self._recording(frame).write(frame)
 
     def end_stream(self, stream: Stream) -> None:
         """Close the stream's file. Raises OutputError, CudaError."""
         recording = self._open.pop(stream, None)
         if recording is not None:
-            recording.finish()
+            self._finish(stream, recording)
+        self._degradations.pop(stream, None)
+        self._unused.pop(stream, None)
 
     def close(self) -> None:
         """Close all files that are open; the first failure is raised when all are closed."""
         failure: OutputError | CudaError | None = None
         while self._open:
-            _, recording = self._open.popitem()
             try:
-                recording.finish()
+                self._finish(*self._open.popitem())
             except (OutputError, CudaError) as error:
                 failure = failure or error
         if failure is not None:
             raise failure
 
     def totals(self) -> Mapping[str, Any]:
-        """The latest `encoder` of each stream's video, with the reason for it."""
-        return {stream: {"encoder": str(choice)} for stream, choice in self._choices.items()}
+        """The latest `encoder` of each stream's video, with the reason for it, and the `lost_frames` by reason, where
+        there are any.
+        """
+        found: dict[str, dict[str, Any]] = {name: {"encoder": str(choice)} for name, choice in self._choices.items()}
+        for name, lost in self._lost.items():
+            found.setdefault(name, {})["lost_frames"] = dict(lost)
+        return found
 
     def runs_on(self) -> RunsOn:
         """The GPU if it encodes any video; the reason names the videos that it does not."""
         device = next((choice.device for choice in self._choices.values() if choice.device != "cpu"), "cpu")
         reasons = dict.fromkeys(choice.reason for choice in self._choices.values() if choice.reason)
         return RunsOn(device, "; ".join(reasons))
+
+    def _try(self, frame: Frame) -> None:
+        """Encode a frame, or lose it."""
+        stream = frame.stream
+        degradation = self._degradations.get(stream)
+        if degradation is None:
+            degradation = self._degradations[stream] = Degradation(self._site)
+        if degradation.is_waiting:
+            self._count_lost(stream, degradation.reason, 1)
+            return
+        try:
+            recording = self._recording(frame)
+            recording.write(frame)
+        except OutputError as error:
+            begun = self._open.pop(stream, None)
+            self._failed(stream, error, frames=begun.missing_frames if begun is not None else 1)
+        else:
+            if recording.is_readable:
+                degradation.succeeded(stream=stream.name)
+
+    def _finish(self, stream: Stream, recording: Recording) -> None:
+        try:
+            recording.finish()
+        except OutputError as error:
+            if not self._continues:
+                raise
+            self._failed(stream, error, frames=recording.missing_frames)
+
+    def _failed(self, stream: Stream, error: OutputError, *, frames: int) -> None:
+        self._degradations[stream].failed(error, stream=stream.name)
+        self._count_lost(stream, error.reason, frames)
+
+    def _count_lost(self, stream: Stream, reason: str, frames: int) -> None:
+        self._lost.setdefault(stream.name, Counter())[reason] += frames
 
     def _recording(self, frame: Frame) -> Recording:
         layout = Layout.of(frame.surface)
@@ -180,11 +243,13 @@ class VideoWriter(Sink):
             return current
         from sightline_plugins.encode.recording import Recording
 
-        path = self._site.outputs.claim(self._site.outputs.path(self._template, stream=frame.stream.name))
+        path = self._free_path(frame.stream)
         warn = partial(self._site.warn, stream=frame.stream.name)
         if current is not None:
-            current.finish()
+            del self._open[frame.stream]
+            self._finish(frame.stream, current)
             warn(f"the image changed from {_describe(current.layout)} to {_describe(layout)}: going on in {path}")
+        self._unused[frame.stream] = path
         opened = Recording(path, first=frame.surface, encoders=self._encoders, outputs=self._site.outputs, warn=warn)
         self._open[frame.stream] = opened
         choice = self._choices[frame.stream.name] = opened.encoder
@@ -192,6 +257,13 @@ class VideoWriter(Sink):
             self._warned.add(choice.reason)
             warn(f"videos are encoded on the CPU: {choice.reason}")
         return opened
+
+    def _free_path(self, stream: Stream) -> Path:
+        """The path of the next file: that of the last attempt, when nothing is left of it."""
+        unused = self._unused.pop(stream, None)
+        if unused is not None and not unused.exists():
+            return unused
+        return self._site.outputs.claim(self._site.outputs.path(self._template, stream=stream.name))
 
 
 def _describe(layout: Layout) -> str:

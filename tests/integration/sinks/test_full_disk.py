@@ -1,22 +1,24 @@
-"""A real full disk under sinks that write lines, with `on_error: skip`: the run goes on, and so does writing."""
+"""A real full disk under sinks with `on_error: skip`: the run goes on, and so does writing."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.disks import fill
+from tests.integration.encode.clips import read_back
 from tests.integration.figures import Record
 from tests.integration.record.scenes import Told
 
 from sightline import Pipeline
-from sightline.graph import MessageKind
+from sightline.graph import Element, MessageKind
 from sightline.media import Batch, FrameView, Objects, Origin
 from sightline.runtime.stats.report import Report
-from sightline_plugins import Apply, Callback, Csv, Jsonl
+from sightline_plugins import Apply, Callback, Coco, Csv, Jsonl, Video
 
 FIRST, AFTER = 100, 100
 PATIENCE_SECONDS = 60.0
@@ -69,23 +71,13 @@ def with_a_car(batch: Batch) -> Batch:
 def test_lines_are_whole_or_counted_and_go_on_when_there_is_room(tmpfs: Path, figure: Record) -> None:
     told = Told()
     disk = Disk(tmpfs / "filler", told, writers={"jsonl-1", "csv-1"})
-    pipeline = Pipeline(
-        sources={"cam": {"pattern": "bars", "size": [64, 48], "fps": 200, "frames": None, "realtime": True}},
-        steps=[
-            Callback(function=disk),
-            Apply(function="tests.integration.sinks.test_full_disk:with_a_car"),
-            Jsonl(path="{stream}.jsonl", on_error="skip"),
-            Csv(path="{stream}.csv", on_error="skip"),
-        ],
+    report = run(
+        disk,
+        told,
+        [Jsonl(path="{stream}.jsonl", on_error="skip"), Csv(path="{stream}.csv", on_error="skip")],
         outputs=tmpfs,
     )
-    pipeline.on_message(told)
-    with pipeline:
-        assert disk.is_done.wait(PATIENCE_SECONDS)
-        pipeline.stop()
 
-    report = pipeline.report
-    assert report is not None
     text = (tmpfs / "cam.jsonl").read_text()
     frames = [json.loads(line)["frame"] for line in text.splitlines()]
     header, *rows = (tmpfs / "cam.csv").read_text().splitlines()
@@ -108,8 +100,75 @@ def test_lines_are_whole_or_counted_and_go_on_when_there_is_room(tmpfs: Path, fi
     assert all(stream.dropped == {} and not stream.error for stream in report.streams)
 
 
-def lost(report: Report, step: str) -> int:
+def test_videos_and_documents_go_on_when_there_is_room(tmpfs: Path) -> None:
+    told = Told()
+    disk = Disk(tmpfs / "filler", told, writers={"video-1", "coco-1"})
+    report = run(
+        disk,
+        told,
+        [Video(path="{stream}.mp4", gop="200ms", on_error="skip"), Coco(path="{stream}.json", on_error="skip")],
+        outputs=tmpfs,
+    )
+
+    before, after = (read_back(tmpfs / name).times_ns() for name in ("cam.mp4", "cam-2.mp4"))
+    document = json.loads((tmpfs / "cam.json").read_text())
+    files = [image["file_name"] for image in document["images"]]
+    assert sorted(path.name for path in tmpfs.iterdir()) == ["cam-2.mp4", "cam.json", "cam.mp4"]
+    assert 0 < len(before) < len(before) + len(after) == report.frames - lost(report, "video-1", "lost_frames")
+    assert before[-1] < after[0]
+    assert FIRST < len(files) == report.frames - lost(report, "coco-1", "lost_frames")
+    assert files == sorted(set(files))
+    assert [image["id"] for image in document["images"]] == list(range(1, len(files) + 1))
+    assert [(one["id"], one["image_id"]) for one in document["annotations"]] == [
+        (number, number) for number in range(1, len(files) + 1)
+    ]
+    assert set(report.lost_outputs) == {"video-1", "coco-1"}
+    assert all(stream.dropped == {} and not stream.error for stream in report.streams)
+
+
+def test_documents_that_cannot_be_joined_stay_apart(tmpfs: Path) -> None:
+    told = Told()
+    pipeline = Pipeline(
+        sources={"cam": {"pattern": "bars", "size": [64, 48], "frames": 3000}},
+        steps=[
+            Apply(function="tests.integration.sinks.test_full_disk:with_a_car"),
+            Coco(path="{stream}.json", on_error="skip"),
+        ],
+        outputs=tmpfs,
+    )
+    pipeline.on_message(told)
+    fill(tmpfs / "filler")
+    with (tmpfs / "filler").open("rb+") as filler:
+        filler.truncate(filler.seek(0, 2) - 700_000)
+
+    report = pipeline.run()
+
+    assert set(report.lost_outputs) == {"coco-1"}
+    assert "the disk is full" in report.lost_outputs["coco-1"]
+    assert not (tmpfs / "cam.json").exists()
+    images = (tmpfs / "cam.json.images.part").read_bytes()
+    annotations = (tmpfs / "cam.json.part").read_bytes()
+    assert len(json.loads(b"[" + images + b"]")) == 3000
+    assert len(json.loads(annotations + b"]}")["annotations"]) == 3000
+
+
+def run(disk: Disk, told: Told, steps: Sequence[Element], *, outputs: Path) -> Report:
+    """Run 200 frames a second until the disk was full and has been written again for a while."""
+    pipeline = Pipeline(
+        sources={"cam": {"pattern": "bars", "size": [64, 48], "fps": 200, "frames": None, "realtime": True}},
+        steps=[Callback(function=disk), Apply(function="tests.integration.sinks.test_full_disk:with_a_car"), *steps],
+        outputs=outputs,
+    )
+    pipeline.on_message(told)
+    with pipeline:
+        assert disk.is_done.wait(PATIENCE_SECONDS)
+        pipeline.stop()
+    assert pipeline.report is not None
+    return pipeline.report
+
+
+def lost(report: Report, step: str, what: str = "lost_lines") -> int:
     """How many lines a step has lost on the full disk, and for no other reason."""
-    told: dict[str, int] = report.totals[step]["cam"]["lost_lines"]
+    told: dict[str, int] = report.totals[step]["cam"][what]
     assert list(told) == ["the disk is full"]
     return told["the disk is full"]

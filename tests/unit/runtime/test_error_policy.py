@@ -29,6 +29,12 @@ class Fails(Element):
         return _FailsOperator(self)
 
 
+class FailsToWrite(Fails):
+    """The same as a sink."""
+
+    sink: ClassVar[bool] = True
+
+
 class _FailsOperator(Operator):
     def __init__(self, element: Fails) -> None:
         self._element = element
@@ -77,6 +83,15 @@ def test_each_failure_after_one_that_worked_is_told_with_its_traceback_and_witho
     assert [message.stream for message in told] == ["ill"] * 3
     assert all("Traceback" in (message.details or "") for message in told)
     assert not any("secret" in message.text + (message.details or "") for message in told)
+
+
+def test_a_sink_that_failed_has_lost_output() -> None:
+    report, messages, _ = run(FailsToWrite(on_error="skip"), frames=25)
+
+    assert list(report.lost_outputs) == ["fails-1"]
+    assert "frame 0: ValueError" in report.lost_outputs["fails-1"]
+    assert [message.kind for message in messages].count(MessageKind.SINK_DEGRADED) == 3
+    assert not run(Fails(on_error="skip"), frames=25)[0].lost_outputs
 
 
 def test_a_stream_on_which_a_step_only_fails_is_given_up_and_the_other_is_untouched() -> None:

@@ -54,7 +54,7 @@ def test_trouble_is_told_once(path: Path) -> None:
 def test_restart_takes_back_what_was_written(tmp_path: Path, path: Path) -> None:
     file = Outputs(tmp_path).open_lines(path)
     file.write(b"one\n")
-    file.restart()
+    file.take_back(0)
     file.write(b"two\n")
     file.close()
     assert path.read_bytes() == b"two\n"

@@ -98,7 +98,9 @@ class OperatorFactory:
         )
 
     def _error_policy(self, element: Element, site: Site) -> ErrorPolicy | None:
-        return None if element.on_error == "stop" else ErrorPolicy(site=site, on_hopeless=self._on_hopeless)
+        if element.on_error == "stop":
+            return None
+        return ErrorPolicy(site=site, is_sink=element.sink, on_hopeless=self._on_hopeless)
 
 
 def _operator(element: Element, site: Site) -> Operator:

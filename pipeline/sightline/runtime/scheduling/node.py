@@ -26,13 +26,13 @@ StreamFailed = Callable[[Stream, OperatorError, str], None]
 
 
 class ErrorPolicy:
-    """Implements `on_error: skip`: counts the failures of one element per stream, and reports the first of each row.
-
-    For one thread.
+    """Implements `on_error: skip`: counts the failures of one element per stream, and reports the first of each row;
+    those of a sink as lost output. For one thread.
     """
 
-    def __init__(self, *, site: Site, on_hopeless: StreamFailed) -> None:
+    def __init__(self, *, site: Site, is_sink: bool, on_hopeless: StreamFailed) -> None:
         self._site = site
+        self._kind = MessageKind.SINK_DEGRADED if is_sink else MessageKind.WARNING
         self._on_hopeless = on_hopeless
         self._in_a_row: dict[Stream, int] = {}
 
@@ -49,7 +49,7 @@ class ErrorPolicy:
         count = self._in_a_row[stream] = self._in_a_row.get(stream, 0) + 1
         if count == 1:
             text = f"{error}; the frame goes on without this step (on_error: skip)"
-            self._site.post(Message(MessageKind.WARNING, text, stream.name, error.element, details=_lines(cause)))
+            self._site.post(Message(self._kind, text, stream.name, error.element, details=_lines(cause)))
         elif count == MOST_IN_A_ROW:
             self._on_hopeless(stream, error, _lines(cause))
 
