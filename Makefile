@@ -6,7 +6,7 @@ BIN := .venv/bin
 REQUIRE_ALL ?= 0
 PATHS := pipeline plugins tests benchmarks tools examples
 
-.PHONY: demo test check lint types tests coverage gpu-test gpu-bench docs bench fuzz lock install dev clean
+.PHONY: demo test check lint types tests coverage gpu-test gpu-bench docs bench fuzz mutate lock install dev clean
 
 demo: install
 	$(BIN)/sightline run configs/demo.yaml
@@ -63,6 +63,12 @@ MINUTES ?= 10
 FUZZ ?=
 fuzz: dev
 	$(BIN)/python -m tools.fuzz --minutes $(MINUTES) $(FUZZ)
+
+# Small changes to the code, to see whether tests notice them; those that none does are listed in out/mutate.txt.
+# `make mutate MINUTES=30 PATHS=plugins/sightline_plugins/track` changes that folder only.
+MUTATE ?=
+mutate: dev
+	$(BIN)/python -m tools.mutate --minutes $(MINUTES) $(MUTATE) $(if $(filter command,$(origin PATHS)),$(PATHS))
 
 # Pin every dependency by version and hash in requirements.lock; `make dev LOCKED=1` installs from it.
 LOCKED ?=
