@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -152,3 +153,13 @@ def test_the_runs_of_a_model_are_counted(repository: object) -> None:
         found = metrics(listener)
 
     assert found['sightline_engine_runs_total{element="detect-1"}'] == 3
+
+
+def test_the_start_of_a_run_is_a_time_of_day() -> None:
+    pipeline = Pipeline(sources={"gate": endless()})
+    before = time.time()
+    with watched(pipeline) as listener:
+        wait_for(lambda: metrics(listener)['sightline_pipeline_running{pipeline="pipeline"}'] == 1)
+        started = metrics(listener)["sightline_pipeline_start_time_seconds"]
+
+    assert before - 1 < started <= time.time()

@@ -49,6 +49,14 @@ def assert_found(found: Candidates, expected_boxes: list[Expected], *, pixels: f
 
 def matched(*outputs: tuple[Any, ...], size_wh: tuple[int, int] = (640, 640), classes: int | None = None) -> str:
     """Return the head that matches outputs: shapes, or names with shapes and perhaps element types."""
+    signature = signature_of(*outputs, size_wh=size_wh, classes=classes)
+    return match_head(signature, heads_of("detect").values())
+
+
+def signature_of(
+    *outputs: tuple[Any, ...], size_wh: tuple[int, int] = (640, 640), classes: int | None = None
+) -> Signature:
+    """Return what a head is matched with."""
     named = [output if isinstance(output[0], str) else (f"o{number}", output) for number, output in enumerate(outputs)]
     specs = tuple(TensorSpec(name, tuple(shape), np.dtype(*kind or ("f4",))) for name, shape, *kind in named)
-    return match_head(Signature(specs, size_wh, classes), heads_of("detect").values())
+    return Signature(specs, size_wh, classes)

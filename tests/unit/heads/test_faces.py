@@ -163,3 +163,21 @@ def test_a_face_that_is_no_number_is_none() -> None:
     outputs = [np.full_like(output, np.nan) for output in yunet_outputs()]
 
     assert len(read("yunet", outputs, size_wh=SIZE_WH)) == 0
+
+
+def test_retinaface_has_priors_of_these_sides_in_each_cell() -> None:
+    """biubug6/Pytorch_Retinaface, data/config.py: cfg_mnet and cfg_re50."""
+    expected = [
+        side
+        for (_, columns, rows), sides in zip(grids(), ((16, 32), (64, 128), (256, 512)), strict=True)
+        for _ in range(columns * rows)
+        for side in sides
+    ]
+    count = len(expected)
+    sure = np.tile(np.array([0.01, 0.99], np.float32), (1, count, 1))
+    outputs = [np.zeros((1, count, 4), np.float32), sure, np.zeros((1, count, 10), np.float32)]
+
+    found = read("retinaface", outputs, size_wh=SIZE_WH)
+
+    sides = found.xyxy[:, 2:] - found.xyxy[:, :2]
+    assert sides.tolist() == [pytest.approx((side, side), abs=1e-3) for side in expected]

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from sightline.errors import ModelError
-from tests.unit.heads.decoding import matched
+from sightline_plugins.heads.head import MatchScore
+from sightline_plugins.heads.registry import HEADS
+from tests.unit.heads.decoding import matched, signature_of
 
 API = ("detection_boxes", "detection_classes", "detection_scores")
 FCOS_MAPS = [(1, width, side, side) for width in (80, 4, 1) for side in (80, 40, 20, 10, 5)]
@@ -92,3 +94,17 @@ def test_outputs_that_fit_several_heads_are_an_error_that_names_them(
 ) -> None:
     with pytest.raises(ModelError, match=f"set head to one of {named}"):
         matched(*outputs, size_wh=size_wh)
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        [(1, width, side, side) for width in (80, 4, 9) for side in (80, 40, 20, 10, 5)],
+        [(1, width, side, side) for width in (80, 9, 1) for side in (80, 40, 20, 10, 5)],
+        [(1, 8525, 80), (1, 8525, 4), (1, 8525, 2)],
+        [(1, 8525, 80), (1, 8525, 4), (1, 8524, 1)],
+    ],
+    ids=["no centerness", "no distances", "two columns of centerness", "a row less"],
+)
+def test_what_lacks_a_part_of_fcos_is_not_fcos(outputs: list[Any]) -> None:
+    assert HEADS["fcos"].match_score(signature_of(*outputs)) is MatchScore.NONE

@@ -143,3 +143,19 @@ def test_another_number_of_anchors_is_refused() -> None:
 def test_sizes_have_to_be_as_many_as_strides() -> None:
     with pytest.raises(ValidationError, match="one of sizes for each of 5 strides"):
         read("retinanet", maps(mmdetection), size_wh=SIZE_WH, sizes=(32,))
+
+
+def test_a_cell_has_the_anchors_of_the_paper() -> None:
+    """Lin et al. 2017: areas of 32 to 512 pixels squared, three octaves, heights over widths of 1:2, 1:1 and 2:1."""
+    cells = [math.ceil(SIZE_WH[0] / stride) * math.ceil(SIZE_WH[1] / stride) for stride in STRIDES]
+    scores = np.zeros((1, 9 * sum(cells), CLASSES), np.float32)
+    for level in range(5):
+        first = 9 * sum(cells[:level])
+        scores[0, first : first + 9, 0] = 0.9
+
+    found = read("retinanet", [scores, np.zeros((1, 9 * sum(cells), 4), np.float32)], size_wh=SIZE_WH)
+
+    sides = found.xyxy[:, 2:] - found.xyxy[:, :2]
+    shapes = {(round(math.log2(w * h), 2), round(float(h / w), 2)) for w, h in sides.astype(np.float64)}
+    octaves = [10 + 2 * level + 2 * octave / 3 for level in range(5) for octave in range(3)]
+    assert shapes == {(round(octave, 2), ratio) for octave in octaves for ratio in (0.5, 1.0, 2.0)}

@@ -44,7 +44,7 @@ def proposed(shapes: list[Shape], *, task: str = "detect") -> list[str] | None:
         message = str(error)
     else:
         return None
-    found = re.search(r"one of ([\w, ]+)$", message)
+    found = re.search(r"one of (?:these: )?([\w, ]+)$", message)
     assert found or "none can read them" in message, message
     return found[1].split(", ") if found else []
 

@@ -9,7 +9,7 @@ import pytest
 from sightline.errors import EndOfLink
 from sightline.graph.site import SystemClock
 from sightline.media import Stream
-from sightline.runtime.scheduling.batcher import Arrival, Batcher
+from sightline.runtime.scheduling.batcher import AdaptiveBatchLimit, Arrival, Batcher
 from sightline.runtime.scheduling.link import LinkPolicy, LinkSender, StreamEnd, WorkItem
 from sightline.runtime.stats.counters import DropReason
 from sightline.testing import make_frames
@@ -180,3 +180,18 @@ def test_closing_drops_what_waits_and_ends() -> None:
     assert bench.dropped == 2
     with pytest.raises(EndOfLink):
         bench.batcher.receive()
+
+
+def test_the_limit_is_the_whole_size_until_the_pace_is_known() -> None:
+    limit = AdaptiveBatchLimit()
+    assert limit.limit(1000) == 1000
+
+    limit.batch_requested(10_000_000_000, frames_wait=True)
+    assert limit.limit(1000) == 1000
+
+    limit.batch_taken(4, 10_000_000_000)
+    limit.batch_requested(11_000_000_000, frames_wait=True)
+    assert limit.limit(1000) == 1
+
+    limit.batch_requested(11_000_000_000, frames_wait=False)
+    assert limit.limit(1000) == 1000

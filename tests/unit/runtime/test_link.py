@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from time import monotonic_ns
 
 import pytest
 
@@ -195,3 +196,16 @@ def test_the_oldest_item_stays_in_the_link() -> None:
     link.sender.send(2)
 
     assert (link.receiver.oldest(), link.receiver.depth) == (1, 2)
+
+
+def test_the_time_that_a_sender_waits_for_room_is_counted() -> None:
+    link: Link[int] = open_link(1)
+    link.sender.send(0)
+    began = monotonic_ns()
+    sender = threading.Thread(target=link.sender.send, args=(1,))
+    sender.start()
+    threading.Event().wait(0.05)
+    assert link.receiver.receive() == 0
+    sender.join()
+
+    assert 0 < link.receiver.stats.send_wait_ns <= monotonic_ns() - began

@@ -69,3 +69,11 @@ def test_an_earlier_round_takes_first_even_at_a_worse_match() -> None:
     rows, columns = assign_in_rounds(margin, rounds=rounds, row_kind=np.array([0, 1]), column_kind=np.array([0]))
 
     assert (rows.tolist(), columns.tolist()) == ([0], [0])
+
+
+def test_pairs_that_cannot_match_cost_nothing() -> None:
+    margin = np.array([[0.9, 0.3], [0.3, -1.0]], np.float32)
+
+    rows, columns = assign(margin)
+
+    assert (rows.tolist(), columns.tolist()) == ([0], [0])

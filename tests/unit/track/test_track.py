@@ -159,3 +159,15 @@ def test_when_the_size_changes_tracks_end_and_new_ones_get_new_ids() -> None:
     before, after = ids(results)[:6], ids(results)[6:]
     assert {number for row in before for number in row if number >= 0} == {1}
     assert {number for row in after for number in row if number >= 0} == {2}
+
+
+def test_classes_of_two_elements_are_told_apart() -> None:
+    other = Origin("other", ("dog", "car"))
+    frames = make_frames(3, size_wh=SIZE_WH)
+    last = walking(frames[2:], tops=[10], source=other).with_columns(frame=np.array([2], np.int32))
+    batch = Batch(tuple(frames), Objects.concat([walking(frames[:2], tops=[10]), last]))
+
+    (result,) = run_element(Track(class_mismatch_weight=0), [batch])
+
+    assert result.objects.track_id.tolist() == [1, 1, -1]
+    assert result.objects.labels() == ["car"] * 3
