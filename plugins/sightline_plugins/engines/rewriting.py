@@ -25,15 +25,18 @@ from sightline_plugins.onnx_graph.inputs import find_image_input, fix_batch, fix
 from sightline_plugins.onnx_graph.simplify import CLEANING, COMMON, OPENVINO, REPAIRS, Rule, rewrite
 from sightline_plugins.preprocess.cpu import ImageForm
 
-TOLERANCE = 1e-3
+_TOLERANCE = 1e-3
 """Largest difference of an output, as a share of its root mean square, for float32."""
 _HALF_TOLERANCE = 3e-2
 _QUANTIZED_TOLERANCE = 0.25
 _SMALLEST = 1e-3
 """Outputs smaller than this are compared as if they had this size: rounding makes up much of a score near zero."""
 _FEW_ROWS = 3
+_MOST_ROWS = 1000
 _SELECTING = frozenset({"TopK", "NonMaxSuppression", "NonZero", "ArgMax", "ArgMin", "Hardmax", "Unique"})
 _UNSIGNED = "store_unsigned"
+_FAILURES = (onnx.shape_inference.InferenceError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
+"""What a pass may raise on a graph that it was not written for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,10 @@ class Passes:
         self._rules: tuple[Rule, ...] = OPENVINO if is_openvino else COMMON
         if not optimize:
             self._rules = REPAIRS if is_openvino else ()
+        self._cleaning = CLEANING if image is not None else ()
         self._stores_unsigned = optimize and str(library.settings["device"]).lower() == "cpu"
-        self._selects = any(node.op_type in _SELECTING for node in parsed.graph.node)
+        self._selects = selects_by_size(parsed)
+        self._tolerance = tolerance_of(parsed)
         self._feeds: list[dict[str, Array]] = []
         self._expected: list[list[Array]] | None = None
 
@@ -109,8 +114,8 @@ class Passes:
         """Return the prepared model, the names of the passes that were left out, and how the library differs."""
         self._feeds = example_feeds(self._file(), self._image)
         self._expected = self._reference()
-        worst = self._difference(model := self.applied())
-        if worst is None:
+        model, worst = self._attempt(frozenset())
+        if model is not None and worst is None:
             return model, (), None
         left_out = self._culprits()
         if left_out is None:
@@ -124,21 +129,16 @@ class Passes:
         if rules:
             model = rewrite(model, rules)
         if self._image is not None:
-            model = rewrite(take_image(model, self._image), CLEANING)
+            cleaning = [rule for rule in self._cleaning if rule.__name__ not in left_out]
+            model = rewrite(take_image(model, self._image), cleaning)
         if self._stores_unsigned and _UNSIGNED not in left_out:
             model = store_unsigned(model)
         return model
 
     @property
     def _names(self) -> list[str]:
-        return [rule.__name__ for rule in self._rules] + ([_UNSIGNED] if self._stores_unsigned else [])
-
-    @property
-    def _tolerance(self) -> float:
-        if is_quantized(self._parsed):
-            return _QUANTIZED_TOLERANCE
-        halves = any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in self._parsed.graph.initializer)
-        return _HALF_TOLERANCE if halves else TOLERANCE
+        names = dict.fromkeys(rule.__name__ for rule in (*self._rules, *self._cleaning))
+        return [*names, _UNSIGNED] if self._stores_unsigned else [*names]
 
     def _file(self) -> onnx.ModelProto:
         """The model as the file has it, but for the form of the image."""
@@ -157,30 +157,57 @@ class Passes:
                 return compute(self._file(), self._feeds)
         return None
 
-    def _difference(self, model: onnx.ModelProto) -> str | None:
-        """How a model's results differ from the reference; None when they agree, or there is none."""
+    def _attempt(self, left_out: frozenset[str]) -> tuple[onnx.ModelProto | None, str | None]:
+        """The model after all passes but these, None where one fails, and how its results differ from the reference:
+        None when they agree, or there is no reference.
+        """
+        try:
+            model = self.applied(left_out=left_out)
+        except (ModelError, *_FAILURES) as error:
+            return None, str(error)
         if self._expected is None:
-            return None
+            return model, None
         try:
             found = self._library.compute(model, self._feeds)
         except ModelError as error:
-            return str(error)
+            return model, str(error)
         names = [output.name for output in model.graph.output]
-        return difference(found, self._expected, tolerance=self._tolerance, names=names, selects=self._selects)
+        return model, difference(found, self._expected, tolerance=self._tolerance, names=names, selects=self._selects)
+
+    def _helps(self, left_out: frozenset[str]) -> bool:
+        """Whether the results are right without these passes."""
+        model, differs = self._attempt(left_out)
+        return model is not None and differs is None
 
     def _culprits(self) -> frozenset[str] | None:
-        """The passes to leave out for right results, one if that is enough; None when leaving out all does not help."""
+        """The passes to leave out for right results, one if that is enough; None when leaving out all does not help.
+
+        The last ones are tried first: leaving out a pass also leaves out those that build on it.
+        """
         names = frozenset(self._names)
-        for name in self._names:
-            if self._difference(self.applied(left_out=frozenset((name,)))) is None:
+        for name in self._names[::-1]:
+            if self._helps(frozenset((name,))):
                 return frozenset((name,))
-        if self._difference(self.applied(left_out=names)) is not None:
+        if not self._helps(names):
             return None
         left_out = names
         for name in self._names:
-            if self._difference(self.applied(left_out=left_out - {name})) is None:
+            if self._helps(left_out - {name}):
                 left_out = left_out - {name}
         return left_out
+
+
+def tolerance_of(model: onnx.ModelProto) -> float:
+    """The largest difference of an output, as a share of its root mean square, at the precision of a model's file."""
+    if is_quantized(model):
+        return _QUANTIZED_TOLERANCE
+    halves = any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer)
+    return _HALF_TOLERANCE if halves else _TOLERANCE
+
+
+def selects_by_size(model: onnx.ModelProto) -> bool:
+    """Whether a model picks values by their size, so that rounding may change which, or their order."""
+    return any(node.op_type in _SELECTING for node in model.graph.node)
 
 
 def example_feeds(model: onnx.ModelProto, image: ImageForm | None) -> list[dict[str, Array]]:
@@ -218,13 +245,13 @@ def difference(
     """Say how results differ, as lists of outputs for each set of inputs; None when they agree but for rounding.
 
     `selects`: the model picks values by size (top k, suppression), so that rounding may change the order of rows, or
-    add and remove a few: the values of each column are then compared in order of size.
+    add, remove and exchange a few: rows are then compared in other pairs too (`PAIRINGS`).
     """
     for one, other in zip(found, expected, strict=True):
         for name, own, wanted in zip(names, one, other, strict=True):
             share = _deviation(own, wanted)
             if share > tolerance and selects:
-                share = _deviation(*_in_order(own, wanted))
+                share = min(_deviation(*pair(own, wanted)) for pair in PAIRINGS)
             if share > tolerance:
                 return f"output {name!r} is off by {share:.0%} of its size"
     return None
@@ -248,14 +275,44 @@ def _deviation(found: Array, expected: Array) -> float:
     return max(float(strange), float(error / max(size, _SMALLEST)))
 
 
-def _in_order(found: Array, expected: Array) -> tuple[Array, Array]:
-    """The rows that both have, each column in order of size, the largest first."""
+def in_order(found: Array, expected: Array) -> tuple[Array, Array]:
+    """Two outputs of a selection with the rows that both have, each column in order of size, the largest first.
+
+    They are returned as they are when one has many rows more than the other.
+    """
     if found.ndim != expected.ndim or found.ndim == 0 or found.shape[-1] != expected.shape[-1]:
         return found, expected
     sides = [np.sort(side.reshape(-1, side.shape[-1]), axis=0)[::-1] for side in (found, expected)]
     rows = min(len(side) for side in sides)
     few = max(len(side) for side in sides) - rows <= max(_FEW_ROWS, rows // 10)
     return (sides[0][:rows], sides[1][:rows]) if few else (found, expected)
+
+
+def in_pairs(found: Array, expected: Array) -> tuple[Array, Array]:
+    """Two outputs of the same shape with each row beside the most similar one of the other output.
+
+    A few rows that have none are left out: where values are nearly equal, rounding decides which are among the best.
+    They are returned as they are when they have very many rows.
+    """
+    if found.shape != expected.shape or found.ndim == 0:
+        return found, expected
+    width = 1 if found.dtype.kind in "iu" and found.size == found.shape[-1] else found.shape[-1]
+    own, wanted = (side.reshape(-1, width).astype(np.float64) for side in (found, expected))
+    if not 1 < len(own) <= _MOST_ROWS:
+        return found, expected
+    far = np.zeros((len(own), len(wanted)))
+    with np.errstate(invalid="ignore", over="ignore"):
+        sizes = np.maximum(np.sqrt(np.mean(wanted**2, axis=0)), _SMALLEST)
+        for one, other, size in zip(own.T, wanted.T, sizes, strict=True):
+            far = np.maximum(far, np.nan_to_num(np.abs(one[:, None] - other) / size, nan=np.inf))
+    kept = len(own) - max(min(_FEW_ROWS, len(own) // 5), len(own) // 10)
+    here, there = (np.argsort(far.min(axis=axis), kind="stable")[:kept] for axis in (1, 0))
+    pairs = np.concatenate([own[here], own[far.argmin(axis=0)[there]]])
+    return pairs, np.concatenate([wanted[far.argmin(axis=1)[here]], wanted[there]])
+
+
+PAIRINGS = (in_order, in_pairs)
+"""Ways to put the rows of two outputs beside each other where a model selects them by size."""
 
 
 def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
