@@ -133,7 +133,7 @@ def yolov4(b: Builder) -> None:
     x = b.conv(b.concat(x, *(b.pool(x, size, stride=1) for size in (5, 9, 13))), 16, act="LeakyRelu")
     y = b.conv(x, 5 + CLASSES, act="")
     xy, wh, scores = (b.slice(y, [low], [high], [1]) for low, high in ((0, 2), (2, 4), (4, FAR)))
-    grid = b.constant(np.stack(np.mgrid[0:8, 0:8])[None].astype(np.float32))
+    grid = b.constant(np.indices((8, 8))[None].astype(np.float32))
     parts = [b.add("Add", b.add("Sigmoid", xy), grid), b.add("Exp", wh), b.add("Sigmoid", scores)]
     joined = Map(b.add("Concat", *parts, axis=1), 5 + CLASSES, 8, 8)
     b.output(b.rows(joined))

@@ -192,7 +192,8 @@ def _as_channels(source: str, indices: Indices, *, plane: int) -> tuple[str, Ind
 def _is_pointwise(graph: Graph, conv: NodeProto) -> bool:
     shape, made = graph.shape(conv.input[0]), graph.shape(conv.output[0])
     static = shape is not None and made is not None and shape[0] == 1
-    return static and pointwise_weights(graph, conv) is not None
+    known = len(conv.input) < 3 or not conv.input[2] or graph.constant(conv.input[2]) is not None
+    return static and known and pointwise_weights(graph, conv) is not None
 
 
 def _feeds_shuffle(graph: Graph, name: str) -> bool:
@@ -277,7 +278,8 @@ def fold_focus(graph: Graph) -> int:
         indices = moved_indices(graph, conv.input[0], source=source)
         places = None if indices is None else _places(indices, given)
         if places is not None:
-            graph.replace([conv], [_unfolded(graph, conv, weights, source, places, step=given[2] // regrouped[2])])
+            wide = _unfolded(weights, places, channels=given[1], step=given[2] // regrouped[2])
+            graph.replace([conv], [_of_pixels(graph, conv, wide, source, step=given[2] // regrouped[2])])
             graph.refresh()
             return 1
     return 0
@@ -306,24 +308,20 @@ def _places(indices: Indices, given: tuple[int, ...]) -> list[tuple[int, int, in
     return list(zip(channel.tolist(), row.tolist(), column.tolist(), strict=True))
 
 
-def _unfolded(
-    graph: Graph,
-    conv: NodeProto,
-    weights: Constant,
-    source: str,
-    places: list[tuple[int, int, int]],
-    *,
-    step: int,
-) -> NodeProto:
+def _unfolded(weights: Constant, places: list[tuple[int, int, int]], *, channels: int, step: int) -> Constant:
+    """Weights for an image of `channels` from those for its regrouped pixels."""
     count, _, rows, columns = weights.shape
-    channels = max(channel for channel, _, _ in places) + 1
     wide = np.zeros((count, channels, rows * step, columns * step), weights.dtype)
     for regrouped, (channel, row, column) in enumerate(places):
         wide[:, channel, row::step, column::step] += weights[:, regrouped]
-    name = graph.add_constant(wide, like=conv.input[1])
+    return wide
+
+
+def _of_pixels(graph: Graph, conv: NodeProto, wide: Constant, source: str, *, step: int) -> NodeProto:
+    """The convolution of the image itself."""
     return node(
         "Conv",
-        [source, name, *conv.input[2:]],
+        [source, graph.add_constant(wide, like=conv.input[1]), *conv.input[2:]],
         [conv.output[0]],
         kernel_shape=wide.shape[2:],
         strides=[step * size for size in attribute(conv, "strides", [1, 1])],

@@ -110,9 +110,10 @@ def _value(entry: NodeProto) -> npt.NDArray[np.generic] | None:
 def _computed(graph: Graph, entry: NodeProto) -> list[Constant] | None:
     if entry.op_type in {"Shape", "Size"}:
         shape = graph.shape(entry.input[0])
-        if shape is None or entry.attribute:
+        if shape is None:
             return None
-        return [np.asarray(shape if entry.op_type == "Shape" else np.prod(shape, dtype=np.int64), np.int64)]
+        part = shape[attribute(entry, "start", 0) : attribute(entry, "end")]
+        return [np.asarray(part if entry.op_type == "Shape" else np.prod(shape, dtype=np.int64), np.int64)]
     feeds = dict[str, Constant]()
     for name in filter(None, entry.input):
         value = graph.constant(name)

@@ -86,12 +86,18 @@ def _is_enlarged(graph: Graph, name: str) -> bool:
         return False
     if attribute(resize, "coordinate_transformation_mode") == b"tf_crop_and_resize":
         return False
-    if attribute(resize, "axes") is not None:
+    if attribute(resize, "axes") is not None or not _is_size_known(graph, resize):
         return False
     small, large = graph.shape(resize.input[0]), graph.shape(name)
     if small is None or large is None or len(large) != 4 or small[:2] != large[:2]:
         return False
     return large[2] * large[3] >= 2 * small[2] * small[3]
+
+
+def _is_size_known(graph: Graph, resize: NodeProto) -> bool:
+    """Whether the size that an enlargement aims at, which holds the number of channels, is a constant or not given."""
+    sizes = resize.input[3] if len(resize.input) > 3 else ""
+    return not sizes or graph.constant(sizes) is not None
 
 
 def _split(graph: Graph, conv: NodeProto, joined: NodeProto, enlarged: str) -> bool:
