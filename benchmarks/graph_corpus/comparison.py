@@ -23,18 +23,18 @@ from sightline_plugins.engines.rewriting import (
     Passes,
     difference,
     example_feeds,
-    prepare,
-    selects_by_size,
     tolerance_of,
 )
 from sightline_plugins.onnx_graph.constants import is_quantized
 from sightline_plugins.onnx_graph.graph import Graph
 from sightline_plugins.onnx_graph.inputs import find_image_input, fix_batch, take_image
+from sightline_plugins.onnx_graph.selection import selects_by_size
 from sightline_plugins.onnx_graph.simplify import OPENVINO, Rule, apply_rules, rewrite
 from sightline_plugins.preprocess.cpu import ImageForm
 
 Results = list[list[Array]]
 _LEVELS = ImageForm(mean=(123.7, 116.3, 103.5), scale=(0.0171, 0.0175, 0.0174))
+_GREY = ImageForm(mean=(127.5,), scale=(0.0078,))
 _BYTES = ImageForm()
 
 
@@ -85,7 +85,7 @@ def compare(path: Path) -> Compared:
     try:
         reference = Reference(model)
     except ModelError as error:
-        found.refused = f"ONNX Runtime refuses the file: {str(error)[:100]}"
+        found.refused = f"the file is refused: {str(error)[:100]}"
         return found
     found.places = places(model, OPENVINO)
     found.openvino = opened(model, OpenVino(concurrency=1), reference)
@@ -107,22 +107,15 @@ def precision_of(model: onnx.ModelProto) -> str:
 
 def opened(model: onnx.ModelProto, library: Library[Any], reference: Reference) -> Opened:
     """What a library computes from the prepared model; which passes the proof leaves out, and why."""
-    whole = Passes(model, library=library, image=reference.form, optimize=True).applied()
-    found = Opened(nodes=len(whole.graph.node))
+    passes = Passes(copied(model), library=library, image=reference.form, optimize=True)
+    prepared, left_out, differs = passes.proven()
+    found = Opened(nodes=len(prepared.graph.node), left_out=left_out, itself=differs or "")
     try:
-        results = library.compute(whole, reference.feeds)
-        differs = reference.difference(results)
+        if left_out:
+            found.why = reference.difference(library.compute(passes.applied(), reference.feeds)) or ""
+        found.largest = reference.largest(library.compute(prepared, reference.feeds))
     except ModelError as error:
-        results, differs = [], str(error)[:100]
-    if differs is not None:
-        prepared = prepare(copied(model), library=library, image=reference.form, optimize=True, label="model")
-        found.left_out, found.why, found.itself = prepared.left_out, differs, prepared.differs or ""
-        found.nodes = len(prepared.model.graph.node)
-        try:
-            results = library.compute(prepared.model, reference.feeds)
-        except ModelError:
-            return found
-    found.largest = reference.largest(results)
+        found.why = str(error)[:100]
     return found
 
 
@@ -170,13 +163,14 @@ class Reference:
 def form_of(model: onnx.ModelProto) -> ImageForm | None:
     """How images are handed over: levels that the graph normalises, bytes as they are, or None without an image."""
     try:
-        entry = find_image_input(model).entry
+        image = find_image_input(model)
     except ModelError:
         return None
-    sizes = entry.type.tensor_type.shape.dim
-    if sizes[0].dim_value > 1:
+    if image.rows > 1:
         return None
-    return _BYTES if entry.type.tensor_type.elem_type == onnx.TensorProto.UINT8 else _LEVELS
+    if image.entry.type.tensor_type.elem_type == onnx.TensorProto.UINT8:
+        return _BYTES
+    return _LEVELS if image.channels == 3 else _GREY
 
 
 def _share(found: Array, expected: Array) -> float:

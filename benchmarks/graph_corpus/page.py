@@ -79,7 +79,7 @@ def summary(rows: Sequence[Compared]) -> str:
 def result(row: Compared, one: Opened) -> str:
     """What came of one file in one library."""
     if row.refused:
-        return "the file is refused by ONNX Runtime"
+        return "the file itself is refused"
     if one.itself:
         return "the library computes the file itself otherwise"
     if one.left_out:

@@ -22,6 +22,7 @@ from sightline_plugins.engines.protocol import Array
 from sightline_plugins.engines.rebatching import make_single, random_feeds
 from sightline_plugins.onnx_graph.constants import is_quantized, store_unsigned
 from sightline_plugins.onnx_graph.inputs import find_image_input, fix_batch, fix_size, take_image
+from sightline_plugins.onnx_graph.selection import chosen_from, selects_by_size, with_outputs
 from sightline_plugins.onnx_graph.simplify import CLEANING, COMMON, OPENVINO, REPAIRS, Rule, rewrite
 from sightline_plugins.preprocess.cpu import ImageForm
 
@@ -33,7 +34,6 @@ _SMALLEST = 1e-3
 """Outputs smaller than this are compared as if they had this size: rounding makes up much of a score near zero."""
 _FEW_ROWS = 3
 _MOST_ROWS = 1000
-_SELECTING = frozenset({"TopK", "NonMaxSuppression", "NonZero", "ArgMax", "ArgMin", "Hardmax", "Unique"})
 _UNSIGNED = "store_unsigned"
 _FAILURES = (onnx.shape_inference.InferenceError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 """What a pass may raise on a graph that it was not written for."""
@@ -106,6 +106,7 @@ class Passes:
         self._cleaning = CLEANING if image is not None else ()
         self._stores_unsigned = optimize and str(library.settings["device"]).lower() == "cpu"
         self._selects = selects_by_size(parsed)
+        self._probes: dict[str, int] = {}
         self._tolerance = tolerance_of(parsed)
         self._feeds: list[dict[str, Array]] = []
         self._expected: list[list[Array]] | None = None
@@ -113,7 +114,13 @@ class Passes:
     def proven(self) -> tuple[onnx.ModelProto, tuple[str, ...], str | None]:
         """Return the prepared model, the names of the passes that were left out, and how the library differs."""
         self._feeds = example_feeds(self._file(), self._image)
+        if self._selects:
+            with suppress(*_FAILURES):
+                self._probes = chosen_from(self._parsed)
         self._expected = self._reference()
+        if self._expected is None and self._probes:
+            self._probes = {}
+            self._expected = self._reference()
         model, worst = self._attempt(frozenset())
         if model is not None and worst is None:
             return model, (), None
@@ -122,9 +129,9 @@ class Passes:
             return self.applied(left_out=frozenset(self._names)), tuple(self._names), worst
         return self.applied(left_out=left_out), tuple(sorted(left_out)), None
 
-    def applied(self, *, left_out: frozenset[str] = frozenset()) -> onnx.ModelProto:
-        """Return the model after all passes but these."""
-        model = _copy(self._parsed)
+    def applied(self, *, left_out: frozenset[str] = frozenset(), probed: bool = False) -> onnx.ModelProto:
+        """Return the model after all passes but these; `probed`: with what values are chosen from as more outputs."""
+        model = with_outputs(_copy(self._parsed), self._probes if probed else {})
         rules = [rule for rule in self._rules if rule.__name__ not in left_out]
         if rules:
             model = rewrite(model, rules)
@@ -141,8 +148,8 @@ class Passes:
         return [*names, _UNSIGNED] if self._stores_unsigned else [*names]
 
     def _file(self) -> onnx.ModelProto:
-        """The model as the file has it, but for the form of the image."""
-        model = _copy(self._parsed)
+        """The model as the file has it, but for the form of the image, with what values are chosen from."""
+        model = with_outputs(_copy(self._parsed), self._probes)
         return model if self._image is None else take_image(model, self._image)
 
     def _reference(self) -> list[list[Array]] | None:
@@ -163,16 +170,33 @@ class Passes:
         """
         try:
             model = self.applied(left_out=left_out)
+            probed = self.applied(left_out=left_out, probed=True) if self._probes else None
         except (ModelError, *_FAILURES) as error:
             return None, str(error)
         if self._expected is None:
             return model, None
         try:
-            found = self._library.compute(model, self._feeds)
+            differs = self._compared(self._library.compute(model, self._feeds))
+            if differs is None and probed is not None:
+                differs = self._compared(self._library.compute(probed, self._feeds))
         except ModelError as error:
             return model, str(error)
-        names = [output.name for output in model.graph.output]
-        return model, difference(found, self._expected, tolerance=self._tolerance, names=names, selects=self._selects)
+        return model, differs
+
+    def _compared(self, found: Sequence[Sequence[Array]]) -> str | None:
+        """How results differ from the reference: of the outputs, and of what values are chosen from where it is there.
+
+        Behind a choice, a few rows may be exchanged; in front of it, only rounding is no difference.
+        """
+        names = [output.name for output in self._parsed.graph.output]
+        count, expected = len(names), self._expected or []
+        outputs, wanted = [one[:count] for one in found], [one[:count] for one in expected]
+        differs = difference(outputs, wanted, tolerance=self._tolerance, names=names, selects=self._selects)
+        probes = [one[count:] for one in found]
+        if differs is not None or not any(probes):
+            return differs
+        wanted = [one[count:] for one in expected]
+        return difference(probes, wanted, tolerance=self._tolerance, names=[*self._probes])
 
     def _helps(self, left_out: frozenset[str]) -> bool:
         """Whether the results are right without these passes."""
@@ -203,11 +227,6 @@ def tolerance_of(model: onnx.ModelProto) -> float:
         return _QUANTIZED_TOLERANCE
     halves = any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer)
     return _HALF_TOLERANCE if halves else _TOLERANCE
-
-
-def selects_by_size(model: onnx.ModelProto) -> bool:
-    """Whether a model picks values by their size, so that rounding may change which, or their order."""
-    return any(node.op_type in _SELECTING for node in model.graph.node)
 
 
 def example_feeds(model: onnx.ModelProto, image: ImageForm | None) -> list[dict[str, Array]]:

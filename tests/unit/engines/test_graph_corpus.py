@@ -14,14 +14,17 @@ import pytest
 from benchmarks.graph_corpus.comparison import Reference, places
 from benchmarks.graph_corpus.registry import structures
 
+from sightline_plugins.engines import rewriting
 from sightline_plugins.engines.model_file import read_model
 from sightline_plugins.engines.onnxruntime import OnnxRuntime
 from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.engines.openvino import OpenVino
-from sightline_plugins.engines.rewriting import Passes
+from sightline_plugins.engines.rewriting import Passes, prepare
 from sightline_plugins.onnx_graph import channels, constants, layout
+from sightline_plugins.onnx_graph.graph import Graph
 from sightline_plugins.onnx_graph.inputs import take_image
-from sightline_plugins.onnx_graph.simplify import OPENVINO, Rule, rewrite
+from sightline_plugins.onnx_graph.selection import chosen_from
+from sightline_plugins.onnx_graph.simplify import COMMON, OPENVINO, Rule, rewrite
 
 NAMES = sorted(structures())
 CLOSE = 1e-4
@@ -89,6 +92,34 @@ def test_no_pass_is_left_out_of_graphs_that_only_look_like_a_pattern(
     engine.close()
 
     assert warnings == []
+
+
+@pytest.mark.parametrize("place", [4, 7, 9])
+def test_a_pass_that_is_wrong_for_few_of_the_chosen_rows_is_noticed(
+    place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swapped(graph: Graph) -> int:
+        convs = [entry for entry in graph.nodes if entry.op_type == "Conv" and entry.input[1].startswith("w")]
+        name = convs[place].input[1]
+        weights = graph.constant(name)
+        if weights is None or "~" in name:
+            return 0
+        convs[place].input[1] = graph.add_constant(weights[:, ::-1], like=name)
+        return 1
+
+    monkeypatch.setattr(rewriting, "COMMON", (*COMMON, swapped))
+    model = graph("yolov10-best")
+    prepared = prepare(model, library=OnnxRuntime(concurrency=1), image=None, optimize=True, label="yolov10")
+
+    assert prepared.left_out == ("swapped",)
+
+
+def test_values_are_chosen_from_what_stands_in_front_of_the_first_choice() -> None:
+    model = graph("yolov10-best")
+    producers = {name: entry.op_type for entry in model.graph.node for name in entry.output}
+
+    assert sorted(producers[name] for name in chosen_from(model)) == ["Reshape", "Transpose"]
+    assert chosen_from(graph("yolov8")) == {}
 
 
 Function = Callable[..., Any]
