@@ -30,7 +30,7 @@ from benchmarks.mot_scores import SEQUENCES, Boxes, Floats, Integers, Sequence, 
 
 from sightline.media.boxes import iou_matrix
 from sightline_plugins.commands.evaluate.scores import TrackScores
-from sightline_plugins.track.bytetrack import ByteTracker, ByteTrackOptions, MatchingThresholds
+from sightline_plugins.track.adaptive import AdaptiveOptions, AdaptiveTracker, MatchingThresholds
 
 Step = Callable[[Boxes, int], tuple[Floats, Integers]]
 """One frame's detections and its time in nanoseconds in, boxes and their track ids (-1: none) out."""
@@ -52,11 +52,11 @@ trackers 2.6.1, supervision 0.26.1, bytetracker 0.3.2; the last gives its filter
 """
 
 
-def ours(options: ByteTrackOptions | None = None, thresholds: MatchingThresholds | None = None) -> Maker:
+def ours(options: AdaptiveOptions | None = None, thresholds: MatchingThresholds | None = None) -> Maker:
     """Return a maker of this project's tracker."""
 
     def make(_fps: float) -> Step:
-        tracker = ByteTracker(options or ByteTrackOptions(), thresholds=thresholds)
+        tracker = AdaptiveTracker(options or AdaptiveOptions(), thresholds=thresholds)
 
         def step(seen: Boxes, pts_ns: int) -> tuple[Floats, Integers]:
             track_id = tracker.update(seen.xyxy, seen.confidence, np.zeros(len(seen.xyxy), np.int64), pts_ns=pts_ns)
@@ -202,7 +202,7 @@ def print_weak(sequences: list[Sequence], *, shared: Path) -> None:
     weak = [*map(squeezed, sequences), fastestdet, as_tall_as_the_truth(fastestdet)]
     print("\nsqueezed into 0.35 to 0.6 (three sequences); FastestDet on TUD-Campus: all boxes, as tall as the truth's")
     _print_line("sightline", [scores_of(sequence, ours()) for sequence in weak])
-    sure = ours(ByteTrackOptions(new_track_threshold=0.7))
+    sure = ours(AdaptiveOptions(new_track_threshold=0.7))
     _print_line("sightline, new_track_threshold 0.7", [scores_of(sequence, sure) for sequence in weak])
 
 

@@ -41,7 +41,7 @@ def _unknown_algorithm(name: str) -> InitErrorDetails:
 class Track(Element):
     """Track objects across frames, and assign each a stable `track_id`.
 
-    `algorithm` names the tracker, whose options stand beside it; `bytetrack` (ByteTrack) follows objects by the overlap
+    `algorithm` names the tracker, whose options stand beside it; `adaptive` follows objects by the overlap
     of their boxes. Ids count from 1 in each stream and are never reused. A track is confirmed after `min_hits`
     detections in a row with at least `high_threshold`, or more detections with less (with 2: 3 at a confidence of 0.6,
     4 at 0.45). This keeps false alarms out and costs the first frames of an object, except on the first image with
@@ -64,7 +64,7 @@ class Track(Element):
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.OBJECTS})
     gives: ClassVar[frozenset[Capability]] = frozenset({Capability.TRACKS})
 
-    algorithm: str = "bytetrack"
+    algorithm: str = "adaptive"
     """The tracker; further options are its own."""
     untracked: Literal["keep", "drop"] = "keep"
     """What happens to objects that belong to no track."""

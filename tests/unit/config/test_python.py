@@ -55,4 +55,4 @@ def test_options_are_given_by_name() -> None:
     make: Callable[..., object] = Track
 
     with pytest.raises(TypeError, match=r"Track takes its options by name"):
-        make("bytetrack")
+        make("adaptive")

@@ -6,27 +6,27 @@ import pytest
 from pydantic import ValidationError
 
 from sightline.testing.tracker_conformance import TrackerConformance
-from sightline_plugins.track.bytetrack import ByteTrackOptions
+from sightline_plugins.track.adaptive import AdaptiveOptions
 from sightline_plugins.track.track import Track
 
 
 class TestByteTrack(TrackerConformance):
-    options = ByteTrackOptions()
+    options = AdaptiveOptions()
 
 
 class TestByteTrackThatConfirmsAtOnce(TrackerConformance):
-    options = ByteTrackOptions(min_hits=1)
+    options = AdaptiveOptions(min_hits=1)
 
 
 def test_the_options_of_a_step_are_its_tracker_s() -> None:
-    assert Track.model_validate({"max_lost": "1.5s", "min_hits": 3}).options == ByteTrackOptions.model_validate(
+    assert Track.model_validate({"max_lost": "1.5s", "min_hits": 3}).options == AdaptiveOptions.model_validate(
         {"max_lost": 1.5, "min_hits": 3}
     )
 
 
 def test_steps_that_track_alike_are_equal_however_they_are_written() -> None:
     assert Track.model_validate({"max_lost": "1.5s"}) == Track.model_validate(
-        {"max_lost": 1.5, "algorithm": "bytetrack"}
+        {"max_lost": 1.5, "algorithm": "adaptive"}
     )
     assert Track() == Track.model_validate({"max_lost": "1s"})
     assert Track() != Track.model_validate({"max_lost": "2s"})
@@ -47,5 +47,5 @@ def test_the_schema_of_a_step_holds_the_tracker_s_options() -> None:
     schema = Track.model_json_schema()
 
     assert {"algorithm", "untracked", "max_lost", "high_threshold", "new_track_threshold"} <= set(schema["properties"])
-    assert schema["properties"]["algorithm"]["enum"] == ["bytetrack"]
+    assert schema["properties"]["algorithm"]["enum"] == ["adaptive"]
     assert schema["additionalProperties"] is False

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sightline_plugins.track.bytetrack import ByteTracker, ByteTrackOptions
+from sightline_plugins.track.adaptive import AdaptiveOptions, AdaptiveTracker
 
 WIDTH, HEIGHT, SECONDS, NOISE = 1280, 720, 40, 0.015
 Boxes = npt.NDArray[np.float32]
@@ -34,7 +34,7 @@ def walked(fps: float, *, count: int, missing: float, seed: int = 7) -> Iterator
 
 def crossings(fps: float, *, count: int, missing: float) -> tuple[int, int, int]:
     """How often a walker passed the middle; how often a track did so with the same walker, and with another one."""
-    tracker = ByteTracker(ByteTrackOptions())
+    tracker = AdaptiveTracker(AdaptiveOptions())
     passed = found = wrong = 0
     sides: dict[int, bool] = {}
     tracks: dict[int, tuple[bool, int]] = {}

@@ -16,7 +16,7 @@ from benchmarks.tracking import (
     tracks_of,
 )
 
-from sightline_plugins.track.bytetrack import ByteTrackOptions, MatchingThresholds
+from sightline_plugins.track.adaptive import AdaptiveOptions, MatchingThresholds
 
 PUBLIC_BYTETRACKS = [name for name in MEASURED if "byte" in name.lower()]
 HOTA, IDF1 = 0, 2
@@ -24,21 +24,21 @@ MARGIN = 0.005
 ROUNDING = 0.0005
 """The figures noted have three digits."""
 CHANGED = {
-    "high 20 % lower": ours(ByteTrackOptions(high_confidence=0.48)),
-    "high 10 % higher": ours(ByteTrackOptions(high_confidence=0.66)),
-    "new 20 % lower": ours(ByteTrackOptions(new_track_threshold=0.32)),
-    "new 20 % higher": ours(ByteTrackOptions(new_track_threshold=0.48)),
-    "new as high as sure": ours(ByteTrackOptions(new_track_threshold=0.7)),
-    "sure 10 % lower": ours(ByteTrackOptions(high_threshold=0.63)),
-    "sure 20 % higher": ours(ByteTrackOptions(high_threshold=0.84)),
+    "high 20 % lower": ours(AdaptiveOptions(high_confidence=0.48)),
+    "high 10 % higher": ours(AdaptiveOptions(high_confidence=0.66)),
+    "new 20 % lower": ours(AdaptiveOptions(new_track_threshold=0.32)),
+    "new 20 % higher": ours(AdaptiveOptions(new_track_threshold=0.48)),
+    "new as high as sure": ours(AdaptiveOptions(new_track_threshold=0.7)),
+    "sure 10 % lower": ours(AdaptiveOptions(high_threshold=0.63)),
+    "sure 20 % higher": ours(AdaptiveOptions(high_threshold=0.84)),
     "fair similarity 20 % lower": ours(thresholds=MatchingThresholds(min_similarity_fair=0.12)),
     "fair similarity 20 % higher": ours(thresholds=MatchingThresholds(min_similarity_fair=0.18)),
     "similarity 20 % lower": ours(thresholds=MatchingThresholds(min_similarity=0.16)),
     "similarity 20 % higher": ours(thresholds=MatchingThresholds(min_similarity=0.24)),
     "low similarity 20 % lower": ours(thresholds=MatchingThresholds(min_similarity_low=0.4)),
     "low similarity 20 % higher": ours(thresholds=MatchingThresholds(min_similarity_low=0.6)),
-    "max_lost 20 % lower": ours(ByteTrackOptions.model_validate({"max_lost": "800ms"})),
-    "max_lost 20 % higher": ours(ByteTrackOptions.model_validate({"max_lost": "1200ms"})),
+    "max_lost 20 % lower": ours(AdaptiveOptions.model_validate({"max_lost": "800ms"})),
+    "max_lost 20 % higher": ours(AdaptiveOptions.model_validate({"max_lost": "1200ms"})),
 }
 
 
@@ -90,7 +90,7 @@ def test_with_fastestdet_doubtful_births_follow_more_of_the_people_of_the_truth(
             read_sequence(folder), images=folder / "img1", model=shared_data / "models" / "FastestDet.onnx"
         )
     )
-    doubtful, sure = scores_of(sequence, ours()), scores_of(sequence, ours(ByteTrackOptions(new_track_threshold=0.7)))
+    doubtful, sure = scores_of(sequence, ours()), scores_of(sequence, ours(AdaptiveOptions(new_track_threshold=0.7)))
 
     assert doubtful.hota >= sure.hota + 0.01
     assert doubtful.idf1 >= sure.idf1 + 0.01

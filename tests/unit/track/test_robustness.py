@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sightline_plugins.track.bytetrack import ByteTracker, ByteTrackOptions, MatchingThresholds
+from sightline_plugins.track.adaptive import AdaptiveOptions, AdaptiveTracker, MatchingThresholds
 from sightline_plugins.track.kalman import MotionModel
 
 ONE = np.array([[10, 20, 50, 100]], np.float32)
@@ -15,32 +15,32 @@ FRAME_NS = 40_000_000
 
 
 @pytest.fixture
-def tracker() -> ByteTracker:
-    return ByteTracker(ByteTrackOptions())
+def tracker() -> AdaptiveTracker:
+    return AdaptiveTracker(AdaptiveOptions())
 
 
-def ids(tracker: ByteTracker, xyxy: npt.NDArray[np.float32], *, pts_ns: int, confidence: float = 0.9) -> list[int]:
+def ids(tracker: AdaptiveTracker, xyxy: npt.NDArray[np.float32], *, pts_ns: int, confidence: float = 0.9) -> list[int]:
     count = len(xyxy)
     track_id = tracker.update(xyxy, np.full(count, confidence, np.float32), np.zeros(count, np.int64), pts_ns=pts_ns)
     result: list[int] = track_id.tolist()
     return result
 
 
-def test_empty_frames_give_no_ids(tracker: ByteTracker) -> None:
+def test_empty_frames_give_no_ids(tracker: AdaptiveTracker) -> None:
     assert [ids(tracker, NO_BOX, pts_ns=n * FRAME_NS) for n in range(3)] == [[]] * 3
 
 
-def test_equal_timestamps_keep_the_id(tracker: ByteTracker) -> None:
+def test_equal_timestamps_keep_the_id(tracker: AdaptiveTracker) -> None:
     assert [ids(tracker, ONE, pts_ns=7) for _ in range(5)] == [[1]] * 5
 
 
-def test_time_that_jumps_back_keeps_the_id_and_goes_on_from_there(tracker: ByteTracker) -> None:
+def test_time_that_jumps_back_keeps_the_id_and_goes_on_from_there(tracker: AdaptiveTracker) -> None:
     times = [0, 40, 80, 10, 50, 90]
 
     assert [ids(tracker, ONE, pts_ns=ms * 1_000_000) for ms in times] == [[1]] * 6
 
 
-def test_a_stall_longer_than_max_lost_ends_all_tracks(tracker: ByteTracker) -> None:
+def test_a_stall_longer_than_max_lost_ends_all_tracks(tracker: AdaptiveTracker) -> None:
     for n in range(3):
         ids(tracker, ONE, pts_ns=n * FRAME_NS)
 
@@ -48,30 +48,30 @@ def test_a_stall_longer_than_max_lost_ends_all_tracks(tracker: ByteTracker) -> N
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e30])
-def test_a_box_that_is_not_finite_is_ignored_and_harms_no_other(tracker: ByteTracker, bad: float) -> None:
+def test_a_box_that_is_not_finite_is_ignored_and_harms_no_other(tracker: AdaptiveTracker, bad: float) -> None:
     ids(tracker, ONE, pts_ns=0)
     both = np.concatenate([ONE, [[0, 0, 10, bad]]]).astype(np.float32)
 
     assert [ids(tracker, both, pts_ns=FRAME_NS), ids(tracker, ONE, pts_ns=2 * FRAME_NS)] == [[1, -1], [1]]
 
 
-def test_a_confidence_that_is_not_a_number_is_ignored(tracker: ByteTracker) -> None:
+def test_a_confidence_that_is_not_a_number_is_ignored(tracker: AdaptiveTracker) -> None:
     assert ids(tracker, ONE, pts_ns=0, confidence=np.nan) == [-1]
 
 
-def test_a_confidence_above_1_counts_as_1(tracker: ByteTracker) -> None:
+def test_a_confidence_above_1_counts_as_1(tracker: AdaptiveTracker) -> None:
     assert [ids(tracker, ONE, pts_ns=n * FRAME_NS, confidence=37.0) for n in range(3)] == [[1]] * 3
 
 
 @pytest.mark.parametrize("box", [[5, 5, 5, 5], [50, 50, 10, 10], [0, 0, 1e6, 1e6], [3, 3, 3.001, 90]])
-def test_predictions_stay_finite_for_odd_boxes(tracker: ByteTracker, box: list[float]) -> None:
+def test_predictions_stay_finite_for_odd_boxes(tracker: AdaptiveTracker, box: list[float]) -> None:
     for n in range(50):
         ids(tracker, np.array([box, *ONE.tolist()], np.float32), pts_ns=n // 2)
 
     assert np.isfinite(tracker.predict(pts_ns=900_000_000).xyxy).all()
 
 
-def test_thousands_of_boxes_keep_their_ids(tracker: ByteTracker) -> None:
+def test_thousands_of_boxes_keep_their_ids(tracker: AdaptiveTracker) -> None:
     x, y = np.meshgrid(np.arange(50) * 30.0, np.arange(40) * 30.0)
     corners = np.stack([x.ravel(), y.ravel()], axis=1)
     crowd = np.concatenate([corners, corners + 40], axis=1).astype(np.float32)
@@ -81,7 +81,7 @@ def test_thousands_of_boxes_keep_their_ids(tracker: ByteTracker) -> None:
     assert found == list(range(1, 2001))
 
 
-def test_the_caller_s_arrays_are_not_changed(tracker: ByteTracker) -> None:
+def test_the_caller_s_arrays_are_not_changed(tracker: AdaptiveTracker) -> None:
     xyxy, confidence, class_id = ONE.copy(), np.array([0.9], np.float32), np.array([3])
     for column in (xyxy, confidence, class_id):
         column.flags.writeable = False
@@ -92,7 +92,7 @@ def test_the_caller_s_arrays_are_not_changed(tracker: ByteTracker) -> None:
     assert (xyxy == ONE).all()
 
 
-def test_columns_of_different_length_are_refused(tracker: ByteTracker) -> None:
+def test_columns_of_different_length_are_refused(tracker: AdaptiveTracker) -> None:
     with pytest.raises(ValueError, match=r"must have shapes \(N, 4\), \(N,\) and \(N,\)"):
         tracker.update(ONE, np.ones(2, np.float32), np.zeros(1, np.int64), pts_ns=0)
 
@@ -109,7 +109,7 @@ def test_columns_of_different_length_are_refused(tracker: ByteTracker) -> None:
 )
 def test_impossible_options_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ByteTrackOptions.model_validate(options)
+        AdaptiveOptions.model_validate(options)
 
 
 @pytest.mark.parametrize("name", ["min_similarity_low", "wide_margin"])

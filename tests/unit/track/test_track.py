@@ -14,7 +14,7 @@ from sightline.graph import Site
 from sightline.media import Batch, Frame, Objects, Origin
 from sightline.media.batch import FrameColumns
 from sightline.testing import make_frames, run_element
-from sightline_plugins.track.bytetrack import ByteTracker, ByteTrackOptions
+from sightline_plugins.track.adaptive import AdaptiveOptions, AdaptiveTracker
 from sightline_plugins.track.track import Track, TrackOperator
 
 DETECTOR = Origin("detect", ("person", "car"))
@@ -69,7 +69,7 @@ def test_ids_are_those_of_the_tracker_on_recorded_detections(shared_data: Path) 
     objects = Objects.from_columns(
         frame=table[:, 0] - 1, xyxy=xyxy, confidence=table[:, 6], class_id=np.zeros(len(table)), source=DETECTOR
     )
-    tracker = ByteTracker(ByteTrackOptions())
+    tracker = AdaptiveTracker(AdaptiveOptions())
     expected = []
     for frame in frames:
         own = objects.of_frame(frame.index)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sightline_plugins.track.bytetrack import ByteTracker, ByteTrackOptions, MatchingThresholds
+from sightline_plugins.track.adaptive import AdaptiveOptions, AdaptiveTracker, MatchingThresholds
 from sightline_plugins.track.tracks import TrackState
 
 Row = tuple[float, float, float, float]
@@ -21,7 +21,7 @@ def box(x: float, y: float = 100, width: float = 40, height: float = 80) -> Row:
 
 
 def feed(
-    tracker: ByteTracker,
+    tracker: AdaptiveTracker,
     *rows: Row,
     seconds: float,
     confidence: float | Iterable[float] = 0.9,
@@ -40,27 +40,27 @@ def feed(
 
 
 @pytest.fixture
-def tracker() -> ByteTracker:
-    return ByteTracker(ByteTrackOptions())
+def tracker() -> AdaptiveTracker:
+    return AdaptiveTracker(AdaptiveOptions())
 
 
-def test_objects_of_the_first_frame_have_ids_at_once(tracker: ByteTracker) -> None:
+def test_objects_of_the_first_frame_have_ids_at_once(tracker: AdaptiveTracker) -> None:
     assert feed(tracker, box(0), box(200), seconds=0) == [1, 2]
 
 
-def test_empty_frames_before_the_first_objects_do_not_delay_their_ids(tracker: ByteTracker) -> None:
+def test_empty_frames_before_the_first_objects_do_not_delay_their_ids(tracker: AdaptiveTracker) -> None:
     feed(tracker, seconds=0)
 
     assert feed(tracker, box(0), box(200), seconds=0.1) == [1, 2]
 
 
-def test_an_object_that_comes_later_gets_its_id_when_seen_again(tracker: ByteTracker) -> None:
+def test_an_object_that_comes_later_gets_its_id_when_seen_again(tracker: AdaptiveTracker) -> None:
     feed(tracker, ELSEWHERE, seconds=0)
 
     assert [feed(tracker, box(0), seconds=0.1), feed(tracker, box(2), seconds=0.2)] == [[-1], [2]]
 
 
-def test_a_detection_seen_once_never_gets_an_id(tracker: ByteTracker) -> None:
+def test_a_detection_seen_once_never_gets_an_id(tracker: AdaptiveTracker) -> None:
     feed(tracker, ELSEWHERE, seconds=0)
     feed(tracker, box(0), seconds=0.1)
     feed(tracker, seconds=0.2)
@@ -69,13 +69,13 @@ def test_a_detection_seen_once_never_gets_an_id(tracker: ByteTracker) -> None:
 
 
 def test_one_hit_is_enough_when_asked_for() -> None:
-    tracker = ByteTracker(ByteTrackOptions(min_hits=1))
+    tracker = AdaptiveTracker(AdaptiveOptions(min_hits=1))
     feed(tracker, ELSEWHERE, seconds=0)
 
     assert feed(tracker, box(0), seconds=0.1) == [2]
 
 
-def hits_until_the_id(tracker: ByteTracker, *, confidence: float) -> int:
+def hits_until_the_id(tracker: AdaptiveTracker, *, confidence: float) -> int:
     """How many detections a standing object needs that comes when another is already followed."""
     feed(tracker, ELSEWHERE, seconds=0)
     ids = [feed(tracker, box(0), seconds=0.1 * n, confidence=confidence) for n in range(1, 11)]
@@ -83,15 +83,17 @@ def hits_until_the_id(tracker: ByteTracker, *, confidence: float) -> int:
 
 
 @pytest.mark.parametrize(("confidence", "hits"), [(0.9, 2), (0.7, 2), (0.6, 3), (0.5, 4), (0.45, 4), (0.4, 5)])
-def test_the_less_sure_an_object_is_the_more_hits_it_needs(tracker: ByteTracker, confidence: float, hits: int) -> None:
+def test_the_less_sure_an_object_is_the_more_hits_it_needs(
+    tracker: AdaptiveTracker, confidence: float, hits: int
+) -> None:
     assert hits_until_the_id(tracker, confidence=confidence) == hits
 
 
 def test_what_counts_as_sure_can_be_set() -> None:
-    assert hits_until_the_id(ByteTracker(ByteTrackOptions(high_threshold=0.5)), confidence=0.5) == 2
+    assert hits_until_the_id(AdaptiveTracker(AdaptiveOptions(high_threshold=0.5)), confidence=0.5) == 2
 
 
-def test_a_miss_ends_a_track_that_is_not_confirmed(tracker: ByteTracker) -> None:
+def test_a_miss_ends_a_track_that_is_not_confirmed(tracker: AdaptiveTracker) -> None:
     feed(tracker, ELSEWHERE, seconds=0)
     seen = [True, True, True, False] * 4
     ids = [feed(tracker, *[box(0)] * there, seconds=0.1 * n, confidence=0.45) for n, there in enumerate(seen, 1)]
@@ -99,36 +101,36 @@ def test_a_miss_ends_a_track_that_is_not_confirmed(tracker: ByteTracker) -> None
     assert ids == [[-1], [-1], [-1], []] * 4
 
 
-def test_doubtful_objects_of_the_first_frame_need_one_hit_less(tracker: ByteTracker) -> None:
+def test_doubtful_objects_of_the_first_frame_need_one_hit_less(tracker: AdaptiveTracker) -> None:
     assert [feed(tracker, box(0), seconds=0.1 * n, confidence=0.5) for n in range(3)] == [[-1], [1], [1]]
 
 
-def test_crossing_objects_keep_their_ids(tracker: ByteTracker) -> None:
+def test_crossing_objects_keep_their_ids(tracker: AdaptiveTracker) -> None:
     for frame in range(60):
         ids = feed(tracker, box(6 * frame), box(300 - 6 * frame, y=110), seconds=frame / 25)
 
     assert ids == [1, 2]
 
 
-def test_a_doubtful_detection_keeps_a_track_alive(tracker: ByteTracker) -> None:
+def test_a_doubtful_detection_keeps_a_track_alive(tracker: AdaptiveTracker) -> None:
     for frame in range(5):
         feed(tracker, box(0), seconds=frame / 10)
 
     assert [feed(tracker, box(0), seconds=0.5 + frame / 10, confidence=0.3) for frame in range(20)] == [[1]] * 20
 
 
-def test_a_detection_below_new_track_threshold_starts_no_track(tracker: ByteTracker) -> None:
+def test_a_detection_below_new_track_threshold_starts_no_track(tracker: AdaptiveTracker) -> None:
     assert [feed(tracker, box(0), seconds=frame / 10, confidence=0.39) for frame in range(9)] == [[-1]] * 9
 
 
 @pytest.mark.parametrize(("confidence", "expected"), [(0.75, -1), (0.85, 1)])
 def test_new_track_threshold_may_be_above_high_confidence(confidence: float, expected: int) -> None:
-    tracker = ByteTracker(ByteTrackOptions(new_track_threshold=0.8))
+    tracker = AdaptiveTracker(AdaptiveOptions(new_track_threshold=0.8))
 
     assert feed(tracker, box(0), seconds=0, confidence=confidence) == [expected]
 
 
-def test_an_object_always_seen_doubtfully_is_found_again_after_a_miss(tracker: ByteTracker) -> None:
+def test_an_object_always_seen_doubtfully_is_found_again_after_a_miss(tracker: AdaptiveTracker) -> None:
     for frame in range(6):
         feed(tracker, box(0), seconds=frame / 10, confidence=0.45)
     feed(tracker, seconds=0.6)
@@ -136,7 +138,7 @@ def test_an_object_always_seen_doubtfully_is_found_again_after_a_miss(tracker: B
     assert feed(tracker, box(12), seconds=0.7, confidence=0.45) == [1]
 
 
-def test_an_object_seen_surely_does_not_jump_to_a_doubtful_detection_beside_it(tracker: ByteTracker) -> None:
+def test_an_object_seen_surely_does_not_jump_to_a_doubtful_detection_beside_it(tracker: AdaptiveTracker) -> None:
     for frame in range(6):
         feed(tracker, box(0), seconds=frame / 10, confidence=0.9)
     feed(tracker, seconds=0.6)
@@ -144,7 +146,7 @@ def test_an_object_seen_surely_does_not_jump_to_a_doubtful_detection_beside_it(t
     assert feed(tracker, box(12), seconds=0.7, confidence=0.45) == [-1]
 
 
-def test_a_detection_below_the_low_threshold_is_ignored(tracker: ByteTracker) -> None:
+def test_a_detection_below_the_low_threshold_is_ignored(tracker: AdaptiveTracker) -> None:
     feed(tracker, box(0), seconds=0)
 
     assert feed(tracker, box(0), seconds=0.1, confidence=0.05) == [-1]
@@ -153,7 +155,7 @@ def test_a_detection_below_the_low_threshold_is_ignored(tracker: ByteTracker) ->
 @pytest.mark.parametrize("fps", [10, 30])
 @pytest.mark.parametrize(("away_seconds", "expected"), [(0.9, 1), (1.2, 2)])
 def test_a_lost_object_is_recognised_within_max_lost_only(fps: int, away_seconds: float, expected: int) -> None:
-    tracker = ByteTracker(ByteTrackOptions())
+    tracker = AdaptiveTracker(AdaptiveOptions())
     frames = range(round((1 + away_seconds) * fps) + 3)
     for frame in frames:
         visible = frame <= fps or frame >= fps + away_seconds * fps
@@ -162,7 +164,7 @@ def test_a_lost_object_is_recognised_within_max_lost_only(fps: int, away_seconds
     assert ids == [expected]
 
 
-def test_a_track_given_up_is_reported_as_ended(tracker: ByteTracker) -> None:
+def test_a_track_given_up_is_reported_as_ended(tracker: AdaptiveTracker) -> None:
     feed(tracker, box(0), seconds=0)
     feed(tracker, seconds=0.9)
 
@@ -171,7 +173,7 @@ def test_a_track_given_up_is_reported_as_ended(tracker: ByteTracker) -> None:
     assert tracker.ended_ids.tolist() == [1]
 
 
-def test_an_object_out_of_sight_is_found_where_it_was_heading(tracker: ByteTracker) -> None:
+def test_an_object_out_of_sight_is_found_where_it_was_heading(tracker: AdaptiveTracker) -> None:
     for frame in range(20):
         feed(tracker, box(8 * frame), seconds=frame / 25)
     for frame in range(20, 35):
@@ -180,7 +182,7 @@ def test_an_object_out_of_sight_is_found_where_it_was_heading(tracker: ByteTrack
     assert feed(tracker, box(8 * 35), seconds=35 / 25) == [1]
 
 
-def test_a_sudden_turn_is_followed_by_the_round_with_grown_boxes(tracker: ByteTracker) -> None:
+def test_a_sudden_turn_is_followed_by_the_round_with_grown_boxes(tracker: AdaptiveTracker) -> None:
     for frame in range(5):
         feed(tracker, box(0), seconds=frame / 10)
 
@@ -188,7 +190,7 @@ def test_a_sudden_turn_is_followed_by_the_round_with_grown_boxes(tracker: ByteTr
 
 
 def test_without_grown_boxes_a_sudden_turn_ends_the_track() -> None:
-    tracker = ByteTracker(ByteTrackOptions(), thresholds=MatchingThresholds(wide_margin=0))
+    tracker = AdaptiveTracker(AdaptiveOptions(), thresholds=MatchingThresholds(wide_margin=0))
     for frame in range(5):
         feed(tracker, box(0), seconds=frame / 10)
 
@@ -196,7 +198,7 @@ def test_without_grown_boxes_a_sudden_turn_ends_the_track() -> None:
 
 
 @pytest.mark.parametrize("seconds_a_frame", [1 / 30, 1 / 10, 2.0])
-def test_a_standing_object_keeps_its_id_at_any_frame_rate(tracker: ByteTracker, seconds_a_frame: float) -> None:
+def test_a_standing_object_keeps_its_id_at_any_frame_rate(tracker: AdaptiveTracker, seconds_a_frame: float) -> None:
     for frame in range(8):
         ids = feed(tracker, box(0), seconds=frame * seconds_a_frame)
 
@@ -206,7 +208,7 @@ def test_a_standing_object_keeps_its_id_at_any_frame_rate(tracker: ByteTracker, 
 def test_the_same_motion_gives_the_same_ids_at_10_and_30_fps() -> None:
     ids = {}
     for fps in (10, 30):
-        tracker = ByteTracker(ByteTrackOptions())
+        tracker = AdaptiveTracker(AdaptiveOptions())
         ids[fps] = [
             feed(tracker, box(90 * t), box(400 - 90 * t, y=120), box(200, y=30 * t), seconds=t)
             for t in (frame / fps for frame in range(4 * fps))
@@ -215,7 +217,7 @@ def test_the_same_motion_gives_the_same_ids_at_10_and_30_fps() -> None:
     assert ids[10] == ids[30] == [[1, 2, 3]] * 40
 
 
-def test_a_flip_between_alike_classes_keeps_the_id(tracker: ByteTracker) -> None:
+def test_a_flip_between_alike_classes_keeps_the_id(tracker: AdaptiveTracker) -> None:
     ids = [
         feed(tracker, box(0, width=100), seconds=n / 10, class_id=kind)
         for n, kind in enumerate([CAR, TRUCK, CAR, TRUCK])
@@ -224,7 +226,7 @@ def test_a_flip_between_alike_classes_keeps_the_id(tracker: ByteTracker) -> None
     assert ids == [[1]] * 4
 
 
-def test_a_person_in_front_of_a_car_does_not_take_its_id(tracker: ByteTracker) -> None:
+def test_a_person_in_front_of_a_car_does_not_take_its_id(tracker: AdaptiveTracker) -> None:
     car = box(0, width=160)
     for frame in range(3):
         feed(tracker, car, seconds=frame / 10, class_id=CAR)
@@ -233,20 +235,20 @@ def test_a_person_in_front_of_a_car_does_not_take_its_id(tracker: ByteTracker) -
 
 
 def test_a_mismatch_weight_of_0_separates_classes() -> None:
-    tracker = ByteTracker(ByteTrackOptions(class_mismatch_weight=0))
+    tracker = AdaptiveTracker(AdaptiveOptions(class_mismatch_weight=0))
     feed(tracker, box(0), seconds=0, class_id=CAR)
 
     assert feed(tracker, box(0), seconds=0.1, class_id=TRUCK) == [-1]
 
 
 def test_a_mismatch_weight_of_1_ignores_classes() -> None:
-    tracker = ByteTracker(ByteTrackOptions(class_mismatch_weight=1))
+    tracker = AdaptiveTracker(AdaptiveOptions(class_mismatch_weight=1))
     feed(tracker, box(0), seconds=0, class_id=CAR)
 
     assert feed(tracker, box(20), seconds=0.1, class_id=PERSON) == [1]
 
 
-def test_states_follow_a_track_from_tentative_to_lost(tracker: ByteTracker) -> None:
+def test_states_follow_a_track_from_tentative_to_lost(tracker: AdaptiveTracker) -> None:
     states: list[int] = []
     for second, rows in enumerate([[box(0)], [box(0)], [], [box(0)]]):
         feed(tracker, *rows, seconds=0.1 * second, confidence=0.6)
@@ -270,7 +272,7 @@ def random_frames(count: int, *, seed: int) -> list[tuple[npt.NDArray[np.float32
 
 
 def ids_of(frames: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]) -> list[list[int]]:
-    tracker = ByteTracker(ByteTrackOptions())
+    tracker = AdaptiveTracker(AdaptiveOptions())
     return [
         feed(tracker, *xyxy.tolist(), seconds=n / 10, confidence=confidence)
         for n, (xyxy, confidence) in enumerate(frames)
@@ -278,7 +280,7 @@ def ids_of(frames: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]
 
 
 def test_an_id_is_never_used_twice_in_a_frame_nor_again_after_its_end() -> None:
-    tracker, ended, greatest = ByteTracker(ByteTrackOptions()), set[int](), 0
+    tracker, ended, greatest = AdaptiveTracker(AdaptiveOptions()), set[int](), 0
     for n, (xyxy, confidence) in enumerate(random_frames(300, seed=1)):
         track_id = tracker.update(xyxy, confidence, np.zeros(len(xyxy), np.int64), pts_ns=n * 100_000_000)
         ids = track_id[track_id > 0].tolist()

@@ -1,4 +1,4 @@
-"""ByteTrack: associate detections with tracks by the overlap of their boxes.
+"""The default tracker: associate detections with tracks by the overlap of their boxes, as ByteTrack does, and more.
 
 Zhang et al., "ByteTrack: Multi-Object Tracking by Associating Every Detection Box", ECCV 2022: tracks are matched
 first to high-confidence detections, then the remaining ones to low-confidence detections, which are mostly objects
@@ -59,8 +59,8 @@ STATE_WHEN_MISSED = np.array([FORGOTTEN, LOST, LOST])
 STATE_WHEN_SEEN = np.array([TENTATIVE, TRACKED, TRACKED])
 
 
-class ByteTrackOptions(TrackerOptions):
-    """Options of `ByteTracker`.
+class AdaptiveOptions(TrackerOptions):
+    """Options of `AdaptiveTracker`.
 
     Detections from `new_track_threshold` to `high_confidence` are fair. Their weight depends on the track: they keep a
     track whose detections are mostly fair (small, far, or a weak detector); for a track with mostly high confidence
@@ -68,7 +68,7 @@ class ByteTrackOptions(TrackerOptions):
     too.
     """
 
-    name: ClassVar[str] = "bytetrack"
+    name: ClassVar[str] = "adaptive"
 
     max_lost: Duration = 1_000_000_000
     """How long a track is kept without being seen, whatever the frame rate (at least two frames)."""
@@ -97,7 +97,7 @@ class ByteTrackOptions(TrackerOptions):
 
     def build(self, *, first_id: int = 1) -> Tracker:
         """Make the tracker of one stream."""
-        return ByteTracker(self, first_id=first_id)
+        return AdaptiveTracker(self, first_id=first_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +150,10 @@ class MatchingThresholds:
         )
 
 
-class ByteTracker(Tracker):
-    """ByteTrack for one stream; ids count 1, 2, 3, ...
+class AdaptiveTracker(Tracker):
+    """The default tracker, for one stream; ids count 1, 2, 3, ...
 
-    >>> tracker = ByteTracker(ByteTrackOptions())
+    >>> tracker = AdaptiveTracker(AdaptiveOptions())
     >>> box = np.array([[10, 10, 50, 90]], np.float32)
     >>> for frame in range(3):
     ...     seen = tracker.update(box + frame, np.array([0.9]), np.array([0]), pts_ns=frame * 40_000_000)
@@ -163,7 +163,7 @@ class ByteTracker(Tracker):
 
     def __init__(
         self,
-        options: ByteTrackOptions,
+        options: AdaptiveOptions,
         *,
         first_id: int = 1,
         thresholds: MatchingThresholds | None = None,
