@@ -94,6 +94,7 @@ def test_max_fps_leaves_frames_out_evenly_and_counts_them(clip: str) -> None:
     assert milliseconds(frames) == list(range(0, 2000, 200))
     assert [frame.index for frame in frames] == list(range(10))
     assert reader.skipped_frames == 40
+    assert reader.frame_count == 10
 
 
 def test_a_variable_frame_rate_keeps_its_times(tmp_path: Path) -> None:

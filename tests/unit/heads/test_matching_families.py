@@ -108,3 +108,23 @@ def test_outputs_that_fit_several_heads_are_an_error_that_names_them(
 )
 def test_what_lacks_a_part_of_fcos_is_not_fcos(outputs: list[Any]) -> None:
     assert HEADS["fcos"].match_score(signature_of(*outputs)) is MatchScore.NONE
+
+
+@pytest.mark.parametrize(
+    ("head", "shapes", "classes"),
+    [
+        ("fcos", [(1, 8525, 80), (1, 8525, 4), (1, 8525, 1)], 80),
+        ("fcos", [(1, 8525, 80), (1, 8525, 4), (1, 8525, 7)], None),
+        ("retinanet", [(1, 76725, 80), (1, 76725, 4)], 80),
+        ("retinanet", [(1, 76725, 4), (1, 76725, 80)], 80),
+        ("detr", [(1, 100, 92), (1, 100, 4)], 91),
+        ("detr", [(1, 100, 4), (1, 100, 92)], 91),
+        ("rt_detr", [(1, 300, 80), (1, 300, 4)], 80),
+        ("yolov8", [(1, 84, 8400)], 80),
+        ("yolov5", [(1, 25200, 85)], 80),
+        ("yolox", [(1, 8400, 85)], 80),
+        ("retinaface", [(1, 16800, 4), (1, 16800, 2), (1, 16800, 10)], 1),
+    ],
+)
+def test_shapes_tell_the_number_of_classes(head: str, shapes: list[Any], classes: int | None) -> None:
+    assert HEADS[head].count_classes(shapes) == classes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import ClassVar
 
 import pytest
@@ -174,3 +175,15 @@ def test_a_step_that_does_not_return_is_named_with_its_stack(monkeypatch: pytest
 
 def test_a_step_is_known_to_hang_within_ten_seconds() -> None:
     assert watchdog.STUCK_SECONDS + watchdog._CHECK_SECONDS < 10
+
+
+def test_a_report_s_times_are_seconds_and_milliseconds() -> None:
+    pipeline = Pipeline(sources={"cam": {"pattern": "bars", "size": [64, 48], "frames": 50}}, steps=[])
+    began = time.process_time()
+    report = pipeline.run()
+    spent = time.process_time() - began
+
+    assert 0 < report.cpu_seconds <= spent
+    assert 0 <= report.engine_cpu_seconds <= report.cpu_seconds
+    (stream,) = report.to_json()["streams"].values()
+    assert 0 < stream["latency_ms"]["p50"] <= stream["latency_ms"]["max"] <= 1000 * report.wall_seconds

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -40,9 +41,10 @@ def test_inputs_are_opened_in_one_place_only(repository: Path) -> None:
     assert openers == ["open_media.py"]
 
 
-def test_a_live_url_can_not_be_looped() -> None:
+@pytest.mark.parametrize("options", [{"loop": True}, {"start": "1s"}, {"duration": "1s"}])
+def test_a_live_url_has_neither_a_beginning_nor_an_end(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="live stream"):
-        Media(uri="udp://127.0.0.1:5000", loop=True)
+        Media(uri="udp://127.0.0.1:5000", **options)
 
 
 @pytest.mark.parametrize(("uri", "live"), [("a.mp4", False), ("https://a/b.mp4", False), ("srt://a:1", True)])
