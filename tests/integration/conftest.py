@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.figures import BUSY, LONG, LONG_SECONDS, MEASURING, TIMES, Figure, Outcome, Record, take_down
+from tests.integration.figures import LONG, LONG_SECONDS, Figure, Outcome, Record, allowed, take_down
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -25,8 +25,8 @@ def figure(request: pytest.FixtureRequest) -> Record:
 
     def record(what: str, measured: float, *, limit: float, unit: str) -> None:
         take_down(Figure(row, what, round(float(measured), 3), limit, unit))
-        allowed = limit * BUSY if unit in TIMES and not MEASURING else limit
-        assert measured <= allowed, f"{what}: {measured:g} {unit}, more than {allowed:g}"
+        most = allowed(limit, unit=unit)
+        assert measured <= most, f"{what}: {measured:g} {unit}, more than {most:g}"
 
     return record
 

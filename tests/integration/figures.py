@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,12 +24,22 @@ BUSY = 20.0
 """Factor on limits of times in every other run: the tests pass on a slow machine that is busy with other work."""
 TIMES = ("s", "ms", "x")
 """Units of times and of their ratios."""
+DROPS = "drops"
+"""Unit of frames of live streams that were dropped for lack of time: a busy machine drops some by design, so only a
+run that takes figures down judges them."""
 LONG = os.environ.get("SIGHTLINE_LONG") == "1"
 """Whether tests that have a longer form run in it."""
 LONG_SECONDS = 3 * 3600.0
 """Time limit of a test in its long form."""
 
 _T = TypeVar("_T")
+
+
+def allowed(limit: float, *, unit: str) -> float:
+    """What a figure may be in this run: times and drops depend on what else the machine does."""
+    if MEASURING:
+        return limit
+    return {DROPS: math.inf, **dict.fromkeys(TIMES, limit * BUSY)}.get(unit, limit)
 
 
 def form(short: _T, *, long: _T) -> _T:

@@ -19,7 +19,7 @@ from sightline_plugins.commands.camera.clip import Clip
 from sightline_plugins.commands.camera.server import FakeCamera
 from sightline_plugins.commands.soak.samples import slope
 from tests.integration.camera.clips import write_noise
-from tests.integration.figures import Record
+from tests.integration.figures import DROPS, Record
 from tests.integration.live.watching import Watched, until
 
 HURT = ("cam1", "cam4", "cam6")
@@ -184,9 +184,8 @@ def test_three_cameras_in_trouble_cost_five_others_no_frame_and_no_time(
     trial: Trial, fault: str, figure: Record
 ) -> None:
     ratio = trial.p95_ms(fault) / trial.calm_p95_ms
-    figure(f"three of eight {fault}: frames that the others lose", trial.dropped[fault], limit=0, unit="frames")
+    figure(f"three of eight {fault}: frames that the others lose", trial.dropped[fault], limit=0, unit=DROPS)
     figure(f"three of eight {fault}: 95th percentile of the others' latency, to before", ratio, limit=1.2, unit="x")
-    assert trial.dropped[fault] == 0
 
 
 def test_trouble_of_others_takes_nothing_from_what_five_cameras_sent(trial: Trial) -> None:

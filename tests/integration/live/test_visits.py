@@ -15,7 +15,7 @@ import pytest
 
 from sightline_plugins.commands.soak.samples import slope
 from tests.integration.camera.clips import write_noise
-from tests.integration.figures import LONG_SECONDS, Record, form
+from tests.integration.figures import DROPS, LONG_SECONDS, Record, form
 
 VISITS = form(64, long=30 * 64)
 PACE = form((), long=("64",))
@@ -43,6 +43,6 @@ def test_cameras_that_come_and_go_are_quick_and_leave_nothing_behind(
     growth = slope(range(len(memory)), memory) * len(memory)
     figure(f"{VISITS:,} of each: 99 of 100 take", result["p99"], limit=1.0, unit="s")
     figure(f"{VISITS:,} of each: memory, growth by slope", max(growth, 0.0), limit=5.0, unit="MiB")
-    figure(f"{VISITS:,} of each: frames that a camera that stays loses", result["dropped"], limit=0, unit="frames")
+    figure(f"{VISITS:,} of each: frames that a camera that stays loses", result["dropped"], limit=0, unit=DROPS)
     assert result["changes"] == 2 * VISITS
     assert growth <= 5
