@@ -45,6 +45,8 @@ def match_score(signature: Signature) -> MatchScore:
 
 CORNERS = Head(
     name="corners",
+    family="models of ours that give corners",
+    outputs="(1, n, 5): corners as fractions of the input, score",
     decode=decode,
     match_score=match_score,
     ranks=(2, 3),

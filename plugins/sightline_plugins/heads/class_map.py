@@ -128,6 +128,8 @@ def _one_hot(classes: Array) -> ClassMap:
 
 CLASS_MAP = Head(
     name="class_map",
+    family="DeepLab, FCN, SegFormer, U-Net, BiSeNet",
+    outputs="(1, C, h, w), (1, h, w, C), (1, 1, h, w) or classes (1, h, w)",
     decode=decode,
     task="segment",
     result_type=ClassMap,

@@ -103,6 +103,8 @@ def _ends_in_sigmoid(signature: Signature) -> bool:
 
 CLASSIFY = Head(
     name="classify",
+    family="classifiers",
+    outputs="one vector of classes each: (1, C), (1, C, 1, 1); raw or probabilities",
     decode=decode_classes,
     task="classify",
     result_type=Scores,
@@ -111,7 +113,15 @@ CLASSIFY = Head(
     preprocessing={"fit": "cover", "crop": 0.875, "resize": "antialias", "color": "rgb", **IMAGENET},
     options=ClassifyOptions,
 )
-TAGS = replace(CLASSIFY, name="tags", decode=decode_tags, match_score=match_tags, options=TagOptions)
+TAGS = replace(
+    CLASSIFY,
+    name="tags",
+    family="multi-label classifiers",
+    outputs="one vector each: (1, C), (1, C, 1, 1); each value a label by itself",
+    decode=decode_tags,
+    match_score=match_tags,
+    options=TagOptions,
+)
 
 
 def decode_embedding(outputs: Sequence[Array], context: DecodeContext) -> Vector:
@@ -129,6 +139,8 @@ def match_embedding(signature: Signature) -> MatchScore:
 
 EMBED = Head(
     name="embed",
+    family="OSNet and other re-identification models, faces",
+    outputs="a vector: (1, D), (1, D, 1, 1)",
     decode=decode_embedding,
     task="embed",
     result_type=Vector,

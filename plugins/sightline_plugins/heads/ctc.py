@@ -74,6 +74,8 @@ def match_score(signature: Signature) -> MatchScore:
 
 CTC = Head(
     name="ctc",
+    family="PaddleOCR, CRNN, LPRNet",
+    outputs="(1, T, C), (T, 1, C) or (1, C, T): steps and symbols",
     decode=decode,
     task="read",
     result_type=Text,

@@ -151,6 +151,8 @@ def _count(shapes: Sequence[Shape], *, besides: int) -> int | None:
 
 DETR = Head(
     name="detr",
+    family="DETR",
+    outputs="(1, queries, classes + 1) and (1, queries, 4): softmax, 'no object' last",
     decode=decode_exclusive,
     count_classes=lambda shapes: _count(shapes, besides=1),
     match_score=match_exclusive,
@@ -162,9 +164,18 @@ DETR = Head(
 RT_DETR = replace(
     DETR,
     name="rt_detr",
+    family="RT-DETR, Deformable DETR, DEIM, D-FINE",
+    outputs="(1, queries, classes) and (1, queries, 4): logistic scores; centre, size as fractions",
     decode=decode_independent,
     count_classes=lambda shapes: _count(shapes, besides=0),
     match_score=match_independent,
     preprocessing={"fit": "stretch", "color": "rgb", "scale": (255.0,)},
 )
-RF_DETR = replace(RT_DETR, name="rf_detr", match_score=match_rf_detr, preprocessing=DETR.preprocessing)
+RF_DETR = replace(
+    RT_DETR,
+    name="rf_detr",
+    family="RF-DETR",
+    outputs="(1, queries, classes) and (1, queries, 4), called labels and dets",
+    match_score=match_rf_detr,
+    preprocessing=DETR.preprocessing,
+)

@@ -123,6 +123,8 @@ def match_detection_api(signature: Signature) -> MatchScore:
 
 OBJECT_DETECTION_API = Head(
     name="object_detection_api",
+    family="TensorFlow Object Detection API, TensorFlow Lite",
+    outputs="detection_boxes, detection_classes, detection_scores, num_detections",
     decode=decode_detection_api,
     match_score=match_detection_api,
     preprocessing={"fit": "stretch", "color": "rgb", "scale": (1.0,)},
@@ -236,16 +238,27 @@ def match_deployed(signature: Signature) -> MatchScore:
 
 END_TO_END = Head(
     name="end_to_end",
+    family="YOLOv10, DETR-like, EfficientNMS",
+    outputs="final boxes: (n, 6), (1, n, 6), (n, 7), or boxes, scores and labels",
     decode=decode_pixels,
     match_score=match_rows,
     preprocessing=PREPROCESSING,
     nms=NmsOptions(iou=1.0),
     options=RowsOptions,
 )
-NORMALIZED = replace(END_TO_END, name="end_to_end_normalized", decode=decode_fractions, match_score=no_match)
+NORMALIZED = replace(
+    END_TO_END,
+    name="end_to_end_normalized",
+    family="models that gather what NonMaxSuppression chose",
+    outputs="final boxes as fractions of the input",
+    decode=decode_fractions,
+    match_score=no_match,
+)
 DETR_DEPLOYED = replace(
     END_TO_END,
     name="detr_deployed",
+    family="RT-DETR, D-FINE, DEIM exported to deploy",
+    outputs="labels, boxes, scores, by these names",
     match_score=match_deployed,
     preprocessing={"fit": "stretch", "color": "rgb", "scale": (255.0,)},
 )
@@ -324,6 +337,8 @@ def count_selected_classes(shapes: Sequence[Shape]) -> int | None:
 
 SELECTED_INDICES = Head(
     name="selected_indices",
+    family="models that end in NonMaxSuppression",
+    outputs="(n, 3) indices, (1, boxes, 4), (1, classes, boxes)",
     decode=decode_selected_indices,
     count_classes=count_selected_classes,
     match_score=match_selected_indices,
@@ -358,6 +373,8 @@ def match_paddle(signature: Signature) -> MatchScore:
 
 PADDLE = Head(
     name="paddle",
+    family="PaddleDetection with its post-processing",
+    outputs="(n, 6): class, score, box; and their count",
     decode=decode_paddle,
     match_score=match_paddle,
     preprocessing={"fit": "stretch", "color": "rgb", **IMAGENET},
@@ -386,6 +403,8 @@ def match_detection_output(signature: Signature) -> MatchScore:
 
 DETECTION_OUTPUT = Head(
     name="detection_output",
+    family="DetectionOutput of Caffe and OpenVINO",
+    outputs="(1, 1, n, 7): image, class, score, box as fractions",
     decode=decode_detection_output,
     match_score=match_detection_output,
     preprocessing={"fit": "stretch", "color": "bgr", "scale": (1.0,)},

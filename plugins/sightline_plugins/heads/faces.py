@@ -104,6 +104,8 @@ def match_scrfd(signature: Signature) -> MatchScore:
 
 SCRFD = Head(
     name="scrfd",
+    family="SCRFD: faces, five landmarks",
+    outputs="scores, distances and landmarks of three levels",
     labels=("face",),
     decode=decode_scrfd,
     count_classes=lambda _: 1,
@@ -161,6 +163,8 @@ def match_yunet(signature: Signature) -> MatchScore:
 
 YUNET = Head(
     name="yunet",
+    family="YuNet: faces, five landmarks",
+    outputs="twelve: cls, obj, bbox, kps of three levels",
     labels=("face",),
     decode=decode_yunet,
     count_classes=lambda _: 1,
@@ -211,6 +215,8 @@ def match_ultraface(signature: Signature) -> MatchScore:
 
 ULTRAFACE = Head(
     name="ultraface",
+    family="UltraFace: faces",
+    outputs="(1, n, 2) and (1, n, 4), decoded",
     labels=("face",),
     decode=decode_ultraface,
     count_classes=lambda _: 1,
@@ -289,6 +295,8 @@ def match_retinaface(signature: Signature) -> MatchScore:
 
 RETINAFACE = Head(
     name="retinaface",
+    family="RetinaFace: faces, five landmarks",
+    outputs="(1, n, 4), (1, n, 2), (1, n, 10)",
     labels=("face",),
     decode=decode_retinaface,
     count_classes=lambda _: 1,

@@ -282,6 +282,8 @@ class Head(Generic[Result_co]):
     nms            the family's usual suppression; `iou=1` for models that select their boxes themselves
     options        the head's own options (`head_options`), whose defaults are the family's usual values
     labels         labels of families that know one class
+    family         the models that have such outputs, by the names that people know them by
+    outputs        what the outputs look like, in one line
     """
 
     name: str
@@ -295,3 +297,5 @@ class Head(Generic[Result_co]):
     nms: NmsOptions = field(default_factory=NmsOptions)
     options: type[BaseModel] | None = None
     labels: tuple[str, ...] = ()
+    family: str = ""
+    outputs: str = ""

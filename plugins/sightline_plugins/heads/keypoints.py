@@ -113,6 +113,8 @@ def _tops(maps: Floats, cells: npt.NDArray[np.intp], *, kernel: int) -> Floats:
 
 HEATMAP = Head(
     name="heatmap",
+    family="Simple Baselines, HRNet, ViTPose",
+    outputs="(1, K, h, w): a map for each keypoint",
     decode=decode_heatmaps,
     task="pose",
     result_type=Points,
@@ -155,6 +157,8 @@ def _is_pair(shapes: Sequence[Shape]) -> bool:
 
 SIMCC = Head(
     name="simcc",
+    family="RTMPose, SimCC",
+    outputs="(1, K, width * n) and (1, K, height * n)",
     decode=decode_simcc,
     task="pose",
     result_type=Points,

@@ -37,6 +37,11 @@ def heads_of(task: str) -> Mapping[str, Head[Any]]:
     }
 
 
+def match_scores(signature: Signature, heads: Iterable[Head[Any]]) -> dict[str, MatchScore]:
+    """Return how well a model's outputs fit each of the heads, by name."""
+    return {head.name: head.match_score(signature) for head in heads}
+
+
 def match_head(signature: Signature, heads: Iterable[Head[Any]]) -> str:
     """Return the name of the one head that fits a model's outputs.
 
@@ -44,7 +49,7 @@ def match_head(signature: Signature, heads: Iterable[Head[Any]]) -> str:
     shapes at all when none does.
     """
     heads = tuple(heads)
-    scores = {head.name: head.match_score(signature) for head in heads}
+    scores = match_scores(signature, heads)
     certain = [name for name, score in scores.items() if score is MatchScore.CERTAIN]
     matches = certain or [name for name, score in scores.items() if score is MatchScore.POSSIBLE]
     if len(matches) == 1:

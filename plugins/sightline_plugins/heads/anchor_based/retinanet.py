@@ -170,6 +170,8 @@ def count_retinanet_classes(shapes: Sequence[Shape]) -> int | None:
 
 RETINANET = Head(
     name="retinanet",
+    family="RetinaNet",
+    outputs="scores and corrections: maps of five levels, or put together",
     decode=decode_retinanet,
     count_classes=count_retinanet_classes,
     match_score=match_retinanet,

@@ -292,6 +292,8 @@ def count_ssd_classes(shapes: Sequence[Shape]) -> int | None:
 
 SSD = Head(
     name="ssd",
+    family="SSD, MobileNet-SSD, SSDLite before post-processing",
+    outputs="corrections (1, boxes, 4) and scores (1, boxes, 1 + classes), perhaps default boxes",
     decode=decode_ssd,
     count_classes=count_ssd_classes,
     match_score=match_ssd,

@@ -110,6 +110,8 @@ def count_centernet_classes(shapes: Sequence[Shape]) -> int | None:
 
 CENTERNET = Head(
     name="centernet",
+    family="CenterNet",
+    outputs="heat (1, classes, h, w), size and offset (1, 2, h, w)",
     decode=decode_centernet,
     count_classes=count_centernet_classes,
     match_score=match_centernet,
@@ -185,6 +187,8 @@ def count_detectnet_classes(shapes: Sequence[Shape]) -> int | None:
 
 DETECTNET_V2 = Head(
     name="detectnet_v2",
+    family="DetectNet_v2 of NVIDIA TAO",
+    outputs="coverage (1, classes, h, w) and boxes (1, 4 * classes, h, w)",
     decode=decode_detectnet,
     count_classes=count_detectnet_classes,
     match_score=match_detectnet,

@@ -168,6 +168,8 @@ def count_distribution_classes(shapes: Sequence[Shape]) -> int | None:
 
 NANODET = Head(
     name="nanodet",
+    family="NanoDet",
+    outputs="(1, cells, classes + 32), or two outputs a level; three levels",
     decode=partial(decode_distributions, head="nanodet", default=DistributionOptions()),
     count_classes=count_distribution_classes,
     match_score=partial(match_table, strides=_THREE),
@@ -178,6 +180,8 @@ NANODET = Head(
 NANODET_PLUS = replace(
     NANODET,
     name="nanodet_plus",
+    family="NanoDet-Plus",
+    outputs="(1, cells, classes + 32); four levels",
     decode=partial(decode_distributions, head="nanodet_plus", default=NanoDetPlusOptions()),
     match_score=partial(match_table, strides=_FOUR),
     options=NanoDetPlusOptions,
@@ -185,6 +189,8 @@ NANODET_PLUS = replace(
 PICODET = replace(
     NANODET,
     name="picodet",
+    family="PicoDet without its post-processing",
+    outputs="scores and distributions of four levels",
     decode=partial(decode_distributions, head="picodet", default=PicoDetOptions()),
     match_score=partial(match_levels, strides=_FOUR),
     preprocessing={"fit": "stretch", "color": "rgb", **IMAGENET},
@@ -277,6 +283,8 @@ def count_fcos_classes(shapes: Sequence[Shape]) -> int | None:
 
 FCOS = Head(
     name="fcos",
+    family="FCOS",
+    outputs="classes, distances and centerness: maps of five levels, or put together",
     decode=decode_fcos,
     count_classes=count_fcos_classes,
     match_score=match_fcos,

@@ -75,6 +75,8 @@ def match_fastestdet(signature: Signature) -> MatchScore:
 
 FASTESTDET = Head(
     name="fastestdet",
+    family="FastestDet",
+    outputs="(1, 5 + classes, rows, columns)",
     decode=decode_fastestdet,
     count_classes=lambda shapes: None if shapes[0][1] is None else shapes[0][1] - 5,
     match_score=match_fastestdet,
@@ -197,6 +199,8 @@ def count_fastestv2_classes(shapes: Sequence[Shape]) -> int | None:
 
 YOLO_FASTESTV2 = Head(
     name="yolo_fastestv2",
+    family="Yolo-FastestV2",
+    outputs="(1, rows, columns, 15 + classes) at strides 16 and 32, or six raw maps",
     decode=decode_fastestv2,
     count_classes=count_fastestv2_classes,
     match_score=match_fastestv2,

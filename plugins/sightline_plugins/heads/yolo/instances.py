@@ -109,6 +109,8 @@ def match_obb_rows(signature: Signature) -> MatchScore:
 
 YOLOV8_OBB = Head(
     name="yolov8_obb",
+    family="YOLOv8-obb, v11-obb and later",
+    outputs="(1, 4 + classes + 1, boxes): centre, size, class scores, angle",
     decode=decode_obb,
     count_classes=lambda shapes: count_table_classes(shapes, 5),
     match_score=match_obb,
@@ -119,6 +121,8 @@ YOLOV8_OBB = Head(
 END_TO_END_OBB = replace(
     YOLOV8_OBB,
     name="end_to_end_obb",
+    family="YOLOv8-obb and later, exported with nms=True",
+    outputs="(1, n, 7): centre, size, score, class, angle",
     decode=decode_obb_rows,
     count_classes=lambda _: None,
     match_score=match_obb_rows,
@@ -197,6 +201,8 @@ def _count_mask_classes(shapes: Sequence[Shape], extra: int) -> int | None:
 
 YOLOV5_SEG = Head(
     name="yolov5_seg",
+    family="YOLOv5-seg, v7-seg",
+    outputs="(1, boxes, 5 + classes + masks) and prototypes (1, masks, h, w)",
     task="segment",
     decode=decode_yolov5_masks,
     count_classes=lambda shapes: _count_mask_classes(shapes, 5),
@@ -207,6 +213,8 @@ YOLOV5_SEG = Head(
 YOLOV8_SEG = replace(
     YOLOV5_SEG,
     name="yolov8_seg",
+    family="YOLOv8-seg, v9-seg, v11-seg and later",
+    outputs="(1, 4 + classes + masks, boxes) and prototypes (1, masks, h, w)",
     decode=decode_yolov8_masks,
     count_classes=lambda shapes: _count_mask_classes(shapes, 4),
     match_score=match_yolov8_masks,
@@ -214,6 +222,8 @@ YOLOV8_SEG = replace(
 END_TO_END_SEG = replace(
     YOLOV5_SEG,
     name="end_to_end_seg",
+    family="YOLOv8-seg and later, exported with nms=True",
+    outputs="(1, n, 6 + masks) and prototypes (1, masks, h, w)",
     decode=decode_mask_rows,
     count_classes=lambda _: None,
     match_score=match_mask_rows,
@@ -316,6 +326,8 @@ def _count_pose_classes(shapes: Sequence[Shape]) -> int | None:
 
 YOLOV8_POSE = Head(
     name="yolov8_pose",
+    family="YOLOv8-pose, v11-pose and later",
+    outputs="(1, 4 + classes + K * 3, boxes): centre, size, class scores, keypoints",
     task="pose",
     decode=decode_poses,
     count_classes=_count_pose_classes,
@@ -328,6 +340,8 @@ YOLOV8_POSE = Head(
 END_TO_END_POSE = replace(
     YOLOV8_POSE,
     name="end_to_end_pose",
+    family="YOLOv8-pose and later, exported with nms=True; YOLOv7-pose",
+    outputs="(1, n, 6 + K * 3): corners, score, class, keypoints",
     decode=decode_pose_rows,
     count_classes=lambda _: None,
     match_score=match_pose_rows,

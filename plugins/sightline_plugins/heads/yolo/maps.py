@@ -232,6 +232,8 @@ def _values_of(shape: Shape, axis: int) -> int | None:
 
 YOLO_ANCHORS = Head(
     name="yolo_anchors",
+    family="YOLOv3, v4, v5, v7 without decoding",
+    outputs="raw maps, one a stride, of 3 * (5 + classes) channels",
     decode=decode_anchors,
     count_classes=count_anchor_classes,
     match_score=match_anchors,
@@ -338,6 +340,8 @@ def _match_channels(sizes: Sequence[int], classes: int | None) -> MatchScore:
 
 YOLO_DFL = Head(
     name="yolo_dfl",
+    family="YOLOv6, v8, v9, v11 and later without decoding",
+    outputs="raw maps, one a stride, of 4 * bins + classes channels, or boxes and classes apart",
     decode=decode_dfl,
     match_score=match_dfl,
     ranks=(4,),

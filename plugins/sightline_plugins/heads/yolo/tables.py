@@ -105,6 +105,8 @@ _POSE_VALUES = 4 + 1 + 17 * 3
 
 YOLOV5 = Head(
     name="yolov5",
+    family="YOLOv5, v6, v7; YOLOX exported with decoding",
+    outputs="(1, boxes, 5 + classes): centre, size, objectness, class scores",
     decode=decode_yolov5,
     count_classes=lambda shapes: count_table_classes(sorted(shapes, key=len), 5),
     match_score=match_yolov5,
@@ -114,6 +116,8 @@ YOLOV5 = Head(
 YOLOV8 = replace(
     YOLOV5,
     name="yolov8",
+    family="YOLOv8, v9, v11 and later",
+    outputs="(1, 4 + classes, boxes): centre, size, class scores",
     decode=decode_yolov8,
     count_classes=lambda shapes: count_table_classes(shapes, 4),
     match_score=match_yolov8,
@@ -165,6 +169,8 @@ def match_yolox(signature: Signature) -> MatchScore:
 
 YOLOX = Head(
     name="yolox",
+    family="YOLOX",
+    outputs="(1, cells, 5 + classes), not decoded",
     decode=decode_yolox,
     count_classes=lambda shapes: None if shapes[0][-1] is None else shapes[0][-1] - 5,
     match_score=match_yolox,
@@ -233,6 +239,8 @@ def _boxes_and_scores(shapes: Sequence[Shape]) -> tuple[Shape, Shape] | None:
 
 YOLO_NAS = Head(
     name="yolo_nas",
+    family="YOLO-NAS",
+    outputs="(1, boxes, 4) corners and (1, boxes, classes)",
     decode=decode_nas,
     count_classes=count_nas_classes,
     match_score=match_nas,
@@ -243,6 +251,8 @@ YOLO_NAS = Head(
 YOLO_NAS_ROWS = replace(
     YOLO_NAS,
     name="yolo_nas_rows",
+    family="YOLO-NAS, flat format",
+    outputs="(n, 7): image, corners, score, class",
     decode=decode_nas_rows,
     count_classes=lambda _: None,
     match_score=match_nas_rows,
