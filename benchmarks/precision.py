@@ -24,10 +24,10 @@ from tools.train.coded import coded_frames
 from tools.train.precision import LEAST_SIDE_PX, LEAST_VISIBLE
 from tools.world.scene import LABELS
 
+from sightline_plugins.commands.model_step import model_step
 from sightline_plugins.commands.quantize.options import QuantizeRequest, quantize_request
 from sightline_plugins.commands.quantize.report import Report, write
 from sightline_plugins.commands.quantize.run import run
-from sightline_plugins.commands.verify.command import element_of
 from sightline_plugins.engines.opening import available_cores, open_engine
 from sightline_plugins.infer.precision import Chosen, choose_model
 from sightline_plugins.infer.precision_speeds import CpuSpeeds, interleaved_seconds
@@ -154,8 +154,10 @@ def measure(request: QuantizeRequest, report: Report, *, rounds: int) -> list[Sp
 
 def chosen(case: Case, request: QuantizeRequest, engine: Any) -> Chosen:
     """What `precision: auto` takes."""
-    element = element_of(request.model, case.task, case.settings).model_copy(update={"precision": "auto"})
-    return choose_model(element, speeds=CpuSpeeds(engine, form=request.form, warn=print))
+    element, _ = model_step(request.model, case.task, case.settings)
+    return choose_model(
+        element.model_copy(update={"precision": "auto"}), speeds=CpuSpeeds(engine, form=request.form, warn=print)
+    )
 
 
 def quantized(case: Case, folder: Path) -> tuple[QuantizeRequest, Report]:

@@ -15,7 +15,8 @@ from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.graphs import Graph
 from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import CudaError, CudaFailed, DeviceUnavailable, MissingExtra, ModelError
-from sightline_plugins.commands.verify.command import element_of, plan_of
+from sightline_plugins.commands.model_step import model_step
+from sightline_plugins.commands.verify.command import plan_of
 from sightline_plugins.engines.cache import ModelCache, models_folder
 from sightline_plugins.engines.cuda_model import prepare_batches
 from sightline_plugins.engines.onnxruntime_cuda import OnnxRuntimeCuda
@@ -82,7 +83,7 @@ def subject_of(gpu: CudaDevice, model: Path, *, settings: tuple[str, ...], engin
 
     Ends the program, with the reasons, where there is none.
     """
-    element = element_of(model, "detect", settings)
+    element, _ = model_step(model, "detect", settings)
     plan, boxes = plan_of(element)
     assert isinstance(element, DetectionElement)
     assert boxes is not None

@@ -15,6 +15,8 @@ from sightline.errors import ModelError
 from sightline.graph.fields import is_folder
 
 LARGEST_BYTES = 2**31 - 1
+_LOOKED_AT_BYTES = 512
+_SPACE = 0x20
 
 STANDARD = ("", "ai.onnx")
 KNOWN_DOMAINS = (*STANDARD, "ai.onnx.ml", "com.microsoft", "org.openvinotoolkit")
@@ -23,11 +25,31 @@ KNOWN_DOMAINS = (*STANDARD, "ai.onnx.ml", "com.microsoft", "org.openvinotoolkit"
 SHAPE_LEFT_OUT = "Field 'shape' of 'type' is required but missing"
 """The checker insists on shapes of outputs; exporters leave them out, and engines do without."""
 
+_TENSORRT = (
+    "is a compiled TensorRT engine, for one kind of GPU and one version of the library: give the ONNX file that it was "
+    "made from; Sightline compiles it on the GPU and keeps the result"
+)
+_OPENVINO = "is OpenVINO IR: give the ONNX file that it was made from; OpenVINO runs that"
+_KERAS = "is a Keras or TensorFlow file: convert it to ONNX (python -m tf2onnx.convert)"
+_PYTORCH = "is a PyTorch file: export the model to ONNX (torch.onnx.export)"
+KNOWN_SUFFIXES = {
+    **dict.fromkeys((".engine", ".plan", ".trt"), _TENSORRT),
+    **dict.fromkeys((".xml", ".bin"), _OPENVINO),
+    **dict.fromkeys((".h5", ".keras", ".pb", ".tflite"), _KERAS),
+    **dict.fromkeys((".pt", ".pth", ".ckpt", ".safetensors"), _PYTORCH),
+    ".mlmodel": "is a Core ML file: give the model that it was made from, as ONNX",
+    ".param": "is an ncnn file: give the model that it was made from, as ONNX",
+}
+"""What a file that does not hold ONNX probably is, by the end of its name."""
 KNOWN_BEGINNINGS = {
     b"PK\x03\x04": "looks like a PyTorch or zip archive: export the model to ONNX (torch.onnx.export)",
     b"\x80\x02": "looks like a Python pickle: export the model to ONNX (torch.onnx.export)",
     b"\x80\x04": "looks like a Python pickle: export the model to ONNX (torch.onnx.export)",
     b"version https://git-lfs": "is a Git LFS pointer, not the file itself: run 'git lfs pull'",
+    b"ftrt": _TENSORRT,
+    b"ptrt": _TENSORRT,
+    b"\xff\xd8\xff": "is a JPEG image, not a model: give an ONNX file",
+    b"\x89PNG": "is a PNG image, not a model: give an ONNX file",
     b"<?xml": "is XML (an OpenVINO IR?): give the ONNX file that it was made from",
     b"<!DOCTYPE": "is a web page: the download went wrong",
     b"<html": "is a web page: the download went wrong",
@@ -47,7 +69,7 @@ def read_model(model: str | Path | bytes) -> tuple[onnx.ModelProto, str]:
         return _checked(parsed, label=label), label
     path = Path(model)
     label = _label(path)
-    parsed = _parse(_read(path, label=label), label=label)
+    parsed = _parse(_read(path, label=label), label=label, suffix=path.suffix)
     _load_external(parsed, folder=path.parent, label=label)
     return _checked(parsed, label=label), label
 
@@ -96,7 +118,7 @@ def _read(path: Path, *, label: str) -> bytes:
         raise ModelError(f"{label}: cannot be read: {error.strerror}") from error
 
 
-def _parse(content: bytes, *, label: str) -> onnx.ModelProto:
+def _parse(content: bytes, *, label: str, suffix: str = "") -> onnx.ModelProto:
     if not content:
         raise ModelError(f"{label}: is empty")
     for beginning, meaning in KNOWN_BEGINNINGS.items():
@@ -106,11 +128,25 @@ def _parse(content: bytes, *, label: str) -> onnx.ModelProto:
     try:
         parsed.ParseFromString(content)
     except DecodeError:
-        raise ModelError(f"{label}: is not an ONNX file, or only a part of one ({len(content)} bytes)") from None
+        parsed.Clear()
     if not parsed.graph.node or not parsed.opset_import:
-        raise ModelError(f"{label}: is not an ONNX file: it holds no graph")
+        raise ModelError(f"{label}: {_meaning(content, suffix)}")
     _drop_inputs_with_values(parsed)
     return parsed
+
+
+def _meaning(content: bytes, suffix: str) -> str:
+    """Return what a file without a graph probably is."""
+    if suffix.lower() in KNOWN_SUFFIXES:
+        return KNOWN_SUFFIXES[suffix.lower()]
+    if _is_text(content[:_LOOKED_AT_BYTES]):
+        return "is not an ONNX file, but text: give the file of the model"
+    return f"is not an ONNX file, or only a part of one ({len(content):,} bytes): was it copied or downloaded whole?"
+
+
+def _is_text(content: bytes) -> bool:
+    """Return whether bytes look like text: they have no control characters besides tabs and ends of lines."""
+    return not any(byte < _SPACE and byte not in b"\t\n\r\f" for byte in content)
 
 
 def _drop_inputs_with_values(parsed: onnx.ModelProto) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import onnx
+
 from sightline.devices import Device
 from sightline_plugins.engines.cache import Entry, ModelCache, models_folder
 from sightline_plugins.engines.fixed_batch import one_by_one
@@ -68,6 +70,44 @@ def open_engine(
     return open_file(model, library=library, image=image, optimize=optimize, warn=warn, may_differ=True)
 
 
+@dataclass(frozen=True, slots=True)
+class EnginePreview:
+    """The engine that would open a model, found out without opening it.
+
+    `runs_on` is the device. `is_compiled` is None where nothing is compiled here, or nothing is kept. `reason` says why
+    it is not the preferred engine; empty where it is.
+    """
+
+    name: str
+    runs_on: str
+    is_compiled: bool | None
+    reason: str = ""
+
+
+def preview_engine(
+    model: str | Path | bytes, *, engine: str = "auto", device: str = "cpu", image: ImageForm | None = None
+) -> EnginePreview:
+    """Return the engine that `open_engine` would open, and whether it has compiled the model before.
+
+    Raises ModelError, ConfigurationError and DeviceUnavailable as `open_engine` does.
+    """
+    if check_engine(engine, model) is not None:
+        return EnginePreview("triton", "its server", None)
+    parsed, _ = read_model(model)
+    library, reason = _library(engine, device, available_cores()), ""
+    kept = _kept(parsed, library, image)
+    if kept is not None and kept.notes["differs"] is not None and engine == "auto":
+        reason = f"OpenVINO computes it differently: {kept.notes['differs']}"
+        library = _library(ONNXRUNTIME.name, device, available_cores())
+        kept = _kept(parsed, library, image)
+    return EnginePreview(library.name, device, None if models_folder() is None else kept is not None, reason)
+
+
+def _kept(parsed: onnx.ModelProto, library: Library[Any], image: ImageForm | None) -> Entry | None:
+    cache = ModelCache(models_folder(), warn=say_nothing)
+    return cache.find(_key(parsed, library, image=image, optimize=True))
+
+
 class _Differs(Exception):
     """A library computes a model in another way than ONNX Runtime."""
 
@@ -84,13 +124,7 @@ def open_file(
     """Open a file with a library: read it, prepare it, compile it or take it from the cache. See `open_engine`."""
     parsed, label = read_model(model)
     about = About.of(parsed, label=label)
-    key = {
-        "model": content_digest(parsed),
-        "engine": library.name,
-        "settings": dict(library.settings),
-        "image": image,
-        "optimize": optimize,
-    }
+    key = _key(parsed, library, image=image, optimize=optimize)
 
     def make() -> _Ready:
         prepared = prepare(parsed, library=library, image=image, optimize=optimize, label=label)
@@ -121,6 +155,19 @@ def open_file(
         report["without"] = ", ".join(ready.notes["left_out"])
     opened = library.open(ready.compiled, about=replace(about, report=MappingProxyType(report)))
     return one_by_one(opened, rows=ready.notes["rows"], label=label)
+
+
+def _key(
+    parsed: onnx.ModelProto, library: Library[Any], *, image: ImageForm | None, optimize: bool
+) -> Mapping[str, Any]:
+    """Return what a compiled model depends on."""
+    return {
+        "model": content_digest(parsed),
+        "engine": library.name,
+        "settings": dict(library.settings),
+        "image": image,
+        "optimize": optimize,
+    }
 
 
 def available_cores() -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import DeviceUnavailable, MissingExtra, ModelError
@@ -17,7 +17,9 @@ from sightline.graph.operator import RunsOn
 from sightline.graph.site import Site
 from sightline_plugins.engines.address import address_of
 from sightline_plugins.engines.kinds import on_cuda_memory
-from sightline_plugins.engines.opening import open_engine
+from sightline_plugins.engines.opening import EnginePreview, open_engine
+from sightline_plugins.engines.opening import preview_engine as engine_of
+from sightline_plugins.engines.protocol import Precision
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor
@@ -47,6 +49,24 @@ def open_predictor(
     if site.gpu is None:
         return _host_predictor(element, plan, device=str(site.device), place={}, site=site)
     return _CudaOpening(element, plan, postprocessor, site, site.gpu).open()
+
+
+def preview_engine(element: ModelElement, plan: ModelPlan, *, site: Site) -> tuple[EnginePreview, Chosen]:
+    """Return which engine an element would use, and which file in which precision; compiles nothing.
+
+    On a GPU `precision: auto` is not measured, because that compiles. Raises as `open_predictor` does.
+    """
+    form = plan.preprocessing.image_form() if plan.stack is None else None
+    if site.gpu is None:
+        chosen = choose_model(element, speeds=CpuSpeeds(element.engine, form=form, warn=site.warn))
+        return engine_of(chosen.model, engine=element.engine, image=form), chosen
+    opening = _CudaOpening(element, plan, element.postprocessor(plan, site), site, site.gpu)
+    preview = opening.preview()
+    if preview is None:
+        preview = engine_of(element.model, engine=element.engine, device="cpu", image=form)
+        preview = replace(preview, reason="; ".join(opening.reasons))
+    precision: Precision = "fp32" if element.precision == "auto" else element.precision
+    return preview, Chosen(element.model, precision, "measured when it runs" if element.precision == "auto" else "")
 
 
 def _host_predictor(
@@ -109,6 +129,30 @@ class _CudaOpening:
             if predictor is not None:
                 return predictor
         return self._without_tensorrt()
+
+    def preview(self) -> EnginePreview | None:
+        """Return the engine that would run in the GPU's memory, as far as it is known without opening it; None, with
+        the reasons, for an engine on the CPU.
+        """
+        from sightline_plugins.engines.onnxruntime_cuda import OnnxRuntimeCuda, why_not
+        from sightline_plugins.engines.tensorrt_library import library_for
+
+        reason = self._no_batches_reason()
+        if reason is not None:
+            self.reasons.append(reason)
+            return None
+        if "tensorrt" in on_cuda_memory(self.element.engine):
+            precision: Precision = "fp16" if self.element.precision == "fp16" else "fp32"
+            try:
+                model = self._tensorrt_model(Chosen(self.element.model, precision))
+                return EnginePreview(str(library_for(self.gpu)), str(self.site.device), model.is_kept)
+            except (DeviceUnavailable, MissingExtra, ModelError) as error:
+                self.reasons.append(str(error))
+        reason = why_not(self.gpu)
+        if reason is None:
+            return EnginePreview(OnnxRuntimeCuda.library(), str(self.site.device), None, "; ".join(self.reasons))
+        self.reasons.append(reason)
+        return None
 
     def _no_batches_reason(self) -> str | None:
         """Return why the model cannot run on batches that stay on the GPU; None when it can."""

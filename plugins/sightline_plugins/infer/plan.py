@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, ValidationError
@@ -30,6 +30,10 @@ from sightline_plugins.preprocess.stacks import StackForm
 NamedClass: TypeAlias = tuple[tuple[str | int, ...], str]
 """A class that an option names: the option's key path, and the label."""
 
+ValueOrigin: TypeAlias = Literal["option", "card", "metadata", "file", "head", "outputs", "default"]
+"""Where a decision comes from: an option of the element, the model card, the file's metadata, the shapes in the file,
+the family of the head, for the head itself the outputs that it was recognised by, or the element's defaults."""
+
 _TASKS = ("detect", "segment", "pose", "classify", "embed", "read")
 _PREPROCESSING = ("fit", "align", "crop", "multiple", "resize", "convert", "color", "mean", "scale", "pad")
 _LEVELS: Mapping[str, Any] = MappingProxyType({"mean": (0.0,), "scale": (1.0,)})
@@ -38,7 +42,11 @@ _LEVELS: Mapping[str, Any] = MappingProxyType({"mean": (0.0,), "scale": (1.0,)})
 
 @dataclass(frozen=True, slots=True)
 class ModelPlan:
-    """All decisions about a model. `head` is None where none is needed, `stack` where it takes single images."""
+    """All decisions about a model. `head` is None where none is needed, `stack` where it takes single images.
+
+    `origins` has the origin of each decision: of `head`, `labels` (missing where none are known), `size`, `frames`,
+    `stride`, and of each field of the pre-processing.
+    """
 
     head: Head[Any] | None
     head_options: BaseModel | None
@@ -49,6 +57,7 @@ class ModelPlan:
     card: ModelCard
     output_ops: tuple[str, ...]
     stack: StackForm | None = None
+    origins: Mapping[str, ValueOrigin] = field(default_factory=lambda: MappingProxyType({}))
 
     def decode_context(self, *, size_wh: tuple[int, int], confidence: float = 0.0) -> DecodeContext:
         """Return what the head needs to know of an input that is `size_wh` large."""
@@ -80,6 +89,13 @@ def plan_model(
     return plan, planner.problems
 
 
+def signature_of(
+    facts: ModelFacts, exported: ExportMetadata, *, size_wh: tuple[int, int] | None, labels: Sequence[str]
+) -> Signature:
+    """Return what heads recognise a model by, when its input is `size_wh` large (None: open)."""
+    return Signature(facts.outputs, size_wh or (0, 0), len(labels) or None, facts.output_ops, exported.task)
+
+
 @dataclass(slots=True)
 class _Planner:
     """Decides one part after the other, and collects problems."""
@@ -90,13 +106,15 @@ class _Planner:
     exported: ExportMetadata
     inputs: ModelInputs
     problems: list[Problem] = field(default_factory=list)
+    origins: dict[str, ValueOrigin] = field(default_factory=dict)
 
     def plan(self, named: Sequence[NamedClass], *, needs_head: bool) -> ModelPlan | None:
         self._check_task()
         labels = self._labels()
         size_wh = self._size_wh()
         head = self._head(size_wh, labels) if needs_head else None
-        labels = labels or (head.labels if head is not None else ())
+        if not labels and head is not None and head.labels:
+            labels, self.origins["labels"] = head.labels, "head"
         self._check_named(named, labels)
         options = self._head_options(head)
         preprocessing = self._preprocessing(head, size_wh)
@@ -105,8 +123,18 @@ class _Planner:
         stack = self._stack()
         if preprocessing is None or self.problems:
             return None
-        outputs, output_ops = self.facts.outputs, self.facts.output_ops
-        return ModelPlan(head, options, labels, self.inputs, outputs, preprocessing, self.card, output_ops, stack)
+        return ModelPlan(
+            head,
+            options,
+            labels,
+            self.inputs,
+            self.facts.outputs,
+            preprocessing,
+            self.card,
+            self.facts.output_ops,
+            stack,
+            MappingProxyType(self.origins),
+        )
 
     def _problem(self, message: str, *key: str | int) -> None:
         self.problems.append(Problem(message, key))
@@ -125,7 +153,10 @@ class _Planner:
     def _labels(self) -> tuple[str, ...]:
         given = self.element.labels if self.element.labels is not None else self.card.labels
         if given is None:
+            if self.exported.labels:
+                self.origins["labels"] = "metadata"
             return self.exported.labels
+        self.origins["labels"] = "card" if self.element.labels is None else "option"
         if not isinstance(given, Path):
             return given
         try:
@@ -137,7 +168,15 @@ class _Planner:
     def _size_wh(self) -> tuple[int, int] | None:
         """Return the size of the network's input; None when nothing sets it."""
         fixed = (self.inputs.width, self.inputs.height)
-        asked = self.element.size or self.card.input.size or (None if None not in fixed else self.exported.size_wh)
+        exported = None if None not in fixed else self.exported.size_wh
+        self.origins["size"] = "file"
+        given: tuple[tuple[ValueOrigin, tuple[int, int] | None], ...]
+        given = (("option", self.element.size), ("card", self.card.input.size), ("metadata", exported))
+        asked = None
+        for origin, size_wh in given:
+            if size_wh is not None:
+                asked, self.origins["size"] = size_wh, origin
+                break
         if asked is not None and any(own not in (None, side) for own, side in zip(fixed, asked, strict=True)):
             own = "x".join("?" if side is None else str(side) for side in fixed)
             self._problem(f"the model takes images of {own} only, not {asked[0]}x{asked[1]}: leave size out", "size")
@@ -160,9 +199,9 @@ class _Planner:
         if name is not None and name not in heads:
             self._problem(self._unknown_head(name, heads), "head")
             return None
+        self.origins["head"] = "option" if self.element.head else "card" if name else "outputs"
         if name is None:
-            count = len(labels) or None
-            signature = Signature(facts.outputs, size_wh or (0, 0), count, facts.output_ops, self.exported.task)
+            signature = signature_of(facts, self.exported, size_wh=size_wh, labels=labels)
             try:
                 name = match_head(signature, heads.values())
             except ModelError as error:
@@ -226,17 +265,24 @@ class _Planner:
 
     def _chosen(self, head: Head[Any] | None, size_wh: tuple[int, int] | None) -> dict[str, Any]:
         """Return the pre-processing options that anything sets, by name."""
-        chosen: dict[str, Any] = dict(head.preprocessing) if head is not None else {}
+        chosen: dict[str, Any] = {}
+
+        def choose(origin: ValueOrigin, values: Mapping[str, Any]) -> None:
+            given = {name: value for name, value in values.items() if value is not None}
+            chosen.update(given)
+            self.origins.update(dict.fromkeys(given, origin))
+
+        self.origins.update(dict.fromkeys(_PREPROCESSING, "default"))
+        choose("head", head.preprocessing if head is not None else {})
         if chosen.get("fit") == "native" and size_wh is not None:
-            chosen["fit"] = "letterbox"
-        chosen |= self.exported.usual
+            choose("file", {"fit": "letterbox"})
+        choose("metadata", self.exported.usual)
         if self.inputs.channels == 1:
-            chosen["color"] = "gray"
+            choose("file", {"color": "gray"})
         if self._image.dtype.kind in "iu":
-            chosen |= _LEVELS
-        for source in (self.card.input, self.element):
-            given = {name: getattr(source, name) for name in _PREPROCESSING}
-            chosen |= {name: value for name, value in given.items() if value is not None}
+            choose("file", _LEVELS)
+        choose("card", {name: getattr(self.card.input, name) for name in _PREPROCESSING})
+        choose("option", {name: getattr(self.element, name) for name in _PREPROCESSING})
         return chosen
 
     def _keeps_levels(self, chosen: Mapping[str, Any]) -> bool:
@@ -255,6 +301,8 @@ class _Planner:
                     self._problem(f"the model takes single images ({self._image}): leave {name} out", name)
             return None
         frames = element.frames or card.frames or takes.frames
+        self.origins["frames"] = "option" if element.frames else "card" if card.frames else "file"
+        self.origins["stride"] = "option" if element.stride else "card" if card.stride else "default"
         if frames is None:
             message = f"the model takes stacks of any number of images ({self._image}): set the number, such as"
             self._problem(f"{message} frames: 16", "frames")

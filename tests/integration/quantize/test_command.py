@@ -24,6 +24,7 @@ from sightline_plugins.infer.precision import find_quantized
 from sightline_plugins.infer.precision_speeds import interleaved_seconds, multiplies_bytes
 from sightline_plugins.preprocess.cpu import ImageForm
 from tests.unit.engines.graphs import make_model, random
+from tests.unit.infer.tiny import write_shapes
 
 STEP = 20
 TRIALS = 8
@@ -192,8 +193,8 @@ def test_the_check_names_the_key_of_a_missing_quantised_file(
     assert f"sightline quantize {model} --frames CLIP" in told
 
 
-def test_a_model_that_is_no_detector_wants_its_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = write_embedder(tmp_path / "embedder.onnx")
+def test_a_model_that_fits_no_head_wants_its_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = write_shapes(tmp_path / "m.onnx", inputs={"x": [1, 3, 24, 32]}, outputs={"y": [1, 2, 3, 4, 5]})
 
     code = execute(["quantize", str(model), "--frames", "clip.mp4"])
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sightline_plugins.commands.verify.command import element_of, plan_of
+from sightline_plugins.commands.model_step import model_step
+from sightline_plugins.commands.verify.command import plan_of
 from sightline_plugins.commands.verify.comparison import compare
 from sightline_plugins.commands.verify.images import images_of
 
@@ -45,7 +46,7 @@ def test_a_shared_model_runs_from_its_card_as_in_a_notebook(
     shutil.copyfile(shared_data / "models" / model.name, model)
     model.with_suffix(".yaml").write_text(card.replace("{labels}", str(shared_data / "models")))
 
-    element = element_of(model, None, (f"engine={engine}",))
+    element, _ = model_step(model, None, (f"engine={engine}",))
     plan, boxes = plan_of(element)
     compared = compare(element, plan, images_of(str(shared_data / "truth" / images), count=10), boxes=boxes)
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from sightline_plugins.commands.model_step import setting_option, task_option
+
 if TYPE_CHECKING:
     from sightline_plugins.commands.quantize.quantizer import Method
     from sightline_plugins.commands.quantize.report import Report
 
-TASKS = ("detect", "classify", "segment", "pose", "embed", "read")
 _CLIPS = "A clip, folder or glob of images"
 
 
@@ -47,10 +48,8 @@ _CLIPS = "A clip, folder or glob of images"
     help="How the range of each tensor is told from what calibration saw.",
 )
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="MODEL.int8.onnx when not given.")
-@click.option("--task", type=click.Choice(TASKS), help="What the model is for; from its card or file when not given.")
-@click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="An option of the step, such as head=yolox."
-)
+@task_option
+@setting_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(

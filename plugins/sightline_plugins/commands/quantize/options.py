@@ -7,8 +7,9 @@ from pathlib import Path
 
 from sightline.errors import ConfigurationError, ModelError
 from sightline_plugins.commands.evaluate.scores import require_scoring
+from sightline_plugins.commands.model_step import model_step
 from sightline_plugins.commands.quantize.quantizer import Method
-from sightline_plugins.commands.verify.command import element_of, plan_of
+from sightline_plugins.commands.verify.command import plan_of
 from sightline_plugins.commands.verify.comparison import BoxSettings
 from sightline_plugins.engines.address import address_of
 from sightline_plugins.engines.kinds import by_priority
@@ -76,7 +77,7 @@ def quantize_request(
         raise ConfigurationError(
             f"--truth wants one file for each clip that is judged, in order: {len(judged)}, not {len(truth)}"
         )
-    element = element_of(path, task, settings)
+    element, _ = model_step(path, task, settings)
     lenient = {"confidence": _ANY_CONFIDENCE, "class_confidence": {}}
     plan, boxes = plan_of(element.model_copy(update=lenient) if isinstance(element, DetectionElement) else element)
     if plan.stack is not None:

@@ -8,27 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sightline_plugins.commands.model_step import model_step, setting_option, task_option
+
 if TYPE_CHECKING:
     from sightline_plugins.commands.evaluate.annotations import Annotations
     from sightline_plugins.commands.verify.comparison import BoxSettings, Comparison, Stages
     from sightline_plugins.infer.options import ModelElement
     from sightline_plugins.infer.plan import ModelPlan
 
-TASKS = ("detect", "classify", "segment", "pose", "embed", "read")
-_OPTION_DEPTH = len(("pipeline", 0, "detect"))
-"""Length of the key path of a step by itself, after which an option's name begins."""
 AP_LIMIT = 0.003
 
 
 @click.command("verify", short_help="Compare a model in the pipeline with the same model in a notebook.")
 @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--task", type=click.Choice(TASKS), help="What the model is for; by default what its card or file says.")
+@task_option
 @click.option("--frames", help="Clip, folder or glob of images; generated images by default.")
 @click.option("--count", type=click.IntRange(min=1), default=32, show_default=True, help="Maximum number of images.")
 @click.option("--truth", type=click.Path(exists=True, path_type=Path), help="COCO JSON of the images in --frames.")
-@click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="An option of the step, such as head=yolox."
-)
+@setting_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(
@@ -56,7 +53,7 @@ def command(
         raise ConfigurationError("--truth needs the images that it describes: give --frames")
     if truth is not None:
         require_scoring()
-    element = element_of(model, task, settings)
+    element, _ = model_step(model, task, settings)
     plan, boxes = plan_of(element)
     images = generated_images(count) if frames is None else images_of(frames, count=count)
     compared = compare(element, plan, images, boxes=boxes)
@@ -68,41 +65,6 @@ def command(
     else:
         click.echo(_as_text(element, plan, compared.stages, scores, generated=frames is None))
     context.exit(1 if differs is not None or lost else 0)
-
-
-def element_of(model: Path, task: str | None, settings: tuple[str, ...]) -> ModelElement:
-    """Return the step that runs a model; the task is given, or that of its card or file. Settings are KEY=VALUE.
-
-    Raises ConfigurationError for a setting that the step does not have.
-    """
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError
-
-    from sightline.config import parse_steps
-    from sightline.config.document import InvalidConfiguration, dotted
-    from sightline.errors import ConfigurationError
-    from sightline_plugins.infer.card import read_card, read_metadata
-    from sightline_plugins.infer.facts import read_facts
-    from sightline_plugins.infer.options import ModelElement
-
-    said = task or read_card(model).task or read_metadata(read_facts(model).metadata).task or "detect"
-    name = said if said in TASKS else "detect"
-    options: dict[str, Any] = {"model": str(model)}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise ConfigurationError(f"--set {setting}: write KEY=VALUE, such as head=yolox")
-        try:
-            options[key] = YAML(typ="safe", pure=True).load(value)
-        except MarkedYAMLError as error:
-            raise ConfigurationError(f"--set {setting}: the value is not valid YAML: {error.problem}") from error
-    try:
-        (element,) = parse_steps([{name: options}])
-    except InvalidConfiguration as error:
-        messages = [f"--set {dotted(one.key[_OPTION_DEPTH:])}: {one.message}" for one in error.problems]
-        raise ConfigurationError("; ".join(messages)) from error
-    assert isinstance(element, ModelElement)
-    return element
 
 
 def plan_of(element: ModelElement) -> tuple[ModelPlan, BoxSettings | None]:
