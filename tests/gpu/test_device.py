@@ -152,7 +152,7 @@ for _ in range(2):
         print(error)
 gpu.close()
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
 
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()

@@ -24,7 +24,7 @@ def run(name: str, *arguments: Path) -> list[str]:
         [sys.executable, "-W", "error", str(REPOSITORY / "examples" / name), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

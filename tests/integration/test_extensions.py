@@ -60,7 +60,7 @@ def sightline(*arguments: str, installed: Path, folder: Path) -> subprocess.Comp
         env={**os.environ, "PYTHONPATH": str(installed)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

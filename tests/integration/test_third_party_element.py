@@ -74,7 +74,7 @@ def sightline(*arguments: str, package: Path, folder: Path) -> subprocess.Comple
         env={**os.environ, "PYTHONPATH": str(package)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -41,7 +41,7 @@ def showing(*arguments: str | Path) -> Iterator[tuple[str, subprocess.Popen[str]
 
 def refused(*arguments: str | Path) -> str:
     """What the command says when it refuses to start."""
-    done = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode in (1, 2)
     assert done.stdout == ""
     return done.stderr
@@ -51,7 +51,7 @@ def test_a_file_becomes_a_camera_until_ctrl_c(path: Path) -> None:
     with showing(path) as (url, process):
         watched = watch(url, packets=5)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
 
     assert url.endswith("/street")
     assert len(watched.packets) == 5
@@ -67,7 +67,7 @@ def test_it_asks_for_user_and_password_and_never_shows_them(path: Path) -> None:
         assert isinstance(watch(url).error, av.error.HTTPUnauthorizedError)
         assert len(watch(url.replace("//", "//admin:s3cret@"), packets=3).packets) == 3
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
 
     assert process.returncode == 0
     assert url.endswith("/gate")
@@ -81,7 +81,7 @@ def test_a_script_is_carried_out_and_told(path: Path, tmp_path: Path) -> None:
         [*COMMAND, str(path), "--port", "0", "--script", str(script), "--duration", "800ms"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

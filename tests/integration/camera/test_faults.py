@@ -172,7 +172,7 @@ def test_garbage_is_no_answer(clip: Clip) -> None:
 
 
 def test_a_trickle_is_a_byte_at_a_time(clip: Clip) -> None:
-    with FakeCamera(clip) as camera, socket.create_connection(("127.0.0.1", camera.port), timeout=60) as client:
+    with FakeCamera(clip) as camera, socket.create_connection(("127.0.0.1", camera.port), timeout=300) as client:
         camera.faults.trickle = 200
         client.sendall(f"OPTIONS {camera.url} RTSP/1.0\r\nCSeq: 1\r\n\r\n".encode())
         pieces = [client.recv(4_096) for _ in range(10)]
@@ -266,7 +266,7 @@ def test_timestamps_are_used_twice(clip: Clip) -> None:
 def test_reports_tell_the_time_of_day_or_lie(clip: Clip, reports: str, error_days: int) -> None:
     with FakeCamera(clip, options=ONCE) as camera:
         camera.faults.reports = "1970" if reports == "1970" else "future" if reports == "future" else "true"
-        with av.open(camera.url, options={"rtsp_transport": "tcp"}, timeout=60) as container:
+        with av.open(camera.url, options={"rtsp_transport": "tcp"}, timeout=300) as container:
             (microseconds,) = next(
                 struct.unpack_from("=q", bytes(packet.get_sidedata("prft")))
                 for packet in container.demux(video=0)
@@ -301,7 +301,7 @@ def test_the_first_key_frame_is_late(clip: Clip) -> None:
 
 def timestamps(camera: FakeCamera) -> list[int]:
     """The RTP timestamps of a session, each once, in order: read from the socket, where nobody has repaired them."""
-    with socket.create_connection(("127.0.0.1", camera.port), timeout=60) as client, client.makefile("rb") as answers:
+    with socket.create_connection(("127.0.0.1", camera.port), timeout=300) as client, client.makefile("rb") as answers:
         for number, (method, extra) in enumerate(
             (("SETUP", "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n"), ("PLAY", ""))
         ):

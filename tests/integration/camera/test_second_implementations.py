@@ -45,7 +45,7 @@ def received(camera: FakeCamera, codec: Codec, *, transport: str, folder: Path, 
         f"rtspsrc location={camera.url} protocols={transport} {more} ! {DEPAYLOADERS[codec]} ! filesink location={out}"
     )
     command = [str(program), "-q", *line.split()]
-    subprocess.run(command, capture_output=True, timeout=60, check=False)
+    subprocess.run(command, capture_output=True, timeout=300, check=False)
     return out.read_bytes()
 
 

@@ -48,7 +48,7 @@ def sightline(folder: Path) -> Sightline:
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 

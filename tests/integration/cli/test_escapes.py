@@ -58,7 +58,7 @@ def on_a_terminal(*arguments: str, folder: Path) -> str:
     reader = threading.Thread(target=keep)
     reader.start()
     try:
-        subprocess.run(command(*arguments), cwd=folder, stdout=terminal, stderr=terminal, check=False, timeout=100)
+        subprocess.run(command(*arguments), cwd=folder, stdout=terminal, stderr=terminal, check=False, timeout=300)
     finally:
         os.close(terminal)
         reader.join()

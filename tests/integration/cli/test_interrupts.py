@@ -33,7 +33,7 @@ def test_the_first_signal_closes_the_outputs(
     number: signal.Signals, code: int, running: subprocess.Popen[str], folder: Path
 ) -> None:
     running.send_signal(number)
-    stdout, stderr = running.communicate(timeout=60)
+    stdout, stderr = running.communicate(timeout=300)
 
     assert (running.returncode, stdout) == (code, "")
     assert "stopping: finishing what is under way and closing the outputs" in stderr
@@ -48,7 +48,7 @@ def test_two_signals_in_a_row_end_it_too(running: subprocess.Popen[str], figure:
     running.send_signal(signal.SIGINT)
     running.send_signal(signal.SIGTERM)
     begun = time.monotonic()
-    running.communicate(timeout=60)
+    running.communicate(timeout=300)
     seconds = time.monotonic() - begun
 
     figure("all closed after a second signal", seconds, limit=0.5, unit="s")

@@ -19,7 +19,7 @@ from sightline.media import Batch
 def run(folder: Path, steps: str) -> subprocess.CompletedProcess[str]:
     (folder / "run.yaml").write_text(f"sources: {{cam: {{pattern: bars, frames: 50}}}}\npipeline: {steps}\n")
     command = [sys.executable, "-m", "sightline.cli.main", "run", "run.yaml", "--report", "report.json"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_a_step_that_may_be_skipped_and_lost_output_ends_with_3(tmp_path: Path) -> None:

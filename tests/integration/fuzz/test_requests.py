@@ -118,7 +118,7 @@ def camera(clip: Clip) -> Iterator[FakeCamera]:
 @many
 @given(PIECES)
 def test_no_client_brings_a_server_down(camera: FakeCamera, data: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", camera.port), timeout=60) as client:
+    with socket.create_connection(("127.0.0.1", camera.port), timeout=300) as client:
         client.sendall(data)
         client.shutdown(socket.SHUT_WR)
 

@@ -24,7 +24,7 @@ from tests.fakes.onnxruntime import FakeOnnxRuntime
 from tests.fakes.tensorrt import fake_tensorrt
 from tests.fakes.tensorrt_names import TensorRtFaults
 
-LIMIT_SECONDS = 60.0
+LIMIT_SECONDS = 300.0
 
 
 class Until:

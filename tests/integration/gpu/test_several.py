@@ -27,7 +27,7 @@ from tests.integration.gpu.conftest import let_go
 from tests.integration.gpu.small_clips import COUNT
 from tests.waiting import wait_until
 
-LIMIT_SECONDS = 60.0
+LIMIT_SECONDS = 300.0
 CAUSE = "CUDA_ERROR_ILLEGAL_ADDRESS"
 RECORDS = {"jsonl": {"path": "{stream}.jsonl"}}
 Drivers = list[FakeCudaDriver]

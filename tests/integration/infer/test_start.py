@@ -25,7 +25,7 @@ def start(folder: Path, name: str) -> subprocess.Popen[str]:
 
 
 def origin(folder: Path, name: str, process: subprocess.Popen[str]) -> str:
-    _, errors = process.communicate(timeout=100)
+    _, errors = process.communicate(timeout=300)
     assert (process.returncode, errors) == (0, "")
     return str(json.loads((folder / f"{name}.json").read_text())["totals"]["detect-1"]["model"])
 

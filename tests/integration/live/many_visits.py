@@ -20,7 +20,7 @@ STAYS_FPS = 12.5
 """Of the camera that stays: its queue holds two frames, and so much time passes meanwhile on a busy machine."""
 WARM_UP = 16
 SAMPLES = 8
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 300.0
 
 
 class Visits:

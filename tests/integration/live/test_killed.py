@@ -29,7 +29,7 @@ SIGNALS = {"term": signal.SIGTERM, "int": signal.SIGINT}
 LATEST_KILL_SECONDS = 5.0
 AT_ONCE = 5
 """Runs side by side, each on a camera of its own."""
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 300.0
 CONFIG = """
 sources: {{cam: {{uri: "{url}"}}}}
 pipeline:

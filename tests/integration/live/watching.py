@@ -15,7 +15,7 @@ from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
 from sightline_plugins import Callback
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 300.0
 _GLANCE_SECONDS = 0.01
 
 

@@ -26,7 +26,7 @@ SIZE_WH = (320, 176)
 CELLS = 16
 FPS = 25
 _MIDDLE = 128
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 300.0
 COUNTER: Mapping[str, object] = {
     "pattern": {"pattern": "counter", "size": list(SIZE_WH), "fps": FPS, "frames": None},
     "realtime": True,

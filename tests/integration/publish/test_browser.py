@@ -16,7 +16,7 @@ from tests.integration.publish.publishing import COUNTER, SIZE_WH, free_port, pu
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 300.0
 OWN = ("http://127.0.0.1:", "ws://127.0.0.1:", "blob:", "data:")
 TOKEN = "correct-horse-battery"
 NUMBER = """() => {

@@ -91,6 +91,6 @@ def test_ffprobe_reads_it(tmp_path: Path) -> None:
     command = ["ffprobe", "-v", "error", "-count_frames", "-show_entries", "stream=codec_name,nb_read_frames"]
     with web_server(tmp_path) as address:
         command += ["-of", "csv=p=0", f"{address}/gate/{playlist.name}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
     assert f"h264,{FRAMES}" in done.stdout, done.stderr

@@ -60,7 +60,7 @@ def test_images_arrive_in_order_at_a_server(scheme: str, tmp_path: Path) -> None
         ffmpeg(*receiving(scheme, port, target)) as server,
         publishing({"url": f"{scheme}://127.0.0.1:{port}/live/{{stream}}"}),
     ):
-        server.wait(timeout=60)
+        server.wait(timeout=300)
 
     found = shown(target)
     assert len(found) >= 25
@@ -73,7 +73,7 @@ def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
     with publishing({"url": f"rtmp://127.0.0.1:{port}/live/{{stream}}"}) as published:
         for target in targets:
             with ffmpeg(*receiving("rtmp", port, target)) as server:
-                server.wait(timeout=60)
+                server.wait(timeout=300)
 
     assert all(len(shown(target)) >= 25 for target in targets)
     assert len(published.warnings) >= 1

@@ -174,7 +174,7 @@ def test_gstreamer_plays_it(protocols: str) -> None:
         "fakesink",
     ]
     with publishing({"rtsp": f"127.0.0.1:{port}/{{stream}}"}):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
     assert done.returncode == 0, done.stderr
 
@@ -186,7 +186,7 @@ def test_ffprobe_reads_it() -> None:
     command = ["ffprobe", "-v", "error", "-rtsp_transport", "tcp", "-read_intervals", "%+#20", "-count_frames"]
     command += ["-show_entries", "stream=codec_name,width,height", "-of", "csv=p=0", f"rtsp://127.0.0.1:{port}/gate"]
     with publishing({"rtsp": f"127.0.0.1:{port}/{{stream}}"}):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
     assert "h264,320,176" in done.stdout
 

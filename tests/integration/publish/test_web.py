@@ -28,8 +28,8 @@ TOKEN = "correct-horse-battery"
 
 def received(client: ClientConnection, *, images: int) -> tuple[dict[str, object], io.BytesIO]:
     """What is announced, and the file that the first pieces make."""
-    announced = json.loads(client.recv(timeout=60))
-    pieces = [client.recv(timeout=60) for _ in range(images + 1)]
+    announced = json.loads(client.recv(timeout=300))
+    pieces = [client.recv(timeout=300) for _ in range(images + 1)]
     return announced, io.BytesIO(b"".join(piece for piece in pieces if isinstance(piece, bytes)))
 
 
@@ -39,7 +39,7 @@ def numbers(file: io.BytesIO) -> list[int]:
 
 def get(port: int, path: str, **headers: str) -> tuple[int, str, str]:
     """Status, kind and body of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
@@ -59,7 +59,7 @@ def end_of(client: ClientConnection) -> int | None:
     """The code with which the server closes a connection."""
     try:
         while True:
-            client.recv(timeout=60)
+            client.recv(timeout=300)
     except ConnectionClosed as closed:
         return None if closed.rcvd is None else closed.rcvd.code
 
@@ -94,7 +94,7 @@ def test_an_image_of_another_size_is_announced(tmp_path: Path) -> None:
     ):
         sizes: list[tuple[int, int]] = []
         while len(sizes) < 2:
-            message = client.recv(timeout=60)
+            message = client.recv(timeout=300)
             if isinstance(message, str):
                 announced = json.loads(message)
                 sizes.append((announced["width"], announced["height"]))

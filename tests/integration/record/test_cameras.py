@@ -26,7 +26,7 @@ from tests.integration.record.scenes import Bell, Told, look_of
 COUNT, KEY_EVERY = 60, 10
 AT_ONCE = CameraOptions(paced=False, passes=1, holds=True)
 FOR_EVER = CameraOptions(paced=True)
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 300.0
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

@@ -36,7 +36,7 @@ class Answer:
 
 def ask(port: int, path: str, *, method: str = "GET", **headers: str) -> Answer:
     """Ask a server on the loopback."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     try:
         connection.request(method, path, headers=headers)
         response = connection.getresponse()

@@ -28,7 +28,7 @@ def lint() -> Lint:
     command = [str(tool), "check", "metrics"]
 
     def linted(text: str) -> str:
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=300)
         return done.stdout + done.stderr + ("" if done.returncode == 0 else f"exit code {done.returncode}")
 
     return linted

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HOSTILE = "<img src=x onerror='window.pwned = 1'><script>window.pwned = 1</script>"
 PHONE = {"width": 360, "height": 740}
-PATIENCE_MS = 60_000
+PATIENCE_MS = 300_000
 SHORTEST_MS = 250
 """Between two images of a stream, by the clock of the page, which puts the time into the address."""
 MIDDLE = """() => {

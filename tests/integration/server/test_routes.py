@@ -161,7 +161,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
 
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: local"], ids=["idle", "half a request"])
 def test_clients_that_do_not_finish_asking_keep_nobody_waiting(patient: Listener, sent: bytes) -> None:
-    clients = [socket.create_connection(("127.0.0.1", patient.port), timeout=60) for _ in range(100)]
+    clients = [socket.create_connection(("127.0.0.1", patient.port), timeout=300) for _ in range(100)]
     try:
         for client in clients:
             client.sendall(sent)
@@ -184,7 +184,7 @@ def is_open(connection: socket.socket) -> bool:
 
 def test_the_oldest_of_too_many_clients_makes_way(patient: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "_MOST_OPEN", 20)
-    clients = [socket.create_connection(("127.0.0.1", patient.port), timeout=60) for _ in range(30)]
+    clients = [socket.create_connection(("127.0.0.1", patient.port), timeout=300) for _ in range(30)]
     try:
         assert ask(patient.port, "/healthz").status == 200
         assert clients[0].recv(1) == b""
@@ -196,7 +196,7 @@ def test_the_oldest_of_too_many_clients_makes_way(patient: Listener, monkeypatch
 
 def test_clients_that_trickle_are_cut_off(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "_HEAD_SECONDS", 0.5)
-    with socket.create_connection(("127.0.0.1", listener.port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=300) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\n")
         assert connection.recv(100) == b""
 

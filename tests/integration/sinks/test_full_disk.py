@@ -21,7 +21,7 @@ from sightline.runtime.stats.report import Report
 from sightline_plugins import Apply, Callback, Coco, Csv, Jsonl, Video
 
 FIRST, AFTER = 100, 100
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 300.0
 
 
 class Disk:

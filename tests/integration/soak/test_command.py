@@ -45,7 +45,7 @@ def soak(folder: Path, *options: str, seconds: float = SECONDS) -> tuple[subproc
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60 + 2 * seconds,
+        timeout=300 + 2 * seconds,
         check=False,
     )
     report = folder / "soak.json"

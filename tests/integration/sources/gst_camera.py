@@ -29,7 +29,7 @@ _IMPORT = (
 def has_gst_server() -> bool:
     """Whether the system's Python can serve."""
     try:
-        return subprocess.run([PYTHON, "-c", _IMPORT], capture_output=True, timeout=60, check=False).returncode == 0
+        return subprocess.run([PYTHON, "-c", _IMPORT], capture_output=True, timeout=300, check=False).returncode == 0
     except FileNotFoundError:
         return False
 

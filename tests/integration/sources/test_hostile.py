@@ -22,7 +22,7 @@ from sightline.testing import run_source
 from sightline_plugins.sources.file.element import Media
 from sightline_plugins.sources.images.element import Images
 
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 300
 NULL_PACKET = b"\x47\x1f\xff\x10" + b"\xff" * 184
 """What fills a transport stream."""
 

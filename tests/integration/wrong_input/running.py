@@ -78,7 +78,7 @@ def call_apart(
         env={**os.environ, **mistake.environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         stdin=subprocess.DEVNULL,
         preexec_fn=prepare,

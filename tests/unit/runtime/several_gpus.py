@@ -14,7 +14,7 @@ from sightline.runtime.stats.report import Report
 from sightline.testing import assert_accounted
 from tests.unit.runtime.elements import Synthetic
 
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 300
 Gpus = list[CudaDevice]
 """Three of them."""
 

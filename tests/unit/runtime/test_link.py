@@ -121,7 +121,7 @@ def test_a_link_that_grows_wakes_a_sender_that_waits_for_room() -> None:
     assert sender.is_alive()
 
     link.sender.resize(2)
-    sender.join(timeout=60)
+    sender.join(timeout=300)
 
     assert not sender.is_alive()
     assert [link.receiver.receive(), link.receiver.receive()] == [1, 2]

@@ -18,7 +18,7 @@ from sightline.testing import FrameOrder, assert_accounted
 from tests.unit.runtime.elements import Find, Gated, Held, Hold, Remark, Synthetic, Tallied, Tally
 from tests.waiting import wait_until
 
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 300
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from tests.fakes.onnxruntime import fake_onnxruntime
 from tests.fakes.tensorrt import FakeTensorRt
 from tests.unit.infer.cuda.predictors import CELLS, batch_of, by_tensorrt, cells_of, expected, find, inputs_of, planned
 
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 300
 
 
 @dataclass(slots=True)
