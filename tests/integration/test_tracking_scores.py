@@ -5,20 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.mot_scores import read_mot, read_sequence, score
+from benchmarks.tracking.contestants import BEST_BYTETRACK
+from benchmarks.tracking.sequences import read_mot, read_sequence, score
 
 from sightline import Pipeline
 from sightline.testing import assert_accounted
 
-# The best public ByteTrack on each sequence: see docs/benchmarks/tracking.md.
-BEST_PUBLIC = {
-    "TUD-Campus": (0.481, 0.666),
-    "TUD-Stadtmitte": (0.528, 0.760),
-    "KITTI-0012-car": (0.624, 0.778),
-}
 
-
-@pytest.mark.parametrize("name", BEST_PUBLIC)
+@pytest.mark.parametrize("name", BEST_BYTETRACK)
 def test_public_detections_through_replay_track_and_mot(shared_data: Path, tmp_path: Path, name: str) -> None:
     folder = shared_data / "truth" / "mot" / name
     sequence = read_sequence(folder)
@@ -37,6 +31,6 @@ def test_public_detections_through_replay_track_and_mot(shared_data: Path, tmp_p
 
     tracks = read_mot(tmp_path / "tracks.txt")
     scores = score(tracks, truth=sequence.truth, frames=range(1, sequence.frame_count + 1))
-    hota, idf1 = BEST_PUBLIC[name]
+    hota, idf1 = BEST_BYTETRACK[name]
     assert scores.hota >= hota
     assert scores.idf1 >= idf1

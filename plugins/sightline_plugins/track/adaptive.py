@@ -1,13 +1,21 @@
-"""The default tracker: associate detections with tracks by the overlap of their boxes, as ByteTrack does, and more.
+"""The default tracker: associate detections with tracks by the overlap of their boxes, at any frame rate.
 
-Zhang et al., "ByteTrack: Multi-Object Tracking by Associating Every Detection Box", ECCV 2022: tracks are matched
-first to high-confidence detections, then the remaining ones to low-confidence detections, which are mostly objects
-half hidden. Added here: real time instead of frame counts; box edges instead of centre and aspect ratio in the Kalman
-filter; low confidence as measurement noise; confirmation on evidence (a low-confidence object needs more detections);
-a running mean of each track's confidence, which decides what is low for it (track confidence as in Yang et al.,
-"Hybrid-SORT: Weak Cues Matter for Online Multi-Object Tracking", AAAI 2024); a last round with enlarged boxes (Yang et
-al., "Hard to Track Objects with Irregular Motions and Similar Appearances? Make It Easier by Buffering the Matching
-Space", WACV 2023); and a preference for the same class.
+It takes its rounds from ByteTrack (Zhang et al., "ByteTrack: Multi-Object Tracking by Associating Every Detection Box",
+ECCV 2022): tracks are matched first to detections of high certainty, then the remaining ones to those of low certainty,
+which are mostly objects half hidden. What makes it adapt:
+
+- confidences are read relative to what the detector usually gives (`certainty.py`), so that one set of thresholds
+  serves weak and strong detectors;
+- real time instead of frame counts, in the life of tracks as in the Kalman filter;
+- boxes that are enlarged in a last round by the way that the object may have gone since the last frame, which is much
+  at low frame rates (after the buffered IoU of Yang et al., "Hard to Track Objects with Irregular Motions and Similar
+  Appearances? Make It Easier by Buffering the Matching Space", WACV 2023);
+- confirmation on evidence: an object of low certainty needs more detections;
+- a running mean of each track's certainty, which decides what is low for it (track confidence as in Yang et al.,
+  "Hybrid-SORT: Weak Cues Matter for Online Multi-Object Tracking", AAAI 2024);
+- low certainty as measurement noise, and a preference for the same class.
+
+Defaults were chosen on public and made sequences at several frame rates (docs/benchmarks/tracking.md).
 """
 
 from __future__ import annotations
@@ -24,6 +32,7 @@ from sightline.graph.tracker import Predictions, Tracker, TrackerOptions
 from sightline.media.boxes import iou_matrix
 from sightline.media.time import Duration
 from sightline_plugins.track.association import Indices, assign, assign_in_rounds
+from sightline_plugins.track.certainty import CertaintyScale
 from sightline_plugins.track.kalman import MotionModel, Propagator, correct, initiate
 from sightline_plugins.track.tracks import (
     FAIR,
@@ -33,6 +42,7 @@ from sightline_plugins.track.tracks import (
     Integers,
     TrackColumns,
     TrackState,
+    corners,
     no_tracks,
     sorted_into_bands,
 )
@@ -48,11 +58,11 @@ ROUNDS = np.array([[0, 0, 3, 3], [0, 2, 2, 0], [0, 0, 2, 0], [0, 2, 1, 0], [0, 0
 """The round that matches a kind of track (row) with a band (column): confirmed and high; fair and fair; confirmed and
 low for that track; tentative and fair or high."""
 
-EVIDENCE_PER_CONFIDENCE, LEAST_EVIDENCE = np.float32(2.0), np.float32(0.1)
+EVIDENCE_PER_CERTAINTY, LEAST_EVIDENCE = np.float32(1.35), np.float32(0.1)
 ROUNDING = 1e-3
 """Tolerance of sums of evidence."""
-CONFIDENCE_MEMORY = np.float32(0.2)
-"""Weight of the latest detection in a track's mean confidence."""
+CERTAINTY_MEMORY = np.float32(0.2)
+"""Weight of the latest detection in a track's mean certainty."""
 _SIZE_WEIGHT = 4
 """Power of the similarity in size, for boxes that are enlarged by much."""
 STATE_WHEN_MISSED = np.array([FORGOTTEN, LOST, LOST])
@@ -62,26 +72,28 @@ STATE_WHEN_SEEN = np.array([TENTATIVE, TRACKED, TRACKED])
 class AdaptiveOptions(TrackerOptions):
     """Options of `AdaptiveTracker`.
 
-    Detections from `new_track_threshold` to `high_confidence` are fair. Their weight depends on the track: they keep a
-    track whose detections are mostly fair (small, far, or a weak detector); for a track with mostly high confidence
-    they count as low, because the object is probably half hidden. So objects of constantly fair confidence are tracked
-    too.
+    Thresholds are certainties: confidences relative to those of objects that the detector finds steadily, which have
+    0.95 (`calibrate`). Detections from `new_track_threshold` to `high_confidence` are fair. Their weight depends on the
+    track: they keep a track whose detections are mostly fair; for a track with mostly high certainty they count as low,
+    because the object is probably half hidden.
     """
 
     name: ClassVar[str] = "adaptive"
 
-    max_lost: Duration = 1_000_000_000
+    max_lost: Duration = 2_000_000_000
     """How long a track is kept without being seen, whatever the frame rate (at least two frames)."""
     min_hits: Annotated[int, Field(ge=1)] = 2
     """Detections in a row with `high_threshold` before a track is confirmed and gets its id; lower ones count less."""
-    high_threshold: Fraction = 0.7
-    """Detections from here on count fully for `min_hits`; each 0.1 of confidence less counts 0.2 less, down to 0.1."""
+    calibrate: bool = True
+    """Whether thresholds are relative to the detector's usual confidence; false takes its confidences as they are."""
+    high_threshold: Fraction = 0.8
+    """Detections from here on count fully for `min_hits`; each 0.1 less counts 0.135 less, down to 0.1."""
     low_confidence: Fraction = 0.1
     """Detections below are not used."""
-    high_confidence: Fraction = 0.6
+    high_confidence: Fraction = 0.56
     """Detections from here on are matched first; those below need more overlap with objects mostly seen with high
-    confidence."""
-    new_track_threshold: Fraction = 0.4
+    certainty."""
+    new_track_threshold: Fraction = 0.6
     """Detections from here on may begin a track."""
     class_mismatch_weight: Fraction = 0.5
     """Weight of the overlap when the class differs: at 1 classes play no part, at 0 a track keeps its class."""
@@ -104,34 +116,33 @@ class AdaptiveOptions(TrackerOptions):
 class MatchingThresholds:
     """Similarities, 0 to 1, above which a track and a detection match.
 
-    A similarity is intersection over union, times the detection's confidence where that is at least
+    A similarity is intersection over union, times the detection's certainty where that is at least
     `new_track_threshold`, times `class_mismatch_weight` where the classes differ.
     """
 
-    min_similarity: float = 0.2
+    min_similarity: float = 0.27
     """Confirmed track and high detection match above this."""
-    min_similarity_fair: float = 0.15
-    """Confirmed track that is mostly seen with fair confidence, and fair detection, match above this."""
+    min_similarity_fair: float = 0.27
+    """Confirmed track that is mostly seen with fair certainty, and fair detection, match above this."""
     min_similarity_half_hidden: float = 0.4
-    """Confirmed track that is mostly seen with high confidence, and fair detection, match above this."""
-    min_similarity_low: float = 0.5
+    """Confirmed track that is mostly seen with high certainty, and fair detection, match above this."""
+    min_similarity_low: float = 0.41
     """Track seen in the last frame and low detection match above this."""
-    min_similarity_tentative: float = 0.3
+    min_similarity_tentative: float = 0.1
     """Track not yet confirmed, and fair or high detection, match above this."""
-    wide_margin: float = 0.3
-    """The last round matches the remaining confirmed tracks and high detections with boxes enlarged on each side by
-    this fraction of their size (buffered IoU), which finds sudden moves and turns. 0: no such round."""
-    doubt_margin: float = 1.5
-    """They are enlarged by at least so many standard deviations of the way from one frame to the next, which is unknown
-    for a new track: at low frame rates its next detection may not overlap the last one. Tracks not yet confirmed then
-    take part as well."""
-    min_similarity_wide: float = 0.2
+    way_margin: float = 1.3
+    """The last round matches the remaining tracks and high detections with boxes enlarged on each side by so many
+    standard deviations of the way from one frame to the next, which is long for new tracks and at low frame rates."""
+    least_margin: float = 0.1
+    """They are enlarged by at least this fraction of their size; tracks not yet confirmed take part where their way is
+    longer than that."""
+    min_similarity_wide: float = 0.11
     """Similarity of the enlarged boxes above which they match."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value < 0 or (value > 1 and field.name not in ("wide_margin", "doubt_margin")):
+            if value < 0 or (value > 1 and field.name not in ("least_margin", "way_margin")):
                 raise ValueError(f"tracker: {field.name} must be from 0 to 1, got {value}")
 
     def floors(self) -> Floats:
@@ -182,6 +193,7 @@ class AdaptiveTracker(Tracker):
         self._floors = self._thresholds.floors()
         self._ended_ids = np.empty(0, np.int64)
         fair = min(options.new_track_threshold, options.high_confidence)
+        self._scale = CertaintyScale() if options.calibrate else None
         self._limits = np.array((options.low_confidence, fair, options.high_confidence), np.float32)
 
     @property
@@ -207,7 +219,9 @@ class AdaptiveTracker(Tracker):
         Time that stands still or runs backward counts as no time passed. Detections that are not finite are ignored.
         Raises ValueError on wrong shapes.
         """
-        seen = sorted_into_bands(xyxy, confidence=confidence, class_id=class_id, limits=self._limits)
+        seen = sorted_into_bands(
+            xyxy, confidence=confidence, class_id=class_id, limits=self._limits, scale=self._certainty
+        )
         self._ended_ids = self._advance(pts_ns)
         rows, columns = self._match(seen)
         track_id = np.full(len(seen), -1, np.int64)
@@ -216,6 +230,8 @@ class AdaptiveTracker(Tracker):
         if len(self._tracks):
             self._change_states(rows)
             track_id[columns] = self._tracks.track_id[rows]
+            if self._scale is not None:
+                self._scale.learn(seen.confidence[track_id >= 0], elapsed_seconds=self._interval_ns * NANOSECOND)
             remembered = self._tracks.state != FORGOTTEN
             if not remembered.all():
                 self._tracks = self._tracks.select(remembered)
@@ -233,10 +249,13 @@ class AdaptiveTracker(Tracker):
         mean = tracks.mean[:, rows]
         return Predictions(
             track_id=tracks.track_id[rows],
-            xyxy=mean[0] + mean[1] * np.float32(elapsed_ns * NANOSECOND),
+            xyxy=corners(mean[0] + mean[1] * np.float32(elapsed_ns * NANOSECOND)),
             confidence=tracks.confidence[rows],
             class_id=tracks.class_id[rows],
         )
+
+    def _certainty(self, confidence: Floats) -> Floats:
+        return confidence if self._scale is None else self._scale(confidence)
 
     def _elapsed_ns(self, pts_ns: int) -> int:
         return 0 if self._last_pts_ns is None else max(0, pts_ns - self._last_pts_ns)
@@ -272,11 +291,12 @@ class AdaptiveTracker(Tracker):
             return nothing, nothing
         kind = _kinds(tracks, high_confidence=self._options.high_confidence)
         weights = self._weights(seen)
-        similarity = iou_matrix(tracks.mean[0], seen.xyxy) * weights
+        xyxy = tracks.xyxy
+        similarity = iou_matrix(xyxy, seen.xyxy) * weights
         margin = similarity - self._floors.take(kind, axis=0).take(seen.band, axis=1)
         rows, columns = assign_in_rounds(margin, rounds=ROUNDS, row_kind=kind, column_kind=seen.band)
-        if len(rows) < min(len(tracks), len(seen)) and self._thresholds.wide_margin:
-            return self._match_wide(rows, columns=columns, seen=seen, weights=weights)
+        if len(rows) < min(len(tracks), len(seen)):
+            return self._match_wide(rows, columns=columns, seen=seen, weights=weights, xyxy=xyxy)
         return rows, columns
 
     def _weights(self, seen: Detections) -> Floats:
@@ -290,54 +310,52 @@ class AdaptiveTracker(Tracker):
         return weights
 
     def _match_wide(
-        self, rows: Indices, *, columns: Indices, seen: Detections, weights: Floats
+        self, rows: Indices, *, columns: Indices, seen: Detections, weights: Floats, xyxy: Floats
     ) -> tuple[Indices, Indices]:
         """Add the round with enlarged boxes to the pairs found so far."""
         tracks, limits = self._tracks, self._thresholds
-        sizes = tracks.mean[0, :, 2:] - tracks.mean[0, :, :2]
-        doubt = limits.doubt_margin * self._interval_ns * NANOSECOND * np.sqrt(tracks.covariance[2])
-        is_doubtful = doubt > limits.wide_margin * sizes.min(axis=1)
-        open_rows, open_columns = (tracks.state != TENTATIVE) | is_doubtful, seen.band >= HIGH
+        open_rows, open_columns = np.ones(len(tracks), bool), seen.band >= HIGH
         open_rows[rows] = False
         open_columns[columns] = False
         left_rows, left_columns = open_rows.nonzero()[0], open_columns.nonzero()[0]
         if not len(left_rows) or not len(left_columns):
             return rows, columns
-        boxes, others = tracks.mean[0, left_rows], seen.xyxy[left_columns]
-        overlap = iou_matrix(_enlarged(boxes, limits.wide_margin), _enlarged(others, limits.wide_margin))
-        doubtful = is_doubtful[left_rows]
-        if doubtful.any():
-            margins = np.maximum(doubt[left_rows, None], limits.wide_margin * sizes[left_rows])[doubtful]
-            overlap[doubtful] = _wide_iou(boxes[doubtful], others, margins=margins)
+        boxes = xyxy[left_rows]
+        sizes = boxes[:, 2:] - boxes[:, :2]
+        way = limits.way_margin * self._interval_ns * NANOSECOND * np.sqrt(tracks.covariance[2, 0, left_rows])
+        margins = np.maximum(way[:, None], limits.least_margin * sizes)
         all_weights = np.broadcast_to(weights, (len(tracks), len(seen)))
-        similarity = overlap * all_weights[np.ix_(left_rows, left_columns)]
+        similarity = _wide_iou(boxes, seen.xyxy[left_columns], margins=margins)
+        similarity *= all_weights[np.ix_(left_rows, left_columns)]
+        takes_part = (tracks.state[left_rows] != TENTATIVE) | (way > limits.least_margin * sizes.min(axis=1))
+        similarity[~takes_part] = 0
         more_rows, more_columns = assign(similarity - limits.min_similarity_wide)
         return np.concatenate([rows, left_rows[more_rows]]), np.concatenate([columns, left_columns[more_columns]])
 
     def _correct(self, rows: Indices, *, columns: Indices, seen: Detections) -> None:
         tracks = self._tracks
-        confidence, area = seen.confidence[columns], seen.area[columns]
-        tracks.mean[:, rows], tracks.covariance[:, rows] = correct(
+        certainty, area = seen.certainty[columns], seen.area[columns]
+        tracks.mean[:, rows], tracks.covariance[:, :, rows] = correct(
             tracks.mean.take(rows, axis=1),
-            tracks.covariance.take(rows, axis=1),
-            xyxy=seen.xyxy.take(columns, axis=0),
-            confidence=confidence,
+            tracks.covariance.take(rows, axis=2),
+            box=seen.box.take(columns, axis=0),
+            confidence=certainty,
             area=area,
             model=self._motion,
         )
         tracks.area[rows] = area
-        tracks.confidence[rows] = confidence
+        tracks.confidence[rows] = seen.confidence[columns]
         tracks.class_id[rows] = seen.class_id[columns]
         tracks.seen_ns[rows] = self._now_ns
         if not tracks.state.all():
-            tracks.evidence[rows] += self._evidence(confidence)
-        mean = tracks.mean_confidence[rows]
-        tracks.mean_confidence[rows] = mean + CONFIDENCE_MEMORY * (confidence - mean)
+            tracks.evidence[rows] += self._evidence(certainty)
+        mean = tracks.mean_certainty[rows]
+        tracks.mean_certainty[rows] = mean + CERTAINTY_MEMORY * (certainty - mean)
 
-    def _evidence(self, confidence: Floats) -> Floats:
-        """Return the evidence of detections of these confidences, 0.1 to 1, which `min_hits` counts."""
-        lacking = np.float32(self._options.high_threshold) - confidence
-        evidence: Floats = np.minimum(np.maximum(1 - lacking * EVIDENCE_PER_CONFIDENCE, LEAST_EVIDENCE), np.float32(1))
+    def _evidence(self, certainty: Floats) -> Floats:
+        """Return the evidence of detections of these certainties, 0.1 to 1, which `min_hits` counts."""
+        lacking = np.float32(self._options.high_threshold) - certainty
+        evidence: Floats = np.minimum(np.maximum(1 - lacking * EVIDENCE_PER_CERTAINTY, LEAST_EVIDENCE), np.float32(1))
         return evidence
 
     def _is_enough(self, evidence: Floats) -> npt.NDArray[np.bool_]:
@@ -358,29 +376,29 @@ class AdaptiveTracker(Tracker):
 
     def _start_tracks(self, seen: Detections, *, track_id: Integers, matched: Indices) -> None:
         """Start tracks for unmatched detections; write their ids to `track_id` where they are confirmed at once."""
-        starting = (seen.confidence >= np.float32(self._options.new_track_threshold)) & (seen.band >= FAIR)
+        starting = (seen.certainty >= np.float32(self._options.new_track_threshold)) & (seen.band >= FAIR)
         starting[matched] = False
         columns = starting.nonzero()[0]
         if not len(columns):
             return
-        area, confidence = seen.area[columns], seen.confidence[columns]
-        evidence = self._evidence(confidence)
+        area, certainty = seen.area[columns], seen.certainty[columns]
+        evidence = self._evidence(certainty)
         if not self._any_started:
             evidence += self._options.min_hits - 1
             self._any_started = True
         confirmed = self._is_enough(evidence)
         track_id[columns[confirmed]] = self._new_ids(int(confirmed.sum()))
-        mean, covariance = initiate(seen.xyxy[columns], area=area, model=self._motion)
+        mean, covariance = initiate(seen.box[columns], area=area, model=self._motion)
         started = TrackColumns(
             mean=mean,
             covariance=covariance,
             area=area,
-            confidence=confidence,
+            confidence=seen.confidence[columns],
             class_id=seen.class_id[columns],
             track_id=track_id[columns],
             state=np.where(confirmed, TRACKED, TENTATIVE),
             evidence=evidence,
-            mean_confidence=confidence.copy(),
+            mean_certainty=certainty.copy(),
             seen_ns=np.full(len(columns), self._now_ns),
         )
         self._tracks = self._tracks.joined(started)
@@ -389,11 +407,6 @@ class AdaptiveTracker(Tracker):
         first = self._next_id
         self._next_id += count
         return np.arange(first, self._next_id)
-
-
-def _enlarged(xyxy: Floats, share: float) -> Floats:
-    margin = (xyxy[:, 2:] - xyxy[:, :2]) * np.float32(share)
-    return np.concatenate([xyxy[:, :2] - margin, xyxy[:, 2:] + margin], axis=1)
 
 
 def _wide_iou(tracks: Floats, seen: Floats, *, margins: Floats) -> Floats:
@@ -412,8 +425,8 @@ def _wide_iou(tracks: Floats, seen: Floats, *, margins: Floats) -> Floats:
 
 
 def _kinds(tracks: TrackColumns, *, high_confidence: float) -> Integers:
-    """Return the kind of each track (N,): its state, or another kind where its mean confidence is below high."""
-    is_fair = tracks.mean_confidence < high_confidence
+    """Return the kind of each track (N,): its state, or another kind where its mean certainty is below high."""
+    is_fair = tracks.mean_certainty < high_confidence
     if not is_fair.any():
         return tracks.state
     is_fair &= tracks.state != TENTATIVE

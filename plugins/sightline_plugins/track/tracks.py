@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -31,9 +32,10 @@ class TrackColumns:
     """A row per track, oldest first; columns have one owner, the tracker, which changes them in place."""
 
     mean: Floats
-    """(2, N, 4): box `xyxy`, its velocity per second."""
+    """(2, N, 4): centre, width and height, and their velocity per second."""
     covariance: Floats
-    """(3, N): variance of position, covariance of position and velocity, variance of velocity."""
+    """(3, 2, N): variance of position, covariance of position and velocity, variance of velocity; of the centre, and of
+    width and height."""
     area: Floats
     """Area of the box last seen."""
     confidence: Floats
@@ -46,26 +48,31 @@ class TrackColumns:
     """A `TrackState`."""
     evidence: Floats
     """Until it is confirmed: the sum of its detections, each 1 from `high_threshold` on, else less."""
-    mean_confidence: Floats
-    """Running mean of the confidence of its detections."""
+    mean_certainty: Floats
+    """Running mean of the certainty of its detections."""
     seen_ns: Integers
     """When last seen, on the tracker's clock."""
 
     def __len__(self) -> int:
         return len(self.state)
 
+    @property
+    def xyxy(self) -> Floats:
+        """(N, 4): the boxes as corners; sides that shrank below 0 are 0."""
+        return corners(self.mean[0])
+
     def select(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> TrackColumns:
         """Return a copy with these rows only (a mask or indices)."""
         return TrackColumns(
             mean=self.mean[:, rows],
-            covariance=self.covariance[:, rows],
+            covariance=self.covariance[:, :, rows],
             area=self.area[rows],
             confidence=self.confidence[rows],
             class_id=self.class_id[rows],
             track_id=self.track_id[rows],
             state=self.state[rows],
             evidence=self.evidence[rows],
-            mean_confidence=self.mean_confidence[rows],
+            mean_certainty=self.mean_certainty[rows],
             seen_ns=self.seen_ns[rows],
         )
 
@@ -73,16 +80,22 @@ class TrackColumns:
         """Return a copy with the rows of `younger` after these."""
         return TrackColumns(
             mean=np.concatenate([self.mean, younger.mean], axis=1),
-            covariance=np.concatenate([self.covariance, younger.covariance], axis=1),
+            covariance=np.concatenate([self.covariance, younger.covariance], axis=2),
             area=np.concatenate([self.area, younger.area]),
             confidence=np.concatenate([self.confidence, younger.confidence]),
             class_id=np.concatenate([self.class_id, younger.class_id]),
             track_id=np.concatenate([self.track_id, younger.track_id]),
             state=np.concatenate([self.state, younger.state]),
             evidence=np.concatenate([self.evidence, younger.evidence]),
-            mean_confidence=np.concatenate([self.mean_confidence, younger.mean_confidence]),
+            mean_certainty=np.concatenate([self.mean_certainty, younger.mean_certainty]),
             seen_ns=np.concatenate([self.seen_ns, younger.seen_ns]),
         )
+
+
+def corners(box: Floats) -> Floats:
+    """Return boxes (N, 4) of centre, width and height as corners."""
+    half = np.maximum(box[:, 2:], 0) / 2
+    return np.concatenate([box[:, :2] - half, box[:, :2] + half], axis=1)
 
 
 def no_tracks() -> TrackColumns:
@@ -90,14 +103,14 @@ def no_tracks() -> TrackColumns:
     floats, integers = np.zeros(0, np.float32), np.zeros(0, np.int64)
     return TrackColumns(
         mean=np.zeros((2, 0, 4), np.float32),
-        covariance=np.zeros((3, 0), np.float32),
+        covariance=np.zeros((3, 2, 0), np.float32),
         area=floats,
         confidence=floats,
         class_id=integers,
         track_id=integers,
         state=integers,
         evidence=floats,
-        mean_confidence=floats,
+        mean_certainty=floats,
         seen_ns=integers,
     )
 
@@ -106,7 +119,7 @@ LARGEST_COORDINATE = 1e7
 SMALLEST_AREA = 1.0
 
 
-# Bands of confidence, plain integers because arrays are compared with them.
+# Bands of certainty, plain integers because arrays are compared with them.
 IGNORED: Final = 0
 LOW: Final = 1  # keeps a track alive
 FAIR: Final = 2  # starts a track; for a track that is mostly seen like this, as good as a high one
@@ -119,11 +132,15 @@ class Detections:
 
     xyxy: npt.NDArray[np.float32]
     confidence: npt.NDArray[np.float32]
+    certainty: npt.NDArray[np.float32]
+    """The confidence on the scale of the tracker's thresholds."""
     class_id: npt.NDArray[np.int64]
+    box: npt.NDArray[np.float32]
+    """(N, 4): centre, width and height."""
     area: npt.NDArray[np.float32]
     """At least one square pixel, as the filter's noise is measured by it."""
     weight: npt.NDArray[np.float32]
-    """Factor of the overlap: the confidence of a fair or high detection, 1 of a low one."""
+    """Factor of the overlap: the certainty of a fair or high detection, 1 of a low one."""
     band: npt.NDArray[np.int64]
     """`IGNORED`, `LOW`, `FAIR` or `HIGH`."""
 
@@ -137,8 +154,10 @@ def sorted_into_bands(
     confidence: npt.NDArray[np.float32],
     class_id: npt.NDArray[np.integer],
     limits: npt.NDArray[np.float32],
+    scale: Callable[[Floats], Floats] = lambda confidence: confidence,
 ) -> Detections:
-    """Return detections with their bands, which begin at the three `limits`.
+    """Return detections with their bands of certainty, which begin at the three `limits`; `scale` gives the certainty
+    of confidences.
 
     Detections with NaN, infinity or coordinates beyond ten million pixels are ignored.
 
@@ -153,13 +172,16 @@ def sorted_into_bands(
     xyxy, confidence = xyxy.astype(np.float32, copy=False), confidence.astype(np.float32, copy=False)
     if count and not (np.abs(xyxy).max() <= LARGEST_COORDINATE and confidence.max() <= 1):
         xyxy, confidence = _without_unsafe(xyxy, confidence)
-    band = limits.searchsorted(confidence, side="right")
+    certainty = scale(confidence)
+    band = limits.searchsorted(certainty, side="right")
     return Detections(
         xyxy=xyxy,
+        box=np.concatenate([(xyxy[:, :2] + xyxy[:, 2:]) / 2, xyxy[:, 2:] - xyxy[:, :2]], axis=1),
         confidence=confidence,
+        certainty=certainty,
         class_id=class_id.astype(np.int64, copy=False),
         area=np.maximum(area(xyxy), SMALLEST_AREA),
-        weight=np.where(band >= FAIR, confidence, np.float32(1)),
+        weight=np.where(band >= FAIR, certainty, np.float32(1)),
         band=band,
     )
 

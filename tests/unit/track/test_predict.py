@@ -56,7 +56,7 @@ def test_tentative_tracks_are_not_predicted(moving: AdaptiveTracker) -> None:
 
 
 def test_nothing_is_predicted_beyond_max_lost(moving: AdaptiveTracker) -> None:
-    assert len(moving.predict(pts_ns=3_000_000_000).track_id) == 0
+    assert len(moving.predict(pts_ns=4_000_000_000).track_id) == 0
 
 
 def test_a_time_before_the_last_update_predicts_the_last_place(moving: AdaptiveTracker) -> None:

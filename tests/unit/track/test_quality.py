@@ -5,40 +5,35 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.mot_scores import SEQUENCES, Boxes, Sequence, read_mot, read_sequence, score
-from benchmarks.tracking import (
-    MEASURED,
-    as_tall_as_the_truth,
-    ours,
-    scores_of,
-    seen_by_fastestdet,
-    squeezed,
-    tracks_of,
-)
+from benchmarks.tracking.contestants import BEST_BYTETRACK, noted, ours, scores_of, tracks_of
+from benchmarks.tracking.sequences import SEQUENCES, Boxes, Sequence, read_mot, read_sequence, score
+from benchmarks.tracking.weak import as_tall_as_the_truth, seen_by_fastestdet, squeezed
 
 from sightline_plugins.track.adaptive import AdaptiveOptions, MatchingThresholds
 
-PUBLIC_BYTETRACKS = [name for name in MEASURED if "byte" in name.lower()]
-HOTA, IDF1 = 0, 2
+HOTA, IDF1 = 0, 1
 MARGIN = 0.005
 ROUNDING = 0.0005
 """The figures noted have three digits."""
 CHANGED = {
-    "high 20 % lower": ours(AdaptiveOptions(high_confidence=0.48)),
-    "high 10 % higher": ours(AdaptiveOptions(high_confidence=0.66)),
-    "new 20 % lower": ours(AdaptiveOptions(new_track_threshold=0.32)),
-    "new 20 % higher": ours(AdaptiveOptions(new_track_threshold=0.48)),
-    "new as high as sure": ours(AdaptiveOptions(new_track_threshold=0.7)),
-    "sure 10 % lower": ours(AdaptiveOptions(high_threshold=0.63)),
-    "sure 20 % higher": ours(AdaptiveOptions(high_threshold=0.84)),
-    "fair similarity 20 % lower": ours(thresholds=MatchingThresholds(min_similarity_fair=0.12)),
-    "fair similarity 20 % higher": ours(thresholds=MatchingThresholds(min_similarity_fair=0.18)),
-    "similarity 20 % lower": ours(thresholds=MatchingThresholds(min_similarity=0.16)),
-    "similarity 20 % higher": ours(thresholds=MatchingThresholds(min_similarity=0.24)),
-    "low similarity 20 % lower": ours(thresholds=MatchingThresholds(min_similarity_low=0.4)),
-    "low similarity 20 % higher": ours(thresholds=MatchingThresholds(min_similarity_low=0.6)),
-    "max_lost 20 % lower": ours(AdaptiveOptions.model_validate({"max_lost": "800ms"})),
-    "max_lost 20 % higher": ours(AdaptiveOptions.model_validate({"max_lost": "1200ms"})),
+    "high 10 % lower": ours(AdaptiveOptions(high_confidence=0.5)),
+    "high 10 % higher": ours(AdaptiveOptions(high_confidence=0.62)),
+    "new 20 % lower": ours(AdaptiveOptions(new_track_threshold=0.48)),
+    "new 20 % higher": ours(AdaptiveOptions(new_track_threshold=0.72)),
+    "sure 10 % lower": ours(AdaptiveOptions(high_threshold=0.72)),
+    "sure 10 % higher": ours(AdaptiveOptions(high_threshold=0.88)),
+    "fair similarity 20 % lower": ours(thresholds=MatchingThresholds(min_similarity_fair=0.22)),
+    "fair similarity 20 % higher": ours(thresholds=MatchingThresholds(min_similarity_fair=0.32)),
+    "similarity 20 % lower": ours(thresholds=MatchingThresholds(min_similarity=0.22)),
+    "similarity 20 % higher": ours(thresholds=MatchingThresholds(min_similarity=0.32)),
+    "low similarity 20 % lower": ours(thresholds=MatchingThresholds(min_similarity_low=0.33)),
+    "low similarity 20 % higher": ours(thresholds=MatchingThresholds(min_similarity_low=0.49)),
+    "wide similarity 20 % lower": ours(thresholds=MatchingThresholds(min_similarity_wide=0.09)),
+    "wide similarity 20 % higher": ours(thresholds=MatchingThresholds(min_similarity_wide=0.13)),
+    "way 20 % lower": ours(thresholds=MatchingThresholds(way_margin=1.0)),
+    "way 20 % higher": ours(thresholds=MatchingThresholds(way_margin=1.6)),
+    "max_lost half as long": ours(AdaptiveOptions.model_validate({"max_lost": "1s"})),
+    "max_lost 20 % higher": ours(AdaptiveOptions.model_validate({"max_lost": "2400ms"})),
 }
 
 
@@ -48,7 +43,7 @@ def sequence(request: pytest.FixtureRequest, shared_data: Path) -> Sequence:
 
 
 def best_public(sequence: Sequence, figure: int) -> float:
-    return max(MEASURED[name][SEQUENCES.index(sequence.name)][figure] for name in PUBLIC_BYTETRACKS)
+    return BEST_BYTETRACK[sequence.name][figure]
 
 
 @pytest.mark.parametrize(("name", "mota", "idf1"), [("TUD-Campus", 0.526, 0.558), ("TUD-Stadtmitte", 0.564, 0.645)])
@@ -80,7 +75,7 @@ def test_a_weak_detector_s_objects_are_followed_nearly_as_well_as_a_sure_one_s(s
     sure, weak = scores_of(sequence, ours()), scores_of(squeezed(sequence), ours())
 
     assert weak.hota >= sure.hota - 0.03
-    assert weak.idf1 >= sure.idf1 - 0.035
+    assert weak.idf1 >= sure.idf1 - 0.04
 
 
 def test_with_fastestdet_doubtful_births_follow_more_of_the_people_of_the_truth(shared_data: Path) -> None:
@@ -96,8 +91,18 @@ def test_with_fastestdet_doubtful_births_follow_more_of_the_people_of_the_truth(
     assert doubtful.idf1 >= sure.idf1 + 0.01
 
 
+@pytest.mark.parametrize("step", [3, 6])
+def test_at_low_frame_rates_defaults_are_better_than_every_public_tracker(sequence: Sequence, step: int) -> None:
+    scores = scores_of(sequence.thinned(step), ours())
+
+    for public in noted()["scores"].values():
+        hota, _, idf1, _ = public[f"{sequence.name}/{step}"]
+        assert scores.hota > hota
+        assert scores.idf1 > idf1
+
+
 def test_half_the_frames_score_as_well_as_the_best_public_bytetrack_on_all(sequence: Sequence) -> None:
-    scores = scores_of(sequence, ours(), every=2)
+    scores = scores_of(sequence.thinned(2), ours())
 
     assert scores.hota >= best_public(sequence, HOTA)
     assert scores.idf1 >= best_public(sequence, IDF1)

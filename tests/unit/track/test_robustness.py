@@ -100,7 +100,7 @@ def test_columns_of_different_length_are_refused(tracker: AdaptiveTracker) -> No
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"low_confidence": 0.5}, "low_confidence must not be above high_confidence or new_track_threshold"),
+        ({"low_confidence": 0.58}, "low_confidence must not be above high_confidence or new_track_threshold"),
         ({"new_track_threshold": 1.2}, r"new_track_threshold\s+Input should be less than or equal to 1"),
         ({"high_threshold": -0.5}, r"high_threshold\s+Input should be greater than or equal to 0"),
         ({"class_mismatch_weight": 2.0}, r"class_mismatch_weight\s+Input should be less than or equal to 1"),
@@ -112,7 +112,7 @@ def test_impossible_options_are_refused(options: dict[str, float], message: str)
         AdaptiveOptions.model_validate(options)
 
 
-@pytest.mark.parametrize("name", ["min_similarity_low", "wide_margin"])
+@pytest.mark.parametrize("name", ["min_similarity_low", "way_margin", "least_margin"])
 def test_impossible_thresholds_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be from 0 to 1"):
         MatchingThresholds(**{name: -0.1})
@@ -120,4 +120,4 @@ def test_impossible_thresholds_are_refused(name: str) -> None:
 
 def test_a_motion_model_without_measurement_noise_is_refused() -> None:
     with pytest.raises(ValueError, match="measurement must be above 0"):
-        MotionModel(measurement=0)
+        MotionModel(measurement=(0.1, 0))

@@ -1,7 +1,8 @@
-"""The shared MOT sequences: reading them, and scoring tracks of them."""
+"""The shared MOT sequences: reading them, changing them, and scoring tracks of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from configparser import ConfigParser
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,27 @@ class Sequence:
     def pts_ns(self, frame: int) -> int:
         """Time of a frame that counts from 1."""
         return round((frame - 1) / self.fps * 1e9)
+
+    def by_frame(self) -> Iterator[tuple[Floats, Floats]]:
+        """Yield boxes (N, 4) and confidences (N,) of each frame."""
+        order = np.argsort(self.detections.frame, kind="stable")
+        numbers = np.arange(1, self.frame_count + 1)
+        first, last = (self.detections.frame[order].searchsorted(numbers, side=side) for side in ("left", "right"))
+        for begin, end in zip(first.tolist(), last.tolist(), strict=True):
+            rows = order[begin:end]
+            yield self.detections.xyxy[rows], self.detections.confidence[rows]
+
+    def thinned(self, step: int) -> Sequence:
+        """Return every so many frames of the sequence, at the lower rate."""
+        if step == 1:
+            return self
+
+        def kept(boxes: Boxes) -> Boxes:
+            boxes = boxes.where((boxes.frame - 1) % step == 0)
+            return boxes._replace(frame=(boxes.frame - 1) // step + 1)
+
+        count = (self.frame_count - 1) // step + 1
+        return Sequence(self.name, self.fps / step, count, kept(self.detections), kept(self.truth))
 
 
 def read_mot(path: Path) -> Boxes:
