@@ -299,7 +299,7 @@ def test_version_is_that_of_the_package(sightline: Sightline) -> None:
     assert sightline("--version").stdout == f"sightline {version('sightline')}\n"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["models", "show", "--help"], ["--version"]])
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     program = (
         "import sys; from sightline.cli.main import execute\n"

@@ -75,7 +75,7 @@ def run_on_image(element: ModelElement, plan: ModelPlan, image: Path, *, target:
     frames = iter(pipeline)
     with closing(frames):  # type: ignore[type-var]
         view = next(frames)
-        record = frame_records(view.batch)[view.row]
+        record = frame_records(view.batch, embeddings=True)[view.row]
         jpeg = encode_jpeg(view.surface, largest_wh=_LARGEST_WH)
     with closing(target.outputs.open_lines(target.path)) as file:
         file.write(jpeg)

@@ -208,7 +208,7 @@ def _shape(port: Port) -> str:
 def _object_row(found: Mapping[str, Any]) -> tuple[str, ...]:
     box = ", ".join("?" if side is None else f"{side:.0f}" for side in found["box"])
     confidence = "" if found["confidence"] is None else f"{found['confidence']:.2f}"
-    details = [f"{name} {_short(str(value))}" for name, value in _attributes(found).items()]
+    details = [f"{name} {_short(value)}" for name, value in _attributes(found).items()]
     for name, what in (("keypoints", "keypoints"), ("embedding", "values of the embedding")):
         if found.get(name):
             details.append(f"{len(found[name])} {what}")
@@ -217,14 +217,16 @@ def _object_row(found: Mapping[str, Any]) -> tuple[str, ...]:
     return found["label"], confidence, f"box {box}", ", ".join(details)
 
 
-def _attributes(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the attributes without confidences, which go with their attribute."""
+def _attributes(found: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the attributes as text; a confidence goes with its attribute."""
     known = found.get("attributes") or {}
-    return {
-        name: f"{value} ({known[f'{name}_confidence']:.2f})" if f"{name}_confidence" in known else value
-        for name, value in known.items()
-        if not name.endswith("_confidence")
-    }
+    texts: dict[str, str] = {}
+    for name, value in known.items():
+        if not name.endswith("_confidence"):
+            confidence = known.get(f"{name}_confidence")
+            text = ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+            texts[name] = text if confidence is None else f"{text} ({confidence:.2f})"
+    return texts
 
 
 def _yaml(description: ModelDescription) -> str:

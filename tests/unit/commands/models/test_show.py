@@ -271,6 +271,18 @@ def test_an_image_is_run_and_drawn(model: Path, photo: Path, tmp_path: Path, cap
     assert np.abs(before.astype(int) - after).max() > 100
 
 
+def test_attributes_and_vectors_are_printed(repository: Path, photo: Path, tmp_path: Path, capsys: Capture) -> None:
+    drawn = ("--image", photo, "--output", tmp_path / "drawn.jpg")
+
+    vehicle = section(shown(capsys, repository / "models" / "vehicle.onnx", *drawn), "Image")[1]
+    bright = ("--set", "mean=0", "--set", "scale=255")
+    features = write_classifier(tmp_path / "m.onnx", op="Relu", size=512)
+    vector = section(shown(capsys, features, *bright, *drawn), "Image")[1]
+
+    assert re.search(r" kind \w+ \(0\.\d\d\)$", vehicle)
+    assert vector.endswith("512 values of the embedding")
+
+
 def test_the_drawn_image_goes_into_the_working_directory(
     model: Path, photo: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
