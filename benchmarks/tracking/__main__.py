@@ -1,10 +1,10 @@
-"""Compare the trackers of this project with public ones: scores at four frame rates, crossings, cost, pictures.
+"""Compare the trackers of this project with public ones: scores at four frame rates, crossings, cost, timelines.
 
     python -m benchmarks.tracking ../shared/data [--write] [--note]
 
 `--write` writes the page; `--note` measures the public trackers that are installed and notes their figures, which are
 used wherever they are not. Scores are those of TrackEval for the detections that come with the sequences, each tracker
-with its defaults; thinned sequences keep every second, third or sixth frame. Pictures go to `out/tracking`.
+with its defaults; thinned sequences keep every second, third or sixth frame. Images go to `out/tracking`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from statistics import fmean
 import numpy as np
 from benchmarks.tracking.contestants import NOTED, Maker, noted, own_trackers, public_trackers, scores_of, tracks_of
 from benchmarks.tracking.page import EVERY, STEPS, Figures, Measured, text, write
-from benchmarks.tracking.pictures import save, timelines
 from benchmarks.tracking.scenes import DETECTORS, SCENES, made
 from benchmarks.tracking.sequences import SEQUENCES, Sequence, read_sequence
 from benchmarks.tracking.speed import speeds
+from benchmarks.tracking.timelines import save, timelines
 from benchmarks.tracking.walkers import RATES, totals
 from benchmarks.tracking.weak import as_tall_as_the_truth, seen_by_fastestdet, squeezed
 
 ROOT = Path(__file__).resolve().parents[2]
 CROWDS = (40, 110)
-PICTURED = (("trackers.CBIoUTracker", "adaptive"), 1), (("trackers.ByteTrackTracker", "adaptive"), 3)
+DRAWN = (("trackers.CBIoUTracker", "adaptive"), 1), (("trackers.ByteTrackTracker", "adaptive"), 3)
 
 
 def sequences(shared: Path) -> dict[str, Sequence]:
@@ -77,14 +77,14 @@ def crossings(makers: Mapping[str, Maker]) -> dict[str, list[list[int]]]:
 
 
 def draw(known: Mapping[str, Sequence], makers: Mapping[str, Maker], *, folder: Path) -> None:
-    """Write a picture of each shared sequence for each pair of trackers that can both be run."""
-    for pair, step in PICTURED:
+    """Write an image of each shared sequence for each pair of trackers that can both be run."""
+    for pair, step in DRAWN:
         if not all(name in makers for name in pair):
             continue
         for name in SEQUENCES:
             sequence = known[name].thinned(step)
-            picture = timelines(sequence, {one: tracks_of(sequence, makers[one]) for one in pair})
-            save(picture, folder / f"{name}-{step}.png")
+            image = timelines(sequence, {one: tracks_of(sequence, makers[one]) for one in pair})
+            save(image, folder / f"{name}-{step}.png")
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from benchmarks.tracking.sequences import Boxes, Floats, Integers, Sequence, sco
 from sightline.graph.tracker import Tracker
 from sightline_plugins.commands.evaluate.scores import TrackScores
 from sightline_plugins.track.adaptive import AdaptiveOptions, AdaptiveTracker, MatchingThresholds
-from sightline_plugins.track.track import TRACKERS
+from sightline_plugins.track.algorithms import TRACKERS
 
 BEST_BYTETRACK = {
     "TUD-Campus": (0.481, 0.666),

@@ -4,47 +4,47 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict, GetJsonSchemaHandler, PrivateAttr, ValidationInfo, model_validator
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError
+from pydantic_core import CoreSchema
 
 from sightline.graph import Capability, Element, Operator, Site
-from sightline.graph.registry import Extensions
 from sightline.graph.tracker import NO_TRACK, Predictions, Tracker, TrackerOptions
-from sightline.graph.wording import suggest
 from sightline.media import Batch, Frame, Objects, Origin, Stream
 from sightline.media.boxes import area, clip
+from sightline_plugins.track.algorithms import TRACKERS, merged_schema, tracker_options
 
 CLASSES_OF_ONE_ORIGIN = 1 << 20
 """A tracker knows a class by its number plus this times the number of the element that detected it."""
 
 
-TRACKERS: Mapping[str, type[TrackerOptions]] = Extensions(
-    "sightline.trackers",
-    accepts=lambda found: isinstance(found, type) and issubclass(found, TrackerOptions),
-    kind="tracker",
-)
-"""Options of all installed trackers, by the name of the algorithm."""
-
-
-def _unknown_algorithm(name: str) -> InitErrorDetails:
-    near = suggest(name, TRACKERS) or "."
-    known = f"there is no tracker {name!r}{near} Installed: {', '.join(TRACKERS)}"
-    error = PydanticCustomError("unknown_tracker", "{known}", {"known": known})
-    return InitErrorDetails(type=error, loc=("algorithm",), input=name)
-
-
 class Track(Element):
     """Track objects across frames, and assign each a stable `track_id`.
 
-    `algorithm` names the tracker, whose options stand beside it; `adaptive` follows objects by the overlap
-    of their boxes. Ids count from 1 in each stream and are never reused. A track is confirmed after `min_hits`
-    detections in a row with at least `high_threshold`, or more detections with less (with 2: 3 at a confidence of 0.6,
-    4 at 0.45). This keeps false alarms out and costs the first frames of an object, except on the first image with
+    `algorithm` names the tracker, whose options stand beside it:
+
+    - `adaptive`, the default, for any frame rate and detector. It counts in time, weighs evidence by confidence, and
+      keeps classes apart.
+    - `bytetrack` matches high-confidence detections first and lower ones then, which keeps tracks of half-hidden
+      objects. For sure detectors at 15 frames a second or more.
+    - `botsort` adds overlap weighted by confidence, and noise by size. For crowds, with a camera that stands still: it
+      sees no frames, so camera motion is not compensated.
+    - `cbiou` is `botsort` with enlarged boxes. For objects that move irregularly, or far between frames.
+    - `ocsort` prefers pairs that keep their direction, and repairs its filter after a gap. For dancers and players. It
+      does not use low-confidence detections.
+    - `sort` has one assignment by overlap. The plain baseline, for detectors with few false alarms.
+    - `iou` has no motion at all. For detectors that miss little, at high frame rates.
+
+    All but `adaptive` give the ids of the reference implementations (`trackers` 2.6.1; for `iou`, the paper): they
+    count in frames, and ignore classes.
+
+    Ids count from 1 in each stream and are never reused. With `adaptive`, a track is confirmed after `min_hits`
+    detections in a row with at least `high_threshold`, or more detections with less (with 2: 3 at a certainty of 0.65,
+    4 at 0.5). This keeps false alarms out and costs the first frames of an object, except on the first image with
     objects. Until a track is confirmed, and where nothing matches, the id is -1. A longer `max_lost` bridges longer
     occlusions and confuses different objects more often. On frames that no detector looked at (`detect` with `every`)
     objects are where the tracker expects them.
@@ -73,11 +73,9 @@ class Track(Element):
 
     @model_validator(mode="after")
     def _validate_tracker_options(self, info: ValidationInfo) -> Self:
-        if self.algorithm not in TRACKERS:
-            raise ValidationError.from_exception_data(self.name, [_unknown_algorithm(self.algorithm)])
         extra = self.__pydantic_extra__
         assert extra is not None
-        self._options = TRACKERS[self.algorithm].model_validate(dict(extra), context=info.context)
+        self._options = tracker_options(self.algorithm, extra, info=info, element=type(self))
         extra.clear()
         extra.update(self._options.model_dump(mode="json", exclude_defaults=True))
         return self
@@ -91,10 +89,7 @@ class Track(Element):
         """Return the schema with the options of every installed tracker."""
         schema = handler.resolve_ref_schema(handler(core_schema))
         own = schema["properties"]
-        options: dict[str, Any] = {"algorithm": own.pop("algorithm") | {"enum": list(TRACKERS)}}
-        for tracker in TRACKERS.values():
-            part = handler.resolve_ref_schema(handler(tracker.__pydantic_core_schema__))
-            options |= {key: value for key, value in part["properties"].items() if key not in options}
+        options = {"algorithm": own.pop("algorithm") | {"enum": list(TRACKERS)}} | merged_schema(handler)
         schema["properties"] = options | own
         schema["additionalProperties"] = False
         return schema

@@ -10,11 +10,11 @@ from sightline_plugins.track.adaptive import AdaptiveOptions
 from sightline_plugins.track.track import Track
 
 
-class TestByteTrack(TrackerConformance):
+class TestAdaptive(TrackerConformance):
     options = AdaptiveOptions()
 
 
-class TestByteTrackThatConfirmsAtOnce(TrackerConformance):
+class TestAdaptiveThatConfirmsAtOnce(TrackerConformance):
     options = AdaptiveOptions(min_hits=1)
 
 
@@ -34,7 +34,7 @@ def test_steps_that_track_alike_are_equal_however_they_are_written() -> None:
 
 @pytest.mark.parametrize(
     ("options", "place"),
-    [({"max_lst": "1s"}, ("max_lst",)), ({"min_hits": 0}, ("min_hits",)), ({"algorithm": "sort"}, ("algorithm",))],
+    [({"max_lst": "1s"}, ("max_lst",)), ({"min_hits": 0}, ("min_hits",)), ({"algorithm": "srot"}, ("algorithm",))],
 )
 def test_mistakes_in_the_tracker_s_options_are_at_their_keys(options: dict[str, Any], place: tuple[str, ...]) -> None:
     with pytest.raises(ValidationError) as raised:
@@ -47,5 +47,5 @@ def test_the_schema_of_a_step_holds_the_tracker_s_options() -> None:
     schema = Track.model_json_schema()
 
     assert {"algorithm", "untracked", "max_lost", "high_threshold", "new_track_threshold"} <= set(schema["properties"])
-    assert schema["properties"]["algorithm"]["enum"] == ["adaptive"]
+    assert {"adaptive", "bytetrack", "sort"} <= set(schema["properties"]["algorithm"]["enum"])
     assert schema["additionalProperties"] is False

@@ -1,4 +1,4 @@
-"""Pictures of where trackers differ: which track follows each object of the truth, frame by frame."""
+"""Images of where trackers differ: which track follows each object of the truth, frame by frame."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LEFT, BAND, GAP, WIDTH, HEAD = 150, 5, 8, 720, 26
 LEAST_OVERLAP = 0.5
 GREY, WHITE, BLACK = (205, 205, 205), (255, 255, 255), (0, 0, 0)
 
-Picture = npt.NDArray[np.uint8]
+Image = npt.NDArray[np.uint8]
 
 
-def timelines(sequence: Sequence, tracks: Mapping[str, Boxes], *, most: int = 24) -> Picture:
+def timelines(sequence: Sequence, tracks: Mapping[str, Boxes], *, most: int = 24) -> Image:
     """Draw a group of bands for each object of the truth, one band a tracker: its colour changes with the track's id.
 
     White: the object is not there; grey: no track has its box. Of many objects, those that are there longest.
@@ -27,26 +27,26 @@ def timelines(sequence: Sequence, tracks: Mapping[str, Boxes], *, most: int = 24
     identities, lengths = np.unique(sequence.truth.identity, return_counts=True)
     shown = np.sort(identities[np.argsort(-lengths, kind="stable")[:most]])
     group = BAND * len(tracks) + GAP
-    picture: Picture = np.full((HEAD + group * len(shown) + HEAD * len(tracks), LEFT + WIDTH, 3), 255, np.uint8)
-    _write(picture, f"{sequence.name}, {sequence.fps:g} frames a second", (6, 17))
+    image: Image = np.full((HEAD + group * len(shown) + HEAD * len(tracks), LEFT + WIDTH, 3), 255, np.uint8)
+    _write(image, f"{sequence.name}, {sequence.fps:g} frames a second", (6, 17))
     followed = {name: _followed(sequence, boxes) for name, boxes in tracks.items()}
     edges = (LEFT + np.arange(sequence.frame_count + 1) * WIDTH / sequence.frame_count).astype(int)
     for row, identity in enumerate(shown.tolist()):
         top = HEAD + row * group
-        _write(picture, f"object {identity}", (6, top + 11))
+        _write(image, f"object {identity}", (6, top + 11))
         for number, name in enumerate(tracks):
             for frame, track in followed[name].get(identity, {}).items():
                 y = top + number * BAND
-                picture[y : y + BAND - 1, edges[frame - 1] : edges[frame]] = _colour(track) if track >= 0 else GREY
+                image[y : y + BAND - 1, edges[frame - 1] : edges[frame]] = _colour(track) if track >= 0 else GREY
     for number, name in enumerate(tracks):
-        _write(picture, f"band {number + 1}: {name}", (6, HEAD + group * len(shown) + number * HEAD + 15))
-    return picture
+        _write(image, f"band {number + 1}: {name}", (6, HEAD + group * len(shown) + number * HEAD + 15))
+    return image
 
 
-def save(picture: Picture, path: Path) -> None:
-    """Write a picture."""
+def save(image: Image, path: Path) -> None:
+    """Write a image."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    cv2.imwrite(str(path), picture, [cv2.IMWRITE_PNG_COMPRESSION, 9])
+    cv2.imwrite(str(path), image, [cv2.IMWRITE_PNG_COMPRESSION, 9])
 
 
 def _followed(sequence: Sequence, tracks: Boxes) -> dict[int, dict[int, int]]:
@@ -69,5 +69,5 @@ def _colour(track: int) -> tuple[int, int, int]:
     return blue, green, red
 
 
-def _write(picture: Picture, text: str, at: tuple[int, int]) -> None:
-    cv2.putText(picture, text, at, cv2.FONT_HERSHEY_SIMPLEX, 0.42, BLACK, 1, cv2.LINE_AA)
+def _write(image: Image, text: str, at: tuple[int, int]) -> None:
+    cv2.putText(image, text, at, cv2.FONT_HERSHEY_SIMPLEX, 0.42, BLACK, 1, cv2.LINE_AA)

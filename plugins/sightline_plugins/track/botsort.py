@@ -1,0 +1,79 @@
+"""`botsort`: ByteTrack's rounds with overlap weighted by confidence, and a filter of centre, width and height.
+
+Aharon, Orfaig, Bobrovsky, "BoT-SORT: Robust Associations Multi-Pedestrian Tracking", 2022, without its appearance
+vectors and without camera motion (a tracker sees no frames). Tracks that are not confirmed are matched last, and only
+with high-confidence detections. Defaults as in the `trackers` package (2.6.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from sightline.graph.tracker import NO_TRACK, Tracker
+from sightline.media.boxes import Boxes, iou_matrix
+from sightline_plugins.track.cascade import Floats, Indices, Mask, Round
+from sightline_plugins.track.frame_tracker import HIGH, LOW, BandedOptions, FrameTracker, Similarity
+from sightline_plugins.track.motion import SizeMotion
+from sightline_plugins.track.tracks import Detections
+
+
+class BotSortOptions(BandedOptions):
+    """Options of `BotSortTracker`, for crowds seen by a camera that stands still.
+
+    On the first frame a track is confirmed by its first detection.
+    """
+
+    name: ClassVar[str] = "botsort"
+
+    iou_threshold: Similarity = 0.2
+    """Overlap times confidence from which a high-confidence detection continues a confirmed track."""
+    iou_threshold_low: Similarity = 0.5
+    """Overlap from which a low-confidence detection continues a track seen on the frame before."""
+    iou_threshold_tentative: Similarity = 0.3
+    """Overlap times confidence from which a detection continues a track that is not confirmed."""
+
+    def build(self, *, first_id: int = 1) -> Tracker:
+        """Make the tracker of one stream."""
+        return BotSortTracker(self, first_id=first_id)
+
+
+class BotSortTracker(FrameTracker):
+    """BoT-SORT without frames, for one stream."""
+
+    def __init__(self, options: BotSortOptions, *, first_id: int = 1) -> None:
+        super().__init__(
+            options,
+            motion=SizeMotion(),
+            limits=(options.low_confidence, options.high_confidence),
+            new_track_threshold=max(options.new_track_threshold, options.high_confidence),
+            first_id=first_id,
+        )
+        self._options = options
+
+    def _rounds(self, boxes: Boxes, seen: Detections) -> Iterable[Round]:
+        def weighted(rows: Indices, columns: Indices) -> Floats:
+            weight = seen.confidence[columns]
+            return self._overlap(boxes[rows], seen.xyxy[columns], is_low=False) * weight
+
+        def plain(rows: Indices, columns: Indices) -> Floats:
+            return self._overlap(boxes[rows], seen.xyxy[columns], is_low=True)
+
+        options, tracks = self._options, self._tracks
+        confirmed, high = tracks.track_id != NO_TRACK, seen.band == HIGH
+        seen_before = confirmed & (tracks.missed == 1)
+        yield Round(confirmed, high, weighted, least=options.iou_threshold)
+        yield Round(seen_before, seen.band == LOW, plain, least=options.iou_threshold_low)
+        yield Round(~confirmed, high, weighted, least=options.iou_threshold_tentative)
+
+    def _overlap(self, tracks: Boxes, detections: Boxes, *, is_low: bool) -> Floats:
+        """Return the overlap (N, M) of boxes (N, 4) and (M, 4), in the round of low confidence or in another one."""
+        del is_low
+        return iou_matrix(tracks, detections)
+
+    def _is_confirmed(self, rows: Indices) -> Mask:
+        if self._frames == 1:
+            return np.ones(len(rows), np.bool_)
+        return super()._is_confirmed(rows)

@@ -1,0 +1,86 @@
+"""Rounds of one-to-one matching, each among the tracks and detections that earlier rounds left over.
+
+In each round the assignment has the largest sum of similarities, and pairs that are not similar enough are dropped from
+it afterwards, as SORT and its successors do. (`association.assign` leaves such pairs out beforehand.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import lap
+import numpy as np
+import numpy.typing as npt
+
+from sightline.media.boxes import Boxes, iou_matrix
+
+Floats = npt.NDArray[np.float32]
+Indices = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Pairwise = Callable[[Indices, Indices], Floats]
+"""From n tracks and m detections, as row numbers, to a value for each pair (n, m)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Which tracks and detections a round matches, and when they are similar enough."""
+
+    tracks: Mask
+    """(N,) tracks that take part, unless they are matched already."""
+    detections: Mask
+    """(M,) detections that take part, unless they are matched already."""
+    similarity: Pairwise
+    """0 or more; pairs match from `least` on."""
+    least: float
+    """Similarity that a pair needs, above 0."""
+    preference: Pairwise | None = None
+    """Added to the similarity to choose between assignments; `least` does not count it."""
+
+
+def overlaps(tracks: Boxes, detections: Boxes) -> Pairwise:
+    """Return the intersection over union of pairs of these boxes (N, 4) and (M, 4)."""
+    return lambda rows, columns: iou_matrix(tracks[rows], detections[columns])
+
+
+def match_in_rounds(rounds: Iterable[Round], *, tracks: int, detections: int) -> tuple[Indices, Indices]:
+    """Return the rows of the tracks and detections that match, pair by pair, in the order of the rounds."""
+    open_tracks, open_detections = np.ones(tracks, np.bool_), np.ones(detections, np.bool_)
+    found_rows, found_columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for each in rounds:
+        rows = (open_tracks & each.tracks).nonzero()[0]
+        columns = (open_detections & each.detections).nonzero()[0]
+        if not len(rows) or not len(columns):
+            continue
+        preference = None if each.preference is None else each.preference(rows, columns)
+        pairs = best_pairs(each.similarity(rows, columns), least=each.least, preference=preference)
+        rows, columns = rows[pairs[0]], columns[pairs[1]]
+        open_tracks[rows] = False
+        open_detections[columns] = False
+        found_rows.append(rows)
+        found_columns.append(columns)
+    return np.concatenate(found_rows), np.concatenate(found_columns)
+
+
+def best_pairs(similarity: Floats, *, least: float, preference: Floats | None = None) -> tuple[Indices, Indices]:
+    """Return rows and columns of the one-to-one assignment with the largest sum, without pairs below `least`.
+
+    `similarity` (N, M) is 0 or more; `preference` (N, M) is added to it for the sum only. Solved by shortest augmenting
+    paths (R. Jonker and A. Volgenant, 1987; the `lapx` package), unless no pair competes with another.
+    """
+    if preference is None:
+        rows, columns = (similarity > 0).nonzero()
+        competing = len(set(rows.tolist())) < len(rows) or len(set(columns.tolist())) < len(columns)
+        if not competing:
+            enough = similarity[rows, columns] >= least
+            return rows[enough], columns[enough]
+    cost = -(similarity if preference is None else similarity + preference).astype(np.float64)
+    rows, columns = lap.lapjvxa(cost, extend_cost=True, return_cost=False).astype(np.int64).T
+    enough = similarity[rows, columns] >= least
+    return rows[enough], columns[enough]
+
+
+def enlarged(xyxy: Boxes, *, buffer: float) -> Boxes:
+    """Return boxes (N, 4) that reach farther on each side by this fraction of their width or height."""
+    margin = (xyxy[:, 2:] - xyxy[:, :2]) * np.float32(buffer)
+    return np.concatenate([xyxy[:, :2] - margin, xyxy[:, 2:] + margin], axis=1)
