@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -29,6 +29,7 @@ from sightline.config.steps import StepParser
 from sightline.config.validation import Validator
 from sightline.config.yaml_tree import parse, read_file
 from sightline.devices import Device
+from sightline.errors import ConfigurationError
 from sightline.graph.element import Element
 from sightline.graph.outputs import Outputs
 from sightline.graph.registry import Registry
@@ -151,9 +152,8 @@ class _Reader:
             message = f"{what}: a configuration has the keys {', '.join(TOP_LEVEL)}"
             raise InvalidConfiguration([*found, LocatedProblem(Place(file), (), message)])
         streams = self._streams_of(root)
-        description = self._parts(root, streams)
-        if streams is not None:
-            root = root.with_entry("sources", _joined(root, streams.table))
+        description, given_names = self._parts(root, streams)
+        root = root.with_entry("sources", _by_stream(_joined(root, streams), given_names))
         checked = problems_of(
             description, registry=self._registry, outputs=outputs, root=root, hide=self._validator.hide
         )
@@ -186,13 +186,14 @@ class _Reader:
             read = parse_streams(path, registry=self._registry, variables=self._variables)
         except InvalidConfiguration as error:
             self._validator.problems += error.problems
-            return StreamsRead(path, Table(node.place), {}, ())
+            return StreamsRead(path, Table(node.place), {}, {}, ())
         self._validator.problems += read.problems
         if "sources" in root.entries:
             self._validator.problems += clashes(root.entries["sources"].node, read.table)
         return read
 
-    def _parts(self, root: Table, streams: StreamsRead | None) -> PipelineDescription:
+    def _parts(self, root: Table, streams: StreamsRead | None) -> tuple[PipelineDescription, Mapping[str, str]]:
+        """The description, and the name in the document of each of its streams."""
         for name, entry in root.entries.items():
             if name not in TOP_LEVEL:
                 message = f"there is no such key{suggest(name, TOP_LEVEL) or '.'} Allowed: {allowed(TOP_LEVEL)}"
@@ -201,7 +202,7 @@ class _Reader:
         nothing = Table(root.place)
         sources = SourceParser(self._registry, self._validator, base_folder=self._base_folder)
         own = sources.sources(nodes.get("sources", nothing), key=("sources",))
-        others = {} if streams is None else {name: one for name, one in streams.sources.items() if name not in own}
+        others = {} if streams is None else self._others(streams, own=own, given=set(sources.given_names.values()))
         parts: dict[str, object] = {
             "sources": {**own, **others},
             "sources_file": None if streams is None else SourcesFile(path=streams.path, streams=tuple(others)),
@@ -210,7 +211,20 @@ class _Reader:
             ),
         }
         batch = self._batch(nodes.get("batch", nothing))
-        return PipelineDescription.model_validate({**self._head(nodes), **parts, "batch": batch})
+        description = PipelineDescription.model_validate({**self._head(nodes), **parts, "batch": batch})
+        return description, {**(streams.given_names if streams else {}), **sources.given_names}
+
+    def _others(
+        self, streams: StreamsRead, *, own: Mapping[str, SourceElement], given: Collection[str]
+    ) -> dict[str, SourceElement]:
+        """The streams of a sources file but those in whose place others are given."""
+        others = {name: one for name, one in streams.sources.items() if streams.given_names[name] not in given}
+        for name in own:
+            if name in others:
+                place = streams.table.entries[streams.given_names[name]].key_place
+                message = f"there are two streams {name!r}: rename one of them"
+                self._validator.problems.append(LocatedProblem(place, ("sources", name), message))
+        return others
 
     def _batch(self, node: Node) -> BatchOptions:
         if isinstance(node, Scalar) and node.value is None:
@@ -230,11 +244,16 @@ class _Reader:
         return right
 
 
-def _joined(root: Table, others: Table) -> Table:
+def _joined(root: Table, others: StreamsRead | None) -> Table:
     """The sources of a pipeline with those of its sources file, which stand behind them."""
     own = root.entries["sources"].node if "sources" in root.entries else None
     table = own if isinstance(own, Table) else Table(root.place)
-    return replace(table, entries={**others.entries, **table.entries})
+    return table if others is None else replace(table, entries={**others.table.entries, **table.entries})
+
+
+def _by_stream(table: Table, given_names: Mapping[str, str]) -> Table:
+    """Sources by the names of their streams, of which several may come from one entry."""
+    return replace(table, entries={name: table.entries[given] for name, given in given_names.items()})
 
 
 def parts_from(sources: object, steps: object) -> tuple[dict[str, SourceElement], tuple[Step, ...]]:
@@ -260,6 +279,8 @@ def source_from(
     source = reader.source(value, ("sources", name))
     if source is None or reader.problems:
         raise InvalidConfiguration(reader.problems)
+    if source.split() is not None:
+        raise ConfigurationError(f"the stream {name!r} would be several files: add each as a stream of its own")
     return source
 
 
@@ -277,8 +298,16 @@ class _PartsReader:
         if not isinstance(given, Mapping):
             self._problem(("sources",), 'must give each stream a name: {"gate": "gate.mp4"}')
             return {}
-        read = {name: self.source(value, ("sources", name)) for name, value in given.items()}
-        return {name: source for name, source in read.items() if source is not None}
+        found: dict[str, SourceElement] = {}
+        for given_name, value in given.items():
+            key = ("sources", given_name)
+            source = self.source(value, key)
+            streams = {} if source is None else self._sources.split(given_name, source, key=key, place=Place())
+            for name in streams:
+                if name in found:
+                    self._problem(key, f"there are two streams {name!r}: rename one of them")
+            found.update(streams)
+        return found
 
     def source(self, value: object, key: Key) -> SourceElement | None:
         if isinstance(value, SourceElement):

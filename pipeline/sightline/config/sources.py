@@ -14,13 +14,15 @@ from sightline.config.environment import Environment
 from sightline.config.validation import Validator
 from sightline.config.yaml_tree import parse, read_file
 from sightline.errors import ConfigurationError
-from sightline.graph.fields import is_url
+from sightline.graph.fields import PathRole, is_url, paths_of
 from sightline.graph.outputs import safe_name
 from sightline.graph.registry import Registry
 from sightline.graph.source import SourceElement
 from sightline.graph.wording import allowed, suggest
 
 _STREAM_NAME = re.compile(r"[^\W_][\w .-]{0,63}")
+_LONGEST_NAME = 64
+_NOT_IN_NAMES = re.compile(r"[^\w .-]")
 
 
 def name_problems(names: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -38,6 +40,29 @@ def name_problems(names: Iterable[str]) -> Iterator[tuple[str, str]]:
         seen.setdefault(file_name, name)
 
 
+def split(name: str, source: SourceElement) -> dict[str, SourceElement]:
+    """The streams of a source by name: itself, or one for each of its files (`clips-a`, `clips-b`), whose names are
+    different and allowed. Raises ConfigurationError when there is none, or they cannot be told.
+    """
+    parts = source.split()
+    if parts is None:
+        return {name: source}
+    if not parts:
+        paths = [path for _, role, path in paths_of(source) if role is PathRole.INPUT_URI]
+        raise ConfigurationError(f"no file matches {', '.join(paths)}")
+    streams: dict[str, SourceElement] = {}
+    taken: set[str] = set()
+    for ending, part in parts.items():
+        unnumbered = unique = _NOT_IN_NAMES.sub("_", f"{name}-{ending}")[:_LONGEST_NAME]
+        number = 1
+        while safe_name(unique) in taken:
+            number += 1
+            unique = f"{unnumbered[: _LONGEST_NAME - len(str(number)) - 1]}-{number}"
+        taken.add(safe_name(unique))
+        streams[unique] = part
+    return streams
+
+
 class UnreadSource(SourceElement):
     """Stands where a source has mistakes, so that the streams keep their names."""
 
@@ -51,18 +76,33 @@ class SourceParser:
         self._registry = registry
         self._validator = validator
         self._base_folder = base_folder
+        self.given_names: dict[str, str] = {}
+        """The name in the document of each stream that `sources` returned: `clips` of `clips-a`."""
 
     def sources(self, node: Node, *, key: Key) -> dict[str, SourceElement]:
-        """The sources of a mapping by name; a wrong one becomes an `UnreadSource`."""
+        """The sources of a mapping by the names of their streams; a wrong one becomes an `UnreadSource`."""
         if not isinstance(node, Table):
             if not (isinstance(node, Scalar) and node.value is None):
                 self._problem(node.place, key, "must give each stream a name: {gate: gate.mp4}")
             return {}
         self._check_names(node, key)
-        return {
-            name: self.source(entry.node, key=(*key, name), place=entry.key_place)
-            for name, entry in node.entries.items()
-        }
+        found: dict[str, SourceElement] = {}
+        for given, entry in node.entries.items():
+            source = self.source(entry.node, key=(*key, given), place=entry.key_place)
+            for name, one in self.split(given, source, key=(*key, given), place=entry.key_place).items():
+                if name in found:
+                    self._problem(entry.key_place, (*key, given), f"there are two streams {name!r}: rename one of them")
+                found[name] = one
+                self.given_names[name] = given
+        return found
+
+    def split(self, name: str, source: SourceElement, *, key: Key, place: Place) -> dict[str, SourceElement]:
+        """The streams of a source by name; the source itself when that is wrong."""
+        try:
+            return split(name, source)
+        except ConfigurationError as error:
+            self._problem(place, (*key, "uri"), self._validator.hide(str(error)))
+            return {name: UnreadSource()}
 
     def source(self, node: Node, *, key: Key, place: Place) -> SourceElement:
         """One source; `place` is where what is missing is noted."""
@@ -130,11 +170,12 @@ _KEY: Key = ("sources",)
 
 @dataclass(frozen=True, slots=True)
 class StreamsRead:
-    """What a sources file holds: its tree, the sources by name, and every mistake."""
+    """What a sources file holds: its tree, the sources by name, the names in the tree by those, and every mistake."""
 
     path: Path
     table: Table
     sources: Mapping[str, SourceElement]
+    given_names: Mapping[str, str]
     problems: Sequence[LocatedProblem]
 
 
@@ -158,14 +199,14 @@ def parse_streams(path: Path, *, registry: Registry, variables: Environment) -> 
     if isinstance(root, Scalar) and root.value is None:
         root = Table(root.place)
     validator = Validator(variables, base_folder=path.absolute().parent)
-    sources = SourceParser(registry, validator, base_folder=path.absolute().parent).sources(root, key=_KEY)
+    parser = SourceParser(registry, validator, base_folder=path.absolute().parent)
+    sources = parser.sources(root, key=_KEY)
     table = root if isinstance(root, Table) else Table(root.place)
     unset = variables.problems[told:]
     places = {problem.place for problem in unset}
     own = [problem for problem in validator.problems if problem.place not in places]
-    return StreamsRead(
-        path, table, sources, sorted((*document.problems, *unset, *own), key=lambda problem: problem.place)
-    )
+    problems = sorted((*document.problems, *unset, *own), key=lambda problem: problem.place)
+    return StreamsRead(path, table, sources, parser.given_names, problems)
 
 
 def clashes(own: Node, others: Table) -> list[LocatedProblem]:

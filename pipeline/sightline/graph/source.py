@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Self
 
 from sightline.graph.described import Described
 from sightline.graph.site import Site
@@ -68,6 +68,17 @@ class SourceElement(Described):
     def accepts(cls, uri: str) -> bool:
         """Return whether this source reads that URI. `priority` decides between several that do."""
         del uri
+        return False
+
+    def split(self) -> Mapping[str, Self] | None:
+        """Return the sources that this one stands for, such as one for each video of a folder, by what their streams'
+        names end with; None when it is one stream itself. Raises ConfigurationError when they cannot be told.
+        """
+        return None
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether it is read only when no other source that takes turns is: files one after another."""
         return False
 
     @property

@@ -1,4 +1,4 @@
-"""Tell what a URI names: a file, a device, images, or a network stream."""
+"""Tell what a URI names: a file, several videos, images, a device, or a network stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from sightline.graph.fields import is_folder, is_url
+from sightline.errors import ConfigurationError
+from sightline.graph.fields import is_folder, is_there, is_url
 
 DEFAULT_MAX_PIXELS = 8192 * 4320
 """The most pixels of one frame or image that are decoded unless `max_pixels` allows more: 8K."""
@@ -31,7 +32,16 @@ PROTOCOLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 IMAGE_SUFFIXES = frozenset((".bmp", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
+VIDEO_SUFFIXES = frozenset(
+    (
+        *(".3gp", ".264", ".265", ".asf", ".avi", ".divx", ".flv", ".h264", ".h265", ".hevc", ".ivf", ".m2ts", ".m4v"),
+        *(".mjpeg", ".mjpg", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".mxf", ".ogv", ".ts", ".vob", ".webm"),
+        ".wmv",
+    )
+)
+"""What names of videos end with, in folders and in globs without a suffix of their own."""
 _DEVICE = re.compile(r"/dev/(video\d+|v4l/by-(id|path)/[^/]+)")
+_DIGITS = re.compile(r"(\d+)")
 _PLACEHOLDER = re.compile(r"%(?:0(\d+))?d")
 
 
@@ -51,11 +61,53 @@ def is_readable_url(uri: str) -> bool:
 
 
 def names_images(uri: str) -> bool:
-    """Whether the URI is for the `images` source: an image, a folder, or a glob of images."""
+    """Whether the URI is for the `images` source: an image, a folder without videos, or a glob of images."""
     if is_url(uri):
         return False
+    if not _is_several(uri):
+        return Path(uri).suffix.lower() in IMAGE_SUFFIXES
+    if suffix := _suffix_of_glob(uri):
+        return suffix in IMAGE_SUFFIXES
+    try:
+        return VIDEO_SUFFIXES.isdisjoint(path.suffix.lower() for path in files_of(uri))
+    except OSError:  # reported where the images are read
+        return True
+
+
+def videos_of(uri: str) -> list[Path] | None:
+    """The videos of a folder or a glob, in natural order; None where the URI is not for several videos.
+
+    Hidden files are left out. Raises ConfigurationError when there are images beside the videos, or the files cannot be
+    listed.
+    """
+    if is_url(uri) or is_device(uri) or not _is_several(uri) or names_images(uri):
+        return None
+    try:
+        found = [path for path in files_of(uri) if not path.name.startswith(".")]
+    except OSError as error:
+        raise ConfigurationError(f"{uri} cannot be listed: {error.strerror}") from error
+    if _suffix_of_glob(uri):
+        return found
+    videos = [path for path in found if path.suffix.lower() in VIDEO_SUFFIXES]
+    images = [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES]
+    if videos and images:
+        globs = " or ".join(str(kind[0].parent / f"*{kind[0].suffix}") for kind in (videos, images))
+        raise ConfigurationError(
+            f"{uri} holds videos ({videos[0].name}) and images ({images[0].name}): name one kind, such as {globs}"
+        )
+    return videos
+
+
+def files_of(uri: str) -> list[Path]:
+    """The files of a folder, a glob or a single path, in natural order: `frame9` before `frame10`. Raises OSError."""
     path = Path(uri)
-    return path.suffix.lower() in IMAGE_SUFFIXES or is_folder(path) or (is_glob(uri) and not path.suffix)
+    if is_folder(path):
+        found = list(path.iterdir())
+    elif is_there(path) or not is_glob(uri):
+        found = [path]
+    else:
+        found = list(Path(path.anchor).glob(glob_of(str(path.relative_to(path.anchor)))))
+    return sorted((one for one in found if one.is_file()), key=_natural)
 
 
 def is_glob(uri: str) -> bool:
@@ -66,3 +118,21 @@ def is_glob(uri: str) -> bool:
 def glob_of(uri: str) -> str:
     """The glob for a path in which numbers may be written as `%d` or `%04d`."""
     return _PLACEHOLDER.sub(lambda match: "[0-9]" * int(match[1]) if match[1] else "*", uri)
+
+
+def _is_several(uri: str) -> bool:
+    """Whether a path is a folder, or a glob and not the name of a file."""
+    path = Path(uri)
+    return is_folder(path) or (is_glob(uri) and not is_there(path))
+
+
+def _suffix_of_glob(uri: str) -> str:
+    """The suffix in which a glob says what its files are; empty for a folder, `clips/*` and `clips/*.*`."""
+    path = Path(uri)
+    return "" if is_folder(path) or is_glob(path.suffix) else path.suffix.lower()
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(str(path).lower()) if part
+    ] + [(-1, str(path))]

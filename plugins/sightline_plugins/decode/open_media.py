@@ -26,7 +26,7 @@ from av.video.stream import VideoStream
 from sightline.graph.fields import is_url
 from sightline.graph.site import Clock
 from sightline_plugins.decode.failures import TIME_LIMITS, failure, stalled, unreadable
-from sightline_plugins.decode.kinds import DEFAULT_MAX_PIXELS, PROTOCOLS, is_device, is_glob
+from sightline_plugins.decode.kinds import DEFAULT_MAX_PIXELS, PROTOCOLS, is_device
 
 _CONNECTING_SECONDS = 5.0
 _LONGEST_WAIT_SECONDS = 1.8
@@ -264,9 +264,7 @@ def _file_address(uri: str, stream: str) -> str:
     try:
         kind = path.stat().st_mode
     except (OSError, ValueError):
-        several = "one stream is one video: name one, or give each a stream of its own (a glob stands for images)"
-        cause = several if is_glob(uri) else "there is no such file; check the path"
-        raise unreadable(cause, stream=stream, uri=uri) from None
+        raise unreadable("there is no such file; check the path", stream=stream, uri=uri) from None
     if stat.S_ISDIR(kind):
         raise unreadable("it is a folder; name a file", stream=stream, uri=uri)
     if not stat.S_ISREG(kind):

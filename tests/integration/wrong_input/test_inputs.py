@@ -55,6 +55,12 @@ def make_folder(folder: Path) -> None:
     (folder / "empty").mkdir()
 
 
+def make_mixed(folder: Path) -> None:
+    (folder / "mixed").mkdir()
+    (folder / "mixed" / "a.mp4").touch()
+    (folder / "mixed" / "b.jpg").touch()
+
+
 def make_fifo(folder: Path) -> None:
     os.mkfifo(folder / "fifo")
 
@@ -63,7 +69,7 @@ INPUTS: dict[str, tuple[str, Callable[[Path], object], tuple[str, ...], int]] = 
     "missing": ("no.mp4", nothing, (f"{CONFIG}:1:16: sources.cam.uri: there is no file", "no.mp4"), 2),
     "missing, nearly": ("caf.mp4", text_file("car.mp4", "x"), ("did you mean 'car.mp4'?",), 2),
     "empty": ("a.mp4", text_file("a.mp4", ""), ("stream 'cam' (", "a.mp4): the file is empty"), 1),
-    "folder": ("empty", make_folder, ("stream 'cam' (", "there are no images; name a folder, a glob"), 1),
+    "folder": ("empty", make_folder, ("stream 'cam' (", "no images and no videos are there; name a folder, a glob"), 1),
     "text": ("a.mp4", text_file("a.mp4", "hello\n" * 99), ("a.mp4): ", NO_VIDEO, "convert it anew"), 1),
     "sound": ("a.mkv", lambda folder: write_sound(folder / "a.mkv"), ("a.mkv): it holds no video (audio only",), 1),
     "cut off": ("cut.mp4", truncated, ("cut.mp4): ", NO_VIDEO, "cut off before its index"), 1),
@@ -77,13 +83,8 @@ INPUTS: dict[str, tuple[str, Callable[[Path], object], tuple[str, ...], int]] = 
     "pipe": ("fifo", make_fifo, ("fifo): it is a pipe or device; only ordinary files",), 1),
     "device": ("/dev/zero", nothing, ("(/dev/zero): it is a pipe or device",), 1),
     "glob of nothing": ("'images/*.jpg'", nothing, ("sources.cam.uri: no file matches", "images/*.jpg"), 2),
-    "numbers of nothing": ("'p/%04d.jpg'", nothing, ("p/%04d.jpg): there are no images",), 1),
-    "glob of videos": (
-        "'*.mp4'",
-        two_images,
-        ("one stream is one video",),
-        1,
-    ),
+    "numbers of nothing": ("'p/%04d.jpg'", nothing, ("p/%04d.jpg): no images and no videos are there",), 1),
+    "mixed folder": ("mixed", make_mixed, ("sources.cam.uri: ", "holds videos (a.mp4) and images (b.jpg)"), 2),
     "too long": ("a" * 400 + ".mp4", nothing, ("there is no file",), 2),
     "folder too long": ("a" * 400, nothing, ("there is no file",), 2),
     "glob too long": ("'" + "a" * 400 + "/*.jpg'", nothing, ("no file matches",), 2),

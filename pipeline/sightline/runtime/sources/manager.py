@@ -66,9 +66,12 @@ _MOST_REMOVED = 1000
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """A stream of the run. `leaving` is set once it is to be removed; `successor` is the source that replaces it."""
+    """A stream of the run. `leaving` is set once it is to be removed; `successor` is the source that replaces it.
+    Of the streams that take turns, one runs at a time.
+    """
 
     stream: Stream
+    takes_turns: bool
     slot: StreamSlot
     session: StreamSession
     has_ended: bool = False
@@ -122,11 +125,10 @@ class StreamManager:
         return self._leave(name, successor=source)
 
     def start(self) -> None:
-        """Start all sessions; those of streams that are added later start at once."""
+        """Start all sessions, but of those that take turns the first; later ones start when they are added."""
         with self._lock:
             self._has_started = True
-            for entry in self._entries.values():
-                entry.session.start()
+            self._start_sessions()
 
     def stop(self) -> None:
         """End all streams; none can be added any more."""
@@ -147,6 +149,7 @@ class StreamManager:
                 return
             entry.has_ended = True
             leaving = self._drop_entry(stream.name, entry) if entry.leaving is not None else None
+            self._start_sessions()
         if leaving is not None:
             leaving.finish()
 
@@ -250,6 +253,7 @@ class StreamManager:
             is_gone = entry.has_ended or not self._has_started or self._is_over
             if is_gone:
                 self._drop_entry(name, entry)
+                self._start_sessions()
         if is_gone:
             leaving.finish()
         return leaving
@@ -278,9 +282,19 @@ class StreamManager:
         self._stats.pop(name, None)
         self._stats[name], self._last_sessions[name] = stats, session
         self._entries.pop(name, None)
-        self._entries[name] = _Entry(stream, slot, session)
-        if self._has_started:
-            session.start()
+        self._entries[name] = _Entry(stream, source.takes_turns, slot, session)
+        self._start_sessions()
+
+    def _start_sessions(self) -> None:
+        """Start the sessions that have not been started and whose turn it is."""
+        if not (self._has_started and self._is_open):
+            return
+        entries = self._entries.values()
+        is_taken = any(one.takes_turns and one.session.ident is not None and not one.has_ended for one in entries)
+        for entry in entries:
+            if entry.session.ident is None and not (entry.takes_turns and is_taken):
+                entry.session.start()
+                is_taken |= entry.takes_turns
 
     def _move(self, entry: _Entry) -> None:
         try:

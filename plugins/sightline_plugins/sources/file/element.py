@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -10,8 +14,11 @@ from sightline.graph import Site, SourceReader
 from sightline.graph.fields import InputUri, is_url
 from sightline.media import Stream
 from sightline.media.time import Duration
-from sightline_plugins.decode.kinds import is_device, is_readable_url, is_rtsp, names_images
+from sightline_plugins.decode.kinds import is_device, is_readable_url, is_rtsp, names_images, videos_of
 from sightline_plugins.sources.options import LiveOptions, Loop
+
+if TYPE_CHECKING:
+    from typing import Self
 
 _SENT_LIVE = ("udp://", "rtp://", "tcp://", "srt://", "rtmp://", "rtmps://")
 
@@ -22,6 +29,11 @@ class Media(LiveOptions):
     Every frame comes once, in presentation order, with the timestamps of the file: not shifted to zero, exact to the
     nanosecond, variable frame rate included. Pixels stay as they are decoded (YUV with its own matrix and range; BT.601
     limited if the file does not state it); more than 8 bits, alpha and palettes are converted.
+
+    A folder of videos, or a glob such as `clips/*.mp4`, becomes one stream for each file, in natural order: `clips` of
+    `a.mp4` and `b.mp4` becomes `clips-a` and `clips-b`, with the same options. They are found when the pipeline is
+    read. Files of other kinds in a folder are left out; images beside videos are a mistake. All are read at once, which
+    takes a decoder for each; `in_turn: true` reads one after another.
 
     A packet that does not decode is lost and counted. A truncated file ends with a warning. A file without video is an
     error of this stream only.
@@ -40,11 +52,13 @@ class Media(LiveOptions):
     name: ClassVar[str] = "media"
 
     uri: InputUri
-    """File or URL."""
+    """File, folder or glob of videos, or URL."""
     is_live: Annotated[bool | None, Field(alias="live")] = None
     """Whether the sender sets the pace; default: by the URL's scheme."""
     loop: Loop = False
     """Repeat without end (`true`), or this many times in all; timestamps and frame numbers continue."""
+    in_turn: bool = False
+    """Whether it is read when no other stream with `in_turn` is: files of a folder one after another."""
     start: Duration = 0
     """Begin this long after the first frame, at the first frame that is not earlier."""
     duration: Annotated[Duration, Field(gt=0)] | None = None
@@ -56,10 +70,25 @@ class Media(LiveOptions):
 
     @classmethod
     def accepts(cls, uri: str) -> bool:
-        """Accept every file but images and folders, and every readable URL but RTSP."""
+        """Accept every file but images, folders and globs of videos, and every readable URL but RTSP."""
         if is_url(uri):
             return is_readable_url(uri) and not is_rtsp(uri)
         return not names_images(uri) and not is_device(uri)
+
+    def split(self) -> Mapping[str, Self] | None:
+        """Return one source for each file of a folder or glob; None for a file and a URL."""
+        paths = videos_of(self.uri)
+        if paths is None:
+            return None
+        return {
+            ending: self.model_copy(update={"uri": str(path)})
+            for ending, path in zip(_endings(paths), paths, strict=True)
+        }
+
+    @property
+    def takes_turns(self) -> bool:
+        """The option `in_turn`."""
+        return self.in_turn
 
     @property
     def live(self) -> bool:
@@ -73,6 +102,8 @@ class Media(LiveOptions):
         if self.live and (self.loop or self.start or self.duration is not None):
             scheme = self.uri.partition(":")[0]
             raise ValueError(f"{scheme} is a live stream: it has no start, no duration and cannot be looped")
+        if self.in_turn and self.loop is True:
+            raise ValueError("with loop: true the first file never ends: leave in_turn out, or give loop a number")
         return self
 
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
@@ -85,3 +116,13 @@ class Media(LiveOptions):
         from sightline_plugins.sources.file.reader import MediaReader
 
         return MediaReader(self, stream=stream, site=site)
+
+
+def _endings(paths: Sequence[Path]) -> list[str]:
+    """What tells files apart: their names without suffix; with folders where names are the same, else with suffix."""
+    stems = [path.stem for path in paths]
+    folder = os.path.commonpath([path.parent for path in paths]) if paths else ""
+    below = [path.relative_to(folder) for path in paths]
+    folders = ["-".join(path.with_suffix("").parts) for path in below]
+    whole = ["-".join(path.parts) for path in below]
+    return next((one for one in (stems, folders) if max(Counter(one).values(), default=0) <= 1), whole)

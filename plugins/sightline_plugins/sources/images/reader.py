@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from sightline.graph import SourceReader
 from sightline.media import Frame, Stream, Surface
 from sightline_plugins.decode.failures import unreadable
 from sightline_plugins.decode.images import image_surface, largest_file
-from sightline_plugins.decode.kinds import IMAGE_SUFFIXES, glob_of, is_glob
+from sightline_plugins.decode.kinds import IMAGE_SUFFIXES, files_of
 from sightline_plugins.decode.timestamps import RateLimit
 from sightline_plugins.sources.options import passes_of
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from sightline_plugins.sources.images.element import Images
 
 _SECOND_NS = 1_000_000_000
-_DIGITS = re.compile(r"(\d+)")
 
 
 class ImagesReader(SourceReader):
@@ -38,7 +36,9 @@ class ImagesReader(SourceReader):
         """Yield one frame for each image that can be read. An unreadable image leaves a gap in time."""
         paths = find_images(self._element.uri)
         if not paths:
-            raise self._unreadable("there are no images; name a folder, a glob (frames/*.jpg) or an image")
+            raise self._unreadable(
+                "no images and no videos are there; name a folder, a glob (frames/*.jpg) or an image"
+            )
         count = passes_of(self._element.loop)
         self.frame_count = None if count is None else len(paths) * count
         passes = itertools.count() if count is None else range(count)
@@ -75,20 +75,8 @@ class ImagesReader(SourceReader):
 
 def find_images(uri: str) -> list[Path]:
     """Find the images of a folder, a glob or a single file, in natural order: `frame9` before `frame10`."""
-    path = Path(uri)
-    if path.is_dir():
-        found = [entry for entry in path.iterdir() if entry.suffix.lower() in IMAGE_SUFFIXES]
-    elif path.is_file() or not is_glob(uri):
-        return [path] if path.is_file() else []
-    else:
-        found = list(Path(path.anchor).glob(glob_of(str(path.relative_to(path.anchor)))))
-    return sorted((entry for entry in found if entry.is_file()), key=_natural)
-
-
-def _natural(path: Path) -> list[tuple[int, str]]:
-    return [
-        (int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(str(path).lower()) if part
-    ] + [(-1, str(path))]
+    found = files_of(uri)
+    return [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES] if Path(uri).is_dir() else found
 
 
 def _read(path: Path, *, limit: int) -> bytes:
