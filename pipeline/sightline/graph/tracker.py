@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from sightline.graph.described import Described
 from sightline.media.boxes import Boxes
 
 NO_TRACK = -1
+
+Luma: TypeAlias = npt.NDArray[np.uint8]
+"""Brightness of an image, (height, width), read-only."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +69,13 @@ class Tracker(ABC):
         `pts_ns` may stand still or run backward (a file that starts again).
         """
 
+    def look(self, image: Luma) -> None:
+        """Look at the frame that the next `update` or `predict` is about, where the options say `needs_images`.
+
+        Called for every frame, in order. The image is not changed; it may be kept.
+        """
+        del image
+
     def predict(self, *, pts_ns: int) -> Predictions:
         """Return the objects expected at `pts_ns`, on a frame that no detector looked at; changes nothing."""
         del pts_ns
@@ -79,6 +89,11 @@ class TrackerOptions(Described):
     """
 
     name: ClassVar[str]
+
+    @property
+    def needs_images(self) -> bool:
+        """Whether `look` is called: images cost time, and on a GPU a copy to host memory."""
+        return False
 
     def build(self, *, first_id: int = 1) -> Tracker:
         """Make the tracker of one stream, whose first track gets `first_id`."""

@@ -28,6 +28,17 @@ def yuv444_from_surface(surface: Surface) -> npt.NDArray[np.uint8]:
     return np.stack([luma, *full], axis=-1)
 
 
+def luma_from_surface(surface: Surface) -> Plane:
+    """Brightness (height, width) in the surface's own range: the luma plane itself where there is one, not to be
+    changed; of RGB the mean of the channels.
+    """
+    surface = surface.to_host()
+    if surface.format.is_yuv or surface.format is PixelFormat.GRAY8:
+        return surface.planes[0]
+    mean: Plane = surface.planes[0].mean(axis=2).astype(np.uint8)
+    return mean
+
+
 def rgb_from_surface(surface: Surface) -> npt.NDArray[np.uint8]:
     """The image as RGB, (height, width, 3), a new array, by the surface's own matrix and range."""
     surface = surface.to_host()

@@ -28,10 +28,11 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from sightline.graph.fields import Fraction
-from sightline.graph.tracker import Predictions, Tracker, TrackerOptions
+from sightline.graph.tracker import Luma, Predictions, Tracker, TrackerOptions
 from sightline.media.boxes import iou_matrix
 from sightline.media.time import Duration
 from sightline_plugins.track.association import Indices, assign, assign_in_rounds
+from sightline_plugins.track.camera_motion import CameraMotion
 from sightline_plugins.track.certainty import CertaintyScale
 from sightline_plugins.track.kalman import MotionModel, Propagator, correct, initiate
 from sightline_plugins.track.tracks import (
@@ -97,6 +98,9 @@ class AdaptiveOptions(TrackerOptions):
     """Detections from here on may begin a track."""
     class_mismatch_weight: Fraction = 0.5
     """Weight of the overlap when the class differs: at 1 classes play no part, at 0 a track keeps its class."""
+    camera_motion: bool = False
+    """Whether expected boxes follow the camera's motion, which is measured in the images; 10 ms a frame and more. For
+    cameras in vehicles and drones, and for those that pan."""
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
@@ -106,6 +110,11 @@ class AdaptiveOptions(TrackerOptions):
                 f"{self.low_confidence}, {self.high_confidence}, {self.new_track_threshold}"
             )
         return self
+
+    @property
+    def needs_images(self) -> bool:
+        """The option `camera_motion`."""
+        return self.camera_motion
 
     def build(self, *, first_id: int = 1) -> Tracker:
         """Make the tracker of one stream."""
@@ -185,6 +194,7 @@ class AdaptiveTracker(Tracker):
         self._motion = motion or MotionModel()
         self._propagator = Propagator(self._motion)
         self._tracks = no_tracks()
+        self._camera = CameraMotion()
         self._now_ns = 0
         self._interval_ns = 0
         self._last_pts_ns: int | None = None
@@ -206,6 +216,10 @@ class AdaptiveTracker(Tracker):
         """Copy of all tracks after the last update, including tentative and lost ones."""
         return self._tracks.select(np.arange(len(self._tracks)))
 
+    def look(self, image: Luma) -> None:
+        """Note how the camera moved since the frame before."""
+        self._camera.look(image)
+
     def update(
         self,
         xyxy: npt.NDArray[np.float32],
@@ -223,6 +237,7 @@ class AdaptiveTracker(Tracker):
             xyxy, confidence=confidence, class_id=class_id, limits=self._limits, scale=self._certainty
         )
         self._ended_ids = self._advance(pts_ns)
+        self._camera.restart()
         rows, columns = self._match(seen)
         track_id = np.full(len(seen), -1, np.int64)
         if len(rows):
@@ -247,9 +262,12 @@ class AdaptiveTracker(Tracker):
         if elapsed_ns > self._max_lost_ns():
             rows = rows[:0]
         mean = tracks.mean[:, rows]
+        box = mean[0] + mean[1] * np.float32(elapsed_ns * NANOSECOND)
+        if self._options.camera_motion:
+            box[:, :2], _ = self._camera.follow(box[:, :2], mean[1, :, :2])
         return Predictions(
             track_id=tracks.track_id[rows],
-            xyxy=corners(mean[0] + mean[1] * np.float32(elapsed_ns * NANOSECOND)),
+            xyxy=corners(box),
             confidence=tracks.confidence[rows],
             class_id=tracks.class_id[rows],
         )
@@ -282,6 +300,8 @@ class AdaptiveTracker(Tracker):
             tracks.covariance = self._propagator.predict(
                 tracks.mean, tracks.covariance, area=tracks.area, dt_seconds=elapsed_ns * NANOSECOND
             )
+        if self._options.camera_motion:
+            tracks.mean[:, :, :2] = self._camera.follow(*tracks.mean[:, :, :2])
         return ended_ids
 
     def _match(self, seen: Detections) -> tuple[Indices, Indices]:

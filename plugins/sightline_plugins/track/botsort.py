@@ -1,8 +1,9 @@
 """`botsort`: ByteTrack's rounds with overlap weighted by confidence, and a filter of centre, width and height.
 
 Aharon, Orfaig, Bobrovsky, "BoT-SORT: Robust Associations Multi-Pedestrian Tracking", 2022, without its appearance
-vectors and without camera motion (a tracker sees no frames). Tracks that are not confirmed are matched last, and only
-with high-confidence detections. Defaults as in the `trackers` package (2.6.1).
+vectors. With `camera_motion` the expected boxes follow the motion of the camera, found by sparse optical flow. Tracks
+that are not confirmed are matched last, and only with high-confidence detections. Defaults as in the
+`trackers` package (2.6.1).
 """
 
 from __future__ import annotations
@@ -11,17 +12,28 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from sightline.graph.tracker import NO_TRACK, Tracker
+from sightline.graph.tracker import NO_TRACK, Luma, Tracker
 from sightline.media.boxes import Boxes, iou_matrix
+from sightline_plugins.track.camera_motion import CameraMotion
 from sightline_plugins.track.cascade import Floats, Indices, Mask, Round
-from sightline_plugins.track.frame_tracker import HIGH, LOW, BandedOptions, FrameTracker, Similarity
+from sightline_plugins.track.frame_tracker import (
+    HIGH,
+    LOW,
+    BandedOptions,
+    Confidences,
+    FrameTracker,
+    Integers,
+    Similarity,
+)
+from sightline_plugins.track.motion import Floats as Doubles
 from sightline_plugins.track.motion import SizeMotion
 from sightline_plugins.track.tracks import Detections
 
 
 class BotSortOptions(BandedOptions):
-    """Options of `BotSortTracker`, for crowds seen by a camera that stands still.
+    """Options of `BotSortTracker`, for crowds, with `camera_motion` also for cameras that move.
 
     On the first frame a track is confirmed by its first detection.
     """
@@ -35,13 +47,21 @@ class BotSortOptions(BandedOptions):
     iou_threshold_tentative: Similarity = 0.3
     """Overlap times confidence from which a detection continues a track that is not confirmed."""
 
+    camera_motion: bool = False
+    """Whether expected boxes follow the camera's motion, which is measured in the images; 10 ms a frame and more."""
+
+    @property
+    def needs_images(self) -> bool:
+        """The option `camera_motion`."""
+        return self.camera_motion
+
     def build(self, *, first_id: int = 1) -> Tracker:
         """Make the tracker of one stream."""
         return BotSortTracker(self, first_id=first_id)
 
 
 class BotSortTracker(FrameTracker):
-    """BoT-SORT without frames, for one stream."""
+    """BoT-SORT without appearance, for one stream."""
 
     def __init__(self, options: BotSortOptions, *, first_id: int = 1) -> None:
         super().__init__(
@@ -52,6 +72,29 @@ class BotSortTracker(FrameTracker):
             first_id=first_id,
         )
         self._options = options
+        self._camera = CameraMotion()
+
+    def look(self, image: Luma) -> None:
+        """Note how the camera moved since the frame before."""
+        self._camera.look(image)
+
+    def update(
+        self, xyxy: Boxes, confidence: Confidences, class_id: npt.NDArray[np.integer], *, pts_ns: int
+    ) -> Integers:
+        """Match the detections of the frame at `pts_ns`, and return their tracks; see `FrameTracker.update`."""
+        track_id = super().update(xyxy, confidence, class_id, pts_ns=pts_ns)
+        self._camera.restart()
+        return track_id
+
+    def _advance(self) -> None:
+        super()._advance()
+        mean = self._tracks.mean
+        mean[:, 0, :2], mean[:, 1, :2] = self._camera.follow(mean[:, 0, :2], mean[:, 1, :2])
+
+    def _expected(self, mean: Doubles, frames: float) -> Boxes:
+        position = mean[:, 0] + mean[:, 1] * frames
+        position[:, :2], _ = self._camera.follow(position[:, :2], mean[:, 1, :2])
+        return self._motion.boxes(position)
 
     def _rounds(self, boxes: Boxes, seen: Detections) -> Iterable[Round]:
         def weighted(rows: Indices, columns: Indices) -> Floats:

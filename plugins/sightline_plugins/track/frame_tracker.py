@@ -174,10 +174,14 @@ class FrameTracker(Tracker):
         mean = self._tracks.mean[rows]
         return Predictions(
             track_id=self._tracks.track_id[rows],
-            xyxy=self._motion.boxes(mean[:, 0] + mean[:, 1] * frames),
+            xyxy=self._expected(mean, frames),
             confidence=self._tracks.confidence[rows],
             class_id=self._tracks.class_id[rows],
         )
+
+    def _expected(self, mean: Floats, frames: float) -> Boxes:
+        """Return the boxes of tracks with this mean (N, 2, 4) after so many frames."""
+        return self._motion.boxes(mean[:, 0] + mean[:, 1] * frames)
 
     def _elapsed_ns(self, pts_ns: int) -> int:
         return 0 if self._last_pts_ns is None else max(0, pts_ns - self._last_pts_ns)

@@ -16,6 +16,7 @@ from sightline.graph import Capability, Element, Operator, Site
 from sightline.graph.tracker import NO_TRACK, Predictions, Tracker, TrackerOptions
 from sightline.media import Batch, Frame, Objects, Origin, Stream
 from sightline.media.boxes import area, clip
+from sightline.media.convert import luma_from_surface
 from sightline_plugins.track.algorithms import TRACKERS, merged_schema, tracker_options
 
 CLASSES_OF_ONE_ORIGIN = 1 << 20
@@ -31,8 +32,7 @@ class Track(Element):
       keeps classes apart.
     - `bytetrack` matches high-confidence detections first and lower ones then, which keeps tracks of half-hidden
       objects. For sure detectors at 15 frames a second or more.
-    - `botsort` adds overlap weighted by confidence, and noise by size. For crowds, with a camera that stands still: it
-      sees no frames, so camera motion is not compensated.
+    - `botsort` adds overlap weighted by confidence, and noise by size. For crowds.
     - `cbiou` is `botsort` with enlarged boxes. For objects that move irregularly, or far between frames.
     - `ocsort` prefers pairs that keep their direction, and repairs its filter after a gap. For dancers and players. It
       does not use low-confidence detections.
@@ -41,6 +41,9 @@ class Track(Element):
 
     All but `adaptive` give the ids of the reference implementations (`trackers` 2.6.1; for `iou`, the paper): they
     count in frames, and ignore classes.
+
+    With `camera_motion: true`, `adaptive`, `botsort` and `cbiou` measure how the camera moves, and expect objects where
+    that puts them: for cameras in vehicles and drones, and for those that pan.
 
     Ids count from 1 in each stream and are never reused. With `adaptive`, a track is confirmed after `min_hits`
     detections in a row with at least `high_threshold`, or more detections with less (with 2: 3 at a certainty of 0.65,
@@ -130,6 +133,8 @@ class TrackOperator(Operator):
         lasts = np.searchsorted(objects.frame, np.arange(len(batch)), side="right").tolist()
         for row, (frame, last) in enumerate(zip(batch.frames, lasts, strict=True)):
             tracker = self._tracker(frame)
+            if self._options.needs_images:
+                tracker.look(luma_from_surface(frame.surface))
             if batch.columns.detected and not batch.columns.detected[row]:
                 expected.append((row, tracker.predict(pts_ns=frame.pts_ns)))
             else:
