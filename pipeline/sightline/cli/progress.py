@@ -230,6 +230,7 @@ class _Terminal:
 
 
 _COLORS = {
+    StreamState.WAITING: "dim",
     StreamState.CONNECTING: "cyan",
     StreamState.LIVE: "green",
     StreamState.STALLED: "yellow",

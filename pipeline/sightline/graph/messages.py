@@ -12,6 +12,7 @@ from sightline.media.events import Scalar
 class StreamState(StrEnum):
     """How a stream is.
 
+    `waiting`      it is read later, after other streams (`in_turn`)
     `connecting`   nothing has come yet
     `live`         frames come
     `stalled`      the connection stands, but no frame came for too long
@@ -23,6 +24,7 @@ class StreamState(StrEnum):
     A live stream that is stalled, lost or refused is tried again; the state stays until frames come.
     """
 
+    WAITING = "waiting"
     CONNECTING = "connecting"
     LIVE = "live"
     STALLED = "stalled"

@@ -14,7 +14,7 @@ from sightline.server.metrics import Process
 
 _MS = 1e6
 _NS = 1e9
-_WELL = frozenset({StreamState.LIVE, StreamState.ENDED})
+_WELL = frozenset({StreamState.WAITING, StreamState.LIVE, StreamState.ENDED})
 
 
 def not_ready(view: RunView | None, *, wanted: Sequence[str] = ()) -> dict[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from sightline.errors import ConfigurationError, LinkClosed
-from sightline.graph import SourceElement
+from sightline.graph import SourceElement, StreamState
 from sightline.media import Batch, Stream
 from sightline.runtime.scheduling.lanes import Lane, Lanes, StreamSlot
 from sightline.runtime.scheduling.link import LinkPolicy, WorkItem
@@ -67,7 +67,9 @@ _MOST_REMOVED = 1000
 @dataclass(slots=True, eq=False)
 class _Entry:
     """A stream of the run. `leaving` is set once it is to be removed; `successor` is the source that replaces it.
-    Of the streams that take turns, one runs at a time.
+
+    Of the streams that take turns, one is read at a time. The links of those that wait have no room, so that no batch
+    waits for their frames.
     """
 
     stream: Stream
@@ -77,6 +79,11 @@ class _Entry:
     has_ended: bool = False
     leaving: PendingChange | None = None
     successor: SourceElement | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether its session has been started."""
+        return self.session.ident is not None
 
 
 class StreamManager:
@@ -125,7 +132,7 @@ class StreamManager:
         return self._leave(name, successor=source)
 
     def start(self) -> None:
-        """Start all sessions, but of those that take turns the first; later ones start when they are added."""
+        """Start the sessions, of those that take turns only the first; from now on, `add` starts a session at once."""
         with self._lock:
             self._has_started = True
             self._start_sessions()
@@ -269,8 +276,10 @@ class StreamManager:
     def _enter(self, name: str, source: SourceElement) -> None:
         stream = Stream(name, live=source.live)
         stats = self._stats.get(name) or StreamStats(stream)
-        slot = self._open_slot(stream, stats)
+        slot = self._open_slot(stream, stats, has_room=not source.takes_turns)
         stats.stream = stream
+        if source.takes_turns:
+            stats.state = StreamState.WAITING
         before = self._last_sessions.get(name)
         session = StreamSession(
             source,
@@ -290,15 +299,18 @@ class StreamManager:
         if not (self._has_started and self._is_open):
             return
         entries = self._entries.values()
-        is_taken = any(one.takes_turns and one.session.ident is not None and not one.has_ended for one in entries)
+        is_taken = any(one.takes_turns and one.has_begun and not one.has_ended for one in entries)
         for entry in entries:
-            if entry.session.ident is None and not (entry.takes_turns and is_taken):
-                entry.session.start()
-                is_taken |= entry.takes_turns
+            if entry.has_begun or (entry.takes_turns and is_taken):
+                continue
+            is_taken |= entry.takes_turns
+            entry.slot.link.resize(_capacity(entry.stream))
+            entry.session.start()
 
     def _move(self, entry: _Entry) -> None:
         try:
-            entry.slot = self._open_slot(entry.stream, entry.session.stats)
+            has_room = entry.has_begun or not entry.takes_turns
+            entry.slot = self._open_slot(entry.stream, entry.session.stats, has_room=has_room)
         except ConfigurationError:  # the run is ending
             entry.session.move(None)
             return
@@ -306,13 +318,13 @@ class StreamManager:
             entry.slot.link.end()
         entry.session.move(entry.slot)
 
-    def _open_slot(self, stream: Stream, stats: StreamStats) -> StreamSlot:
+    def _open_slot(self, stream: Stream, stats: StreamStats, *, has_room: bool) -> StreamSlot:
         try:
             if not self._is_open:
                 raise LinkClosed
             return self._lanes.open_slot(
                 stream,
-                capacity=_FRAMES_IN_A_LIVE_LINK if stream.live else _FRAMES_IN_A_STREAM_LINK,
+                capacity=_capacity(stream) if has_room else 0,
                 policy=LinkPolicy.LATEST if stream.live else LinkPolicy.BLOCK,
                 on_drop=stats.drop,
             )
@@ -327,3 +339,7 @@ class StreamManager:
             if self._last_sessions[name].is_settled:
                 self._former_cpu_ns += self._last_sessions.pop(name).all_cpu_ns
                 del self._stats[name]
+
+
+def _capacity(stream: Stream) -> int:
+    return _FRAMES_IN_A_LIVE_LINK if stream.live else _FRAMES_IN_A_STREAM_LINK
