@@ -8,6 +8,9 @@ import click
 
 from sightline.cli.options import pipeline_options
 
+_MANY = 64
+"""Above so many files at once, their decoders take gigabytes of memory."""
+
 
 @click.command("check")
 @pipeline_options
@@ -21,6 +24,12 @@ def command(config: Path, sources: tuple[str, ...], overrides: tuple[str, ...], 
     from sightline.devices import choose_device
 
     description = load_description(config, sources=sources, overrides=overrides, device=device)
+    if (at_once := sum(not (source.live or source.takes_turns) for source in description.sources.values())) > _MANY:
+        click.echo(
+            f"warning: {at_once} files are read at once, each with its own decoder; "
+            "`in_turn: true` reads the videos of a folder or glob one after another",
+            err=True,
+        )
     streams, steps = len(description.sources), sum(1 for _ in description.elements())
     click.echo(
         f"{config}: {streams} {'stream' if streams == 1 else 'streams'}, {steps} {'step' if steps == 1 else 'steps'}, "

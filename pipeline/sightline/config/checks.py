@@ -55,6 +55,8 @@ def _missing(key: Key, role: PathRole, path: str) -> Iterator[Found]:
         return
     if not is_there(Path(path).expanduser()):
         yield key, f"there is no file {path}{_near(Path(path))}"
+    elif role is PathRole.INPUT_URI and is_folder(Path(path)) and (cause := _nothing_in(Path(path))):
+        yield key, cause
 
 
 def _matches(pattern: Path) -> bool:
@@ -63,6 +65,15 @@ def _matches(pattern: Path) -> bool:
         return any(Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor))))
     except OSError:  # a name that no file can have
         return False
+
+
+def _nothing_in(folder: Path) -> str:
+    """Why nothing can be read from a folder; empty when there are files."""
+    try:
+        is_empty = all(entry.name.startswith(".") for entry in folder.iterdir())
+    except OSError as error:
+        return f"the folder {folder} cannot be read: {error.strerror}"
+    return f"the folder {folder} is empty" if is_empty else ""
 
 
 def _near(path: Path) -> str:

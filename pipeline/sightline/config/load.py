@@ -24,7 +24,7 @@ from sightline.config.document import (
 )
 from sightline.config.environment import Environment
 from sightline.config.overrides import TOP_LEVEL, Overrides
-from sightline.config.sources import SourceParser, StreamsRead, clashes, parse_streams
+from sightline.config.sources import SourceParser, StreamsRead, clashes, parse_streams, split
 from sightline.config.steps import StepParser
 from sightline.config.validation import Validator
 from sightline.config.yaml_tree import parse, read_file
@@ -279,8 +279,11 @@ def source_from(
     source = reader.source(value, ("sources", name))
     if source is None or reader.problems:
         raise InvalidConfiguration(reader.problems)
-    if source.split() is not None:
-        raise ConfigurationError(f"the stream {name!r} would be several files: add each as a stream of its own")
+    streams = split(name, source)
+    if name not in streams:
+        raise ConfigurationError(
+            f"{name!r} would be {len(streams)} streams, one for each file: add each file by itself"
+        )
     return source
 
 

@@ -14,7 +14,7 @@ from sightline.config.environment import Environment
 from sightline.config.validation import Validator
 from sightline.config.yaml_tree import parse, read_file
 from sightline.errors import ConfigurationError
-from sightline.graph.fields import PathRole, is_url, paths_of
+from sightline.graph.fields import is_url
 from sightline.graph.outputs import safe_name
 from sightline.graph.registry import Registry
 from sightline.graph.source import SourceElement
@@ -41,15 +41,12 @@ def name_problems(names: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def split(name: str, source: SourceElement) -> dict[str, SourceElement]:
-    """The streams of a source by name: itself, or one for each of its files (`clips-a`, `clips-b`), whose names are
-    different and allowed. Raises ConfigurationError when there is none, or they cannot be told.
+    """The streams of a source by name: itself, or one for each of its files (`clips-a`, `clips-b`) with a name that is
+    allowed and not taken by another of them. Raises ConfigurationError when there is none.
     """
     parts = source.split()
     if parts is None:
         return {name: source}
-    if not parts:
-        paths = [path for _, role, path in paths_of(source) if role is PathRole.INPUT_URI]
-        raise ConfigurationError(f"no file matches {', '.join(paths)}")
     streams: dict[str, SourceElement] = {}
     taken: set[str] = set()
     for ending, part in parts.items():
@@ -89,7 +86,7 @@ class SourceParser:
         found: dict[str, SourceElement] = {}
         for given, entry in node.entries.items():
             source = self.source(entry.node, key=(*key, given), place=entry.key_place)
-            for name, one in self.split(given, source, key=(*key, given), place=entry.key_place).items():
+            for name, one in self.split(given, source, key=(*key, given), place=_place_of_uri(entry)).items():
                 if name in found:
                     self._problem(entry.key_place, (*key, given), f"there are two streams {name!r}: rename one of them")
                 found[name] = one
@@ -156,6 +153,14 @@ class SourceParser:
         self._validator.problems.append(LocatedProblem(place, key, message))
 
 
+def _place_of_uri(source: Entry) -> Place:
+    """Where the input of a source is named."""
+    node = source.node
+    if isinstance(node, Table):
+        return node.entries["uri"].node.place if "uri" in node.entries else source.key_place
+    return node.place
+
+
 def _as_kind(kind: type[SourceElement], node: Table) -> tuple[type[SourceElement], Table]:
     """The options as the kind knows them: `images: folder` means `uri` where the kind has no field of its own name."""
     names = {field.alias or name for name, field in kind.model_fields.items()}
@@ -170,7 +175,9 @@ _KEY: Key = ("sources",)
 
 @dataclass(frozen=True, slots=True)
 class StreamsRead:
-    """What a sources file holds: its tree, the sources by name, the names in the tree by those, and every mistake."""
+    """What a sources file holds: its tree, the sources by the names of their streams, the name in the tree of each
+    stream, and every mistake.
+    """
 
     path: Path
     table: Table

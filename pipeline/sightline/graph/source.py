@@ -71,14 +71,16 @@ class SourceElement(Described):
         return False
 
     def split(self) -> Mapping[str, Self] | None:
-        """Return the sources that this one stands for, such as one for each video of a folder, by what their streams'
-        names end with; None when it is one stream itself. Raises ConfigurationError when they cannot be told.
+        """Return one source for each stream, such as each video of a folder, by the ending of the stream's name; None
+        when this source is one stream. Raises ConfigurationError when there is none.
         """
         return None
 
     @property
     def takes_turns(self) -> bool:
-        """Whether it is read only when no other source that takes turns is: files one after another."""
+        """Whether it waits until no other source that takes turns is read: files one after another. Not for live
+        sources.
+        """
         return False
 
     @property

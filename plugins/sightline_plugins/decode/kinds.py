@@ -70,22 +70,18 @@ def names_images(uri: str) -> bool:
         return suffix in IMAGE_SUFFIXES
     try:
         return VIDEO_SUFFIXES.isdisjoint(path.suffix.lower() for path in files_of(uri))
-    except OSError:  # reported where the images are read
+    except OSError:  # reported by the check of the inputs
         return True
 
 
 def videos_of(uri: str) -> list[Path] | None:
     """The videos of a folder or a glob, in natural order; None where the URI is not for several videos.
 
-    Hidden files are left out. Raises ConfigurationError when there are images beside the videos, or the files cannot be
-    listed.
+    Raises ConfigurationError when there are images beside the videos.
     """
     if is_url(uri) or is_device(uri) or not _is_several(uri) or names_images(uri):
         return None
-    try:
-        found = [path for path in files_of(uri) if not path.name.startswith(".")]
-    except OSError as error:
-        raise ConfigurationError(f"{uri} cannot be listed: {error.strerror}") from error
+    found = files_of(uri)
     if _suffix_of_glob(uri):
         return found
     videos = [path for path in found if path.suffix.lower() in VIDEO_SUFFIXES]
@@ -99,7 +95,10 @@ def videos_of(uri: str) -> list[Path] | None:
 
 
 def files_of(uri: str) -> list[Path]:
-    """The files of a folder, a glob or a single path, in natural order: `frame9` before `frame10`. Raises OSError."""
+    """The files of a folder, a glob or a single path, in natural order: `frame9` before `frame10`. Raises OSError.
+
+    Hidden files, and files in hidden folders, belong to a folder or glob only if the path itself names them.
+    """
     path = Path(uri)
     if is_folder(path):
         found = list(path.iterdir())
@@ -107,7 +106,9 @@ def files_of(uri: str) -> list[Path]:
         found = [path]
     else:
         found = list(Path(path.anchor).glob(glob_of(str(path.relative_to(path.anchor)))))
-    return sorted((one for one in found if one.is_file()), key=_natural)
+    named = set(path.parts)
+    visible = (one for one in found if not any(part.startswith(".") and part not in named for part in one.parts))
+    return sorted((one for one in visible if one.is_file()), key=_natural)
 
 
 def is_glob(uri: str) -> bool:

@@ -6,8 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_until
 
 from sightline import Pipeline
+from sightline.graph import StreamState
 from sightline.media import Batch
 from sightline.testing import assert_accounted
 
@@ -55,7 +57,28 @@ def test_a_folder_gives_what_its_files_give(folder: Path, tmp_path: Path, in_tur
     assert not in_turn or changes == ["in-dusk", "in-gate", "in-street"]
 
 
-def test_what_takes_turns_ends_when_the_run_is_stopped(folder: Path, tmp_path: Path) -> None:
+def test_a_reload_lists_the_files_again(folder: Path, repository: Path, tmp_path: Path) -> None:
+    for name in CLIPS[1:]:
+        (folder / name).unlink()
+    configuration = tmp_path / "p.yaml"
+    configuration.write_text(
+        "keep_running: true\nsources: {in: {uri: clips, in_turn: true, duration: 1s}}\n"
+        'pipeline: [jsonl: {path: "{stream}.jsonl"}]\n'
+    )
+    pipeline = Pipeline.from_yaml(configuration, outputs=tmp_path / "out")
+    pipeline.start()
+    shutil.copy(repository / "sample_videos" / "gate.mp4", folder)
+    pipeline.reload(configuration)
+
+    wait_until(
+        lambda: [one.name for one in pipeline.status() if one.state is StreamState.ENDED] == ["in-dusk", "in-gate"]
+    )
+    pipeline.stop()
+    assert_accounted(pipeline.wait(), stopped=True)
+    assert set(written(tmp_path / "out")) == {"dusk", "gate"}
+
+
+def test_streams_that_take_turns_end_when_the_run_is_stopped(folder: Path, tmp_path: Path) -> None:
     pipeline = Pipeline(sources={"in": {"uri": str(folder), "in_turn": True}}, steps=[JSONL], outputs=tmp_path / "out")
     pipeline.start()
     pipeline.stop()
@@ -65,7 +88,7 @@ def test_what_takes_turns_ends_when_the_run_is_stopped(folder: Path, tmp_path: P
     assert len(report.streams) == len(CLIPS)
 
 
-def test_the_next_has_its_turn_when_one_cannot_be_read(folder: Path, tmp_path: Path) -> None:
+def test_the_next_file_is_read_when_one_is_no_video(folder: Path, tmp_path: Path) -> None:
     (folder / "gate.mp4").write_bytes(b"no video")
     source = {"uri": str(folder), "in_turn": True, **LENGTH}
     report = Pipeline(sources={"in": source}, steps=[JSONL], outputs=tmp_path / "out").run()

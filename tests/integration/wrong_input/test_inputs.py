@@ -33,6 +33,7 @@ PLAYLIST = "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n{entry}\n#EXT-X-ENDL
 
 def text_file(name: str, content: str) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(content)
 
     return make
@@ -69,7 +70,13 @@ INPUTS: dict[str, tuple[str, Callable[[Path], object], tuple[str, ...], int]] = 
     "missing": ("no.mp4", nothing, (f"{CONFIG}:1:16: sources.cam.uri: there is no file", "no.mp4"), 2),
     "missing, nearly": ("caf.mp4", text_file("car.mp4", "x"), ("did you mean 'car.mp4'?",), 2),
     "empty": ("a.mp4", text_file("a.mp4", ""), ("stream 'cam' (", "a.mp4): the file is empty"), 1),
-    "folder": ("empty", make_folder, ("stream 'cam' (", "no images and no videos are there; name a folder, a glob"), 1),
+    "empty folder": ("empty", make_folder, (f"{CONFIG}:1:16: sources.cam.uri: the folder ", "empty is empty"), 2),
+    "folder of text": (
+        "texts",
+        text_file("texts/a.txt", "x"),
+        ("stream 'cam' (", "it holds no images and no videos", "folder/**/*.mp4"),
+        1,
+    ),
     "text": ("a.mp4", text_file("a.mp4", "hello\n" * 99), ("a.mp4): ", NO_VIDEO, "convert it anew"), 1),
     "sound": ("a.mkv", lambda folder: write_sound(folder / "a.mkv"), ("a.mkv): it holds no video (audio only",), 1),
     "cut off": ("cut.mp4", truncated, ("cut.mp4): ", NO_VIDEO, "cut off before its index"), 1),
@@ -83,7 +90,7 @@ INPUTS: dict[str, tuple[str, Callable[[Path], object], tuple[str, ...], int]] = 
     "pipe": ("fifo", make_fifo, ("fifo): it is a pipe or device; only ordinary files",), 1),
     "device": ("/dev/zero", nothing, ("(/dev/zero): it is a pipe or device",), 1),
     "glob of nothing": ("'images/*.jpg'", nothing, ("sources.cam.uri: no file matches", "images/*.jpg"), 2),
-    "numbers of nothing": ("'p/%04d.jpg'", nothing, ("p/%04d.jpg): no images and no videos are there",), 1),
+    "numbers of nothing": ("'p/%04d.jpg'", nothing, ("p/%04d.jpg): it holds no images and no videos",), 1),
     "mixed folder": ("mixed", make_mixed, ("sources.cam.uri: ", "holds videos (a.mp4) and images (b.jpg)"), 2),
     "too long": ("a" * 400 + ".mp4", nothing, ("there is no file",), 2),
     "folder too long": ("a" * 400, nothing, ("there is no file",), 2),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
+from sightline.errors import ConfigurationError
 from sightline.graph import Site, SourceReader
 from sightline.graph.fields import InputUri, is_url
 from sightline.media import Stream
@@ -30,10 +30,14 @@ class Media(LiveOptions):
     nanosecond, variable frame rate included. Pixels stay as they are decoded (YUV with its own matrix and range; BT.601
     limited if the file does not state it); more than 8 bits, alpha and palettes are converted.
 
-    A folder of videos, or a glob such as `clips/*.mp4`, becomes one stream for each file, in natural order: `clips` of
-    `a.mp4` and `b.mp4` becomes `clips-a` and `clips-b`, with the same options. They are found when the pipeline is
-    read. Files of other kinds in a folder are left out; images beside videos are a mistake. All are read at once, which
-    takes a decoder for each; `in_turn: true` reads one after another.
+    A folder of videos, or a glob such as `clips/*.mp4` or `clips/**/*.mp4`, becomes one stream for each file, in
+    natural order: a source `day` with `a.mp4` and `b.mp4` becomes `day-a` and `day-b`, with the same options. Where
+    names are the same, the folder or the suffix is added; characters that names of streams do not allow become `_`.
+    The files are listed when the configuration is read, and again when it is reloaded. Hidden files and files of other
+    kinds are left out; a folder with videos and images is refused.
+
+    All files are read at once, each with its own decoder. With `in_turn: true` they are read one after another: use it
+    for more than about 64 files, or when decoders take too much memory.
 
     A packet that does not decode is lost and counted. A truncated file ends with a warning. A file without video is an
     error of this stream only.
@@ -58,7 +62,7 @@ class Media(LiveOptions):
     loop: Loop = False
     """Repeat without end (`true`), or this many times in all; timestamps and frame numbers continue."""
     in_turn: bool = False
-    """Whether it is read when no other stream with `in_turn` is: files of a folder one after another."""
+    """Read the files of a folder or glob one after another. Of all streams with `in_turn`, one is read at a time."""
     start: Duration = 0
     """Begin this long after the first frame, at the first frame that is not earlier."""
     duration: Annotated[Duration, Field(gt=0)] | None = None
@@ -70,7 +74,7 @@ class Media(LiveOptions):
 
     @classmethod
     def accepts(cls, uri: str) -> bool:
-        """Accept every file but images, folders and globs of videos, and every readable URL but RTSP."""
+        """Accept every file that is no image, folders and globs of videos, and every readable URL but RTSP."""
         if is_url(uri):
             return is_readable_url(uri) and not is_rtsp(uri)
         return not names_images(uri) and not is_device(uri)
@@ -80,9 +84,11 @@ class Media(LiveOptions):
         paths = videos_of(self.uri)
         if paths is None:
             return None
+        if not paths:
+            raise ConfigurationError(f"no file matches {self.uri}")
         return {
-            ending: self.model_copy(update={"uri": str(path)})
-            for ending, path in zip(_endings(paths), paths, strict=True)
+            name: self.model_copy(update={"uri": str(path)})
+            for name, path in zip(_distinct_names(paths), paths, strict=True)
         }
 
     @property
@@ -99,9 +105,9 @@ class Media(LiveOptions):
     def _live_has_no_beginning(self) -> Media:
         if self.is_live and not is_url(self.uri):
             raise ValueError("a file is not live: leave live out (realtime: true shows it at its own speed)")
-        if self.live and (self.loop or self.start or self.duration is not None):
+        if self.live and (self.loop or self.start or self.in_turn or self.duration is not None):
             scheme = self.uri.partition(":")[0]
-            raise ValueError(f"{scheme} is a live stream: it has no start, no duration and cannot be looped")
+            raise ValueError(f"{scheme} is a live stream: leave out loop, start, duration and in_turn")
         if self.in_turn and self.loop is True:
             raise ValueError("with loop: true the first file never ends: leave in_turn out, or give loop a number")
         return self
@@ -118,11 +124,11 @@ class Media(LiveOptions):
         return MediaReader(self, stream=stream, site=site)
 
 
-def _endings(paths: Sequence[Path]) -> list[str]:
-    """What tells files apart: their names without suffix; with folders where names are the same, else with suffix."""
+def _distinct_names(paths: Sequence[Path]) -> list[str]:
+    """Different names for files: without suffix; else with their folders; else with folders and suffix."""
     stems = [path.stem for path in paths]
-    folder = os.path.commonpath([path.parent for path in paths]) if paths else ""
+    folder = os.path.commonpath([path.parent for path in paths])
     below = [path.relative_to(folder) for path in paths]
     folders = ["-".join(path.with_suffix("").parts) for path in below]
     whole = ["-".join(path.parts) for path in below]
-    return next((one for one in (stems, folders) if max(Counter(one).values(), default=0) <= 1), whole)
+    return next((names for names in (stems, folders) if len(set(names)) == len(names)), whole)

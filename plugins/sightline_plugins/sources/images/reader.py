@@ -37,7 +37,8 @@ class ImagesReader(SourceReader):
         paths = find_images(self._element.uri)
         if not paths:
             raise self._unreadable(
-                "no images and no videos are there; name a folder, a glob (frames/*.jpg) or an image"
+                "it holds no images and no videos (folders in it are read with a glob such as folder/**/*.mp4); "
+                "name a folder, a glob (frames/*.jpg) or an image"
             )
         count = passes_of(self._element.loop)
         self.frame_count = None if count is None else len(paths) * count
