@@ -129,13 +129,13 @@ class MatchingThresholds:
     `new_track_threshold`, times `class_mismatch_weight` where the classes differ.
     """
 
-    min_similarity: float = 0.27
+    min_similarity: float = 0.31
     """Confirmed track and high detection match above this."""
     min_similarity_fair: float = 0.27
     """Confirmed track that is mostly seen with fair certainty, and fair detection, match above this."""
     min_similarity_half_hidden: float = 0.4
     """Confirmed track that is mostly seen with high certainty, and fair detection, match above this."""
-    min_similarity_low: float = 0.41
+    min_similarity_low: float = 0.5
     """Track seen in the last frame and low detection match above this."""
     min_similarity_tentative: float = 0.1
     """Track not yet confirmed, and fair or high detection, match above this."""
