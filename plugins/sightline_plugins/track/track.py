@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -18,8 +19,9 @@ from sightline.media import Batch, Frame, Objects, Origin, Stream
 from sightline.media.boxes import area, clip
 from sightline.media.convert import luma_from_surface
 from sightline_plugins.track.algorithms import TRACKERS, merged_schema, tracker_options
+from sightline_plugins.track.class_votes import CLASS_BITS, ClassVotes
 
-CLASSES_OF_ONE_ORIGIN = 1 << 20
+CLASSES_OF_ONE_ORIGIN = 1 << CLASS_BITS
 """A tracker knows a class by its number plus this times the number of the element that detected it."""
 
 
@@ -52,6 +54,9 @@ class Track(Element):
     occlusions and confuses different objects more often. On frames that no detector looked at (`detect` with `every`)
     objects are where the tracker expects them.
 
+    A detector that calls one object a van, then a truck, then a van does not change what is written: detections of a
+    track vote (`class_votes`).
+
     Objects inside other objects (a plate on a car) are not tracked. Detectors should pass low-confidence boxes on:
     those from `low_confidence` on keep hold of objects that are half hidden. Everything detected steadily from
     `new_track_threshold` on is tracked; raise that to ignore a detector's weak detections.
@@ -71,6 +76,9 @@ class Track(Element):
     """The tracker; further options are its own."""
     untracked: Literal["keep", "drop"] = "keep"
     """What happens to objects that belong to no track."""
+    class_votes: bool = True
+    """Whether an object has the class that most of its track's latest detections have, weighted by confidence; false
+    leaves each the class that the detector gave."""
 
     _options: TrackerOptions = PrivateAttr()
 
@@ -104,7 +112,7 @@ class Track(Element):
     def build(self, site: Site) -> Operator:
         """Make the operator; each stream gets a tracker of its own at its first frame."""
         del site
-        return TrackOperator(self._options, keep_untracked=self.untracked == "keep")
+        return TrackOperator(self._options, keep_untracked=self.untracked == "keep", vote=self.class_votes)
 
 
 class TrackOperator(Operator):
@@ -113,9 +121,11 @@ class TrackOperator(Operator):
     When the size of the frames changes, boxes cannot be compared any more: all tracks end, and new ones get new ids.
     """
 
-    def __init__(self, options: TrackerOptions, *, keep_untracked: bool) -> None:
+    def __init__(self, options: TrackerOptions, *, keep_untracked: bool, vote: bool) -> None:
         self._options = options
         self._keep_untracked = keep_untracked
+        self._vote = vote
+        self._votes: dict[Stream, ClassVotes] = {}
         self._trackers: dict[Stream, Tracker] = {}
         self._sizes_wh: dict[Stream, tuple[int, int]] = {}
         self._latest_id: dict[Stream, int] = {}
@@ -136,14 +146,19 @@ class TrackOperator(Operator):
             if self._options.needs_images:
                 tracker.look(luma_from_surface(frame.surface))
             if batch.columns.detected and not batch.columns.detected[row]:
-                expected.append((row, tracker.predict(pts_ns=frame.pts_ns)))
+                expected.append((row, self._with_leading_class(frame.stream, tracker.predict(pts_ns=frame.pts_ns))))
             else:
                 own = slice(first, last) if followed is None else first + np.flatnonzero(followed[first:last])
                 ids = tracker.update(objects.xyxy[own], objects.confidence[own], classes[own], pts_ns=frame.pts_ns)
                 track_id[own] = ids
                 self._count(frame.stream, ids, classes[own])
+                if self._vote:
+                    self._settle_classes(frame, classes, objects.confidence, track_id, own)
             first = last
-        tracked = self._without_untracked(objects.with_columns(track_id=track_id)) if len(objects) else objects
+        tracked = objects
+        if len(objects):
+            class_id = (classes % CLASSES_OF_ONE_ORIGIN).astype(np.int32)
+            tracked = self._without_untracked(objects.with_columns(track_id=track_id, class_id=class_id))
         if expected:
             tracked = Objects.concat([tracked, self._expected(batch, expected)])
         return batch.with_objects(tracked)
@@ -152,6 +167,7 @@ class TrackOperator(Operator):
         self._trackers.pop(stream, None)
         self._sizes_wh.pop(stream, None)
         self._latest_id.pop(stream, None)
+        self._votes.pop(stream, None)
 
     def totals(self) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
         """Return the number of different objects: stream, label (as first detected), `tracks`."""
@@ -181,6 +197,27 @@ class TrackOperator(Operator):
             numbers = np.array([self._origins.index(origin) for origin in objects.origins], np.int64)
             classes += numbers[objects.origin] * CLASSES_OF_ONE_ORIGIN
         return classes
+
+    def _settle_classes(
+        self,
+        frame: Frame,
+        classes: npt.NDArray[np.int64],
+        confidence: npt.NDArray[np.float32],
+        track_id: npt.NDArray[np.int64],
+        own: slice | npt.NDArray[np.intp],
+    ) -> None:
+        """Let the tracked objects in the rows `own` vote, and write the leading classes into `classes`."""
+        rows = np.arange(len(classes))[own]
+        rows = rows[track_id[rows] != NO_TRACK]
+        if len(rows):
+            votes = self._votes.setdefault(frame.stream, ClassVotes())
+            classes[rows] = votes.vote(track_id[rows], classes[rows], confidence[rows], pts_ns=frame.pts_ns)
+
+    def _with_leading_class(self, stream: Stream, expected: Predictions) -> Predictions:
+        votes = self._votes.get(stream)
+        if votes is None:
+            return expected
+        return replace(expected, class_id=votes.leading(expected.track_id, expected.class_id))
 
     def _count(self, stream: Stream, track_id: npt.NDArray[np.int64], classes: npt.NDArray[np.int64]) -> None:
         latest = int(track_id.max(initial=0))
