@@ -77,6 +77,44 @@ class TrackerConformance:
             known = ids[ids != NO_TRACK]
             assert len(set(known.tolist())) == len(known), "an id appears twice on a frame"
 
+    def test_ids_are_unique_in_a_crowd(self) -> None:
+        """Objects that cross, go missing and come back: no id is twice on a frame, and two runs are equal."""
+        found = []
+        for _ in range(2):
+            tracker, ids = self.options.build(), []
+            for number, given in enumerate(self.crowd()):
+                ids.append(tracker.update(*given, pts_ns=number * FRAME_NS))
+                known = ids[-1][ids[-1] != NO_TRACK]
+                assert len(set(known.tolist())) == len(known), f"an id appears twice on frame {number}"
+                expected = tracker.predict(pts_ns=number * FRAME_NS + FRAME_NS // 2)
+                assert np.isfinite(expected.xyxy).all(), f"predicted boxes after frame {number} are not finite"
+            found.append(np.concatenate(ids))
+        assert np.array_equal(found[0], found[1]), "two runs differ"
+        assert (found[0] != NO_TRACK).any(), "nothing was tracked"
+
+    def test_a_long_gap_is_survived(self) -> None:
+        """After an hour without a frame objects are tracked again, and none gets the id of another one."""
+        tracker = self.options.build()
+        before = np.array(list(self.run(tracker)))[-1]
+        after = np.array(list(self.run(tracker, since_ns=3_600_000_000_000)))
+        assert (after[-1] > 0).all(), f"objects were not tracked after a gap: {after.tolist()}"
+        assert (after[-1] == after[-2]).all(), f"ids of steady objects changed after a gap: {after.tolist()}"
+        swapped = after[-1] == before[::-1]
+        assert not swapped.any(), "an object got the id of another one"
+
+    def test_frames_that_no_detector_looked_at_may_lie_between(self) -> None:
+        """With detections on every third frame steady objects keep their ids; in between they are expected once."""
+        tracker, ids = self.options.build(), []
+        for number in range(3 * self.frames):
+            if number % 3 == 0:
+                ids.append(tracker.update(*self.detections(number), pts_ns=number * FRAME_NS))
+            else:
+                expected = tracker.predict(pts_ns=number * FRAME_NS)
+                assert len(set(expected.track_id.tolist())) == len(expected.track_id), "an id is expected twice"
+                assert np.isfinite(expected.xyxy).all(), "predicted boxes are not finite"
+        assert (ids[-1] > 0).all(), f"steady objects were not tracked: {ids[-1].tolist()}"
+        assert np.array_equal(ids[-1], ids[-2]), f"ids of steady objects changed: {ids[-2:]}"
+
     def test_arrays_passed_in_are_not_changed(self) -> None:
         """Read-only arrays are enough."""
         tracker = self.options.build()
@@ -104,11 +142,23 @@ class TrackerConformance:
         xyxy = np.array([[10, 10, 50, 90], [200, 20, 260, 80]], np.float32) + np.float32(number)
         return xyxy, np.array([0.9, 0.9], np.float32), np.zeros(2, np.int64)
 
-    def run(self, tracker: Tracker, *, swapped: bool = False) -> Iterator[Ids]:
-        """Yield the ids of each frame."""
+    def crowd(self) -> Iterator[tuple[Boxes, npt.NDArray[np.float32], npt.NDArray[np.int64]]]:
+        """Yield the detections of 40 frames: 30 objects in one place, of any confidence, one in ten missing."""
+        random = np.random.default_rng(0)
+        place, velocity = random.uniform(0, 200, (30, 2)), random.normal(0, 4, (30, 2))
+        for number in range(40):
+            corner = place + velocity * number + random.normal(0, 1, place.shape)
+            xyxy = np.concatenate([corner, corner + np.array([30, 60])], axis=1)[random.random(30) < 0.9].astype(
+                np.float32
+            )
+            yield xyxy, random.uniform(0, 1, len(xyxy)).astype(np.float32), np.zeros(len(xyxy), np.int64)
+
+    def run(self, tracker: Tracker, *, swapped: bool = False, since_ns: int = 0) -> Iterator[Ids]:
+        """Yield the ids of each frame; the first is at `since_ns`."""
         for number in range(self.frames):
             xyxy, confidence, class_id = self.detections(number)
-            ids = tracker.update(xyxy[::-1] if swapped else xyxy, confidence, class_id, pts_ns=number * FRAME_NS)
+            now_ns = since_ns + number * FRAME_NS
+            ids = tracker.update(xyxy[::-1] if swapped else xyxy, confidence, class_id, pts_ns=now_ns)
             assert ids.shape == (2,), f"ids have shape {ids.shape}, not (2,)"
             assert ids.dtype == np.int64, f"ids are {ids.dtype}, not int64"
             yield ids

@@ -1,7 +1,8 @@
 """Rounds of one-to-one matching, each among the tracks and detections that earlier rounds left over.
 
 In each round the assignment has the largest sum of similarities, and pairs that are not similar enough are dropped from
-it afterwards, as SORT and its successors do. (`association.assign` leaves such pairs out beforehand.)
+it afterwards, as SORT and its successors do. (`association.assign` leaves such pairs out beforehand.) IOU's tracks
+choose in turn instead.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Round:
     """Similarity that a pair needs, above 0."""
     preference: Pairwise | None = None
     """Added to the similarity to choose between assignments; `least` does not count it."""
+    in_turn: bool = False
+    """Whether tracks choose in turn, the oldest first, instead of the largest sum; without `preference`."""
 
 
 def overlaps(tracks: Boxes, detections: Boxes) -> Pairwise:
@@ -52,8 +55,12 @@ def match_in_rounds(rounds: Iterable[Round], *, tracks: int, detections: int) ->
         columns = (open_detections & each.detections).nonzero()[0]
         if not len(rows) or not len(columns):
             continue
-        preference = None if each.preference is None else each.preference(rows, columns)
-        pairs = best_pairs(each.similarity(rows, columns), least=each.least, preference=preference)
+        similarity = each.similarity(rows, columns)
+        if each.in_turn:
+            pairs = pairs_in_turn(similarity, least=each.least)
+        else:
+            preference = None if each.preference is None else each.preference(rows, columns)
+            pairs = best_pairs(similarity, least=each.least, preference=preference)
         rows, columns = rows[pairs[0]], columns[pairs[1]]
         open_tracks[rows] = False
         open_detections[columns] = False
@@ -78,6 +85,24 @@ def best_pairs(similarity: Floats, *, least: float, preference: Floats | None = 
     rows, columns = lap.lapjvxa(cost, extend_cost=True, return_cost=False).astype(np.int64).T
     enough = similarity[rows, columns] >= least
     return rows[enough], columns[enough]
+
+
+def pairs_in_turn(similarity: Floats, *, least: float) -> tuple[Indices, Indices]:
+    """Return rows and columns when each row in turn takes the most similar column left, from `least` on.
+
+    Rows ask for the column they like best, a column refuses all but the first of them, and the refused ask for their
+    next best one, until none is refused (D. Gale and L. Shapley, 1962). Few rows compete, so few passes are needed.
+    """
+    liked = np.where(similarity >= least, similarity, np.float32(0))
+    while True:
+        columns = liked.argmax(axis=1)
+        rows = (liked[np.arange(len(liked)), columns] > 0).nonzero()[0]
+        columns = columns[rows]
+        _, first = np.unique(columns, return_index=True)
+        if len(first) == len(rows):
+            return rows, columns
+        refused = np.delete(np.arange(len(rows)), first)
+        liked[rows[refused], columns[refused]] = 0
 
 
 def enlarged(xyxy: Boxes, *, buffer: float) -> Boxes:

@@ -1,7 +1,8 @@
 """`iou`: continue each track with the detection that overlaps its last box most, without any motion.
 
-Bochinski, Eiselein, Sikora, "High-Speed Tracking-by-Detection Without Using Image Information", AVSS 2017. Pairs are
-assigned for the largest sum of overlaps, as in the authors' later code (V-IOU, AVSS 2018), instead of track by track.
+Bochinski, Eiselein, Sikora, "High-Speed Tracking-by-Detection Without Using Image Information", AVSS 2017. As in the
+authors' code, tracks choose in turn, the oldest first. That code writes a track as a whole when it has ended; here ids
+begin with the detection that confirms the track.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class IouTracker(FrameTracker):
             detections=seen.band != IGNORED,
             similarity=overlaps(boxes, seen.xyxy),
             least=self._options.iou_threshold,
+            in_turn=True,
         )
 
     def _is_confirmed(self, rows: Indices) -> Mask:

@@ -33,16 +33,20 @@ class Track(Element):
     - `adaptive`, the default, for any frame rate and detector. It counts in time, weighs evidence by confidence, and
       keeps classes apart.
     - `bytetrack` matches high-confidence detections first and lower ones then, which keeps tracks of half-hidden
-      objects. For sure detectors at 15 frames a second or more.
+      objects. For sure detectors at 15 frames a second or more. [Zhang et al. 2022](https://arxiv.org/abs/2110.06864).
     - `botsort` adds overlap weighted by confidence, and noise by size. For crowds.
+      [Aharon et al. 2022](https://arxiv.org/abs/2206.14651), without appearance.
     - `cbiou` is `botsort` with enlarged boxes. For objects that move irregularly, or far between frames.
+      [Yang et al. 2023](https://arxiv.org/abs/2211.14317).
     - `ocsort` prefers pairs that keep their direction, and repairs its filter after a gap. For dancers and players. It
-      does not use low-confidence detections.
+      does not use low-confidence detections. [Cao et al. 2023](https://arxiv.org/abs/2203.14360).
     - `sort` has one assignment by overlap. The plain baseline, for detectors with few false alarms.
+      [Bewley et al. 2016](https://arxiv.org/abs/1602.00763).
     - `iou` has no motion at all. For detectors that miss little, at high frame rates.
+      [Bochinski et al. 2017](https://doi.org/10.1109/AVSS.2017.8078516).
 
-    All but `adaptive` give the ids of the reference implementations (`trackers` 2.6.1; for `iou`, the paper): they
-    count in frames, and ignore classes.
+    All but `adaptive` give the ids of their reference implementations (`trackers` 2.6.1; for `iou`, the authors' code,
+    from the detection on that confirms a track): they count in frames, and ignore classes.
 
     With `camera_motion: true`, `adaptive`, `botsort` and `cbiou` measure how the camera moves, and expect objects where
     that puts them: for cameras in vehicles and drones, and for those that pan.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks.tracking.contestants import noted, own, scores_of
 from benchmarks.tracking.scenes import made
-from benchmarks.tracking.sequences import SEQUENCES, Sequence, read_sequence
+from benchmarks.tracking.sequences import SEQUENCES, Floats, Sequence, read_sequence
 
 from sightline.graph.tracker import Tracker, TrackerOptions
+from sightline.media.boxes import iou_matrix
 from sightline.testing.tracker_conformance import TrackerConformance
 from sightline_plugins.track.botsort import BotSortOptions
 from sightline_plugins.track.bytetrack import ByteTrackOptions
@@ -109,6 +111,54 @@ def test_scores_of_made_scenes_are_those_of_the_reference_implementation(
     assert_alike(made(*scene), options, step=1)
 
 
+@dataclass(slots=True)
+class Chain:
+    """Detections of one object, as the IOU paper keeps them."""
+
+    xyxy: Floats
+    best: float
+    track_id: int = -1
+
+
+def ids_of_the_paper(frames: Iterable[tuple[Floats, Floats]]) -> list[list[int]]:
+    """Return the ids of each frame by the loops of the IOU paper (algorithm 1), from the detection that confirms on."""
+    active: list[Chain] = []
+    latest, found = 0, []
+    for xyxy, confidence in frames:
+        overlap = iou_matrix(np.array([one.xyxy for one in active], np.float32).reshape(-1, 4), xyxy)
+        ids, left, going = [-1] * len(xyxy), [*range(len(xyxy))], []
+        for row, chain in enumerate(active):
+            best = max(left, key=lambda column: overlap[row, column], default=None)
+            if best is not None and overlap[row, best] >= 0.5:
+                left.remove(best)
+                going.append(Chain(xyxy[best], max(chain.best, confidence[best]), chain.track_id))
+                if going[-1].track_id < 0 and going[-1].best >= 0.5:
+                    latest += 1
+                    going[-1].track_id = latest
+                ids[best] = going[-1].track_id
+        active = [*going, *(Chain(xyxy[column], confidence[column]) for column in left)]
+        found.append(ids)
+    return found
+
+
+def assert_ids_of_the_paper(sequence: Sequence) -> None:
+    tracker = own(IouOptions().build)(sequence.fps)
+    frames = [*sequence.by_frame()]
+    ids = [tracker.update(*one, sequence.pts_ns(number))[1].tolist() for number, one in enumerate(frames, 1)]
+
+    assert ids == ids_of_the_paper(frames)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 6])
+def test_ids_of_iou_are_those_of_its_paper(sequence: Sequence, step: int) -> None:
+    assert_ids_of_the_paper(sequence.thinned(step))
+
+
+@pytest.mark.parametrize("scene", [("crowd", "strong"), ("side", "weak"), ("street", "fair")])
+def test_ids_of_iou_in_made_scenes_are_those_of_its_paper(scene: tuple[str, str]) -> None:
+    assert_ids_of_the_paper(made(*scene))
+
+
 @pytest.mark.parametrize("options", REFERENCE)
 @pytest.mark.parametrize("fps", [4, 10, 50])
 def test_a_lost_track_ends_after_a_time_whatever_the_frame_rate(options: type[TrackerOptions], fps: int) -> None:
@@ -180,6 +230,11 @@ def test_iou_knows_no_motion() -> None:
     running = [[at(100 + 30 * number)] for number in range(8)]
 
     assert ids_of(IouOptions(), running)[-1] == [-1]
+
+
+def test_iou_lets_the_older_track_choose() -> None:
+    """By the largest sum of overlaps, the older track would take the second detection and the younger one the first."""
+    assert ids_of(IouOptions(), [[at(100), at(112)]] * 3 + [[at(105), at(92)]])[-1] == [1, -1]
 
 
 def test_sort_follows_motion_that_it_has_learnt() -> None:

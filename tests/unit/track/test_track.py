@@ -15,6 +15,7 @@ from sightline.media import Batch, Frame, Objects, Origin
 from sightline.media.batch import FrameColumns
 from sightline.testing import make_frames, run_element
 from sightline_plugins.track.adaptive import AdaptiveOptions, AdaptiveTracker
+from sightline_plugins.track.algorithms import TRACKERS
 from sightline_plugins.track.track import Track, TrackOperator
 
 DETECTOR = Origin("detect", ("person", "car"))
@@ -52,9 +53,11 @@ def test_objects_keep_their_ids() -> None:
     assert ids(run_element(Track(), batches(5))) == [[1, 2]] * 5
 
 
+@pytest.mark.parametrize("algorithm", TRACKERS)
 @pytest.mark.parametrize("size", [2, 5])
-def test_ids_do_not_depend_on_batch_size(size: int) -> None:
-    assert ids(run_element(Track(), batches(5, size=size))) == ids(run_element(Track(), batches(5)))
+def test_ids_do_not_depend_on_batch_size(algorithm: str, size: int) -> None:
+    step = Track(algorithm=algorithm)
+    assert ids(run_element(step, batches(5, size=size))) == ids(run_element(step, batches(5)))
 
 
 def test_each_stream_counts_its_own_ids() -> None:
@@ -85,6 +88,17 @@ def test_what_is_no_track_yet_has_none() -> None:
 def test_what_is_no_track_is_left_out_when_asked() -> None:
     (start,), later = batches(1, tops=[10]), batches(3)[1:]
     assert ids(run_element(Track(untracked="drop"), [start, *later])) == [[1], [1], [1, 2]]
+
+
+@pytest.mark.parametrize("algorithm", TRACKERS)
+def test_objects_keep_their_ids_on_frames_without_a_look(algorithm: str) -> None:
+    looked = [index % 3 == 0 for index in range(30)]
+    shown = [
+        batch if seen else dataclasses.replace(Batch(batch.frames), columns=FrameColumns(detected=(False,)))
+        for batch, seen in zip(batches(30), looked, strict=True)
+    ]
+    found = ids(run_element(Track(algorithm=algorithm), shown))
+    assert [sorted(each) for each in found[12:]] == [[1, 2]] * 18
 
 
 def test_frames_without_a_look_get_what_the_tracker_expects() -> None:
