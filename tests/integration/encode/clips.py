@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -66,17 +67,18 @@ class Readback:
         return [round(tick * self.time_base * 1_000_000_000) for tick in self.ticks]
 
 
-def read_back(path: Path) -> Readback:
-    """Decode a whole file; RGB by the file's own matrix and range."""
+def read_back(path: Path, *, is_cut: bool = False) -> Readback:
+    """Decode a whole file; RGB by the file's own matrix and range. The last packet may be incomplete if it `is_cut`."""
     ticks, keys, images = [], [], []
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
-        for frame in container.decode(stream):
-            assert frame.pts is not None
-            ticks.append(frame.pts)
-            if frame.key_frame:
-                keys.append(frame.pts)
-            images.append(_rgb(frame))
+        with suppress(av.error.InvalidDataError) if is_cut else nullcontext():
+            for frame in container.decode(stream):
+                assert frame.pts is not None
+                ticks.append(frame.pts)
+                if frame.key_frame:
+                    keys.append(frame.pts)
+                images.append(_rgb(frame))
         context = stream.codec_context
         assert stream.time_base is not None
         return Readback(

@@ -110,7 +110,7 @@ def test_records_and_videos_are_those_of_one_gpu_to_the_byte(
     assert_accounted(report)
     order.check(report)
     assert written(tmp_path / "several") == written(tmp_path / "one")
-    assert (b'"track_id"' in (tmp_path / "several" / "street-1.jsonl").read_bytes()) == (model == "street")
+    assert model != "street" or b'"track_id"' in (tmp_path / "several" / "street-1.jsonl").read_bytes()
     assert report.runs_on["detect-1"] == "; ".join(f"cuda:{number}" for number in range(count))
     assert {one.decoder for one in report.streams} == {"nvdec"}
     assert all(gpu.transfers.counts.device_to_host_bytes for gpu in gpus[:count])

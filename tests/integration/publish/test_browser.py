@@ -25,7 +25,8 @@ NUMBER = """() => {
   const [width, height] = [video.videoWidth, video.videoHeight];
   const canvas = Object.assign(document.createElement('canvas'), {width, height});
   const context = canvas.getContext('2d');
-  const image = new VideoFrame(video);
+  let image;
+  try { image = new VideoFrame(video); } catch { return null; }  // between two images
   const at = image.timestamp / 1e6;
   context.drawImage(image, 0, 0, width, height);
   image.close();
