@@ -14,7 +14,11 @@ from sightline_plugins.sources.images.element import Images
 from sightline_plugins.track.track import Track
 
 WRONG: dict[str, tuple[Callable[..., object], dict[str, object], str]] = {
-    "unknown": (Track, {"foo": 1}, "Track: foo: there is no such option. Allowed: algorithm, untracked, max_lost"),
+    "unknown": (
+        Track,
+        {"foo": 1},
+        "Track: foo: there is no such option. Allowed: algorithm, untracked, class_votes, max_lost",
+    ),
     "a near one": (
         Detect,
         {"model": "x", "labls": "y"},
