@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sightline_plugins.sources.live.rtsp import Rtsp
     from sightline_plugins.sources.live.v4l2 import V4l2
     from sightline_plugins.sources.pattern import Pattern
+    from sightline_plugins.track.multi_camera.element import MultiCamera
     from sightline_plugins.track.track import Track
 
 _HOMES = {
@@ -53,6 +54,7 @@ _HOMES = {
     "Lines": "sightline_plugins.rules.lines",
     "Media": "sightline_plugins.sources.file.element",
     "Mot": "sightline_plugins.sinks.mot",
+    "MultiCamera": "sightline_plugins.track.multi_camera.element",
     "Pattern": "sightline_plugins.sources.pattern",
     "Pose": "sightline_plugins.infer.pose",
     "Privacy": "sightline_plugins.draw.privacy",
@@ -86,6 +88,7 @@ __all__ = [
     "Lines",
     "Media",
     "Mot",
+    "MultiCamera",
     "Pattern",
     "Pose",
     "Privacy",

@@ -11,6 +11,7 @@ from sightline.errors import ConfigurationError
 from sightline.graph.element import Capability, Element
 from sightline.graph.fields import matching
 from sightline.graph.references import (
+    ChecksCapabilities,
     FindsLabels,
     FindsRules,
     Named,
@@ -68,6 +69,8 @@ def unmet_needs(steps: Sequence[Step], *, streams: Sequence[str], registry: Regi
                 where = f" on the stream {lacking[0]!r}" if len(lacking) < len(given) else ""
                 remedy = _remedy([name for name in _givers(capability, registry) if name != element.name])
                 yield key, f"{element.name} needs {capability}, and no step before it gives any{where}{remedy}"
+        for problem in element.check_given(given) if isinstance(element, ChecksCapabilities) else ():
+            yield (*key, *problem.key), problem.message
 
 
 def _given(element: Element) -> frozenset[Capability]:

@@ -22,6 +22,7 @@ class Capability(StrEnum):
     OBJECTS = "objects"
     TRACKS = "tracks"
     EVENTS = "events"
+    EMBEDDINGS = "embeddings"
 
 
 class Threading(StrEnum):

@@ -6,8 +6,10 @@ provides, with the place of the option.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
+
+from sightline.graph.element import Capability, Problem
 
 Location = tuple[str | int, ...]
 """The path of an option below its element."""
@@ -80,4 +82,13 @@ class SearchesImages(Protocol):
 
     def searches(self) -> bool:
         """Return whether it does, as it is configured."""
+        ...
+
+
+@runtime_checkable
+class ChecksCapabilities(Protocol):
+    """An element whose needs depend on the stream, or of which one of several is enough."""
+
+    def check_given(self, given: Mapping[str, frozenset[Capability]]) -> Iterable[Problem]:
+        """Return what is missing; `given` holds by stream what the steps before this one give."""
         ...

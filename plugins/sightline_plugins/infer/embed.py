@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sightline.graph.element import Capability
 from sightline.graph.site import Site
 from sightline.media import Batch, Objects, Origin
 from sightline_plugins.infer.options import AttributeElement
@@ -44,6 +45,11 @@ class Embed(AttributeElement):
 
     name: ClassVar[str] = "embed"
     task: ClassVar[str] = "embed"
+    gives: ClassVar[frozenset[Capability]] = frozenset({Capability.OBJECTS, Capability.EMBEDDINGS})
+
+    def provided(self) -> frozenset[Capability]:
+        """Return embeddings of objects with `on`, else objects that stand for frames."""
+        return frozenset({Capability.OBJECTS if self.on is None else Capability.EMBEDDINGS})
 
     def frame_labels(self) -> frozenset[str] | None:
         """Return the label of every frame."""

@@ -52,8 +52,10 @@ class Replay(Element):
     """Keep the recorded track ids, so that rules run without a tracker."""
 
     def provided(self) -> frozenset[Capability]:
-        """Return objects, and tracks when ids are kept."""
-        return self.gives | {Capability.TRACKS} if self.ids else self.gives
+        """Return objects, tracks when ids are kept, and embeddings where the format can hold them."""
+        has_embeddings = self.file_format not in ("mot", "kitti") and self.path.suffix != ".txt"
+        more = {Capability.TRACKS: self.ids, Capability.EMBEDDINGS: has_embeddings}
+        return self.gives | {capability for capability, is_given in more.items() if is_given}
 
     def searches(self) -> bool:
         """Return True: recordings are taken to hold all objects of all their frames."""

@@ -1,0 +1,85 @@
+"""What the similarity of two embeddings says about whether they show the same object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+_PRIOR_COUNT = 10.0
+_PRIOR_DIFFERENT = (0.3, 0.15)
+"""Mean and deviation of the similarity of different objects, before any was measured."""
+_SAME_POSITION = 0.55
+"""Expected similarity of one object in two cameras, as the way from that of different objects to 1."""
+_LEAST_DEVIATION = 0.04
+_MOST_LOG_RATIO = 9.0
+
+
+@dataclass(slots=True)
+class _Statistic:
+    """Mean and deviation of values, starting from a prior that counts as `_PRIOR_COUNT` values."""
+
+    count: float
+    total: float
+    squares: float
+
+    @classmethod
+    def prior(cls, mean: float, deviation: float) -> _Statistic:
+        count = _PRIOR_COUNT
+        return cls(count, count * mean, count * (mean**2 + deviation**2))
+
+    def add(self, values: Floats) -> None:
+        self.count += len(values)
+        self.total += float(values.sum())
+        self.squares += float((values**2).sum())
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count
+
+    @property
+    def deviation(self) -> float:
+        return max(_LEAST_DEVIATION, float(np.sqrt(max(self.squares / self.count - self.mean**2, 0.0))))
+
+
+class Appearance:
+    """Log-likelihood ratios of similarities, with the usual similarities of a model measured while it runs.
+
+    Embeddings of models differ: two people have a similarity of 0.1 for one model and of 0.6 for another. Objects that
+    one stream shows at the same time are different, which gives the distribution for different objects. That for one
+    object in two cameras lies between it and 1, and is as wide or wider.
+    """
+
+    def __init__(self) -> None:
+        self._different = _Statistic.prior(*_PRIOR_DIFFERENT)
+
+    def add_different(self, similarity: Floats) -> None:
+        """Take similarities (N,) of objects that are certainly different."""
+        self._different.add(similarity)
+
+    def log_ratio(self, similarity: Floats) -> Floats:
+        """Return log-likelihood ratios of "the same object" against "different objects", of the same shape.
+
+        NaN, for objects without an embedding, gives 0.
+        """
+        mean, deviation = self._different.mean, self._different.deviation
+        same = mean + _SAME_POSITION * (1 - mean)
+        same_deviation = max((same - mean) / 3, deviation)
+        within = np.clip(similarity, mean, same)
+        ratio = (
+            0.5 * ((within - mean) / deviation) ** 2
+            - 0.5 * ((within - same) / same_deviation) ** 2
+            - np.log(same_deviation / deviation)
+        )
+        limited: Floats = np.nan_to_num(np.clip(ratio, -_MOST_LOG_RATIO, _MOST_LOG_RATIO), nan=0.0)
+        return limited
+
+
+def unit(vectors: npt.NDArray[np.floating]) -> Floats:
+    """Return vectors (N, D) with length 1; NaN for vectors of zeros."""
+    wide = vectors.astype(np.float64)
+    length = np.linalg.norm(wide, axis=1, keepdims=True)
+    return wide / np.where(length > 0, length, np.nan)
