@@ -33,6 +33,8 @@ _GONE_NS = 3 * _SECOND_NS
 _LEAST_FRAMES = 2
 _NEW_TO_KNOWN = 0.3
 """How probable a new object is, relative to one that was seen before, without evidence."""
+_FIRST_NEW = 2.0
+"""The same times the number of tracks, for the first tracks of a run."""
 _OUTLIER = np.log(0.005)
 """Least log-likelihood ratio of a floor position that the object could have reached."""
 _REVISION = np.log(30.0)
@@ -106,6 +108,7 @@ class Identities:
         self._known: dict[tuple[int, int], _Known] = {}
         self._row: dict[tuple[int, int], int] = {}
         self._tidied_ns = _NEVER_NS
+        self._decided = 0
         floor = {"state": np.zeros(4), "covariance": np.zeros((4, 4)), "floor_ns": np.array(_NEVER_NS)}
         met = {"met_state": np.zeros(4), "met_covariance": np.zeros((4, 4)), "met_ns": np.array(_NEVER_NS)}
         common = {"label": np.array(0), "vector": np.zeros(1), **floor}
@@ -339,7 +342,7 @@ class Identities:
         for name, met in (("state", "met_state"), ("covariance", "met_covariance"), ("floor_ns", "met_ns")):
             tracks[met][rows] = tracks[name][rows]
         ratio, floor = self._evidence(rows, now_ns)
-        odds = ratio + _prior(ratio)
+        odds = ratio + self._prior(ratio)
         found, places = assign(np.where(np.isfinite(odds), odds - self._least_odds, 0).astype(np.float32))
         chosen = np.full(len(rows), -1)
         chosen[found] = places
@@ -353,6 +356,7 @@ class Identities:
             global_id = int(self._identities["id"][place]) if place >= 0 else self._add_identity(row)
             tracks["floor_ratio"][row] = floor[number, place] if place >= 0 else 0
             decisions.append(self._set(row, global_id, probability, now_ns, "matched" if place >= 0 else "new"))
+        self._decided += len(rows)
         return decisions
 
     def _review(self, rows: Rows, now_ns: int) -> list[Decision]:
@@ -361,7 +365,7 @@ class Identities:
         tracks["interval_ns"][rows] = np.minimum(2 * tracks["interval_ns"][rows], _LAST_REVIEW_NS)
         tracks["review_ns"][rows] = now_ns + tracks["interval_ns"][rows]
         ratio, floor = self._evidence(rows, now_ns)
-        odds = ratio + _prior(ratio)
+        odds = ratio + self._prior(ratio)
         owners = self._identity_rows(rows)
         is_alone = self._is_alone(rows, owners)
         decisions: list[Decision] = []
@@ -397,13 +401,20 @@ class Identities:
         return (owners < 0) | ((members == 1) & (seen_ns[owners] == _NEVER_NS) if len(seen_ns) else True)
 
     def _measure_different(self, rows: Rows) -> None:
-        """Measure the similarity of new tracks to the other objects of the same frame."""
+        """Measure the similarity of new tracks to the other objects of the same frame, and to known objects but the
+        most similar.
+        """
         tracks = self._tracks
         row = int(rows[0])
         beside = (tracks["slot"] == tracks["slot"][row]) & (tracks["seen_ns"] == tracks["seen_ns"][row])
-        vectors = unit(tracks["vector"][beside])
-        similarity = unit(tracks["vector"][rows]) @ vectors.T
-        similarity[rows[:, None] == np.flatnonzero(beside)] = np.nan
+        own = unit(tracks["vector"][rows])
+        shown = own @ unit(tracks["vector"][beside]).T
+        shown[rows[:, None] == np.flatnonzero(beside)] = np.nan
+        known = own @ unit(self._identities["vector"]).T
+        if known.shape[1]:
+            best = np.nan_to_num(known, nan=-1).argmax(axis=1)
+            known[np.arange(len(rows)), best] = np.nan
+        similarity = np.concatenate([shown.ravel(), known.ravel()])
         self._appearance.add_different(similarity[~np.isnan(similarity)])
 
     def _add_identity(self, row: int) -> int:
@@ -423,15 +434,15 @@ class Identities:
         self._known[slot, track_id] = _Known(global_id, probability, now_ns)
         return Decision(slot, track_id, global_id, probability, change, previous)
 
+    def _prior(self, ratio: Floats) -> Floats:
+        """Return the log odds (K, 1) that a track is a certain one of the objects that it can be, without evidence."""
+        possible = np.isfinite(ratio).sum(axis=1, keepdims=True)
+        new_to_known = max(_NEW_TO_KNOWN, _FIRST_NEW / max(self._decided, 1))
+        prior: Floats = -np.log(np.maximum(possible, 1) * new_to_known)
+        return prior
+
     def _key(self, row: int) -> tuple[int, int]:
         return int(self._tracks["slot"][row]), int(self._tracks["track_id"][row])
-
-
-def _prior(ratio: Floats) -> Floats:
-    """Return the log odds (K, 1) that a track is a certain one of the objects that it can be, without evidence."""
-    possible = np.isfinite(ratio).sum(axis=1, keepdims=True)
-    prior: Floats = -np.log(np.maximum(possible, 1) * _NEW_TO_KNOWN)
-    return prior
 
 
 _State = tuple[Floats, Floats, Integers]
