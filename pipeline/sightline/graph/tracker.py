@@ -32,17 +32,31 @@ class Predictions:
     xyxy        float32 (N, 4) source pixels, not clipped
     confidence  float32 (N,)
     class_id    int64 (N,)
+    certainty   float32 (N,)|None  how sure the tracker is of each box, 0..1; None where it does not say
     """
 
     track_id: npt.NDArray[np.int64]
     xyxy: Boxes
     confidence: npt.NDArray[np.float32]
     class_id: npt.NDArray[np.int64]
+    certainty: npt.NDArray[np.float32] | None = None
 
     @classmethod
     def none(cls) -> Predictions:
         """Return predictions without a row."""
         return cls(np.empty(0, np.int64), np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matches:
+    """What a tracker knows of the detections of one frame; columns over N detections, as they were passed to `update`.
+
+    number      int64 (N,)    number of the track, which it has before it has an id; never used again; -1 for none
+    certainty   float32 (N,)  how well the detection is where the track was expected, 0..1; NaN without a track before
+    """
+
+    number: npt.NDArray[np.int64]
+    certainty: npt.NDArray[np.float32]
 
 
 class Tracker(ABC):
@@ -76,6 +90,12 @@ class Tracker(ABC):
         """
         del image
 
+    def matches(self) -> Matches:
+        """Return what is known of the detections of the last `update`; asked for where the options say
+        `tells_matches`.
+        """
+        raise NotImplementedError
+
     def predict(self, *, pts_ns: int) -> Predictions:
         """Return the objects expected at `pts_ns`, on a frame that no detector looked at; changes nothing."""
         del pts_ns
@@ -89,6 +109,8 @@ class TrackerOptions(Described):
     """
 
     name: ClassVar[str]
+    tells_matches: ClassVar[bool] = False
+    """Whether the tracker has `matches`, which the options `tracker_confidence` and `past_frames` need."""
 
     @property
     def needs_images(self) -> bool:

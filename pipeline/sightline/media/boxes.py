@@ -26,6 +26,15 @@ def iou_matrix(a: Boxes, b: Boxes) -> npt.NDArray[np.float32]:
     return result
 
 
+def iou_pairs(a: Boxes, b: Boxes) -> npt.NDArray[np.float32]:
+    """Intersection over union of each box of `a` (N, 4) with that of `b` (N, 4) in the same row -> (N,)."""
+    sides = np.maximum(np.minimum(a[:, 2:], b[:, 2:]) - np.maximum(a[:, :2], b[:, :2]), 0)
+    intersection = sides[:, 0] * sides[:, 1]
+    union = area(a) + area(b) - intersection
+    result: npt.NDArray[np.float32] = np.divide(intersection, union, out=np.zeros_like(intersection), where=union > 0)
+    return result
+
+
 def clip(xyxy: Boxes, *, size_wh: tuple[int, int]) -> Boxes:
     """Boxes (N, 4) cut to the image."""
     width, height = size_wh

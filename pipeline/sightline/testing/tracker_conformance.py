@@ -137,6 +137,26 @@ class TrackerConformance:
             assert len(expected.confidence) == len(expected.class_id) == len(expected.track_id)
             assert (expected.track_id > 0).all(), "a prediction has no id"
 
+    def test_matches_tell_of_every_detection(self) -> None:
+        """Where the options say so, a track has one number, before it has its id and after."""
+        if not self.options.tells_matches:
+            return
+        tracker = self.options.build()
+        numbers: dict[int, int] = {}
+        for number, given in enumerate(self.crowd()):
+            ids = tracker.update(*given, pts_ns=number * FRAME_NS)
+            matches = tracker.matches()
+            assert matches.number.shape == matches.certainty.shape == ids.shape, "matches are not one a detection"
+            known = matches.number[matches.number != NO_TRACK]
+            assert len(set(known.tolist())) == len(known), f"a track has two detections on frame {number}"
+            assert (matches.number[ids != NO_TRACK] != NO_TRACK).all(), "an object with an id has no number"
+            certainty = matches.certainty[~np.isnan(matches.certainty)]
+            assert ((certainty >= 0) & (certainty <= 1)).all(), "a certainty is not from 0 to 1"
+            for own_id, own_number in zip(ids.tolist(), matches.number.tolist(), strict=True):
+                if own_id != NO_TRACK:
+                    assert numbers.setdefault(own_id, own_number) == own_number, f"the number of track {own_id} changed"
+        assert len(set(numbers.values())) == len(numbers), "two tracks have one number"
+
     def detections(self, number: int) -> tuple[Boxes, npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         """Return the two objects of frame `number`: boxes, confidences, classes."""
         xyxy = np.array([[10, 10, 50, 90], [200, 20, 260, 80]], np.float32) + np.float32(number)

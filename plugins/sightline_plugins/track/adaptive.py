@@ -28,19 +28,20 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from sightline.graph.fields import Fraction
-from sightline.graph.tracker import Luma, Predictions, Tracker, TrackerOptions
+from sightline.graph.tracker import Luma, Matches, Predictions, Tracker, TrackerOptions
 from sightline.media.boxes import iou_matrix
 from sightline.media.time import Duration
-from sightline_plugins.track.association import Indices, assign, assign_in_rounds
+from sightline_plugins.track.association import Indices, assign, assign_in_rounds, wide_iou
 from sightline_plugins.track.camera_motion import CameraMotion
 from sightline_plugins.track.certainty import CertaintyScale
-from sightline_plugins.track.kalman import MotionModel, Propagator, correct, initiate
+from sightline_plugins.track.kalman import MotionModel, Propagator, correct, expected_overlap, initiate
 from sightline_plugins.track.tracks import (
     FAIR,
     HIGH,
     Detections,
     Floats,
     Integers,
+    MatchNotes,
     TrackColumns,
     TrackState,
     corners,
@@ -64,8 +65,6 @@ ROUNDING = 1e-3
 """Tolerance of sums of evidence."""
 CERTAINTY_MEMORY = np.float32(0.2)
 """Weight of the latest detection in a track's mean certainty."""
-_SIZE_WEIGHT = 4
-"""Power of the similarity in size, for boxes that are enlarged by much."""
 STATE_WHEN_MISSED = np.array([FORGOTTEN, LOST, LOST])
 STATE_WHEN_SEEN = np.array([TENTATIVE, TRACKED, TRACKED])
 
@@ -80,6 +79,7 @@ class AdaptiveOptions(TrackerOptions):
     """
 
     name: ClassVar[str] = "adaptive"
+    tells_matches: ClassVar[bool] = True
 
     max_lost: Duration = 2_000_000_000
     """How long a track is kept without being seen, whatever the frame rate (at least two frames)."""
@@ -199,6 +199,8 @@ class AdaptiveTracker(Tracker):
         self._interval_ns = 0
         self._last_pts_ns: int | None = None
         self._next_id = first_id
+        self._next_number = 0
+        self._notes = MatchNotes(0)
         self._any_started = False
         self._floors = self._thresholds.floors()
         self._ended_ids = np.empty(0, np.int64)
@@ -238,6 +240,7 @@ class AdaptiveTracker(Tracker):
         )
         self._ended_ids = self._advance(pts_ns)
         self._camera.restart()
+        self._notes = MatchNotes(len(seen))
         rows, columns = self._match(seen)
         track_id = np.full(len(seen), -1, np.int64)
         if len(rows):
@@ -254,6 +257,10 @@ class AdaptiveTracker(Tracker):
             self._start_tracks(seen, track_id=track_id, matched=columns)
         return track_id
 
+    def matches(self) -> Matches:
+        """Return which track each detection of the last update belongs to, and how well it fits."""
+        return self._notes.matches()
+
     def predict(self, *, pts_ns: int) -> Predictions:
         """Return the confirmed tracks seen by the last update, moved to `pts_ns`; none after `max_lost`."""
         elapsed_ns = self._elapsed_ns(pts_ns)
@@ -262,7 +269,10 @@ class AdaptiveTracker(Tracker):
         if elapsed_ns > self._max_lost_ns():
             rows = rows[:0]
         mean = tracks.mean[:, rows]
-        box = mean[0] + mean[1] * np.float32(elapsed_ns * NANOSECOND)
+        covariance = self._propagator.predict(
+            mean, tracks.covariance[:, :, rows], area=tracks.area[rows], dt_seconds=elapsed_ns * NANOSECOND
+        )
+        box = mean[0]
         if self._options.camera_motion:
             box[:, :2], _ = self._camera.follow(box[:, :2], mean[1, :, :2])
         return Predictions(
@@ -270,6 +280,7 @@ class AdaptiveTracker(Tracker):
             xyxy=corners(box),
             confidence=tracks.confidence[rows],
             class_id=tracks.class_id[rows],
+            certainty=expected_overlap(box, covariance),
         )
 
     def _certainty(self, confidence: Floats) -> Floats:
@@ -316,7 +327,8 @@ class AdaptiveTracker(Tracker):
         margin = similarity - self._floors.take(kind, axis=0).take(seen.band, axis=1)
         rows, columns = assign_in_rounds(margin, rounds=ROUNDS, row_kind=kind, column_kind=seen.band)
         if len(rows) < min(len(tracks), len(seen)):
-            return self._match_wide(rows, columns=columns, seen=seen, weights=weights, xyxy=xyxy)
+            rows, columns = self._match_wide(rows, columns=columns, seen=seen, weights=weights, xyxy=xyxy)
+        self._notes.matched(columns, tracks.number[rows], expected=xyxy[rows], seen=seen.xyxy[columns])
         return rows, columns
 
     def _weights(self, seen: Detections) -> Floats:
@@ -345,7 +357,7 @@ class AdaptiveTracker(Tracker):
         way = limits.way_margin * self._interval_ns * NANOSECOND * np.sqrt(tracks.covariance[2, 0, left_rows])
         margins = np.maximum(way[:, None], limits.least_margin * sizes)
         all_weights = np.broadcast_to(weights, (len(tracks), len(seen)))
-        similarity = _wide_iou(boxes, seen.xyxy[left_columns], margins=margins)
+        similarity = wide_iou(boxes, seen.xyxy[left_columns], margins=margins)
         similarity *= all_weights[np.ix_(left_rows, left_columns)]
         takes_part = (tracks.state[left_rows] != TENTATIVE) | (way > limits.least_margin * sizes.min(axis=1))
         similarity[~takes_part] = 0
@@ -408,6 +420,9 @@ class AdaptiveTracker(Tracker):
             self._any_started = True
         confirmed = self._is_enough(evidence)
         track_id[columns[confirmed]] = self._new_ids(int(confirmed.sum()))
+        first, self._next_number = self._next_number, self._next_number + len(columns)
+        number = np.arange(first, self._next_number)
+        self._notes.begun(columns, number)
         mean, covariance = initiate(seen.box[columns], area=area, model=self._motion)
         started = TrackColumns(
             mean=mean,
@@ -420,6 +435,7 @@ class AdaptiveTracker(Tracker):
             evidence=evidence,
             mean_certainty=certainty.copy(),
             seen_ns=np.full(len(columns), self._now_ns),
+            number=number,
         )
         self._tracks = self._tracks.joined(started)
 
@@ -427,21 +443,6 @@ class AdaptiveTracker(Tracker):
         first = self._next_id
         self._next_id += count
         return np.arange(first, self._next_id)
-
-
-def _wide_iou(tracks: Floats, seen: Floats, *, margins: Floats) -> Floats:
-    """Return (N, M) the IoU of boxes (N, 4) and (M, 4), both enlarged on each side by the margins (N, 2) of the track,
-    times how alike their sizes are: the margins would hide that.
-    """
-    one, other, margin = tracks[:, None], seen[None], margins[:, None]
-    near = np.maximum(one[..., :2], other[..., :2]) - margin
-    far = np.minimum(one[..., 2:], other[..., 2:]) + margin
-    shared = np.prod(np.maximum(far - near, 0), axis=2)
-    sizes = [np.maximum(box[..., 2:] - box[..., :2], 0) for box in (one, other)]
-    areas = [np.prod(size + 2 * margin, axis=2) for size in sizes]
-    alike = np.prod(np.minimum(*sizes) / np.maximum(np.maximum(*sizes), np.float32(1e-6)), axis=2)
-    overlap: Floats = alike**_SIZE_WEIGHT * shared / np.maximum(areas[0] + areas[1] - shared, np.float32(1e-6))
-    return overlap
 
 
 def _kinds(tracks: TrackColumns, *, high_confidence: float) -> Integers:

@@ -9,6 +9,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]
 
+SIZE_WEIGHT = 4
+"""Power of the similarity in size, for boxes that are enlarged by much."""
+
 
 def assign(margin: Floats) -> tuple[Indices, Indices]:
     """Return rows and columns of the one-to-one assignment with the largest sum of positive margins.
@@ -47,3 +50,18 @@ def assign_in_rounds(
         left[:, matched[1]] = 0
         found.append(matched)
     return np.concatenate([rows for rows, _ in found]), np.concatenate([columns for _, columns in found])
+
+
+def wide_iou(tracks: Floats, seen: Floats, *, margins: Floats) -> Floats:
+    """Return (N, M) the IoU of boxes (N, 4) and (M, 4), both enlarged on each side by the margins (N, 2) of the track,
+    times how alike their sizes are: the margins would hide that.
+    """
+    one, other, margin = tracks[:, None], seen[None], margins[:, None]
+    near = np.maximum(one[..., :2], other[..., :2]) - margin
+    far = np.minimum(one[..., 2:], other[..., 2:]) + margin
+    shared = np.prod(np.maximum(far - near, 0), axis=2)
+    sizes = [np.maximum(box[..., 2:] - box[..., :2], 0) for box in (one, other)]
+    areas = [np.prod(size + 2 * margin, axis=2) for size in sizes]
+    alike = np.prod(np.minimum(*sizes) / np.maximum(np.maximum(*sizes), np.float32(1e-6)), axis=2)
+    overlap: Floats = alike**SIZE_WEIGHT * shared / np.maximum(areas[0] + areas[1] - shared, np.float32(1e-6))
+    return overlap

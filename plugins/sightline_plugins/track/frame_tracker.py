@@ -17,12 +17,12 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from sightline.graph.fields import Fraction
-from sightline.graph.tracker import NO_TRACK, Predictions, Tracker, TrackerOptions
+from sightline.graph.tracker import NO_TRACK, Matches, Predictions, Tracker, TrackerOptions
 from sightline.media.boxes import Boxes
 from sightline.media.time import Duration
 from sightline_plugins.track.cascade import Indices, Mask, Round, match_in_rounds
 from sightline_plugins.track.motion import Floats, Motion
-from sightline_plugins.track.tracks import Detections, sorted_into_bands
+from sightline_plugins.track.tracks import Detections, MatchNotes, sorted_into_bands
 
 Integers = npt.NDArray[np.int64]
 Confidences = npt.NDArray[np.float32]
@@ -37,6 +37,8 @@ A tracker with one limit has no `HIGH` ones.
 
 class FrameTrackerOptions(TrackerOptions):
     """Options that these trackers share."""
+
+    tells_matches: ClassVar[bool] = True
 
     max_lost: Duration = 1_000_000_000
     """How long a track is kept without being seen; at least for one frame, unless 0."""
@@ -86,6 +88,8 @@ class Tracks:
     """Frames since the last detection: 0 after an update that saw the track."""
     seen_ns: Integers
     """When last seen, on the tracker's clock."""
+    number: Integers
+    """Counts all tracks, also those that never get an id."""
 
     def __len__(self) -> int:
         return len(self.track_id)
@@ -125,6 +129,8 @@ class FrameTracker(Tracker):
         self._now_ns = self._interval_ns = 0
         self._last_pts_ns: int | None = None
         self._frames = 0
+        self._next_number = 0
+        self._notes = MatchNotes(0)
         none = np.empty(0, np.int64)
         self._tracks = self._begun(np.empty((0, 4), np.float32), confidence=none.astype(np.float32), class_id=none)
 
@@ -152,16 +158,24 @@ class FrameTracker(Tracker):
         self._frames += 1
         track_id = np.full(len(seen), NO_TRACK, np.int64)
         columns = np.empty(0, np.int64)
+        self._notes = MatchNotes(len(seen))
         if len(self._tracks):
             self._advance()
-            rounds = self._rounds(self._motion.boxes(self._tracks.mean[:, 0]), seen) if len(seen) else ()
+            boxes = self._motion.boxes(self._tracks.mean[:, 0])
+            rounds = self._rounds(boxes, seen) if len(seen) else ()
             rows, columns = match_in_rounds(rounds, tracks=len(self._tracks), detections=len(seen))
             if len(rows):
+                number = self._tracks.number[rows]
+                self._notes.matched(columns, number, expected=boxes[rows], seen=seen.xyxy[columns])
                 self._see(rows, columns, seen)
                 track_id[columns] = self._shown_ids(rows)
             self._drop_ended()
         self._begin(seen, matched=columns, track_id=track_id)
         return track_id
+
+    def matches(self) -> Matches:
+        """Return which track each detection of the last update belongs to, and how well it fits."""
+        return self._notes.matches()
 
     def predict(self, *, pts_ns: int) -> Predictions:
         """Return the confirmed tracks seen by the last update, moved to `pts_ns`; none after `max_lost`."""
@@ -244,6 +258,7 @@ class FrameTracker(Tracker):
         first = len(self._tracks)
         self._append(seen, columns)
         rows = np.arange(first, len(self._tracks))
+        self._notes.begun(columns, self._tracks.number[rows])
         self._confirm(rows)
         track_id[columns] = self._tracks.track_id[rows]
 
@@ -255,6 +270,7 @@ class FrameTracker(Tracker):
     def _begun(self, xyxy: Boxes, *, confidence: Confidences, class_id: Integers) -> Tracks:
         mean, covariance = self._motion.initiate(xyxy)
         count = len(xyxy)
+        first, self._next_number = self._next_number, self._next_number + count
         return Tracks(
             mean=mean,
             covariance=covariance,
@@ -265,4 +281,5 @@ class FrameTracker(Tracker):
             hits=np.ones(count, np.int64),
             missed=np.zeros(count, np.int64),
             seen_ns=np.full(count, self._now_ns, np.int64),
+            number=np.arange(first, self._next_number, dtype=np.int64),
         )

@@ -90,3 +90,13 @@ def correct(
     narrowed[0] -= gain[0] * covariance[0]
     narrowed[1:] -= gain * covariance[1]
     return moved, narrowed
+
+
+def expected_overlap(box: Floats, covariance: Floats) -> Floats:
+    """Return the intersection over union (N,) of boxes (N, 4: centre, width and height) with themselves, moved by one
+    standard deviation of their centre; `covariance` is (3, 2, N).
+    """
+    size = np.maximum(box[:, 2:], 0)
+    shared = np.maximum(size - np.sqrt(covariance[0, 0])[:, None], 0).prod(axis=1)
+    overlap: Floats = shared / np.maximum(2 * size.prod(axis=1) - shared, np.float32(1e-6))
+    return overlap

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict, GetJsonSchemaHandler, PrivateAttr, ValidationInfo, model_validator
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError
 
 from sightline.graph import Capability, Element, Operator, Site
-from sightline.graph.tracker import NO_TRACK, Predictions, Tracker, TrackerOptions
-from sightline.media import Batch, Frame, Objects, Origin, Stream
+from sightline.graph.tracker import NO_TRACK, Matches, Predictions, Tracker, TrackerOptions
+from sightline.media import Batch, Event, Frame, Objects, Origin, Stream
 from sightline.media.boxes import area, clip
 from sightline.media.convert import luma_from_surface
 from sightline_plugins.track.algorithms import TRACKERS, merged_schema, tracker_options
 from sightline_plugins.track.class_votes import CLASS_BITS, ClassVotes
+from sightline_plugins.track.past_frames import RULE, PastFrames
 
 CLASSES_OF_ONE_ORIGIN = 1 << CLASS_BITS
 """A tracker knows a class by its number plus this times the number of the element that detected it."""
@@ -83,6 +84,12 @@ class Track(Element):
     class_votes: bool = True
     """Whether an object has the class that most of its track's latest detections have, weighted by confidence; false
     leaves each the class that the detector gave."""
+    tracker_confidence: bool = False
+    """Whether objects have the attribute `tracker_confidence`: how well a detection overlaps the box that the tracker
+    expected, and on frames without a detector, how sure the tracker is of the box that it expects."""
+    past_frames: bool = False
+    """Whether a track, when it is confirmed, comes with an event `past_frame` for each frame before on which its object
+    was seen without an id."""
 
     _options: TrackerOptions = PrivateAttr()
 
@@ -91,9 +98,28 @@ class Track(Element):
         extra = self.__pydantic_extra__
         assert extra is not None
         self._options = tracker_options(self.algorithm, extra, info=info, element=type(self))
+        self._check_matches()
         extra.clear()
         extra.update(self._options.model_dump(mode="json", exclude_defaults=True))
         return self
+
+    def _check_matches(self) -> None:
+        """Refuse options that need `Tracker.matches` with a tracker that has none."""
+        asking = [name for name in ("tracker_confidence", "past_frames") if getattr(self, name)]
+        if asking and not self._options.tells_matches:
+            text = f"the tracker {self.algorithm} does not say what that needs (`Tracker.matches`): leave it out"
+            error = PydanticCustomError("tracker_tells_nothing", "{text}", {"text": text})
+            raise ValidationError.from_exception_data(
+                "track", [InitErrorDetails(type=error, loc=(name,), input=True) for name in asking]
+            )
+
+    def provided(self) -> frozenset[Capability]:
+        """Return tracks, and events with `past_frames`."""
+        return self.gives | ({Capability.EVENTS} if self.past_frames else frozenset())
+
+    def found_rules(self) -> frozenset[str]:
+        """Return the rule of events of past frames."""
+        return frozenset({RULE})
 
     @property
     def options(self) -> TrackerOptions:
@@ -116,7 +142,18 @@ class Track(Element):
     def build(self, site: Site) -> Operator:
         """Make the operator; each stream gets a tracker of its own at its first frame."""
         del site
-        return TrackOperator(self._options, keep_untracked=self.untracked == "keep", vote=self.class_votes)
+        return TrackOperator(self)
+
+
+@dataclass(slots=True, eq=False)
+class _StreamState:
+    """What is kept of a stream."""
+
+    tracker: Tracker
+    size_wh: tuple[int, int]
+    latest_id: int = 0
+    votes: ClassVotes = field(default_factory=ClassVotes)
+    past: PastFrames = field(default_factory=PastFrames)
 
 
 class TrackOperator(Operator):
@@ -125,14 +162,11 @@ class TrackOperator(Operator):
     When the size of the frames changes, boxes cannot be compared any more: all tracks end, and new ones get new ids.
     """
 
-    def __init__(self, options: TrackerOptions, *, keep_untracked: bool, vote: bool) -> None:
-        self._options = options
-        self._keep_untracked = keep_untracked
-        self._vote = vote
-        self._votes: dict[Stream, ClassVotes] = {}
-        self._trackers: dict[Stream, Tracker] = {}
-        self._sizes_wh: dict[Stream, tuple[int, int]] = {}
-        self._latest_id: dict[Stream, int] = {}
+    def __init__(self, element: Track) -> None:
+        self._element = element
+        self._options = element.options
+        self._asks = element.tracker_confidence or element.past_frames
+        self._streams: dict[Stream, _StreamState] = {}
         self._tracks: dict[str, Counter[str]] = {}
         self._origins: list[Origin] = []
 
@@ -142,36 +176,44 @@ class TrackOperator(Operator):
         followed = None if (objects.parent < 0).all() else objects.parent < 0
         classes = self._classes(objects)
         track_id = np.full(len(objects), NO_TRACK, np.int64)
+        certainty = np.full(len(objects), np.nan, np.float32)
         expected: list[tuple[int, Predictions]] = []
+        events: list[Event] = []
         first = 0
         lasts = np.searchsorted(objects.frame, np.arange(len(batch)), side="right").tolist()
         for row, (frame, last) in enumerate(zip(batch.frames, lasts, strict=True)):
-            tracker = self._tracker(frame)
+            state = self._state(frame)
+            tracker = state.tracker
             if self._options.needs_images:
                 tracker.look(luma_from_surface(frame.surface))
             if batch.columns.detected and not batch.columns.detected[row]:
-                expected.append((row, self._with_leading_class(frame.stream, tracker.predict(pts_ns=frame.pts_ns))))
+                known = tracker.predict(pts_ns=frame.pts_ns)
+                expected.append((row, replace(known, class_id=state.votes.leading(known.track_id, known.class_id))))
             else:
                 own = slice(first, last) if followed is None else first + np.flatnonzero(followed[first:last])
                 ids = tracker.update(objects.xyxy[own], objects.confidence[own], classes[own], pts_ns=frame.pts_ns)
                 track_id[own] = ids
-                self._count(frame.stream, ids, classes[own])
-                if self._vote:
-                    self._settle_classes(frame, classes, objects.confidence, track_id, own)
+                self._count(state, frame.stream, ids, classes[own])
+                if self._asks:
+                    matches = tracker.matches()
+                    certainty[own] = matches.certainty
+                    events += self._past_events(state, frame, row, objects, np.arange(len(objects))[own], ids, matches)
+                if self._element.class_votes:
+                    self._settle_classes(state.votes, frame, classes, objects.confidence, track_id, own)
             first = last
         tracked = objects
         if len(objects):
             class_id = (classes % CLASSES_OF_ONE_ORIGIN).astype(np.int32)
-            tracked = self._without_untracked(objects.with_columns(track_id=track_id, class_id=class_id))
+            tracked = objects.with_columns(track_id=track_id, class_id=class_id)
+            if self._element.tracker_confidence:
+                tracked = tracked.with_columns(tracker_confidence=np.round(certainty, 3))
+            tracked = self._without_untracked(tracked)
         if expected:
             tracked = Objects.concat([tracked, self._expected(batch, expected)])
-        return batch.with_objects(tracked)
+        return batch.with_objects(tracked).with_events(events)
 
     def end_stream(self, stream: Stream) -> None:
-        self._trackers.pop(stream, None)
-        self._sizes_wh.pop(stream, None)
-        self._latest_id.pop(stream, None)
-        self._votes.pop(stream, None)
+        self._streams.pop(stream, None)
 
     def totals(self) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
         """Return the number of different objects: stream, label (as first detected), `tracks`."""
@@ -180,17 +222,30 @@ class TrackOperator(Operator):
             for stream, counts in self._tracks.items()
         }
 
-    def _tracker(self, frame: Frame) -> Tracker:
+    def _state(self, frame: Frame) -> _StreamState:
         stream = frame.stream
-        tracker = self._trackers.get(stream)
-        if tracker is None:
-            tracker = self._trackers[stream] = self._options.build()
-            self._latest_id[stream] = 0
+        state = self._streams.get(stream)
+        if state is None:
+            state = self._streams[stream] = _StreamState(self._options.build(), frame.size_wh)
             self._tracks.setdefault(stream.name, Counter())
-        elif self._sizes_wh[stream] != frame.size_wh:
-            tracker = self._trackers[stream] = self._options.build(first_id=self._latest_id[stream] + 1)
-        self._sizes_wh[stream] = frame.size_wh
-        return tracker
+        elif state.size_wh != frame.size_wh:
+            tracker = self._options.build(first_id=state.latest_id + 1)
+            state = self._streams[stream] = _StreamState(tracker, frame.size_wh, state.latest_id)
+        return state
+
+    def _past_events(
+        self,
+        state: _StreamState,
+        frame: Frame,
+        row: int,
+        objects: Objects,
+        own: npt.NDArray[np.intp],
+        track_id: npt.NDArray[np.int64],
+        matches: Matches,
+    ) -> Iterable[Event]:
+        if not self._element.past_frames:
+            return ()
+        return state.past.events(frame, row, objects, own, track_id, matches)
 
     def _classes(self, objects: Objects) -> npt.NDArray[np.int64]:
         """Return the class of each object as a number that is unique across detecting elements."""
@@ -204,6 +259,7 @@ class TrackOperator(Operator):
 
     def _settle_classes(
         self,
+        votes: ClassVotes,
         frame: Frame,
         classes: npt.NDArray[np.int64],
         confidence: npt.NDArray[np.float32],
@@ -214,26 +270,21 @@ class TrackOperator(Operator):
         rows = np.arange(len(classes))[own]
         rows = rows[track_id[rows] != NO_TRACK]
         if len(rows):
-            votes = self._votes.setdefault(frame.stream, ClassVotes())
             classes[rows] = votes.vote(track_id[rows], classes[rows], confidence[rows], pts_ns=frame.pts_ns)
 
-    def _with_leading_class(self, stream: Stream, expected: Predictions) -> Predictions:
-        votes = self._votes.get(stream)
-        if votes is None:
-            return expected
-        return replace(expected, class_id=votes.leading(expected.track_id, expected.class_id))
-
-    def _count(self, stream: Stream, track_id: npt.NDArray[np.int64], classes: npt.NDArray[np.int64]) -> None:
+    def _count(
+        self, state: _StreamState, stream: Stream, track_id: npt.NDArray[np.int64], classes: npt.NDArray[np.int64]
+    ) -> None:
         latest = int(track_id.max(initial=0))
-        if latest <= self._latest_id[stream]:
+        if latest <= state.latest_id:
             return
-        for own_class in classes[track_id > self._latest_id[stream]].tolist():
+        for own_class in classes[track_id > state.latest_id].tolist():
             origin, class_id = divmod(own_class, CLASSES_OF_ONE_ORIGIN)
             self._tracks[stream.name][self._origins[origin].label(class_id)] += 1
-        self._latest_id[stream] = latest
+        state.latest_id = latest
 
     def _without_untracked(self, objects: Objects) -> Objects:
-        if self._keep_untracked:
+        if self._element.untracked == "keep":
             return objects
         wanted = objects.track_id >= 0
         children = objects.parent >= 0
@@ -244,6 +295,13 @@ class TrackOperator(Operator):
         """Return objects at the boxes that the tracker expects, clipped to the frame, without those outside it."""
         classes = np.concatenate([known.class_id for _, known in expected])
         rows, count = [row for row, _ in expected], len(classes)
+        extra = {}
+        if self._element.tracker_confidence:
+            certainties = [
+                np.full(len(known.class_id), np.nan, np.float32) if known.certainty is None else known.certainty
+                for _, known in expected
+            ]
+            extra["tracker_confidence"] = np.round(np.concatenate(certainties), 3)
         xyxy = np.concatenate([clip(known.xyxy, size_wh=batch.frames[row].size_wh) for row, known in expected])
         table = Objects(
             frame=np.repeat(np.array(rows, np.int32), [len(known.track_id) for _, known in expected]),
@@ -254,5 +312,6 @@ class TrackOperator(Operator):
             parent=np.full(count, -1, np.int32),
             origin=(classes // CLASSES_OF_ONE_ORIGIN).astype(np.int16),
             origins=tuple(self._origins),
+            extra=extra,
         )
         return table.select(area(xyxy) > 0)

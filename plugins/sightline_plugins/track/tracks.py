@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from sightline.media.boxes import area
+from sightline.graph.tracker import NO_TRACK, Matches
+from sightline.media.boxes import Boxes, area, iou_pairs
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -52,6 +53,8 @@ class TrackColumns:
     """Running mean of the certainty of its detections."""
     seen_ns: Integers
     """When last seen, on the tracker's clock."""
+    number: Integers
+    """Counts all tracks, also those that never get an id."""
 
     def __len__(self) -> int:
         return len(self.state)
@@ -74,6 +77,7 @@ class TrackColumns:
             evidence=self.evidence[rows],
             mean_certainty=self.mean_certainty[rows],
             seen_ns=self.seen_ns[rows],
+            number=self.number[rows],
         )
 
     def joined(self, younger: TrackColumns) -> TrackColumns:
@@ -89,6 +93,7 @@ class TrackColumns:
             evidence=np.concatenate([self.evidence, younger.evidence]),
             mean_certainty=np.concatenate([self.mean_certainty, younger.mean_certainty]),
             seen_ns=np.concatenate([self.seen_ns, younger.seen_ns]),
+            number=np.concatenate([self.number, younger.number]),
         )
 
 
@@ -112,6 +117,7 @@ def no_tracks() -> TrackColumns:
         evidence=floats,
         mean_certainty=floats,
         seen_ns=integers,
+        number=integers,
     )
 
 
@@ -194,3 +200,29 @@ def _without_unsafe(
         np.where(safe[:, None], xyxy, 0).astype(np.float32, copy=False),
         np.where(safe, np.minimum(confidence, 1), -1).astype(np.float32, copy=False),
     )
+
+
+class MatchNotes:
+    """Notes of one update, from which `Matches` are made when somebody asks: which track has which detection."""
+
+    def __init__(self, count: int) -> None:
+        """Begin the notes of a frame with `count` detections."""
+        self._number = np.full(count, NO_TRACK, np.int64)
+        self._pairs: tuple[npt.NDArray[np.intp], Boxes, Boxes] | None = None
+
+    def matched(self, columns: npt.NDArray[np.intp], number: Integers, *, expected: Boxes, seen: Boxes) -> None:
+        """Note tracks that were expected at boxes (K, 4), and seen at boxes (K, 4) by the detections `columns`."""
+        self._number[columns] = number
+        self._pairs = columns, expected, seen
+
+    def begun(self, columns: npt.NDArray[np.intp], number: Integers) -> None:
+        """Note tracks that begin with the detections `columns`."""
+        self._number[columns] = number
+
+    def matches(self) -> Matches:
+        """Return the columns; they belong to the caller."""
+        certainty = np.full(len(self._number), np.nan, np.float32)
+        if self._pairs is not None:
+            columns, expected, seen = self._pairs
+            certainty[columns] = iou_pairs(expected, seen)
+        return Matches(self._number.copy(), certainty)

@@ -17,7 +17,7 @@ WRONG: dict[str, tuple[Callable[..., object], dict[str, object], str]] = {
     "unknown": (
         Track,
         {"foo": 1},
-        "Track: foo: there is no such option. Allowed: algorithm, untracked, class_votes, max_lost",
+        "Track: foo: there is no such option. Allowed: algorithm, untracked, class_votes, tracker_confidence, past",
     ),
     "a near one": (
         Detect,

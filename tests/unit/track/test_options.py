@@ -47,8 +47,8 @@ def test_only_the_options_of_the_tracker_are_offered() -> None:
         Track(algorithm="sort", foo=1)
 
     assert str(raised.value).endswith(
-        "Allowed: algorithm, untracked, class_votes, max_lost, min_hits, new_track_threshold, iou_threshold, "
-        "id, streams, on_error"
+        "Allowed: algorithm, untracked, class_votes, tracker_confidence, past_frames, max_lost, min_hits, "
+        "new_track_threshold, iou_threshold, id, streams, on_error"
     )
 
 

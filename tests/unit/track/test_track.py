@@ -155,7 +155,7 @@ def test_a_stream_that_ended_leaves_nothing_behind() -> None:
     (batch,) = batches(1)
     operator.process(batch)
     operator.end_stream(batch.frames[0].stream)
-    assert (operator._trackers, operator._latest_id) == ({}, {})
+    assert operator._streams == {}
 
 
 def test_confidences_that_contradict_each_other_are_refused() -> None:
