@@ -15,6 +15,8 @@ from tests.integration.camera.clips import write_noise
 from tests.integration.figures import Record, form
 
 SECONDS = 4
+LEAKING_SECONDS = (SECONDS, 20, 100)
+"""Beside other work a step gets few frames in so short a time, and leaks little."""
 CAMERAS = ("gate", "yard", "door", "roof")
 FAULTY_SECONDS = form(12.0, long=300.0)
 FAULT_SECONDS = form(1.0, long=5.0)
@@ -78,7 +80,10 @@ def test_what_a_step_leaks_is_named(tmp_path: Path) -> None:
     (tmp_path / "leaking.py").write_text(LEAKING.replace("LEAKS", "; ".join(LEAKS.values())))
     (tmp_path / "soak.yaml").write_text(PIPELINE.replace("{STEP}", "{callback: {function: 'leaking:leak'}}"))
 
-    done, soaked = soak(tmp_path)
+    for seconds in LEAKING_SECONDS:
+        done, soaked = soak(tmp_path, seconds=seconds)
+        if {*LEAKS} <= {*grown(soaked)}:
+            break
 
     assert {*LEAKS} <= {*grown(soaked)}
     assert all(f"wrong: {what} grew by" in done.stdout for what in LEAKS)
