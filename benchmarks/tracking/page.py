@@ -56,9 +56,14 @@ def text(measured: Measured) -> str:
 
 def write(measured: Measured, page: Path) -> None:
     """Put the tables between the marks of the page."""
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{text(measured)}\n\n{END}{after}")
+    page.write_text(between_marks(page.read_text(), text(measured), begin=BEGIN, end=END))
+
+
+def between_marks(page: str, tables: str, *, begin: str, end: str) -> str:
+    """Return the page with these tables between two marks."""
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n\n{tables}\n\n{end}{after}"
 
 
 def _shared(measured: Measured) -> Iterable[str]:
