@@ -19,7 +19,8 @@ from benchmarks.tracking.sequences import Boxes, Floats, Integers, Sequence, sco
 
 from sightline.graph.tracker import Tracker
 from sightline_plugins.commands.evaluate.scores import TrackScores
-from sightline_plugins.track.adaptive import AdaptiveOptions, AdaptiveTracker, MatchingThresholds
+from sightline_plugins.track.adaptive import AdaptiveTracker
+from sightline_plugins.track.adaptive_options import AdaptiveOptions, MatchingThresholds
 from sightline_plugins.track.algorithms import TRACKERS
 
 BEST_BYTETRACK = {

@@ -22,7 +22,8 @@ from benchmarks.tracking.contestants import Maker, own, scores_of
 from benchmarks.tracking.page import between_marks
 from benchmarks.tracking.sequences import Sequence as Recording
 
-from sightline_plugins.track.adaptive import AdaptiveOptions, AdaptiveTracker, MatchingThresholds
+from sightline_plugins.track.adaptive import AdaptiveTracker
+from sightline_plugins.track.adaptive_options import AdaptiveOptions, MatchingThresholds
 from sightline_plugins.track.kalman import MotionModel
 
 STEPS = (1, 3, 6)

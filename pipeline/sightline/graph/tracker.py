@@ -23,6 +23,9 @@ NO_TRACK = -1
 Luma: TypeAlias = npt.NDArray[np.uint8]
 """Brightness of an image, (height, width), read-only."""
 
+Vectors: TypeAlias = npt.NDArray[np.float32]
+"""Embeddings of objects (N, D), of length 1; rows of NaN for objects that have none."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predictions:
@@ -90,6 +93,13 @@ class Tracker(ABC):
         """
         del image
 
+    def compare_by(self, appearance: Vectors) -> None:
+        """Take the embeddings of the detections of the next `update`, where the options say `needs_appearance`.
+
+        Called before every `update`. D is the same for all frames, or 0 as long as no object has an embedding.
+        """
+        del appearance
+
     def matches(self) -> Matches:
         """Return what is known of the detections of the last `update`; asked for where the options say
         `tells_matches`.
@@ -115,6 +125,11 @@ class TrackerOptions(Described):
     @property
     def needs_images(self) -> bool:
         """Whether `look` is called: images cost time, and on a GPU a copy to host memory."""
+        return False
+
+    @property
+    def needs_appearance(self) -> bool:
+        """Whether `compare_by` is called; `check` then demands a step before that gives embeddings."""
         return False
 
     def build(self, *, first_id: int = 1) -> Tracker:

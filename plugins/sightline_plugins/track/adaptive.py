@@ -20,17 +20,13 @@ Defaults were chosen on public and made sequences at several frame rates (docs/b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Annotated, ClassVar, Self
-
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, model_validator
 
-from sightline.graph.fields import Fraction
-from sightline.graph.tracker import Luma, Matches, Predictions, Tracker, TrackerOptions
+from sightline.graph.tracker import Luma, Matches, Predictions, Tracker, Vectors
 from sightline.media.boxes import iou_matrix
-from sightline.media.time import Duration
+from sightline_plugins.track.adaptive_options import AdaptiveOptions, MatchingThresholds
+from sightline_plugins.track.appearance import AppearanceScale, blended
 from sightline_plugins.track.association import Indices, assign, assign_in_rounds, wide_iou
 from sightline_plugins.track.camera_motion import CameraMotion
 from sightline_plugins.track.certainty import CertaintyScale
@@ -52,8 +48,6 @@ from sightline_plugins.track.tracks import (
 NANOSECOND = 1e-9
 TENTATIVE, TRACKED, LOST = (int(state) for state in TrackState)
 FORGOTTEN = -1
-NEVER = 2.0
-"""A similarity that no pair reaches."""
 FAIR_TRACKS = 2
 """Added to the state `TRACKED` or `LOST`, it gives the kind of a track whose detections are mostly fair."""
 ROUNDS = np.array([[0, 0, 3, 3], [0, 2, 2, 0], [0, 0, 2, 0], [0, 2, 1, 0], [0, 0, 1, 0]], np.int8)
@@ -61,113 +55,22 @@ ROUNDS = np.array([[0, 0, 3, 3], [0, 2, 2, 0], [0, 0, 2, 0], [0, 2, 1, 0], [0, 0
 low for that track; tentative and fair or high."""
 
 EVIDENCE_PER_CERTAINTY, LEAST_EVIDENCE = np.float32(1.35), np.float32(0.1)
+APPEARANCE_WEIGHT = np.float32(0.04)
+"""Similarity that a log-likelihood ratio of appearance adds."""
+STRANGER_WEIGHT = np.array([0.04, 0.04, 0.15], np.float32)
+"""The same for ratios below 0, by state of the track: where a lost object is, is less sure. Ratios above 0 must not
+count more for lost tracks: of two tracks of one object, the lost one would win at each frame."""
+RECOGNISED = np.float32(3.0)
+"""Log-likelihood ratio from which appearance alone matches a track with a detection in reach."""
+REACH_DEVIATIONS = np.float32(3.0)
+"""The reach of a track: so many standard deviations of its position, and its size."""
+STEADY_OVERLAP = 0.5
 ROUNDING = 1e-3
 """Tolerance of sums of evidence."""
 CERTAINTY_MEMORY = np.float32(0.2)
 """Weight of the latest detection in a track's mean certainty."""
 STATE_WHEN_MISSED = np.array([FORGOTTEN, LOST, LOST])
 STATE_WHEN_SEEN = np.array([TENTATIVE, TRACKED, TRACKED])
-
-
-class AdaptiveOptions(TrackerOptions):
-    """Options of `AdaptiveTracker`.
-
-    Thresholds are certainties: confidences relative to those of objects that the detector finds steadily, which have
-    0.95 (`calibrate`). Detections from `new_track_threshold` to `high_confidence` are fair. Their weight depends on the
-    track: they keep a track whose detections are mostly fair; for a track with mostly high certainty they count as low,
-    because the object is probably half hidden.
-    """
-
-    name: ClassVar[str] = "adaptive"
-    tells_matches: ClassVar[bool] = True
-
-    max_lost: Duration = 2_000_000_000
-    """How long a track is kept without being seen, whatever the frame rate (at least two frames)."""
-    min_hits: Annotated[int, Field(ge=1)] = 2
-    """Detections in a row with `high_threshold` before a track is confirmed and gets its id; lower ones count less."""
-    calibrate: bool = True
-    """Whether thresholds are relative to the detector's usual confidence; false takes its confidences as they are."""
-    high_threshold: Fraction = 0.8
-    """Detections from here on count fully for `min_hits`; each 0.1 less counts 0.135 less, down to 0.1."""
-    low_confidence: Fraction = 0.1
-    """Detections below are not used."""
-    high_confidence: Fraction = 0.56
-    """Detections from here on are matched first; those below need more overlap with objects mostly seen with high
-    certainty."""
-    new_track_threshold: Fraction = 0.6
-    """Detections from here on may begin a track."""
-    class_mismatch_weight: Fraction = 0.5
-    """Weight of the overlap when the class differs: at 1 classes play no part, at 0 a track keeps its class."""
-    camera_motion: bool = False
-    """Whether expected boxes follow the camera's motion, which is measured in the images; 10 ms a frame and more. For
-    cameras in vehicles and drones, and for those that pan."""
-
-    @model_validator(mode="after")
-    def _check_order(self) -> Self:
-        if self.low_confidence > min(self.high_confidence, self.new_track_threshold):
-            raise ValueError(
-                "tracker: low_confidence must not be above high_confidence or new_track_threshold, got "
-                f"{self.low_confidence}, {self.high_confidence}, {self.new_track_threshold}"
-            )
-        return self
-
-    @property
-    def needs_images(self) -> bool:
-        """The option `camera_motion`."""
-        return self.camera_motion
-
-    def build(self, *, first_id: int = 1) -> Tracker:
-        """Make the tracker of one stream."""
-        return AdaptiveTracker(self, first_id=first_id)
-
-
-@dataclass(frozen=True, slots=True)
-class MatchingThresholds:
-    """Similarities, 0 to 1, above which a track and a detection match.
-
-    A similarity is intersection over union, times the detection's certainty where that is at least
-    `new_track_threshold`, times `class_mismatch_weight` where the classes differ.
-    """
-
-    min_similarity: float = 0.31
-    """Confirmed track and high detection match above this."""
-    min_similarity_fair: float = 0.27
-    """Confirmed track that is mostly seen with fair certainty, and fair detection, match above this."""
-    min_similarity_half_hidden: float = 0.4
-    """Confirmed track that is mostly seen with high certainty, and fair detection, match above this."""
-    min_similarity_low: float = 0.5
-    """Track seen in the last frame and low detection match above this."""
-    min_similarity_tentative: float = 0.1
-    """Track not yet confirmed, and fair or high detection, match above this."""
-    way_margin: float = 1.3
-    """The last round matches the remaining tracks and high detections with boxes enlarged on each side by so many
-    standard deviations of the way from one frame to the next, which is long for new tracks and at low frame rates."""
-    least_margin: float = 0.1
-    """They are enlarged by at least this fraction of their size; tracks not yet confirmed take part where their way is
-    longer than that."""
-    min_similarity_wide: float = 0.11
-    """Similarity of the enlarged boxes above which they match."""
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value < 0 or (value > 1 and field.name not in ("least_margin", "way_margin")):
-                raise ValueError(f"tracker: {field.name} must be from 0 to 1, got {value}")
-
-    def floors(self) -> Floats:
-        """Return (kinds, bands): the similarity that a track of a kind needs with a detection of a band."""
-        high, low, tentative = self.min_similarity, self.min_similarity_low, self.min_similarity_tentative
-        fair, half_hidden = self.min_similarity_fair, self.min_similarity_half_hidden
-        return np.array(
-            [
-                [NEVER, NEVER, tentative, tentative],
-                [NEVER, low, half_hidden, high],
-                [NEVER, NEVER, half_hidden, high],
-                [NEVER, low, fair, high],
-                [NEVER, NEVER, fair, high],
-            ],
-            np.float32,
-        )
 
 
 class AdaptiveTracker(Tracker):
@@ -195,6 +98,8 @@ class AdaptiveTracker(Tracker):
         self._propagator = Propagator(self._motion)
         self._tracks = no_tracks()
         self._camera = CameraMotion()
+        self._appearance = AppearanceScale()
+        self._vectors = np.zeros((0, 0), np.float32)
         self._now_ns = 0
         self._interval_ns = 0
         self._last_pts_ns: int | None = None
@@ -221,6 +126,13 @@ class AdaptiveTracker(Tracker):
     def look(self, image: Luma) -> None:
         """Note how the camera moved since the frame before."""
         self._camera.look(image)
+
+    def compare_by(self, appearance: Vectors) -> None:
+        """Take the embeddings of the next detections."""
+        self._vectors = appearance
+        known = self._tracks.vector.shape[1]
+        if appearance.shape[1] != known:
+            self._tracks.vector = np.full((len(self._tracks), appearance.shape[1]), np.nan, np.float32)
 
     def update(
         self,
@@ -323,13 +235,43 @@ class AdaptiveTracker(Tracker):
         kind = _kinds(tracks, high_confidence=self._options.high_confidence)
         weights = self._weights(seen)
         xyxy = tracks.xyxy
-        similarity = iou_matrix(xyxy, seen.xyxy) * weights
+        overlap = iou_matrix(xyxy, seen.xyxy)
+        similarity = overlap * weights
         margin = similarity - self._floors.take(kind, axis=0).take(seen.band, axis=1)
+        ratio = support = None
+        if self._options.appearance:
+            alike = tracks.vector @ self._vectors.T
+            ratio = self._appearance.log_ratio(alike)
+            support = np.where(ratio < 0, STRANGER_WEIGHT[tracks.state][:, None], APPEARANCE_WEIGHT) * ratio
+            margin += np.where(overlap > 0, support, 0)
         rows, columns = assign_in_rounds(margin, rounds=ROUNDS, row_kind=kind, column_kind=seen.band)
+        if ratio is not None:
+            steady = (overlap[rows, columns] > STEADY_OVERLAP) & (tracks.state[rows] == TRACKED)
+            self._appearance.learn(alike[np.ix_(rows[steady], columns[steady])])
         if len(rows) < min(len(tracks), len(seen)):
-            rows, columns = self._match_wide(rows, columns=columns, seen=seen, weights=weights, xyxy=xyxy)
+            rows, columns = self._match_wide(
+                rows, columns=columns, seen=seen, weights=weights, xyxy=xyxy, support=support
+            )
+        if ratio is not None and len(rows) < min(len(tracks), len(seen)):
+            rows, columns = self._recognise(rows, columns=columns, seen=seen, ratio=ratio)
         self._notes.matched(columns, tracks.number[rows], expected=xyxy[rows], seen=seen.xyxy[columns])
         return rows, columns
+
+    def _recognise(
+        self, rows: Indices, *, columns: Indices, seen: Detections, ratio: Floats
+    ) -> tuple[Indices, Indices]:
+        """Add pairs of confirmed tracks and high detections that look alike, where the object can have gone there."""
+        tracks = self._tracks
+        open_rows, open_columns = tracks.state != TENTATIVE, seen.band >= HIGH
+        open_rows[rows] = False
+        open_columns[columns] = False
+        left_rows, left_columns = open_rows.nonzero()[0], open_columns.nonzero()[0]
+        reach = REACH_DEVIATIONS * np.sqrt(tracks.covariance[0, 0, left_rows]) + np.sqrt(tracks.area[left_rows])
+        away = np.abs(tracks.mean[0, left_rows, None, :2] - seen.box[left_columns, :2]).max(axis=2)
+        margin = ratio[np.ix_(left_rows, left_columns)] - RECOGNISED
+        margin[away > reach[:, None]] = -1
+        more_rows, more_columns = assign(margin)
+        return np.concatenate([rows, left_rows[more_rows]]), np.concatenate([columns, left_columns[more_columns]])
 
     def _weights(self, seen: Detections) -> Floats:
         """Return the factors of the overlap by class and confidence, (N, M) or (M,)."""
@@ -342,7 +284,14 @@ class AdaptiveTracker(Tracker):
         return weights
 
     def _match_wide(
-        self, rows: Indices, *, columns: Indices, seen: Detections, weights: Floats, xyxy: Floats
+        self,
+        rows: Indices,
+        *,
+        columns: Indices,
+        seen: Detections,
+        weights: Floats,
+        xyxy: Floats,
+        support: Floats | None,
     ) -> tuple[Indices, Indices]:
         """Add the round with enlarged boxes to the pairs found so far."""
         tracks, limits = self._tracks, self._thresholds
@@ -360,6 +309,8 @@ class AdaptiveTracker(Tracker):
         similarity = wide_iou(boxes, seen.xyxy[left_columns], margins=margins)
         similarity *= all_weights[np.ix_(left_rows, left_columns)]
         takes_part = (tracks.state[left_rows] != TENTATIVE) | (way > limits.least_margin * sizes.min(axis=1))
+        if support is not None:
+            similarity += np.where(similarity > 0, support[np.ix_(left_rows, left_columns)], 0)
         similarity[~takes_part] = 0
         more_rows, more_columns = assign(similarity - limits.min_similarity_wide)
         return np.concatenate([rows, left_rows[more_rows]]), np.concatenate([columns, left_columns[more_columns]])
@@ -375,6 +326,8 @@ class AdaptiveTracker(Tracker):
             area=area,
             model=self._motion,
         )
+        if self._options.appearance:
+            tracks.vector[rows] = blended(tracks.vector[rows], self._vectors[columns], certainty=certainty)
         tracks.area[rows] = area
         tracks.confidence[rows] = seen.confidence[columns]
         tracks.class_id[rows] = seen.class_id[columns]
@@ -436,6 +389,7 @@ class AdaptiveTracker(Tracker):
             mean_certainty=certainty.copy(),
             seen_ns=np.full(len(columns), self._now_ns),
             number=number,
+            vector=self._vectors[columns] if self._options.appearance else np.zeros((len(columns), 0), np.float32),
         )
         self._tracks = self._tracks.joined(started)
 

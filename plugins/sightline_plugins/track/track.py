@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
@@ -13,8 +13,8 @@ from pydantic import ConfigDict, GetJsonSchemaHandler, PrivateAttr, ValidationIn
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError
 
-from sightline.graph import Capability, Element, Operator, Site
-from sightline.graph.tracker import NO_TRACK, Matches, Predictions, Tracker, TrackerOptions
+from sightline.graph import Capability, Element, Operator, Problem, Site
+from sightline.graph.tracker import NO_TRACK, Matches, Predictions, Tracker, TrackerOptions, Vectors
 from sightline.media import Batch, Event, Frame, Objects, Origin, Stream
 from sightline.media.boxes import area, clip
 from sightline.media.convert import luma_from_surface
@@ -51,6 +51,10 @@ class Track(Element):
 
     With `camera_motion: true`, `adaptive`, `botsort` and `cbiou` measure how the camera moves, and expect objects where
     that puts them: for cameras in vehicles and drones, and for those that pan.
+
+    With `appearance: true`, `adaptive` compares objects by their embeddings too. Put `embed` before `track` then: the
+    model runs on each detection of each frame. What a similarity says is measured while it runs. For objects that are
+    hidden for minutes, or come back, see [several cameras](../guide/multi-camera.md), which also serves one camera.
 
     Ids count from 1 in each stream and are never reused. With `adaptive`, a track is confirmed after `min_hits`
     detections in a row with at least `high_threshold`, or more detections with less (with 2: 3 at a certainty of 0.65,
@@ -113,6 +117,17 @@ class Track(Element):
                 "track", [InitErrorDetails(type=error, loc=(name,), input=True) for name in asking]
             )
 
+    def check_given(self, given: Mapping[str, frozenset[Capability]]) -> Iterator[Problem]:
+        """Report streams without embeddings, where the tracker compares them."""
+        lacking = [stream for stream, present in given.items() if Capability.EMBEDDINGS not in present]
+        if self._options.needs_appearance and lacking:
+            where = "" if len(lacking) == len(given) else f" on the stream {lacking[0]!r}"
+            yield Problem(
+                f"the tracker compares embeddings, and no step before it gives any{where}: put "
+                "embed: {model: ..., on: ...} before track, or leave appearance out",
+                ("appearance",),
+            )
+
     def provided(self) -> frozenset[Capability]:
         """Return tracks, and events with `past_frames`."""
         return self.gives | ({Capability.EVENTS} if self.past_frames else frozenset())
@@ -154,6 +169,17 @@ class _StreamState:
     latest_id: int = 0
     votes: ClassVotes = field(default_factory=ClassVotes)
     past: PastFrames = field(default_factory=PastFrames)
+    width: int = 0
+    """Numbers in an embedding; 0 until there was one."""
+
+    def vectors(self, objects: Objects, own: slice | npt.NDArray[np.intp]) -> Vectors:
+        """Return the embeddings of the objects in the rows `own`, NaN for those that have none."""
+        column = objects.extra.get("embedding")
+        if column is not None:
+            self.width = column.shape[1]
+            found: Vectors = column[own].astype(np.float32, copy=False)
+            return found
+        return np.full((len(objects.xyxy[own]), self.width), np.nan, np.float32)
 
 
 class TrackOperator(Operator):
@@ -191,6 +217,8 @@ class TrackOperator(Operator):
                 expected.append((row, replace(known, class_id=state.votes.leading(known.track_id, known.class_id))))
             else:
                 own = slice(first, last) if followed is None else first + np.flatnonzero(followed[first:last])
+                if self._options.needs_appearance:
+                    tracker.compare_by(state.vectors(objects, own))
                 ids = tracker.update(objects.xyxy[own], objects.confidence[own], classes[own], pts_ns=frame.pts_ns)
                 track_id[own] = ids
                 self._count(state, frame.stream, ids, classes[own])

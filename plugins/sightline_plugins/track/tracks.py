@@ -55,6 +55,8 @@ class TrackColumns:
     """When last seen, on the tracker's clock."""
     number: Integers
     """Counts all tracks, also those that never get an id."""
+    vector: Floats
+    """(N, D): appearance, NaN where unknown; D is 0 where it is not used."""
 
     def __len__(self) -> int:
         return len(self.state)
@@ -78,6 +80,7 @@ class TrackColumns:
             mean_certainty=self.mean_certainty[rows],
             seen_ns=self.seen_ns[rows],
             number=self.number[rows],
+            vector=self.vector[rows],
         )
 
     def joined(self, younger: TrackColumns) -> TrackColumns:
@@ -94,6 +97,7 @@ class TrackColumns:
             mean_certainty=np.concatenate([self.mean_certainty, younger.mean_certainty]),
             seen_ns=np.concatenate([self.seen_ns, younger.seen_ns]),
             number=np.concatenate([self.number, younger.number]),
+            vector=np.concatenate([self.vector, younger.vector]),
         )
 
 
@@ -118,6 +122,7 @@ def no_tracks() -> TrackColumns:
         mean_certainty=floats,
         seen_ns=integers,
         number=integers,
+        vector=np.zeros((0, 0), np.float32),
     )
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sightline_plugins.track.adaptive import AdaptiveOptions, AdaptiveTracker, MatchingThresholds
+from sightline_plugins.track.adaptive import AdaptiveTracker
+from sightline_plugins.track.adaptive_options import AdaptiveOptions, MatchingThresholds
 from sightline_plugins.track.tracks import TrackState
 
 Row = tuple[float, float, float, float]

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from sightline.testing.tracker_conformance import TrackerConformance
-from sightline_plugins.track.adaptive import AdaptiveOptions
+from sightline_plugins.track.adaptive_options import AdaptiveOptions
 from sightline_plugins.track.track import Track
 
 

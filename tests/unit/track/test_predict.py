@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline_plugins.track.adaptive import AdaptiveOptions, AdaptiveTracker
+from sightline_plugins.track.adaptive import AdaptiveTracker
+from sightline_plugins.track.adaptive_options import AdaptiveOptions
 
 FRAME_NS = 100_000_000
 STEP = np.array([10, 0, 10, 0], np.float32)

@@ -9,7 +9,7 @@ from benchmarks.tracking.contestants import BEST_BYTETRACK, noted, ours, scores_
 from benchmarks.tracking.sequences import SEQUENCES, Boxes, Sequence, read_mot, read_sequence, score
 from benchmarks.tracking.weak import as_tall_as_the_truth, seen_by_fastestdet, squeezed
 
-from sightline_plugins.track.adaptive import AdaptiveOptions, MatchingThresholds
+from sightline_plugins.track.adaptive_options import AdaptiveOptions, MatchingThresholds
 
 HOTA, IDF1 = 0, 1
 MARGIN = 0.005

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sightline_plugins.track.adaptive import AdaptiveOptions, AdaptiveTracker, MatchingThresholds
+from sightline_plugins.track.adaptive import AdaptiveTracker
+from sightline_plugins.track.adaptive_options import AdaptiveOptions, MatchingThresholds
 from sightline_plugins.track.kalman import MotionModel
 
 ONE = np.array([[10, 20, 50, 100]], np.float32)

@@ -14,7 +14,8 @@ from sightline.graph import Site
 from sightline.media import Batch, Frame, Objects, Origin
 from sightline.media.batch import FrameColumns
 from sightline.testing import make_frames, run_element
-from sightline_plugins.track.adaptive import AdaptiveOptions, AdaptiveTracker
+from sightline_plugins.track.adaptive import AdaptiveTracker
+from sightline_plugins.track.adaptive_options import AdaptiveOptions
 from sightline_plugins.track.algorithms import TRACKERS
 from sightline_plugins.track.track import Track, TrackOperator
 

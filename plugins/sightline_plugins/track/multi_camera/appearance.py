@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+
+from sightline_plugins.track.appearance import Statistic
 
 Floats = npt.NDArray[np.float64]
 
@@ -16,35 +16,7 @@ model that tells them apart badly (OSNet x0.25), because confusing two people is
 """
 _SAME_POSITION = 0.55
 """Expected similarity of one object in two cameras, as the way from that of different objects to 1."""
-_LEAST_DEVIATION = 0.04
 _MOST_LOG_RATIO = 9.0
-
-
-@dataclass(slots=True)
-class _Statistic:
-    """Mean and deviation of values, starting from a prior that counts as `_PRIOR_COUNT` values."""
-
-    count: float
-    total: float
-    squares: float
-
-    @classmethod
-    def prior(cls, mean: float, deviation: float) -> _Statistic:
-        count = _PRIOR_COUNT
-        return cls(count, count * mean, count * (mean**2 + deviation**2))
-
-    def add(self, values: Floats) -> None:
-        self.count += len(values)
-        self.total += float(values.sum())
-        self.squares += float((values**2).sum())
-
-    @property
-    def mean(self) -> float:
-        return self.total / self.count
-
-    @property
-    def deviation(self) -> float:
-        return max(_LEAST_DEVIATION, float(np.sqrt(max(self.squares / self.count - self.mean**2, 0.0))))
 
 
 class Appearance:
@@ -57,7 +29,7 @@ class Appearance:
     """
 
     def __init__(self) -> None:
-        self._different = _Statistic.prior(*_PRIOR_DIFFERENT)
+        self._different = Statistic.prior(*_PRIOR_DIFFERENT, count=_PRIOR_COUNT)
 
     def add_different(self, similarity: Floats) -> None:
         """Take similarities (N,) of objects that are certainly different."""
@@ -79,10 +51,3 @@ class Appearance:
         )
         limited: Floats = np.nan_to_num(np.clip(ratio, -_MOST_LOG_RATIO, _MOST_LOG_RATIO), nan=0.0)
         return limited
-
-
-def unit(vectors: npt.NDArray[np.floating]) -> Floats:
-    """Return vectors (N, D) with length 1; NaN for vectors of zeros."""
-    wide = vectors.astype(np.float64)
-    length = np.linalg.norm(wide, axis=1, keepdims=True)
-    return wide / np.where(length > 0, length, np.nan)

@@ -17,8 +17,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from sightline_plugins.track.appearance import unit
 from sightline_plugins.track.association import assign
-from sightline_plugins.track.multi_camera.appearance import Appearance, unit
+from sightline_plugins.track.multi_camera.appearance import Appearance
 from sightline_plugins.track.multi_camera.columns import ColumnTable, Rows
 from sightline_plugins.track.multi_camera.motion import FloorMotion
 
