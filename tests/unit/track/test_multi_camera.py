@@ -192,6 +192,21 @@ def test_an_object_that_was_away_for_too_long_is_forgotten() -> None:
     assert ids(tracks, floor={}, max_gap="5s")["yard", 1] == 2
 
 
+def test_who_is_there_after_a_camera_came_back_keeps_the_id() -> None:
+    """The camera was away for half a minute, and its tracker gives new ids; one person went, another one came."""
+    one, two, three = np.eye(4)[:3] + 0.7
+    vectors = {1: one, 2: two, 3: three, 4: one}
+    tracks = scene(
+        ("gate", 1, 0, 4, (1, 1)),
+        ("gate", 2, 0, 4, (6, 6)),
+        ("gate", 3, 34, 38, (1, 1)),
+        ("gate", 4, 34, 38, (6, 6)),
+        embedding={track: list(vector / np.linalg.norm(vector)) for track, vector in vectors.items()},
+    )
+
+    assert ids(tracks, floor={}) == {("gate", 1): 1, ("gate", 2): 2, ("gate", 3): 3, ("gate", 4): 1}
+
+
 def test_a_track_that_comes_back_keeps_its_id() -> None:
     away = [
         batch if not 2 < batch.frames[0].pts_seconds < 7 else batch.with_objects(Objects.empty())
