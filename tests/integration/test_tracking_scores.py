@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from benchmarks.tracking.contestants import BEST_BYTETRACK
+from benchmarks.tracking.appearance import KINDS, seeing, vectors_of
+from benchmarks.tracking.contestants import BEST_BYTETRACK, scores_of
 from benchmarks.tracking.sequences import read_mot, read_sequence, score
 
 from sightline import Pipeline
 from sightline.testing import assert_accounted
 from sightline_plugins.commands.evaluate.scores import TrackScores
+from sightline_plugins.track.algorithms import TRACKERS
 
 
 @pytest.mark.parametrize("name", BEST_BYTETRACK)
@@ -36,6 +38,27 @@ def test_public_detections_through_replay_track_and_mot(shared_data: Path, tmp_p
     hota, idf1 = BEST_BYTETRACK[name]
     assert scores.hota >= hota
     assert scores.idf1 >= idf1
+
+
+DEEP_OC_SORT = {
+    ("TUD-Campus", "distinct"): (0.481, 0.645),
+    ("TUD-Campus", "noisy"): (0.474, 0.632),
+    ("TUD-Stadtmitte", "distinct"): (0.536, 0.795),
+    ("TUD-Stadtmitte", "noisy"): (0.536, 0.795),
+    ("KITTI-0012-car", "distinct"): (0.670, 0.838),
+    ("KITTI-0012-car", "noisy"): (0.670, 0.838),
+}
+"""HOTA and IDF1 of the authors' code (GerardMaggiolino/Deep-OC-SORT at 6bb51d0) with the same detections and made
+vectors, without the motion of the camera, and with as many frames of patience as `max_lost` is here."""
+
+
+@pytest.mark.parametrize(("name", "kind"), DEEP_OC_SORT)
+def test_deepocsort_scores_as_the_code_of_its_authors(shared_data: Path, name: str, kind: str) -> None:
+    sequence = read_sequence(shared_data / "truth" / "mot" / name)
+
+    scores = scores_of(sequence, seeing(TRACKERS["deepocsort"](), vectors_of(sequence, KINDS[kind])))
+
+    assert (scores.hota, scores.idf1) == pytest.approx(DEEP_OC_SORT[name, kind], abs=0.005)
 
 
 def test_appearance_of_real_people_keeps_their_ids(shared_data: Path, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from pydantic import Field
 from sightline.graph.fields import Fraction
 from sightline.graph.tracker import NO_TRACK, Tracker
 from sightline.media.boxes import Boxes
-from sightline_plugins.track.cascade import Floats, Indices, Mask, Round, overlaps
+from sightline_plugins.track.cascade import Floats, Indices, Mask, Pairwise, Round, overlaps
 from sightline_plugins.track.frame_tracker import (
     IGNORED,
     Confidences,
@@ -33,7 +33,7 @@ from sightline_plugins.track.frame_tracker import (
     Integers,
     Similarity,
 )
-from sightline_plugins.track.motion import AreaMotion
+from sightline_plugins.track.motion import AreaMotion, Motion
 from sightline_plugins.track.tracks import Detections
 
 Doubles = npt.NDArray[np.float64]
@@ -100,11 +100,15 @@ class OCSortTracker(FrameTracker):
     """OC-SORT, for one stream."""
 
     keeps_tentative = True
+    boxes_move: ClassVar[Motion] = AreaMotion()
+    """The filter of boxes."""
+    boxes_moved: ClassVar[Motion] = boxes_move
+    """The filter that updates again along the way through a gap."""
 
     def __init__(self, options: OCSortOptions, *, first_id: int = 1) -> None:
         super().__init__(
             options,
-            motion=AreaMotion(),
+            motion=self.boxes_move,
             limits=(options.high_confidence,),
             new_track_threshold=options.high_confidence,
             first_id=first_id,
@@ -124,6 +128,15 @@ class OCSortTracker(FrameTracker):
         return track_id
 
     def _rounds(self, boxes: Boxes, seen: Detections) -> Iterable[Round]:
+        options = self._options
+        every, usable = np.ones(len(boxes), np.bool_), seen.band != IGNORED
+        preference = self._preference(boxes, seen)
+        yield Round(every, usable, overlaps(boxes, seen.xyxy), least=options.iou_threshold, preference=preference)
+        yield Round(every, usable, overlaps(self._observed.latest, seen.xyxy), least=options.iou_threshold)
+
+    def _preference(self, boxes: Boxes, seen: Detections) -> Pairwise | None:
+        """Return what the first round adds to the overlap of tracks, expected at `boxes`, with detections: momentum."""
+        del boxes
         options, observed = self._options, self._observed
 
         def momentum(rows: Indices, columns: Indices) -> Floats:
@@ -133,10 +146,7 @@ class OCSortTracker(FrameTracker):
             weighted: Floats = agreement.astype(np.float32)
             return weighted
 
-        every, usable = np.ones(len(boxes), np.bool_), seen.band != IGNORED
-        preference = momentum if options.direction_weight else None
-        yield Round(every, usable, overlaps(boxes, seen.xyxy), least=options.iou_threshold, preference=preference)
-        yield Round(every, usable, overlaps(observed.latest, seen.xyxy), least=options.iou_threshold)
+        return momentum if options.direction_weight else None
 
     def _advance(self) -> None:
         tracks, observed = self._tracks, self._observed
@@ -168,12 +178,12 @@ class OCSortTracker(FrameTracker):
         for step in range(1, int(gap.max()) + 1):
             on = (step <= gap).nonzero()[0]
             between = begun[on] + (xyxy[on] - begun[on]) * (step / gap[on])[:, None]
-            own_mean, own_covariance = self._motion.correct(
-                mean[on], covariance[on], self._motion.measured(between.astype(np.float32))
+            own_mean, own_covariance = self.boxes_moved.correct(
+                mean[on], covariance[on], self.boxes_moved.measured(between.astype(np.float32))
             )
             ahead = step < gap[on]
             further_mean, further_covariance = own_mean[ahead], own_covariance[ahead]
-            self._motion.predict(further_mean, further_covariance)
+            self.boxes_moved.predict(further_mean, further_covariance)
             own_mean[ahead], own_covariance[ahead] = further_mean, further_covariance
             mean[on], covariance[on] = own_mean, own_covariance
         tracks.mean[rows], tracks.covariance[rows] = mean, covariance

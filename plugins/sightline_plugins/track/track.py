@@ -41,20 +41,24 @@ class Track(Element):
       [Yang et al. 2023](https://arxiv.org/abs/2211.14317).
     - `ocsort` prefers pairs that keep their direction, and repairs its filter after a gap. For dancers and players. It
       does not use low-confidence detections. [Cao et al. 2023](https://arxiv.org/abs/2203.14360).
+    - `deepocsort` is `ocsort` that compares embeddings. For crowds whose people look different.
+      [Maggiolino et al. 2023](https://arxiv.org/abs/2302.11813).
     - `sort` has one assignment by overlap. The plain baseline, for detectors with few false alarms.
       [Bewley et al. 2016](https://arxiv.org/abs/1602.00763).
     - `iou` has no motion at all. For detectors that miss little, at high frame rates.
       [Bochinski et al. 2017](https://doi.org/10.1109/AVSS.2017.8078516).
 
     All but `adaptive` give the ids of their reference implementations (`trackers` 2.6.1; for `iou`, the authors' code,
-    from the detection on that confirms a track): they count in frames, and ignore classes.
+    from the detection on that confirms a track; for `deepocsort`, its authors' code, within 0.005 HOTA): they count in
+    frames, and ignore classes.
 
-    With `camera_motion: true`, `adaptive`, `botsort` and `cbiou` measure how the camera moves, and expect objects where
-    that puts them: for cameras in vehicles and drones, and for those that pan.
+    With `camera_motion: true`, `adaptive`, `botsort`, `cbiou` and `deepocsort` measure how the camera moves, and expect
+    objects where that puts them: for cameras in vehicles and drones, and for those that pan.
 
-    With `appearance: true`, `adaptive` compares objects by their embeddings too. Put `embed` before `track` then: the
-    model runs on each detection of each frame. What a similarity says is measured while it runs. For objects that are
-    hidden for minutes, or come back, see [several cameras](../guide/multi-camera.md), which also serves one camera.
+    With `appearance: true`, `adaptive` compares objects by their embeddings too, as `deepocsort` always does. Put
+    `embed` before `track` then: the model runs on each detection of each frame. What a similarity says is measured
+    while it runs. For objects that are hidden for minutes, or come back, see
+    [several cameras](../guide/multi-camera.md), which also serves one camera.
 
     Ids count from 1 in each stream and are never reused. With `adaptive`, a track is confirmed after `min_hits`
     detections in a row with at least `high_threshold`, or more detections with less (with 2: 3 at a certainty of 0.65,

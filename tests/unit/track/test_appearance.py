@@ -9,11 +9,14 @@ import numpy.typing as npt
 import pytest
 
 from sightline.errors import ConfigurationError
+from sightline.graph import Capability
 from sightline.media import Batch, Objects, Origin
 from sightline.testing import make_frames, run_element
 from sightline_plugins.track.adaptive import AdaptiveTracker
 from sightline_plugins.track.adaptive_options import AdaptiveOptions
 from sightline_plugins.track.appearance import AppearanceScale, blended
+from sightline_plugins.track.deepocsort import DeepOCSortOptions
+from sightline_plugins.track.ocsort import OCSortOptions
 from sightline_plugins.track.track import Track
 
 Floats = npt.NDArray[np.float32]
@@ -158,6 +161,36 @@ def test_the_element_passes_embeddings_on(size: int) -> None:
     found = [view.objects.track_id.tolist() for one in results for view in one]
 
     assert found[20] == found[-1] == [1, 2]
+
+
+@pytest.mark.parametrize("options", [{"appearance": True}, {"algorithm": "deepocsort"}])
+def test_embeddings_must_come_before(options: dict[str, object]) -> None:
+    step = Track.model_validate(options)
+    objects, vectors = frozenset({Capability.OBJECTS}), frozenset({Capability.OBJECTS, Capability.EMBEDDINGS})
+
+    assert list(step.check_given({"gate": vectors})) == []
+    (nowhere,) = step.check_given({"gate": objects, "yard": objects})
+    assert "no step before it gives any: put embed: {model: ..., on: ...} before track" in nowhere.message
+    (lacking,) = step.check_given({"gate": vectors, "yard": objects})
+    assert "gives any on the stream 'yard'" in lacking.message
+    assert list(Track().check_given({"gate": objects})) == []
+
+
+def test_deepocsort_knows_who_turned_back_from_whom() -> None:
+    """Two people walk up to each other until their boxes are nearly one, and turn back."""
+
+    def ids(options: OCSortOptions, vectors: Floats) -> list[int]:
+        tracker, last = options.build(), np.empty(0, np.int64)
+        for frame in range(40):
+            away = 8 * abs(frame - 20) + 4
+            boxes = np.array([[200 - away, 40, 260 - away, 200], [200 + away, 40, 260 + away, 200]], np.float32)
+            tracker.compare_by(vectors)
+            last = tracker.update(boxes, np.full(2, 0.95, np.float32), np.zeros(2, np.int64), pts_ns=frame * 25_000_000)
+        return last.tolist()
+
+    assert ids(DeepOCSortOptions(), people(2)) == [1, 2]
+    assert ids(DeepOCSortOptions(), np.repeat(people(1), 2, axis=0)) == [2, 1]
+    assert ids(OCSortOptions(), people(2)) == [2, 1]
 
 
 def test_the_option_belongs_to_trackers_that_compare() -> None:

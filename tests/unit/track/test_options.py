@@ -12,10 +12,10 @@ from sightline_plugins.track.track import Track
 
 
 def test_the_trackers_that_people_know_are_installed() -> None:
-    assert {"adaptive", "botsort", "bytetrack", "cbiou", "iou", "ocsort", "sort"} <= set(TRACKERS)
+    assert {"adaptive", "botsort", "bytetrack", "cbiou", "deepocsort", "iou", "ocsort", "sort"} <= set(TRACKERS)
 
 
-@pytest.mark.parametrize("algorithm", ["botsort", "bytetrack", "cbiou", "iou", "ocsort", "sort"])
+@pytest.mark.parametrize("algorithm", ["botsort", "bytetrack", "cbiou", "deepocsort", "iou", "ocsort", "sort"])
 def test_a_step_holds_the_options_of_its_tracker(algorithm: str) -> None:
     step = Track.model_validate({"algorithm": algorithm, "max_lost": "1.5s", "min_hits": 4})
 
