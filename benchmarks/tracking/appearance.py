@@ -23,6 +23,7 @@ from benchmarks.tracking.sequences import SEQUENCES, Floats, Integers, Sequence
 from sightline.graph.tracker import Tracker, TrackerOptions, Vectors
 from sightline.media.boxes import iou_matrix
 from sightline_plugins.track.adaptive_options import AdaptiveOptions
+from sightline_plugins.track.deepocsort import DeepOCSortOptions
 
 Doubles = npt.NDArray[np.float64]
 STEPS = (1, 3, 6)
@@ -113,7 +114,7 @@ def main() -> None:
         "made": [one for name, one in known.items() if name.endswith("fair")],
     }
     plain = AdaptiveOptions()
-    contestants = {
+    contestants: dict[str, tuple[TrackerOptions, str | None]] = {
         "without": (plain, None),
         **{f"appearance, {kind}": (AdaptiveOptions(appearance=True), kind) for kind in KINDS},
         "without, max_lost 6s": (AdaptiveOptions.model_validate({"max_lost": "6s"}), None),
@@ -125,6 +126,7 @@ def main() -> None:
             for kind in KINDS
         },
     }
+    contestants |= {f"deepocsort, {kind}": (DeepOCSortOptions(), kind) for kind in KINDS}
     print("| | " + " | ".join(f"{group}, every {step}" for group in groups for step in STEPS) + " |")
     print("|---" * (1 + len(groups) * len(STEPS)) + "|")
     for name, (options, kind) in contestants.items():

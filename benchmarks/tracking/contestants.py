@@ -90,8 +90,9 @@ class _Public:
 
 
 def own_trackers() -> dict[str, Maker]:
-    """All trackers of this project, the default first."""
-    names = sorted(TRACKERS, key=lambda name: (name != "adaptive", name))
+    """The trackers of this project that need nothing but detections, the default first."""
+    names = [name for name, options in TRACKERS.items() if not options().needs_appearance]
+    names.sort(key=lambda name: (name != "adaptive", name))
     return {name: own(TRACKERS[name]().build) for name in names}
 
 
