@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
@@ -29,7 +29,7 @@ from sightline.errors import SightlineError
 from sightline_plugins.engines.cuda_model import prepare
 from sightline_plugins.engines.half import sample_feeds
 from sightline_plugins.engines.model_file import read_model
-from sightline_plugins.engines.protocol import Array, Precision
+from sightline_plugins.engines.protocol import GPU_PRECISIONS, Array, Precision
 from sightline_plugins.engines.tensorrt_builder import BuildSettings, build_plan
 from sightline_plugins.engines.tensorrt_library import TensorRt, installed
 from sightline_plugins.onnx_graph.graph import LEARNED
@@ -163,7 +163,7 @@ def _row(library: TensorRt, case: Case, *, shared: Path, precision: Precision, t
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tensorrt_builds", description=__doc__)
-    names, precisions = [case.name for case in CASES], list(get_args(Precision))
+    names, precisions = [case.name for case in CASES], list(GPU_PRECISIONS)
     targets = ["{}.{}".format(*target) for target in TARGETS]
     parser.add_argument("--model", action="append", choices=names, help="default: all")
     parser.add_argument("--precision", action="append", choices=precisions, help="default: all")
@@ -188,7 +188,7 @@ def main(arguments: Sequence[str]) -> None:
     for case in CASES:
         if (options.model and case.name not in options.model) or not case.path(options.shared).is_file():
             continue
-        for precision in options.precision or get_args(Precision):
+        for precision in options.precision or GPU_PRECISIONS:
             for target in targets:
                 row = _row(library, case, shared=options.shared, precision=precision, target=target)
                 print(row, flush=True)

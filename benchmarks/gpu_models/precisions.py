@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 from benchmarks.gpu_models.case import REFUSALS, BenchmarkCase, EngineAlone
@@ -21,7 +20,7 @@ from sightline.graph import Pending
 from sightline.media import Batch, Frame
 from sightline_plugins.commands.evaluate.annotations import Annotations
 from sightline_plugins.commands.evaluate.scores import DetectionScores, score_detections
-from sightline_plugins.engines.protocol import CudaEngine, Precision
+from sightline_plugins.engines.protocol import GPU_PRECISIONS, CudaEngine, Precision
 from sightline_plugins.infer.cuda_predictor import CudaPredictor
 from sightline_plugins.infer.detections import DetectionPostprocessor, detection_rules
 from sightline_plugins.infer.operator import ModelOperator, target_selector
@@ -75,7 +74,7 @@ def measure(
 
 def _opened(case: BenchmarkCase) -> Iterator[Form]:
     """The model in every precision that is available; the others are reported."""
-    names: Sequence[Precision] = get_args(Precision)
+    names: Sequence[Precision] = GPU_PRECISIONS
     for precision in names:
         stream = case.gpu.stream(precision)
         try:

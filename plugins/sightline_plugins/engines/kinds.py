@@ -36,7 +36,8 @@ class EngineKind:
     `name` is its entry point and what `engine:` names. `module` must be importable, and `install` is what to install
     when it is not. `library` makes the library that computes ONNX files on arrays of the host; None for engines that
     work in another way (`tensorrt`, `triton`). `auto` takes the kind with the highest `priority` above 0 that is
-    installed. `on_cuda_memory` kinds also compute in the memory of a GPU.
+    installed. `on_cuda_memory` kinds also compute in the memory of a GPU. `bfloat16` makes the library that computes in
+    bfloat16 on the CPU; None for kinds that cannot.
     """
 
     name: str
@@ -45,6 +46,7 @@ class EngineKind:
     library: MakeLibrary | None = None
     priority: int = 0
     on_cuda_memory: bool = False
+    bfloat16: MakeLibrary | None = None
 
     @property
     def is_installed(self) -> bool:
@@ -71,13 +73,27 @@ def _openvino(concurrency: int, device: str) -> Library[Any]:
     return OpenVino(concurrency=concurrency)
 
 
+def _openvino_bfloat16(concurrency: int, device: str) -> Library[Any]:
+    del device
+    from sightline_plugins.engines.openvino import OpenVino
+
+    return OpenVino(concurrency=concurrency, bfloat16=True)
+
+
 def _onnxruntime(concurrency: int, device: str) -> Library[Any]:
     from sightline_plugins.engines.onnxruntime import OnnxRuntime
 
     return OnnxRuntime(concurrency=concurrency, device=device)
 
 
-OPENVINO = EngineKind("openvino", module="openvino", install="openvino", library=_openvino, priority=20)
+OPENVINO = EngineKind(
+    "openvino",
+    module="openvino",
+    install="openvino",
+    library=_openvino,
+    priority=20,
+    bfloat16=_openvino_bfloat16,
+)
 ONNXRUNTIME = EngineKind(
     "onnxruntime",
     module="onnxruntime",

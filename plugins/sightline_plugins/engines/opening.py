@@ -41,6 +41,7 @@ def open_engine(
     image: ImageForm | None = None,
     concurrency: int | None = None,
     optimize: bool = True,
+    bfloat16: bool = False,
     warn: Callable[[str], None] = say_nothing,
 ) -> Engine:
     """Open a model, from the cache of compiled models when it is there.
@@ -49,7 +50,8 @@ def open_engine(
     Triton serves. `engine` is a name from `ENGINES`; `auto` takes Triton for served models, else the preferred engine
     that is installed. `image` is the form of the images that are submitted (None: as the model was exported).
     `concurrency` is how many images are computed at once (default: the cores of this process). `optimize=False` leaves
-    the graph as it is, apart from `image`. Open batch sizes become 1; so does a fixed one when `image` is given and the
+    the graph as it is, apart from `image`. `bfloat16` computes in bfloat16 on the CPU where the engine
+    can (OpenVINO), else in float32. Open batch sizes become 1; so does a fixed one when `image` is given and the
     graph allows it, else images share calls. `warn` gets problems that do not prevent the opening.
 
     Raises ModelError for a missing, damaged or unsupported model, ConfigurationError for an engine that is unknown or
@@ -61,7 +63,7 @@ def open_engine(
         from sightline_plugins.engines.triton import open_served
 
         return open_served(address, image=image, concurrency=cores)
-    library = _library(engine, device, cores)
+    library = _library(engine, device, cores, bfloat16=bfloat16)
     try:
         return open_file(model, library=library, image=image, optimize=optimize, warn=warn, may_differ=engine != "auto")
     except _Differs as difference:
@@ -85,7 +87,12 @@ class EnginePreview:
 
 
 def preview_engine(
-    model: str | Path | bytes, *, engine: str = "auto", device: str = "cpu", image: ImageForm | None = None
+    model: str | Path | bytes,
+    *,
+    engine: str = "auto",
+    device: str = "cpu",
+    image: ImageForm | None = None,
+    bfloat16: bool = False,
 ) -> EnginePreview:
     """Return the engine that `open_engine` would open, and whether it has compiled the model before.
 
@@ -94,7 +101,7 @@ def preview_engine(
     if check_engine(engine, model) is not None:
         return EnginePreview("triton", "its server", None)
     parsed, _ = read_model(model)
-    library, reason = _library(engine, device, available_cores()), ""
+    library, reason = _library(engine, device, available_cores(), bfloat16=bfloat16), ""
     kept = _kept(parsed, library, image)
     if kept is not None and kept.notes["differs"] is not None and engine == "auto":
         reason = f"OpenVINO computes it differently: {kept.notes['differs']}"
@@ -175,7 +182,8 @@ def available_cores() -> int:
     return Device().cores
 
 
-def _library(engine: str, device: str, concurrency: int) -> Library[Any]:
-    make = choose(engine, device=device).library
+def _library(engine: str, device: str, concurrency: int, *, bfloat16: bool = False) -> Library[Any]:
+    kind = choose(engine, device=device)
+    make = kind.bfloat16 or kind.library if bfloat16 and not device.startswith("cuda") else kind.library
     assert make is not None
     return make(concurrency, device if device.startswith("cuda") else "cpu")

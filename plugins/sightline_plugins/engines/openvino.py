@@ -70,19 +70,19 @@ NOISE = (
 class OpenVino:
     """The library, for `concurrency` images at once on the CPU.
 
-    float32 is computed as float32 (processors with bfloat16 would use that otherwise), and threads are not pinned
-    to cores: two processes would be pinned to the same one.
+    float32 is computed as float32 unless `bfloat16` is set (processors that have it would use it otherwise), and
+    threads are not pinned to cores: two processes would be pinned to the same one.
     """
 
     name = "openvino"
 
-    def __init__(self, *, concurrency: int) -> None:
+    def __init__(self, *, concurrency: int, bfloat16: bool = False) -> None:
         self._concurrency = concurrency
-        self._options = {
+        self._options: dict[str, Any] = {
             "NUM_STREAMS": concurrency,
             "INFERENCE_NUM_THREADS": concurrency,
             "ENABLE_CPU_PINNING": False,
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": "bf16" if bfloat16 else "f32",
         }
 
     @property
@@ -92,8 +92,11 @@ class OpenVino:
 
     def compile(self, content: bytes, *, label: str) -> ov.CompiledModel:
         """See `Library.compile`."""
+        return self._compiled(content, self._options, label=label)
+
+    def _compiled(self, content: bytes, options: Mapping[str, Any], *, label: str) -> ov.CompiledModel:
         try:
-            return core().compile_model(core().read_model(content), "CPU", self._options)
+            return core().compile_model(core().read_model(content), "CPU", dict(options))
         except RuntimeError as error:
             raise ModelError(f"{label}: OpenVINO cannot use it: {_reason(error)}") from error
 
@@ -116,8 +119,9 @@ class OpenVino:
         return OpenVinoEngine(compiled, about=about, concurrency=self._concurrency)
 
     def compute(self, model: onnx.ModelProto, feeds: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
-        """See `Library.compute`."""
-        request = self.compile(model.SerializeToString(), label="model").create_infer_request()
+        """See `Library.compute`: in float32, whatever the engines compute in."""
+        exact = {**self._options, "INFERENCE_PRECISION_HINT": "f32"}
+        request = self._compiled(model.SerializeToString(), exact, label="model").create_infer_request()
         try:
             return [[np.array(value) for value in request.infer(dict(one)).values()] for one in feeds]
         except RuntimeError as error:

@@ -37,8 +37,11 @@ __all__ = [
 ]
 
 Array: TypeAlias = npt.NDArray[Any]
-Precision: TypeAlias = Literal["fp32", "fp16", "int8"]
-"""`fp32`: the types of the file. `fp16`: halves. `int8`: the types of the file, which must hold Q/DQ."""
+Precision: TypeAlias = Literal["fp32", "bf16", "fp16", "int8"]
+"""`fp32`: the types of the file. `bf16`: bfloat16, on CPUs. `fp16`: halves, on GPUs. `int8`: the types of the file,
+which must hold Q/DQ."""
+GPU_PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "int8")
+"""What engines on a GPU compute."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from sightline.graph.messages import Message, MessageKind
 from sightline.graph.operator import RunsOn
 from sightline.graph.site import Site
 from sightline_plugins.engines.address import address_of
-from sightline_plugins.engines.kinds import on_cuda_memory
+from sightline_plugins.engines.kinds import ENGINES, on_cuda_memory
 from sightline_plugins.engines.opening import EnginePreview, open_engine
 from sightline_plugins.engines.opening import preview_engine as engine_of
 from sightline_plugins.engines.protocol import Precision
@@ -24,7 +24,7 @@ from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor
 from sightline_plugins.infer.precision import Candidate, Chosen, Speeds, choose_model
-from sightline_plugins.infer.precision_speeds import CpuSpeeds
+from sightline_plugins.infer.precision_speeds import CpuSpeeds, GpuSpeeds
 from sightline_plugins.infer.requests import HostPredictor, Predictor, UpgradingPredictor
 from sightline_plugins.preprocess.cpu import HostPreprocessor, Preprocessing, Preprocessor
 
@@ -59,12 +59,15 @@ def preview_engine(element: ModelElement, plan: ModelPlan, *, site: Site) -> tup
     form = plan.preprocessing.image_form() if plan.stack is None else None
     if site.gpu is None:
         chosen = choose_model(element, speeds=CpuSpeeds(element.engine, form=form, warn=site.warn))
-        return engine_of(chosen.model, engine=element.engine, image=form), chosen
+        host = engine_of(chosen.model, engine=element.engine, image=form, bfloat16=chosen.precision == "bf16")
+        return host, _as_computed(chosen, host.name)
     opening = _CudaOpening(element, plan, element.postprocessor(plan, site), site, site.gpu)
     preview = opening.preview()
     if preview is None:
         preview = engine_of(element.model, engine=element.engine, device="cpu", image=form)
         preview = replace(preview, reason="; ".join(opening.reasons))
+    if element.precision == "bf16":
+        return preview, Chosen(element.model, "fp32", GpuSpeeds.no_bfloat16)
     precision: Precision = "fp32" if element.precision == "auto" else element.precision
     return preview, Chosen(element.model, precision, "measured when it runs" if element.precision == "auto" else "")
 
@@ -79,8 +82,23 @@ def _host_predictor(
     else:
         chosen = _choose_model(element, CpuSpeeds(element.engine, form=form, warn=site.warn), site=site)
     preprocessor = _preprocessor(plan.preprocessing, site=site)
-    engine = open_engine(chosen.model, engine=element.engine, device=device, image=form, warn=site.warn)
-    return HostPredictor(plan, preprocessor=preprocessor, engine=engine, place={**place, **chosen.report()})
+    engine = open_engine(
+        chosen.model,
+        engine=element.engine,
+        device=device,
+        image=form,
+        bfloat16=chosen.precision == "bf16",
+        warn=site.warn,
+    )
+    details = _as_computed(chosen, engine.name).report()
+    return HostPredictor(plan, preprocessor=preprocessor, engine=engine, place={**place, **details})
+
+
+def _as_computed(chosen: Chosen, engine: str) -> Chosen:
+    """Return what the engine that was opened computes: ONNX Runtime may have replaced one that computes bfloat16."""
+    if chosen.precision != "bf16" or ENGINES[engine].bfloat16 is not None:
+        return chosen
+    return replace(chosen, precision="fp32", reason=f"{engine} does not compute bf16")
 
 
 def _choose_model(element: ModelElement, speeds: Speeds, *, site: Site) -> Chosen:
@@ -223,8 +241,6 @@ class _CudaOpening:
         return _host_predictor(self.element, self.plan, device="cpu", place=place, site=self.site)
 
     def _choose(self, library: str, open_candidate: OpenCandidate) -> Chosen:
-        from sightline_plugins.infer.precision_speeds import GpuSpeeds
-
         speeds = GpuSpeeds(self.gpu, library=library, size_wh=self._size_wh, open_candidate=open_candidate)
         return _choose_model(self.element, speeds, site=self.site)
 

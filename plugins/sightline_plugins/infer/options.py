@@ -137,8 +137,9 @@ class ModelElement(Element):
     engine: EngineName = "auto"
     """The inference engine. `auto` uses Triton for served models. On a GPU it prefers TensorRT, then ONNX Runtime with
     CUDA; otherwise, and on the CPU, OpenVINO, then ONNX Runtime."""
-    precision: Literal["auto", "fp32", "fp16", "int8"] = "fp32"
-    """Numeric precision. `fp32` runs the file as it is, so results do not depend on the machine. `fp16` halves the
+    precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "fp32"
+    """Numeric precision. `fp32` runs the file as it is, so results do not depend on the machine. `bf16` computes in
+    bfloat16 with OpenVINO on CPUs that have it (AVX-512 BF16, AMX, ARM's BF16), elsewhere as fp32. `fp16` halves the
     precision on GPUs; CPUs compute it as fp32. `int8` runs the quantised file beside the model (`street.int8.onnx`,
     written by `sightline quantize`). `auto` measures the available precisions once and keeps the fastest that stays
     within its accuracy budget; the report gives the reason."""

@@ -144,7 +144,8 @@ class Candidate:
 class Speeds(Protocol):
     """Measures candidates on the engine at hand.
 
-    `place` names the engine and its device. `supports_half` is false where the engine computes FP16 as FP32. `obstacle`
+    `place` names the engine and its device. `supports_half` is false where the engine computes FP16 as FP32.
+    `no_bfloat16` is the reason why bfloat16 is not computed natively; None where it is. `obstacle`
     is the reason why it computes INT8 less exactly than when the file was evaluated; None where it does not.
     """
 
@@ -152,6 +153,8 @@ class Speeds(Protocol):
     def place(self) -> str: ...
     @property
     def supports_half(self) -> bool: ...
+    @property
+    def no_bfloat16(self) -> str | None: ...
     @property
     def obstacle(self) -> str | None: ...
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
@@ -182,6 +185,9 @@ def choose_model(element: ModelElement, *, speeds: Speeds) -> Chosen:
     match element.precision:
         case "int8":
             return _quantized(model, speeds)
+        case "bf16":
+            reason = speeds.no_bfloat16
+            return Chosen(model, "bf16", "asked for") if reason is None else Chosen(model, "fp32", reason)
         case "fp16" if speeds.supports_half:
             return Chosen(model, "fp16", "asked for")
         case "fp16":

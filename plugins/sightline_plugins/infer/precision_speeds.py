@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _MEASURED_SECONDS = 0.4
 _EIGHT_BIT = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"})
 """CPU flags of instructions that add products of bytes without overflow."""
+_BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+"""CPU flags of instructions that multiply bfloat16; the last is that of ARM."""
 _OPEN_SIZE = 320
 """Height and width of random images, for models that leave them open."""
 _CPU_ROUNDS = 5
@@ -62,6 +64,14 @@ class CpuSpeeds:
     @property
     def place(self) -> str:
         return f"{self._engine} on the CPU"
+
+    @property
+    def no_bfloat16(self) -> str | None:
+        if choose(self._asked).bfloat16 is None:
+            return f"{self.place} does not compute bf16"
+        if processor_flags().isdisjoint(_BFLOAT16):
+            return "this processor has no instructions for bf16 (avx512_bf16, amx_bf16, or bf16 of ARM)"
+        return None
 
     @property
     def obstacle(self) -> str | None:
@@ -95,13 +105,18 @@ def _version(engine: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def multiplies_bytes() -> bool:
-    """Return whether this processor adds products of bytes without overflow; True where its flags are unknown."""
+def processor_flags() -> frozenset[str]:
+    """Return the instruction sets of this processor; empty where they are unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        return True
-    flags = {flag for line in lines if line.startswith(("flags", "Features")) for flag in line.split()}
+        return frozenset()
+    return frozenset(flag for line in lines if line.startswith(("flags", "Features")) for flag in line.split())
+
+
+def multiplies_bytes() -> bool:
+    """Return whether this processor adds products of bytes without overflow; True where its flags are unknown."""
+    flags = processor_flags()
     return not flags or not flags.isdisjoint(_EIGHT_BIT)
 
 
@@ -115,6 +130,7 @@ class GpuSpeeds:
     """A `Speeds` of an engine on a GPU; `library` is its name and version, `open_candidate` opens it."""
 
     supports_half = True
+    no_bfloat16 = "bf16 is for CPUs: use fp16 on a GPU"
     obstacle = None
 
     def __init__(

@@ -21,6 +21,7 @@ class Told:
 
     times: dict[str, float] = field(default_factory=lambda: {"fp32": 1.0, "fp16": 0.4, "int8": 0.5})
     supports_half: bool = False
+    no_bfloat16: str | None = "no instructions"
     obstacle: str | None = None
     place: str = "an engine"
     asked: int = 0
@@ -87,6 +88,22 @@ def test_fp16_stays_where_16_bits_are_computed(tmp_path: Path) -> None:
     assert chosen(write_pair(tmp_path), "fp16", Told(supports_half=True)).precision == "fp16"
 
 
+def test_bf16_is_taken_where_it_is_computed_natively(tmp_path: Path) -> None:
+    model, speeds = write_pair(tmp_path), Told(no_bfloat16=None)
+
+    taken = chosen(model, "bf16", speeds)
+
+    assert (taken.model, taken.precision, taken.reason, speeds.asked) == (model, "bf16", "asked for", 0)
+
+
+def test_bf16_is_fp32_with_the_reason_where_it_is_not_computed(tmp_path: Path) -> None:
+    model = write_pair(tmp_path)
+
+    taken = chosen(model, "bf16")
+
+    assert (taken.model, taken.precision, taken.reason) == (model, "fp32", "no instructions")
+
+
 def test_auto_takes_the_faster_file_and_reports_how_much_faster_it_is(tmp_path: Path) -> None:
     taken = chosen(write_pair(tmp_path), "auto")
 
@@ -141,7 +158,7 @@ def test_auto_takes_16_bits_where_they_are_the_fastest(tmp_path: Path) -> None:
     assert (taken.model, taken.precision) == (model, "fp16")
 
 
-@pytest.mark.parametrize("precision", ["auto", "fp16", "int8"])
+@pytest.mark.parametrize("precision", ["auto", "bf16", "fp16", "int8"])
 def test_a_served_model_has_no_precision_of_ours(precision: str) -> None:
     wrong = precision_problem(step("grpc://127.0.0.1:8001/street", precision))
 
@@ -156,6 +173,6 @@ def test_the_check_tells_of_a_missing_quantised_file(tmp_path: Path) -> None:
     assert "sightline quantize" in wrong
 
 
-@pytest.mark.parametrize("precision", ["auto", "fp16", "fp32", "int8"])
+@pytest.mark.parametrize("precision", ["auto", "bf16", "fp16", "fp32", "int8"])
 def test_the_check_has_nothing_against_a_pair_that_fits(precision: str, tmp_path: Path) -> None:
     assert precision_problem(step(write_pair(tmp_path), precision)) is None
