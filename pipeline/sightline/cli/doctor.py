@@ -55,6 +55,7 @@ def _system() -> Iterator[tuple[str, str]]:
     yield "python", f"{platform.python_version()} ({sys.executable})"
     yield "system", platform.platform()
     yield "cores", f"{Device().cores} of {os.cpu_count()}"
+    yield "precisions", _precisions()
     yield "memory", _memory()
     yield "cache", _cache()
     yield "open files", f"at most {soft}{few}"
@@ -70,6 +71,18 @@ def _cache() -> str:
         return f"{obstacle}; compiled models are not kept: set {VARIABLE} to another folder, or to off"
     sizes = [path.stat().st_size for path in folder.rglob("*.*") if path.is_file()]
     return f"{folder}: {sum(sizes) / 2**20:.1f} MiB in {len(sizes)} files"
+
+
+def _precisions() -> str:
+    from sightline.devices.processor import NATIVE, processor_flags
+
+    flags = processor_flags()
+    if not flags:
+        return "the CPU computes fp32; what else is unknown on this system"
+    found = {name: sorted(flags & native) for name, native in NATIVE.items()}
+    native = [f"{name} ({', '.join(names)})" for name, names in found.items() if names]
+    lacking = [f"no {name}" for name, names in found.items() if not names]
+    return f"the CPU computes {', '.join(['fp32', *native, *lacking])}"
 
 
 def _memory() -> str:

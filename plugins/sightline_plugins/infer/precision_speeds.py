@@ -8,14 +8,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from sightline.cache import cache_folder
+from sightline.devices.processor import NATIVE, processor_flags
 from sightline.errors import ModelError
 from sightline_plugins.engines.cache import key_digest
 from sightline_plugins.engines.kinds import choose
@@ -37,10 +36,6 @@ if TYPE_CHECKING:
     from sightline.media.device_array import DeviceArray
 
 _MEASURED_SECONDS = 0.4
-_EIGHT_BIT = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"})
-"""CPU flags of instructions that add products of bytes without overflow."""
-_BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
-"""CPU flags of instructions that multiply bfloat16; the last is that of ARM."""
 _OPEN_SIZE = 320
 """Height and width of random images, for models that leave them open."""
 _CPU_ROUNDS = 5
@@ -69,7 +64,7 @@ class CpuSpeeds:
     def no_bfloat16(self) -> str | None:
         if choose(self._asked).bfloat16 is None:
             return f"{self.place} does not compute bf16"
-        if processor_flags().isdisjoint(_BFLOAT16):
+        if processor_flags().isdisjoint(NATIVE["bf16"]):
             return "this processor has no instructions for bf16 (avx512_bf16, amx_bf16, or bf16 of ARM)"
         return None
 
@@ -104,20 +99,10 @@ def _version(engine: str) -> str:
     return ""
 
 
-@lru_cache(maxsize=1)
-def processor_flags() -> frozenset[str]:
-    """Return the instruction sets of this processor; empty where they are unknown."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return frozenset()
-    return frozenset(flag for line in lines if line.startswith(("flags", "Features")) for flag in line.split())
-
-
 def multiplies_bytes() -> bool:
     """Return whether this processor adds products of bytes without overflow; True where its flags are unknown."""
     flags = processor_flags()
-    return not flags or not flags.isdisjoint(_EIGHT_BIT)
+    return not flags or not flags.isdisjoint(NATIVE["int8"])
 
 
 _IMAGES = 8

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sightline import Pipeline
+from sightline.devices.processor import processor_flags
 from sightline_plugins import Detect
 from sightline_plugins.engines.kinds import OPENVINO
 from sightline_plugins.engines.opening import open_engine
@@ -19,7 +20,7 @@ from sightline_plugins.infer.precision_speeds import CpuSpeeds
 from tests.unit.engines.graphs import random, small_network
 
 NEEDS_BFLOAT16 = pytest.mark.skipif(
-    precision_speeds.processor_flags().isdisjoint({"avx512_bf16", "amx_bf16", "bf16"}),
+    processor_flags().isdisjoint({"avx512_bf16", "amx_bf16", "bf16"}),
     reason="this processor does not compute bfloat16",
 )
 
