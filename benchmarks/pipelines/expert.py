@@ -9,6 +9,7 @@ import cv2
 from benchmarks.pipelines.expert_parts import (
     CORES,
     ExpertStream,
+    Precision,
     Shrinker,
     Slot,
     compiled,
@@ -24,6 +25,11 @@ def run(job: Job) -> Outcome:
     return _run(job, simplified(job))
 
 
+def run_bfloat16(job: Job) -> Outcome:
+    """The same, with the precision that OpenVINO chooses where the processor computes bfloat16."""
+    return _run(job, simplified(job), "bf16")
+
+
 def run_rewritten(job: Job) -> Outcome:
     """With the graph rewritten by this project."""
     return _run(job, rewritten(job))
@@ -34,9 +40,9 @@ def run_workers(job: Job) -> Outcome:
     return _run_workers(job, simplified(job))
 
 
-def _run(job: Job, content: bytes) -> Outcome:
+def _run(job: Job, content: bytes, precision: Precision = "f32") -> Outcome:
     cv2.setNumThreads(1)
-    network = compiled(content)
+    network = compiled(content, precision)
     warm_up(network, job=job)
     free = [Slot(network) for _ in range(CORES + 1)]
     underway: deque[Slot] = deque()
@@ -71,7 +77,7 @@ def _collect(slot: Slot) -> Slot:
 
 def _run_workers(job: Job, content: bytes) -> Outcome:
     cv2.setNumThreads(1)
-    network = compiled(content)
+    network = compiled(content, "f32")
     warm_up(network, job=job)
     slots = [Slot(network) for _ in range(min(CORES, job.streams))]
     window = Window()
