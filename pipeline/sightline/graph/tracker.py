@@ -107,7 +107,11 @@ class Tracker(ABC):
         raise NotImplementedError
 
     def predict(self, *, pts_ns: int) -> Predictions:
-        """Return the objects expected at `pts_ns`, on a frame that no detector looked at; changes nothing."""
+        """Return the objects expected at `pts_ns`, on a frame that no detector looked at.
+
+        Changes nothing, except that a tracker with `needs_images` may note where the image of the last `look` shows its
+        objects. Asked twice, it answers the same.
+        """
         del pts_ns
         return Predictions.none()
 

@@ -44,6 +44,7 @@ from sightline_plugins.track.tracks import (
     no_tracks,
     sorted_into_bands,
 )
+from sightline_plugins.track.visual import FollowerModel, VisualFollower
 
 NANOSECOND = 1e-9
 TENTATIVE, TRACKED, LOST = (int(state) for state in TrackState)
@@ -91,6 +92,7 @@ class AdaptiveTracker(Tracker):
         first_id: int = 1,
         thresholds: MatchingThresholds | None = None,
         motion: MotionModel | None = None,
+        follower: FollowerModel | None = None,
     ) -> None:
         self._options = options
         self._thresholds = thresholds or MatchingThresholds()
@@ -98,11 +100,13 @@ class AdaptiveTracker(Tracker):
         self._propagator = Propagator(self._motion)
         self._tracks = no_tracks()
         self._camera = CameraMotion()
+        self._follower = VisualFollower(follower) if options.visual else None
         self._appearance = AppearanceScale()
         self._vectors = np.zeros((0, 0), np.float32)
         self._now_ns = 0
         self._interval_ns = 0
         self._last_pts_ns: int | None = None
+        self._moved_ns: int | None = None
         self._next_id = first_id
         self._next_number = 0
         self._notes = MatchNotes(0)
@@ -124,8 +128,11 @@ class AdaptiveTracker(Tracker):
         return self._tracks.select(np.arange(len(self._tracks)))
 
     def look(self, image: Luma) -> None:
-        """Note how the camera moved since the frame before."""
-        self._camera.look(image)
+        """Note how the camera moved since the frame before, and where to search for the objects."""
+        if self._options.camera_motion:
+            self._camera.look(image)
+        if self._follower is not None:
+            self._follower.look(image)
 
     def compare_by(self, appearance: Vectors) -> None:
         """Take the embeddings of the next detections."""
@@ -151,9 +158,8 @@ class AdaptiveTracker(Tracker):
             xyxy, confidence=confidence, class_id=class_id, limits=self._limits, scale=self._certainty
         )
         self._ended_ids = self._advance(pts_ns)
-        self._camera.restart()
         self._notes = MatchNotes(len(seen))
-        rows, columns = self._match(seen)
+        rows, columns = self._match(seen) if self._follower is None else self._match_where_seen(seen)
         track_id = np.full(len(seen), -1, np.int64)
         if len(rows):
             self._correct(rows, columns=columns, seen=seen)
@@ -167,6 +173,8 @@ class AdaptiveTracker(Tracker):
                 self._tracks = self._tracks.select(remembered)
         if len(rows) < len(seen):
             self._start_tracks(seen, track_id=track_id, matched=columns)
+        if self._follower is not None:
+            self._follower.learn(self._tracks)
         return track_id
 
     def matches(self) -> Matches:
@@ -174,15 +182,22 @@ class AdaptiveTracker(Tracker):
         return self._notes.matches()
 
     def predict(self, *, pts_ns: int) -> Predictions:
-        """Return the confirmed tracks seen by the last update, moved to `pts_ns`; none after `max_lost`."""
+        """Return the confirmed tracks seen by the last update, moved to `pts_ns`; none after `max_lost`.
+
+        With `visual`, all tracks move to where the image of this frame shows them; asked again, it answers the same.
+        """
         elapsed_ns = self._elapsed_ns(pts_ns)
+        if self._follower is not None and self._follower.is_waiting and elapsed_ns <= self._max_lost_ns():
+            self._move(pts_ns)
+            self._follower.correct(self._tracks, now_ns=self._now_ns + elapsed_ns)
+            self._follower.forget_image()
         tracks = self._tracks
         rows = (tracks.state == TRACKED).nonzero()[0]
         if elapsed_ns > self._max_lost_ns():
             rows = rows[:0]
         mean = tracks.mean[:, rows]
         covariance = self._propagator.predict(
-            mean, tracks.covariance[:, :, rows], area=tracks.area[rows], dt_seconds=elapsed_ns * NANOSECOND
+            mean, tracks.covariance[:, :, rows], area=tracks.area[rows], dt_seconds=self._ahead_ns(pts_ns) * NANOSECOND
         )
         box = mean[0]
         if self._options.camera_motion:
@@ -213,19 +228,43 @@ class AdaptiveTracker(Tracker):
         self._now_ns += elapsed_ns
         tracks = self._tracks
         if not len(tracks):
+            self._move(pts_ns)
             return tracks.track_id
         ended_ids = tracks.track_id[:0]
         if tracks.seen_ns.min() < oldest_ns:
             alive = tracks.seen_ns >= oldest_ns
             ended_ids = tracks.track_id[~alive & (tracks.state != TENTATIVE)]
             self._tracks = tracks = tracks.select(alive)
-        if elapsed_ns:
+        self._move(pts_ns)
+        return ended_ids
+
+    def _ahead_ns(self, pts_ns: int) -> int:
+        """Return how far tracks have to be moved to be where they are expected at `pts_ns`."""
+        return 0 if self._moved_ns is None else max(0, pts_ns - self._moved_ns)
+
+    def _move(self, pts_ns: int) -> None:
+        """Move the tracks to where they are expected at `pts_ns`."""
+        tracks, ahead_ns = self._tracks, self._ahead_ns(pts_ns)
+        self._moved_ns = pts_ns
+        if ahead_ns and len(tracks):
             tracks.covariance = self._propagator.predict(
-                tracks.mean, tracks.covariance, area=tracks.area, dt_seconds=elapsed_ns * NANOSECOND
+                tracks.mean, tracks.covariance, area=tracks.area, dt_seconds=ahead_ns * NANOSECOND
             )
         if self._options.camera_motion:
             tracks.mean[:, :, :2] = self._camera.follow(*tracks.mean[:, :, :2])
-        return ended_ids
+            self._camera.restart()
+
+    def _match_where_seen(self, seen: Detections) -> tuple[Indices, Indices]:
+        """Match detections with tracks where the image shows these. Tracks that match stay where they were expected,
+        because what they match is the better measurement.
+        """
+        tracks = self._tracks
+        mean, covariance = tracks.mean.copy(), tracks.covariance.copy()
+        assert self._follower is not None
+        self._follower.correct(tracks, now_ns=self._now_ns)
+        rows, columns = self._match(seen)
+        tracks.mean[:, rows], tracks.covariance[:, :, rows] = mean[:, rows], covariance[:, :, rows]
+        return rows, columns
 
     def _match(self, seen: Detections) -> tuple[Indices, Indices]:
         tracks = self._tracks

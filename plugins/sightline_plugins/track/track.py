@@ -60,6 +60,12 @@ class Track(Element):
     while it runs. For objects that are hidden for minutes, or come back, see
     [several cameras](../guide/multi-camera.md), which also serves one camera.
 
+    With `visual: true`, `adaptive` follows objects in the images by correlation filters, as DeepStream's NvDCF does:
+    on frames that no detector looked at (`detect` with `every`), and for up to a second where no detection finds an
+    object. It is for objects that stop, turn or are missed; what moves on steadily is predicted as well without it
+    ([measured](../benchmarks/tracking.md)). Where an object is not recognised, it is where the motion model expects it,
+    and `tracker_confidence` sinks. Sizes are those that the motion model expects.
+
     Ids count from 1 in each stream and are never reused. With `adaptive`, a track is confirmed after `min_hits`
     detections in a row with at least `high_threshold`, or more detections with less (with 2: 3 at a certainty of 0.65,
     4 at 0.5). This keeps false alarms out and costs the first frames of an object, except on the first image with
