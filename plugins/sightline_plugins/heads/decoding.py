@@ -248,7 +248,7 @@ def select_pairs(scores: Array, confidence: float, *, logits: bool) -> Selection
     Of more than `MAX_CANDIDATES` pairs only the best are returned: suppression uses no more.
     """
     limit = logit(confidence) if logits else confidence
-    rows, class_id = np.nonzero(scores >= limit)
+    rows, class_id = np.divmod(np.flatnonzero(scores >= limit), scores.shape[1])
     found = scores[rows, class_id].astype(np.float32)
     if len(found) > MAX_CANDIDATES:
         best = np.sort(np.argsort(-found, kind="stable")[:MAX_CANDIDATES])

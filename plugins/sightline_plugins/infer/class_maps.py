@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import cv2
 import numpy as np
@@ -17,6 +18,8 @@ from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import all_finite, target_box, target_region
 from sightline_plugins.infer.targets import InferenceTarget
 from sightline_plugins.preprocess.placement import Region
+
+Numbers: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
 
 _REST = -1
 """The class of the pixels that a map of a single class does not cover."""
@@ -77,7 +80,7 @@ class ClassMapPostprocessor(ObjectPostprocessor):
         window = pixels_in(target_region(target, size_wh).tolist())
         part = map_part(map_hw, placement, window)
         scores, class_id, background = self._competing(found, part)
-        winners, highest = _highest(scores)
+        winners, highest = _highest(scores, count=len(scores))
         counts = np.bincount(winners.ravel(), minlength=len(scores))
         present = np.flatnonzero(counts).tolist()
         wanted = set(class_id.tolist() if rules.wanted is None else rules.wanted) - {background}
@@ -88,7 +91,7 @@ class ClassMapPostprocessor(ObjectPostprocessor):
         sums = np.bincount(winners.ravel(), weights=certainty.ravel(), minlength=len(scores))
         confidence = np.clip(sums / np.maximum(counts, 1), 0, 1)
         maps = (sampled(scores[row], placement, window, part=part, map_hw=map_hw) for row in present)
-        places, _ = _highest(maps)
+        places, _ = _highest(maps, count=len(present))
         areas = [
             (_mask_of(places == present.index(row), window), float(confidence[row]), int(class_id[row]))
             for row in chosen
@@ -102,7 +105,7 @@ class ClassMapPostprocessor(ObjectPostprocessor):
 
         A map of a single class becomes one of two; its class is the second where there are two labels, else the first.
         """
-        scores = np.ascontiguousarray(found.scores[:, part[1] : part[3], part[0] : part[2]])
+        scores = _planes(found.scores[:, part[1] : part[3], part[0] : part[2]])
         if found.class_id is not None:
             return scores, found.class_id, self._rules.background
         if len(scores) > 1:
@@ -112,25 +115,40 @@ class ClassMapPostprocessor(ObjectPostprocessor):
         return np.concatenate([rest, scores]), np.array([_REST, class_id], np.int32), _REST
 
 
+def _planes(scores: Floats) -> Floats:
+    """Return scores (C, h, w) with each class in one piece of memory; those in memory order (h, w, C) are turned."""
+    if scores.flags.c_contiguous or not scores.transpose(1, 2, 0).flags.c_contiguous:
+        return np.ascontiguousarray(scores)
+    count, rows, columns = scores.shape
+    turned: Floats = cv2.transpose(scores.transpose(1, 2, 0).reshape(rows * columns, count))
+    return turned.reshape(scores.shape)
+
+
 def _softmax_of_highest(scores: Floats, highest: Floats) -> Floats:
     """Return the softmax (h, w) of the highest of the scores (C, h, w), one map at a time to stay in the cache."""
     total, difference = np.zeros_like(highest), np.empty_like(highest)
     for values in scores:
         np.subtract(values, highest, out=difference)
-        total += np.exp(difference, out=difference)
+        cv2.exp(difference, dst=difference)
+        total += difference
     softmax: Floats = np.reciprocal(total, out=total)
     return softmax
 
 
-def _highest(maps: Iterable[Floats]) -> tuple[npt.NDArray[np.uint16], Floats]:
-    """Return for each place the number of the highest map (of equal ones the first), and its value."""
+def _highest(maps: Iterable[Floats], *, count: int) -> tuple[Numbers, Floats]:
+    """Return for each place the number of the highest of `count` maps (of equal ones the first), and its value.
+
+    Numbers rise from map to map, so that the maximum of them is the last map that was higher than all before it: a
+    masked copy, which NumPy does one element at a time, is not needed.
+    """
     maps = iter(maps)
     best = next(maps).copy()
-    number = np.zeros(best.shape, np.uint16)
-    better = np.empty(best.shape, np.bool_)
+    number: Numbers = np.zeros(best.shape, np.min_scalar_type(count - 1))
+    better, candidate = np.empty(best.shape, np.bool_), np.empty_like(number)
     for place, values in enumerate(maps, 1):
         np.greater(values, best, out=better)
-        np.copyto(number, place, where=better)
+        np.multiply(better.view(np.uint8), number.dtype.type(place), out=candidate)
+        np.maximum(number, candidate, out=number)
         np.maximum(best, values, out=best)
     return number, best
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import cv2
@@ -105,20 +106,28 @@ def sampled(values: Floats, placement: Placement, window: Window, *, part: Windo
     matrix = _map_from_frame(map_hw, placement)
     whole = np.array([[left, top, 1], [right, bottom, 1]]) @ matrix.T - part[:2]
     plain = np.ascontiguousarray(values, np.float32)
-    if placement.turned is None and np.allclose(whole, [[0, 0], [part[2] - part[0], part[3] - part[1]]], atol=1e-3):
+    corners = np.array([[0, 0], [part[2] - part[0], part[3] - part[1]]])
+    if placement.turned is None and (np.abs(whole - corners) <= 1e-3 + 1e-5 * corners).all():
         resized: Floats = cv2.resize(plain, size_wh, interpolation=cv2.INTER_LINEAR)
         return resized
+    matrix = matrix.copy()
     matrix[:, 2] += matrix[:, :2] @ [left + 0.5, top + 0.5] - 0.5 - np.array(part[:2])
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     warped: Floats = cv2.warpAffine(plain, matrix, size_wh, flags=flags, borderMode=cv2.BORDER_REPLICATE)
     return warped
 
 
+@lru_cache(maxsize=64)
 def _map_from_frame(map_hw: tuple[int, int], placement: Placement) -> npt.NDArray[np.float64]:
-    """Return the affine map (2, 3) from positions in the frame to positions in a map over the network's input."""
+    """Return the affine map (2, 3) from positions in the frame to positions in a map over the network's input.
+
+    Read-only: all objects of a frame, and all frames of a stream, have the same.
+    """
     frame_from_network = np.array([*placement.image_from_network, (0.0, 0.0, 1.0)])
     across, down = _samples_per_pixel(map_hw, placement)
-    return np.diag([across, down, 1.0])[:2] @ np.linalg.inv(frame_from_network)
+    matrix: npt.NDArray[np.float64] = np.diag([across, down, 1.0])[:2] @ np.linalg.inv(frame_from_network)
+    matrix.flags.writeable = False
+    return matrix
 
 
 def _samples_per_pixel(map_hw: tuple[int, int], placement: Placement) -> tuple[float, float]:

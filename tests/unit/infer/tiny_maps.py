@@ -149,3 +149,19 @@ def _save_constant(
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
     return save(graph, path)
+
+
+def write_known_map(path: Path, values: npt.NDArray[np.float32]) -> Path:
+    """A map of these values, whatever the RGB image of 32 x 32 shows."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("ReduceMean", ["images"], ["mean"], keepdims=0),
+            helper.make_node("Mul", ["mean", "nothing"], ["zero"]),
+            helper.make_node("Add", ["values", "zero"], ["map"]),
+        ],
+        "known_map",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, SIDE, SIDE])],
+        [helper.make_tensor_value_info("map", TensorProto.FLOAT, values.shape)],
+        [numpy_helper.from_array(values, "values"), numpy_helper.from_array(np.zeros(1, np.float32), "nothing")],
+    )
+    return save(graph, path)

@@ -254,6 +254,7 @@ def _generated_boxes(style: Style | None, options: SsdOptions, size_wh: SizeWh, 
     return boxes
 
 
+@lru_cache(maxsize=64)
 def _style_of(count: int, size_wh: SizeWh, options: SsdOptions) -> Style | None:
     layouts = ((style, _layout(style, options)) for style in LAYOUTS)
     return next((style for style, own in layouts if own.is_consistent and own.count(size_wh) == count), None)
