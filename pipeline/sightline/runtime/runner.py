@@ -255,8 +255,9 @@ class Runner:
             self._post(Message(MessageKind.WARNING, f"{steps}: did not stop, and is left behind with its outputs open"))
 
     def _resize_batches(self) -> None:
-        """Set the size of batches: as configured, or for the number of streams."""
+        """Set the size of batches, as configured or for the number of streams, and that of the streams' links."""
         self._lanes.resize_batches(self._batch, streams=self._manager.count)
+        self._manager.resize_links()
 
     def _seal_if_over(self) -> None:
         """Let the lanes end with their streams; several lanes not before all streams have ended."""

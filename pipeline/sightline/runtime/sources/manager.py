@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from sightline.errors import ConfigurationError, LinkClosed
-from sightline.graph import SourceElement, StreamState
+from sightline.graph import Site, SourceElement, StreamState
 from sightline.media import Batch, Stream
 from sightline.runtime.scheduling.lanes import Lane, Lanes, StreamSlot
 from sightline.runtime.scheduling.link import LinkPolicy, WorkItem
@@ -60,6 +60,9 @@ def done() -> PendingChange:
 
 _FRAMES_IN_A_STREAM_LINK = 4
 _FRAMES_IN_A_LIVE_LINK = 2
+_FRAMES_IN_STREAM_LINKS = 16
+"""Frames that wait in the links of all files together on the CPU, where that leaves each at least two: enough for a
+batch, so that more would only take memory (`benchmarks/stream_memory.py`)."""
 _SOURCE_CLOSE_TIMEOUT_SECONDS = 0.5
 _MOST_REMOVED = 1000
 
@@ -147,6 +150,13 @@ class StreamManager:
         self._lanes.seal()
         for entry in entries:
             entry.slot.link.end()
+
+    def resize_links(self) -> None:
+        """Resize the links of streams for the present number of these."""
+        with self._lock:
+            for entry in self._entries.values():
+                if entry.has_begun or not entry.takes_turns:
+                    entry.slot.link.resize(self._capacity(entry.stream, entry.slot.site))
 
     def stream_ended(self, stream: Stream) -> None:
         """Note that the end of a stream has passed all steps."""
@@ -304,7 +314,7 @@ class StreamManager:
             if entry.has_begun or (entry.takes_turns and is_taken):
                 continue
             is_taken |= entry.takes_turns
-            entry.slot.link.resize(_capacity(entry.stream))
+            entry.slot.link.resize(self._capacity(entry.stream, entry.slot.site))
             entry.session.start()
 
     def _move(self, entry: _Entry) -> None:
@@ -324,13 +334,23 @@ class StreamManager:
                 raise LinkClosed
             return self._lanes.open_slot(
                 stream,
-                capacity=_capacity(stream) if has_room else 0,
+                capacity=_FRAMES_IN_A_LIVE_LINK if has_room else 0,
                 policy=LinkPolicy.LATEST if stream.live else LinkPolicy.BLOCK,
                 on_drop=stats.drop,
             )
         except LinkClosed as error:
             message = f"the stream {stream.name!r} cannot come any more: the pipeline is at its end"
             raise ConfigurationError(message) from error
+
+    def _capacity(self, stream: Stream, site: Site) -> int:
+        """How many frames wait in the link of a stream."""
+        if stream.live:
+            return _FRAMES_IN_A_LIVE_LINK
+        if site.gpu is not None:
+            return _FRAMES_IN_A_STREAM_LINK
+        read = sum(not one.has_ended and (one.has_begun or not one.takes_turns) for one in self._entries.values())
+        share = _FRAMES_IN_STREAM_LINKS // max(read, 1)
+        return min(max(share, _FRAMES_IN_A_LIVE_LINK), _FRAMES_IN_A_STREAM_LINK)
 
     def _forget(self) -> None:
         """Forget the streams that were removed first, when there are too many."""
@@ -339,7 +359,3 @@ class StreamManager:
             if self._last_sessions[name].is_settled:
                 self._former_cpu_ns += self._last_sessions.pop(name).all_cpu_ns
                 del self._stats[name]
-
-
-def _capacity(stream: Stream) -> int:
-    return _FRAMES_IN_A_LIVE_LINK if stream.live else _FRAMES_IN_A_STREAM_LINK
