@@ -37,9 +37,8 @@ def iou_pairs(a: Boxes, b: Boxes) -> npt.NDArray[np.float32]:
 
 def clip(xyxy: Boxes, *, size_wh: tuple[int, int]) -> Boxes:
     """Boxes (N, 4) cut to the image."""
-    width, height = size_wh
-    limits = np.array([width, height, width, height], np.float32)
-    return np.clip(xyxy, np.float32(0), limits)
+    cut = np.maximum(xyxy, np.float32(0))
+    return np.minimum(cut, np.array(size_wh * 2, np.float32), out=cut)
 
 
 def xyxy_from_cxcywh(cxcywh: Boxes) -> Boxes:

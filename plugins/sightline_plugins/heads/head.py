@@ -105,11 +105,13 @@ class Candidates:
         if self.points is not None and not np.isfinite(self.points).all():
             are_finite = np.isfinite(self.points).all(axis=2, keepdims=True)
             known = replace(self, points=np.where(are_finite, self.points, np.float32(0)))
-        good = np.isfinite(known.xyxy).all(axis=1) & np.isfinite(known.confidence)
-        for column in (known.corners, known.masks):
-            if column is not None:
-                good &= np.isfinite(column).all(axis=tuple(range(1, column.ndim)))
-        return known if good.all() else known.select(good)
+        columns = [column for column in (known.xyxy, known.confidence, known.corners, known.masks) if column is not None]
+        if all(np.isfinite(column).all() for column in columns):
+            return known
+        good = np.ones(len(known), np.bool_)
+        for column in columns:
+            good &= np.isfinite(column).all(axis=tuple(range(1, column.ndim)))
+        return known.select(good)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

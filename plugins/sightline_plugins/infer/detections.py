@@ -347,7 +347,8 @@ def joined(tables: Sequence[Candidates]) -> Candidates:
 
 def _visible(found: Candidates) -> npt.NDArray[np.bool_]:
     """Return which boxes (N,) have an area."""
-    visible: npt.NDArray[np.bool_] = np.all(found.xyxy[:, 2:] > found.xyxy[:, :2], axis=1)
+    left, top, right, bottom = found.xyxy.T
+    visible: npt.NDArray[np.bool_] = (right > left) & (bottom > top)
     return visible
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,76 +12,64 @@ Floats = npt.NDArray[np.float32]
 
 CLASS_BITS, ORIGIN_BITS = 20, 12
 """A class number holds the class within its origin, and above that the number of the origin."""
-KEPT = np.float32(0.95)
+KEPT = 0.95
 """What a vote is still worth one detection of the track later."""
-LEAST = np.float32(1e-3)
+LEAST = 1e-3
 """What a vote counts at least."""
-NEVER_NS = -(1 << 62)
 REMEMBERED_NS = 60_000_000_000
 """Votes of a track that is not seen for this long are forgotten."""
 
 
+@dataclass(slots=True, eq=False)
+class _Ballot:
+    """The votes that detections of one origin gave a track: their weight by class, and when the last one came."""
+
+    seen_ns: int
+    weights: dict[int, float] = field(default_factory=dict)
+
+    def leader(self) -> int:
+        """Return the class with most weight; of equal ones the lowest number."""
+        if len(self.weights) == 1:
+            return next(iter(self.weights))
+        return max(self.weights, key=lambda class_id: (self.weights[class_id], -class_id))
+
+
 class ClassVotes:
-    """Votes of one stream, as columns over pairs of a track and a class, sorted by both."""
+    """Votes of one stream. Plain numbers, not arrays: a frame has few tracks, and nearly all of them one class."""
 
     def __init__(self) -> None:
-        self._pair = np.empty(0, np.int64)
-        self._weight = np.empty(0, np.float32)
-        self._seen_ns = np.empty(0, np.int64)
-        self._agree = True
-        """Whether all votes of each track are for one class."""
+        self._ballots: dict[tuple[int, int], _Ballot] = {}
+        """By track id and origin."""
 
     def __len__(self) -> int:
-        return len(self._pair)
+        return len(self._ballots)
 
     def vote(self, track_id: Integers, class_id: Integers, confidence: Floats, *, pts_ns: int) -> Integers:
         """Count the votes of detections (N,) on one frame; return the class (N,) that leads for each one's track, among
         the classes of its origin. Ids are different and not -1.
         """
-        pair = _pairs(track_id, class_id)
-        row = self._pair.searchsorted(pair)
-        if not len(self) or (self._pair.take(row, mode="clip") != pair).any():
-            self._add(np.setdiff1d(pair, self._pair))
-            self._forget(pts_ns)
-            row = self._pair.searchsorted(pair)
-        self._weight[row if self._agree else np.isin(_voters(self._pair), _voters(pair))] *= KEPT
-        self._weight[row] += np.maximum(confidence, LEAST)
-        self._seen_ns[row] = pts_ns
-        return class_id if self._agree else self.leading(track_id, class_id)
+        leading = []
+        for track, own_class, weight in zip(track_id.tolist(), class_id.tolist(), confidence.tolist(), strict=True):
+            ballot = self._ballots.get((track, own_class >> CLASS_BITS))
+            if ballot is None:
+                self._forget(pts_ns)
+                ballot = self._ballots[track, own_class >> CLASS_BITS] = _Ballot(pts_ns)
+            weights = ballot.weights
+            for voted in weights:
+                weights[voted] *= KEPT
+            weights[own_class] = weights.get(own_class, 0.0) + max(weight, LEAST)
+            ballot.seen_ns = pts_ns
+            leading.append(ballot.leader())
+        return np.array(leading, np.int64)
 
     def leading(self, track_id: Integers, class_id: Integers) -> Integers:
         """Return the class (N,) that leads for each track; where nobody voted, the class given."""
-        voter, asked = _voters(self._pair), _voters(_pairs(track_id, class_id))
-        first, last = voter.searchsorted(asked), voter.searchsorted(asked, side="right")
-        leading = class_id.copy()
-        alone = last - first == 1
-        leading[alone] = _classes(self._pair[first[alone]])
-        for one in (last - first > 1).nonzero()[0].tolist():
-            rows = slice(first[one], last[one])
-            leading[one] = _classes(self._pair[rows])[int(self._weight[rows].argmax())]
-        return leading
-
-    def _add(self, pair: Integers) -> None:
-        place = self._pair.searchsorted(pair)
-        self._pair = np.insert(self._pair, place, pair)
-        self._weight = np.insert(self._weight, place, np.float32(0))
-        self._seen_ns = np.insert(self._seen_ns, place, NEVER_NS)
+        pairs = zip(track_id.tolist(), class_id.tolist(), strict=True)
+        ballots = ((self._ballots.get((track, own_class >> CLASS_BITS)), own_class) for track, own_class in pairs)
+        return np.array([own_class if ballot is None else ballot.leader() for ballot, own_class in ballots], np.int64)
 
     def _forget(self, pts_ns: int) -> None:
-        kept = (self._seen_ns == NEVER_NS) | (abs(pts_ns - self._seen_ns) <= REMEMBERED_NS)
-        self._pair, self._weight, self._seen_ns = self._pair[kept], self._weight[kept], self._seen_ns[kept]
-        voters = _voters(self._pair)
-        self._agree = bool((voters[1:] != voters[:-1]).all())
-
-
-def _pairs(track_id: Integers, class_id: Integers) -> Integers:
-    return track_id << (CLASS_BITS + ORIGIN_BITS) | class_id
-
-
-def _voters(pair: Integers) -> Integers:
-    """Return the track and the origin of pairs."""
-    return pair >> CLASS_BITS
-
-
-def _classes(pair: Integers) -> Integers:
-    return pair & ((1 << (CLASS_BITS + ORIGIN_BITS)) - 1)
+        """Drop the ballots of tracks that were not seen for long."""
+        gone = [pair for pair, ballot in self._ballots.items() if abs(pts_ns - ballot.seen_ns) > REMEMBERED_NS]
+        for pair in gone:
+            del self._ballots[pair]

@@ -48,6 +48,8 @@ def decode_fastestdet(outputs: Sequence[Array], context: DecodeContext) -> Candi
     _, channels, rows, columns = outputs[0].shape
     cells = outputs[0].reshape(channels, rows * columns)
     likely = np.flatnonzero(cells[0] >= confidence ** (1 / OBJECT_POWER))
+    if not len(likely):
+        return Candidates.from_arrays(np.empty((0, 4)), likely, likely)
     found = cells[:, likely].astype(np.float64)
     class_id = found[5:].argmax(axis=0)
     score = (found[0] ** OBJECT_POWER * found[5:].max(axis=0, initial=0) ** _CLASS_POWER).astype(np.float32)
