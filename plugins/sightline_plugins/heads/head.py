@@ -105,7 +105,9 @@ class Candidates:
         if self.points is not None and not np.isfinite(self.points).all():
             are_finite = np.isfinite(self.points).all(axis=2, keepdims=True)
             known = replace(self, points=np.where(are_finite, self.points, np.float32(0)))
-        columns = [column for column in (known.xyxy, known.confidence, known.corners, known.masks) if column is not None]
+        columns = [
+            column for column in (known.xyxy, known.confidence, known.corners, known.masks) if column is not None
+        ]
         if all(np.isfinite(column).all() for column in columns):
             return known
         good = np.ones(len(known), np.bool_)

@@ -47,9 +47,9 @@ class _FailsOperator(Operator):
         return batch
 
 
-def run(element: Fails, *, frames: int = 120) -> tuple[Report, list[Message], FrameOrder]:
+def run(element: Fails, *, frames: int = 120, size: int = 2) -> tuple[Report, list[Message], FrameOrder]:
     sources = {name: {"pattern": "bars", "size": [16, 16], "frames": frames} for name in ("ill", "well")}
-    pipeline = Pipeline(sources=sources, steps=[element])
+    pipeline = Pipeline(sources=sources, steps=[element], batch={"size": size})
     messages: list[Message] = []
     order = FrameOrder()
     pipeline.on_message(messages.append)
@@ -75,6 +75,12 @@ def test_a_step_that_may_be_skipped_lets_the_frame_go_on_without_it() -> None:
     assert [stream.finished for stream in report.streams] == [120, 120]
     assert set(states(report).values()) == {StreamState.ENDED}
     assert report.to_json()["elements"]["fails-1"]["failures"] == {"ValueError": 12}
+
+
+def test_a_step_that_may_be_skipped_costs_only_the_frames_on_which_it_fails_whatever_the_batch() -> None:
+    report, _, _ = run(Fails(on_error="skip", every=3), size=16)
+
+    assert report.to_json()["elements"]["fails-1"]["failures"] == {"ValueError": 40}
 
 
 def test_each_failure_after_one_that_worked_is_told_with_its_traceback_and_without_passwords() -> None:

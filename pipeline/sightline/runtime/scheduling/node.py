@@ -118,7 +118,7 @@ class Node:
         for frame in given.frames:
             self._seen_streams[frame.stream] = None
         if self._error_policy is not None:
-            return self._shown(batch, self._by_stream(batch, own, self._error_policy))
+            return self._shown(batch, self._by_frame(batch, own, self._error_policy))
         started, cpu_started = perf_counter_ns(), thread_time_ns()
         self.call = Call(get_ident(), started)
         try:
@@ -177,15 +177,12 @@ class Node:
         self._guarded(lambda: totals.update(self.operator.totals()), doing="reporting")
         return totals
 
-    def _by_stream(self, batch: Batch, own: Sequence[int], error_policy: ErrorPolicy) -> Batch:
-        """Process the frames of each stream by themselves, and keep those on which the operator fails unchanged."""
-        rows: dict[Stream, list[int]] = {}
+    def _by_frame(self, batch: Batch, own: Sequence[int], error_policy: ErrorPolicy) -> Batch:
+        """Process each frame by itself, and keep those on which the operator fails unchanged."""
         for row in own:
-            rows.setdefault(batch.frames[row].stream, []).append(row)
-        for stream, mine in rows.items():
-            part = batch.select_frames(mine)
+            stream = batch.frames[row].stream
             try:
-                result = self._process_now(part)
+                result = self._process_now(batch.select_frames([row]))
             except OperatorError as error:
                 cause = error.__cause__ or error
                 if isinstance(cause, CudaFailed) or not isinstance(cause, Exception):
@@ -193,7 +190,7 @@ class Node:
                 error_policy.failed(stream, error, counted=self.stats.failures)
             else:
                 error_policy.worked(stream)
-                batch = result if len(mine) == len(batch) else merge_rows(batch, mine, result)
+                batch = result if len(batch) == 1 else merge_rows(batch, [row], result)
         return batch
 
     def _process_now(self, given: Batch) -> Batch:
