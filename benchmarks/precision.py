@@ -29,7 +29,7 @@ from sightline_plugins.commands.quantize.options import QuantizeRequest, quantiz
 from sightline_plugins.commands.quantize.report import Report, write
 from sightline_plugins.commands.quantize.run import run
 from sightline_plugins.engines.opening import available_cores, open_engine
-from sightline_plugins.infer.precision import Chosen, choose_model
+from sightline_plugins.infer.precision import Chosen, Verdict, choose_model
 from sightline_plugins.infer.precision_speeds import CpuSpeeds, interleaved_seconds
 
 ROOT = Path(__file__).parent.parent
@@ -156,7 +156,9 @@ def chosen(case: Case, request: QuantizeRequest, engine: Any) -> Chosen:
     """What `precision: auto` takes."""
     element, _ = model_step(request.model, case.task, case.settings)
     return choose_model(
-        element.model_copy(update={"precision": "auto"}), speeds=CpuSpeeds(engine, form=request.form, warn=print)
+        element.model_copy(update={"precision": "auto"}),
+        speeds=CpuSpeeds(engine, form=request.form, warn=print),
+        judge=lambda: Verdict(None, "this page is about int8"),
     )
 
 

@@ -7,7 +7,7 @@ from sightline.graph.operator import Operator, Pending, RecordsOnRequest, RunsOn
 from sightline.graph.outputs import Outputs
 from sightline.graph.packets import EncodedFormat, EncodedPacket, PacketRing, Packets, Wanted
 from sightline.graph.registry import Registry
-from sightline.graph.site import Clock, Site
+from sightline.graph.site import Clock, Examples, Site
 from sightline.graph.source import SourceElement, SourceReader
 from sightline.graph.tree import BatchOptions, Parallel, PipelineDescription, Step, Tee
 
@@ -19,6 +19,7 @@ __all__ = [
     "Element",
     "EncodedFormat",
     "EncodedPacket",
+    "Examples",
     "InputPath",
     "Message",
     "MessageKind",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,6 +11,7 @@ from sightline.devices import Device
 from sightline.graph.messages import Message, MessageKind
 from sightline.graph.outputs import Outputs
 from sightline.graph.packets import Packets
+from sightline.media import Frame
 from sightline.redaction import redact
 
 if TYPE_CHECKING:
@@ -45,6 +46,18 @@ def _discard(message: Message) -> None:
     del message
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Examples:
+    """Frames of a pipeline's own sources, for what an element measures when it is built for the first time.
+
+    `names` identifies the sources. `frames` decodes about so many frames, spread over them; sources that cannot be read
+    are left out.
+    """
+
+    names: tuple[str, ...]
+    frames: Callable[[int], Iterator[Frame]]
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """Device, clock, output root, encoded packets and message bus that an element's operator lives with.
@@ -52,7 +65,7 @@ class Site:
     `element_id` names the element in messages and errors; `pipeline` is the pipeline's name. `gpu` is there when
     `device` is one: streams, memory and kernels come from it. In a run on several GPUs each has operators of its own,
     whose frames lie on it or on the host; what serves all GPUs (`Element.serves_all_gpus`) is built as for the CPU.
-    `live` says that streams are live, and do not wait.
+    `live` says that streams are live, and do not wait. `examples` are frames of its files; None where it has none.
     """
 
     device: Device
@@ -64,6 +77,7 @@ class Site:
     post: Callable[[Message], None] = _discard
     gpu: CudaDevice | None = None
     live: bool = False
+    examples: Examples | None = None
 
     def warn(self, text: str, *, stream: str | None = None) -> None:
         """Post a warning; credentials are taken out of it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Event, Lock
 
 from sightline.devices.discovery import DeviceInUse
@@ -26,6 +27,7 @@ from sightline.runtime.scheduling.factory import OperatorFactory
 from sightline.runtime.scheduling.lanes import Lane, Lanes, Rebuilt, sites_of
 from sightline.runtime.scheduling.link import Item, Link, WorkItem
 from sightline.runtime.scheduling.node import Probe
+from sightline.runtime.sources.examples import examples_of
 from sightline.runtime.sources.manager import PendingChange, StreamManager
 from sightline.runtime.sources.supervisor import Limits
 from sightline.runtime.stats.counters import DropReason
@@ -280,6 +282,7 @@ class Runner:
             post=self._post_of_element,
             live=self._stays or any(source.live for source in self._description.sources.values()),
         )
+        site = replace(site, examples=examples_of(self._description.sources, site))
         return Lanes(sites_of(self._device, site), factory=factory, events=self, consumer=self._consumer)
 
     def _post_of_element(self, message: Message) -> None:

@@ -20,10 +20,11 @@ from sightline_plugins.engines.kinds import ENGINES, on_cuda_memory
 from sightline_plugins.engines.opening import EnginePreview, open_engine
 from sightline_plugins.engines.opening import preview_engine as engine_of
 from sightline_plugins.engines.protocol import Precision
+from sightline_plugins.infer.agreement import BfloatJudge
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor
-from sightline_plugins.infer.precision import Candidate, Chosen, Speeds, choose_model
+from sightline_plugins.infer.precision import Candidate, Chosen, Judge, Speeds, choose_model
 from sightline_plugins.infer.precision_speeds import CpuSpeeds, GpuSpeeds
 from sightline_plugins.infer.requests import HostPredictor, Predictor, UpgradingPredictor
 from sightline_plugins.preprocess.cpu import HostPreprocessor, Preprocessing, Preprocessor
@@ -58,7 +59,8 @@ def preview_engine(element: ModelElement, plan: ModelPlan, *, site: Site) -> tup
     """
     form = plan.preprocessing.image_form() if plan.stack is None else None
     if site.gpu is None:
-        chosen = choose_model(element, speeds=CpuSpeeds(element.engine, form=form, warn=site.warn))
+        speeds = CpuSpeeds(element.engine, form=form, warn=site.warn)
+        chosen = choose_model(element, speeds=speeds, judge=BfloatJudge(element, plan, speeds.engine, site).known)
         host = engine_of(chosen.model, engine=element.engine, image=form, bfloat16=chosen.precision == "bf16")
         return host, _as_computed(chosen, host.name)
     opening = _CudaOpening(element, plan, element.postprocessor(plan, site), site, site.gpu)
@@ -80,7 +82,8 @@ def _host_predictor(
     if device.startswith("cuda"):
         chosen = Chosen(element.model, "fp32")
     else:
-        chosen = _choose_model(element, CpuSpeeds(element.engine, form=form, warn=site.warn), site=site)
+        speeds = CpuSpeeds(element.engine, form=form, warn=site.warn)
+        chosen = _choose_model(element, speeds, BfloatJudge(element, plan, speeds.engine, site), site=site)
     preprocessor = _preprocessor(plan.preprocessing, site=site)
     engine = open_engine(
         chosen.model,
@@ -101,9 +104,9 @@ def _as_computed(chosen: Chosen, engine: str) -> Chosen:
     return replace(chosen, precision="fp32", reason=f"{engine} does not compute bf16")
 
 
-def _choose_model(element: ModelElement, speeds: Speeds, *, site: Site) -> Chosen:
+def _choose_model(element: ModelElement, speeds: Speeds, judge: Judge, *, site: Site) -> Chosen:
     """Choose file and precision, and report the reason unless it is the default. Raises ConfigurationError."""
-    chosen = choose_model(element, speeds=speeds)
+    chosen = choose_model(element, speeds=speeds, judge=judge)
     if chosen.reason:
         text = f"precision {chosen.precision}: {chosen.reason}"
         site.post(Message(MessageKind.MODEL, text, element=site.element_id))
@@ -242,7 +245,8 @@ class _CudaOpening:
 
     def _choose(self, library: str, open_candidate: OpenCandidate) -> Chosen:
         speeds = GpuSpeeds(self.gpu, library=library, size_wh=self._size_wh, open_candidate=open_candidate)
-        return _choose_model(self.element, speeds, site=self.site)
+        judge = BfloatJudge(self.element, self.plan, library, self.site)
+        return _choose_model(self.element, speeds, judge, site=self.site)
 
     def _tensorrt_model(self, chosen: Candidate | Chosen) -> TensorRtModel:
         from sightline_plugins.engines.tensorrt_model import TensorRtModel

@@ -142,7 +142,8 @@ class ModelElement(Element):
     bfloat16 with OpenVINO on CPUs that have it (AVX-512 BF16, AMX, ARM's BF16), elsewhere as fp32. `fp16` halves the
     precision on GPUs; CPUs compute it as fp32. `int8` runs the quantised file beside the model (`street.int8.onnx`,
     written by `sightline quantize`). `auto` measures the available precisions once and keeps the fastest that stays
-    within its accuracy budget; the report gives the reason."""
+    within its accuracy budget (bfloat16 is compared with fp32 on frames of the files among the sources); the report
+    gives the reason."""
     every: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Run on every n-th frame of each stream, starting with its first."""
     frames: FrameCount | None = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,9 @@ from sightline_plugins.infer.options import ModelElement
 NOTE_KEY = "sightline.quantized"
 """The metadata entry of a quantised file that holds its note, as JSON."""
 SUFFIX = ".int8.onnx"
+LEAST_AGREEMENT = 0.98
+"""Share of results that have to be those of float32 for `auto` to choose bfloat16: the budget of two points that
+`sightline quantize` has."""
 MIN_GAIN = 1.05
 """How many times as fast a less exact precision has to be for `auto` to choose it."""
 
@@ -162,6 +165,18 @@ class Speeds(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """The share (0..1) of results in bfloat16 that agree with float32; None where `reason` says why it is not known."""
+
+    agreement: float | None
+    reason: str = ""
+
+
+Judge: TypeAlias = Callable[[], Verdict]
+"""Compares the results of a model in bfloat16 with those in float32. Raises ModelError."""
+
+
+@dataclass(frozen=True, slots=True)
 class Chosen:
     """The file to open, its precision, and the reason; no reason where the file runs as it is by default."""
 
@@ -174,10 +189,11 @@ class Chosen:
         return {"precision": self.precision, "precision_reason": self.reason} if self.reason else {}
 
 
-def choose_model(element: ModelElement, *, speeds: Speeds) -> Chosen:
+def choose_model(element: ModelElement, *, speeds: Speeds, judge: Judge) -> Chosen:
     """Return what an element runs. Raises ConfigurationError where `precision: int8` finds no file that fits.
 
-    Only `auto` measures, and only where there is something to choose from.
+    Only `auto` measures, and only where there is something to choose from. `judge` is asked only when bfloat16 is the
+    fastest.
     """
     model = element.model
     if element.precision == "fp32" or isinstance(model, str):
@@ -192,7 +208,7 @@ def choose_model(element: ModelElement, *, speeds: Speeds) -> Chosen:
             return Chosen(model, "fp16", "asked for")
         case "fp16":
             return Chosen(model, "fp32", f"{speeds.place} computes fp16 as fp32: 16 bits are for GPUs")
-    return _fastest(model, speeds)
+    return _fastest(model, speeds, judge)
 
 
 def precision_problem(element: ModelElement) -> str | None:
@@ -219,35 +235,65 @@ def _quantized(model: Path, speeds: Speeds) -> Chosen:
     return Chosen(found.path, "int8", f"asked for; {_loss(found)}{caveat}")
 
 
-def _fastest(model: Path, speeds: Speeds) -> Chosen:
+def _fastest(model: Path, speeds: Speeds, judge: Judge) -> Chosen:
     candidates = [Candidate("fp32", model)]
     if speeds.supports_half:
         candidates.append(Candidate("fp16", model))
-    reason = ""
+    if speeds.no_bfloat16 is None:
+        candidates.append(Candidate("bf16", model))
+    notes = {"fp16": "", "bf16": "", "int8": ""}
     try:
         found = find_quantized(model)
-        reason = _rejection(found, speeds)
-        if not reason:
+        notes["int8"] = _rejection(found, speeds)
+        if not notes["int8"]:
             candidates.append(Candidate("int8", found.path))
+            notes["int8"] = _loss(found)
     except ModelError as error:
-        reason = str(error)
+        notes["int8"] = str(error)
     if len(candidates) == 1:
-        return Chosen(model, "fp32", reason)
+        return Chosen(model, "fp32", notes["int8"])
     try:
-        seconds = speeds.seconds(candidates)
+        return _first_good(candidates, notes, speeds, judge)
     except ModelError as error:
         return Chosen(model, "fp32", f"it could not be compared: {error}")
-    gains = [seconds[0] / own for own in seconds]
-    best = max(range(len(gains)), key=gains.__getitem__)
-    if gains[best] < MIN_GAIN:
-        pairs = zip(candidates[1:], gains[1:], strict=True)
-        measured = ", ".join(f"{candidate.precision} is {gain:.2f} times as fast" for candidate, gain in pairs)
-        no_gain = f"{measured} with {speeds.place}: not worth what it loses"
-        return Chosen(model, "fp32", "; ".join(filter(None, [no_gain, reason])))
-    winner = candidates[best]
-    gain = f"{winner.precision} is {gains[best]:.2f} times as fast as fp32 with {speeds.place}"
-    loss = _loss(found) if winner.precision == "int8" else reason
-    return Chosen(winner.model, winner.precision, "; ".join(filter(None, [gain, loss])))
+
+
+def _first_good(candidates: Sequence[Candidate], notes: Mapping[str, str], speeds: Speeds, judge: Judge) -> Chosen:
+    """Return the fastest of the candidates that gains enough; bfloat16 has to agree with float32 as well.
+
+    `notes` say what is known of each precision. Raises ModelError.
+    """
+    gains = _gains(candidates, speeds)
+    is_measured = {candidate.precision for candidate, _ in gains}
+    reasons = []
+    for candidate, gain in sorted(gains, key=lambda pair: pair[1], reverse=True):
+        if gain < MIN_GAIN:
+            reasons.append(f"{candidate.precision} is {gain:.2f} times as fast with {speeds.place}: not worth it")
+            continue
+        faster = f"{candidate.precision} is {gain:.2f} times as fast as fp32 with {speeds.place}"
+        is_good, verdict = _judged(judge()) if candidate.precision == "bf16" else (True, notes[candidate.precision])
+        if is_good:
+            return Chosen(candidate.model, candidate.precision, "; ".join(filter(None, [faster, verdict])))
+        reasons.append(f"{faster}, but {verdict}")
+    if "int8" not in is_measured:
+        reasons.append(notes["int8"])
+    return Chosen(candidates[0].model, "fp32", "; ".join(reasons))
+
+
+def _gains(candidates: Sequence[Candidate], speeds: Speeds) -> list[tuple[Candidate, float]]:
+    """Return the candidates but the first, and how many times as fast as that each is."""
+    seconds = speeds.seconds(candidates)
+    return [(candidate, seconds[0] / own) for candidate, own in zip(candidates[1:], seconds[1:], strict=True)]
+
+
+def _judged(verdict: Verdict) -> tuple[bool, str]:
+    """Return whether bfloat16 may be chosen, and why."""
+    if verdict.agreement is None:
+        return False, f"was not judged: {verdict.reason}"
+    text = f"{verdict.agreement:.1%} of its results agree with those of fp32"
+    if verdict.agreement < LEAST_AGREEMENT:
+        return False, f"{text}, and {LEAST_AGREEMENT:.0%} have to"
+    return True, text
 
 
 def _rejection(found: QuantizedFile, speeds: Speeds) -> str:

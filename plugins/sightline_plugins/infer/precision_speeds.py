@@ -53,12 +53,13 @@ class CpuSpeeds:
         self._warn = warn
 
     @property
-    def _engine(self) -> str:
+    def engine(self) -> str:
+        """The name of the engine that is measured."""
         return choose(self._asked).name
 
     @property
     def place(self) -> str:
-        return f"{self._engine} on the CPU"
+        return f"{self.engine} on the CPU"
 
     @property
     def no_bfloat16(self) -> str | None:
@@ -75,8 +76,8 @@ class CpuSpeeds:
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
         """See `Speeds.seconds`; measured once."""
         key = {
-            "engine": self._engine,
-            "version": _version(self._engine),
+            "engine": self.engine,
+            "version": engine_version(self.engine),
             "cores": available_cores(),
             "image": self._form,
         }
@@ -86,12 +87,18 @@ class CpuSpeeds:
         with ExitStack() as stack:
             engines = []
             for candidate in candidates:
-                engine = open_engine(candidate.model, engine=self._engine, image=self._form, warn=self._warn)
+                engine = open_engine(
+                    candidate.model,
+                    engine=self.engine,
+                    image=self._form,
+                    bfloat16=candidate.precision == "bf16",
+                    warn=self._warn,
+                )
                 engines.append(stack.enter_context(closing(engine)))
             return interleaved_seconds(engines, budget_seconds=_MEASURED_SECONDS)
 
 
-def _version(engine: str) -> str:
+def engine_version(engine: str) -> str:
     """Return the version of an engine's package, whose name differs where it was built for GPUs."""
     for package in (engine, f"{engine}-gpu"):
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -181,23 +188,41 @@ def measured_once(
 
     Times `for_processor` are valid for the processor model of this machine only. Errors of the cache are ignored.
     """
+    measured = [(candidate.precision, file_digest(candidate.model)) for candidate in candidates]
+    return remembered(
+        {"measured": measured, **key},
+        make=lambda: measure(candidates),
+        is_valid=lambda known: len(known) == len(candidates) and all(seconds > 0 for seconds in known),
+        for_processor=for_processor,
+    )
+
+
+def remembered(
+    key: Mapping[str, Any],
+    *,
+    make: Callable[[], Sequence[float]] = list,
+    is_valid: Callable[[Sequence[float]], bool] = bool,
+    for_processor: bool = True,
+) -> Sequence[float]:
+    """Return the numbers that are kept under a key, or else those that `make` returns, which are kept unless there are
+    none. Errors of the cache are ignored.
+    """
     folder = cache_folder()
     if folder is None:
-        return measure(candidates)
-    measured = [(candidate.precision, file_digest(candidate.model)) for candidate in candidates]
-    digest = key_digest({"measured": measured, **key}, for_processor=for_processor)
-    file = folder / "precision" / f"{digest}.json"
+        return make()
+    file = folder / "precision" / f"{key_digest(key, for_processor=for_processor)}.json"
     with suppress(OSError, msgspec.DecodeError):
         known = msgspec.json.decode(file.read_bytes(), type=list[float])
-        if len(known) == len(candidates) and all(seconds > 0 for seconds in known):
+        if is_valid(known):
             return known
-    times = measure(candidates)
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        aside = file.with_suffix(".part")
-        aside.write_bytes(msgspec.json.encode(list(times)))
-        aside.replace(file)
-    return times
+    made = make()
+    if made:
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            aside = file.with_suffix(".part")
+            aside.write_bytes(msgspec.json.encode(list(made)))
+            aside.replace(file)
+    return made
 
 
 def interleaved_seconds(engines: Sequence[Engine], *, budget_seconds: float, rounds: int = _CPU_ROUNDS) -> list[float]:

@@ -12,9 +12,10 @@ from sightline.media.boxes import clip
 from sightline_plugins.commands.evaluate.annotations import Annotations
 from sightline_plugins.commands.evaluate.scores import DetectionScores, score_detections
 from sightline_plugins.commands.quantize.samples import Sample, alike, frame_number
-from sightline_plugins.commands.verify.comparison import BoxSettings, cosine
+from sightline_plugins.commands.verify.comparison import BoxSettings
 from sightline_plugins.engines.protocol import Engine
-from sightline_plugins.heads.head import Candidates, ClassMap, Points, Scores, Text, Vector
+from sightline_plugins.heads.head import Candidates
+from sightline_plugins.infer.agreement import alike as results_alike
 from sightline_plugins.infer.detections import suppressed
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.requests import engine_inputs
@@ -22,8 +23,6 @@ from sightline_plugins.replay.formats import UNLABELLED
 
 _CERTAIN = 0.5
 """Boxes of the original with this confidence count, where the step's minimum confidence is lower."""
-_NEAR = 0.02
-"""How far a keypoint may move, as a fraction of the spread of all keypoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def judge(
     chance, and no loss.
     """
     if fp32.boxes is None or int8.boxes is None:
-        shares = [_alike(own, other) for own, other in zip(int8.answers, fp32.answers, strict=True)]
+        shares = [results_alike(own, other) for own, other in zip(int8.answers, fp32.answers, strict=True)]
         return Judgement(engine, "agreement", 100.0, 100.0 * float(np.mean(shares)), {})
     if truth is not None:
         pairs = [alike(table, truth) for table in (fp32.boxes, int8.boxes)]
@@ -127,21 +126,3 @@ def _table(
         boxes = clip(sample.placement.boxes_in_image(kept.xyxy), size_wh=sample.size_wh)
         rows.append((frame_number(sample), boxes, kept.confidence, kept.class_id))
     return Annotations.from_boxes(rows, labels=plan.labels)
-
-
-def _alike(own: object, other: object) -> float:
-    """Return how far two results for an image agree, 0..1."""
-    if isinstance(own, Scores) and isinstance(other, Scores):
-        pairs = zip(own.values, other.values, strict=True)
-        return float(np.mean([one.argmax() == two.argmax() for one, two in pairs]))
-    if isinstance(own, Vector) and isinstance(other, Vector):
-        return cosine(own.values, other.values)
-    if isinstance(own, Text) and isinstance(other, Text):
-        return float(own.text == other.text)
-    if isinstance(own, ClassMap) and isinstance(other, ClassMap):
-        return float(np.mean(own.scores.argmax(axis=0) == other.scores.argmax(axis=0)))
-    if isinstance(own, Points) and isinstance(other, Points):
-        spread = np.ptp(other.values[:, :2], axis=0).max() + 1e-6
-        far = np.abs(own.values[:, :2] - other.values[:, :2]).max(axis=1)
-        return float(np.mean(far <= _NEAR * spread))
-    raise ModelError(f"what this model gives ({type(other).__name__}) cannot be judged")

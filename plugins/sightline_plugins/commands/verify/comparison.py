@@ -16,6 +16,7 @@ from sightline_plugins.commands.verify.images import ImagePair
 from sightline_plugins.commands.verify.reference import ReferenceModel, ReferencePlacement, reference_nms
 from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.heads.head import Array, Candidates, ClassMap, Points, Scores, Text, Vector
+from sightline_plugins.infer.agreement import cosine
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.requests import engine_inputs
@@ -142,12 +143,6 @@ def unmatched(ours: Boxes, plain: Boxes, *, iou: float = 0.95, confidence: float
     alike &= np.abs(ours[1][:, None] - plain[1][None]) <= confidence
     alike &= ours[2][:, None] == plain[2][None]
     return float((~alike.any(axis=1)).sum() + (~alike.any(axis=0)).sum()) / count
-
-
-def cosine(a: Values, b: Values) -> float:
-    """Return the cosine of the angle between two vectors."""
-    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    return float(a @ b / max(float(np.linalg.norm(a) * np.linalg.norm(b)), 1e-12))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pytest
 
 from sightline.errors import ConfigurationError, ModelError
 from sightline_plugins import Detect
-from sightline_plugins.infer.precision import Candidate, Chosen, choose_model, precision_problem
+from sightline_plugins.infer.precision import Candidate, Chosen, Verdict, choose_model, precision_problem
 from tests.unit.infer.precision.quantized_pair import write_pair
 
 
@@ -38,8 +38,13 @@ class Broken(Told):
         raise ModelError("no kernel")
 
 
-def chosen(model: Path | str, precision: str, speeds: Told | None = None) -> Chosen:
-    return choose_model(step(model, precision), speeds=speeds or Told())
+def chosen(model: Path | str, precision: str, speeds: Told | None = None, *, verdict: Verdict | None = None) -> Chosen:
+    def judge() -> Verdict:
+        if verdict is None:
+            pytest.fail("bfloat16 was judged although nothing could be gained")
+        return verdict
+
+    return choose_model(step(model, precision), speeds=speeds or Told(), judge=judge)
 
 
 def step(model: Path | str, precision: str) -> Detect:
@@ -50,7 +55,7 @@ def step(model: Path | str, precision: str) -> Detect:
 def test_the_file_runs_as_it_is_by_default(tmp_path: Path) -> None:
     model, speeds = write_pair(tmp_path), Told()
 
-    taken = choose_model(Detect(model=model), speeds=speeds)
+    taken = choose_model(Detect(model=model), speeds=speeds, judge=lambda: Verdict(1.0))
 
     assert (taken.model, taken.precision, taken.report(), speeds.asked) == (model, "fp32", {}, 0)
 
@@ -117,7 +122,7 @@ def test_auto_keeps_fp32_where_int8_gains_nothing_and_reports_it(tmp_path: Path)
     taken = chosen(model, "auto", Told({"fp32": 1.0, "int8": 0.98}))
 
     assert (taken.model, taken.precision) == (model, "fp32")
-    assert taken.reason == "int8 is 1.02 times as fast with an engine: not worth what it loses"
+    assert taken.reason == "int8 is 1.02 times as fast with an engine: not worth it"
 
 
 def test_auto_does_not_try_a_file_that_lost_more_than_its_budget(tmp_path: Path) -> None:
@@ -176,3 +181,54 @@ def test_the_check_tells_of_a_missing_quantised_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("precision", ["auto", "bf16", "fp16", "fp32", "int8"])
 def test_the_check_has_nothing_against_a_pair_that_fits(precision: str, tmp_path: Path) -> None:
     assert precision_problem(step(write_pair(tmp_path), precision)) is None
+
+
+WITH_BFLOAT16 = Told({"fp32": 1.0, "bf16": 0.5, "int8": 0.8}, no_bfloat16=None)
+
+
+def test_auto_takes_bf16_where_it_is_fastest_and_its_results_agree(tmp_path: Path) -> None:
+    model = write_pair(tmp_path)
+
+    taken = chosen(model, "auto", WITH_BFLOAT16, verdict=Verdict(0.997))
+
+    assert (taken.model, taken.precision) == (model, "bf16")
+    assert taken.reason == (
+        "bf16 is 2.00 times as fast as fp32 with an engine; 99.7% of its results agree with those of fp32"
+    )
+
+
+def test_auto_takes_the_next_best_where_the_results_of_bf16_differ(tmp_path: Path) -> None:
+    taken = chosen(write_pair(tmp_path), "auto", WITH_BFLOAT16, verdict=Verdict(0.93))
+
+    assert taken.precision == "int8"
+
+
+def test_auto_keeps_fp32_and_reports_what_bf16_would_gain_and_lose(tmp_path: Path) -> None:
+    model = write_pair(tmp_path)
+    (tmp_path / "small.int8.onnx").unlink()
+
+    taken = chosen(model, "auto", WITH_BFLOAT16, verdict=Verdict(0.93))
+
+    assert taken.precision == "fp32"
+    assert "bf16 is 2.00 times as fast" in taken.reason
+    assert "but 93.0% of its results agree with those of fp32, and 98% have to" in taken.reason
+
+
+def test_auto_keeps_fp32_where_bf16_could_not_be_judged(tmp_path: Path) -> None:
+    model = write_pair(tmp_path)
+    (tmp_path / "small.int8.onnx").unlink()
+
+    taken = chosen(model, "auto", WITH_BFLOAT16, verdict=Verdict(None, "no frames"))
+
+    assert (taken.precision, taken.model) == ("fp32", model)
+    assert "but was not judged: no frames" in taken.reason
+
+
+def test_bf16_that_gains_nothing_is_not_judged(tmp_path: Path) -> None:
+    model = write_pair(tmp_path)
+    (tmp_path / "small.int8.onnx").unlink()
+
+    taken = chosen(model, "auto", Told({"fp32": 1.0, "bf16": 0.99}, no_bfloat16=None))
+
+    assert taken.precision == "fp32"
+    assert "bf16 is 1.01 times as fast with an engine: not worth it" in taken.reason
