@@ -7,7 +7,7 @@ import os
 from fnmatch import fnmatch
 from pathlib import Path
 
-from benchmarks.pipelines.contestants import CONTESTANTS, OURS
+from benchmarks.pipelines.contestants import CONTESTANTS, OURS, OURS_BFLOAT16
 from benchmarks.pipelines.document import write
 from benchmarks.pipelines.job import Job
 from benchmarks.pipelines.rounds import ROOT, measure
@@ -35,7 +35,9 @@ def main() -> None:
     clip = Path(asked.clip) if Path(asked.clip).exists() else DATA / "videos" / asked.clip
     models = DATA / "models"
     chosen = [
-        one for one in CONTESTANTS if one is OURS or any(fnmatch(one.name, glob) for glob in asked.only.split("|"))
+        one
+        for one in CONTESTANTS
+        if one in (OURS, OURS_BFLOAT16) or any(fnmatch(one.name, glob) for glob in asked.only.split("|"))
     ]
     tables = []
     for streams in map(int, asked.streams.split(",")):

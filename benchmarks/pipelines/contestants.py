@@ -10,6 +10,7 @@ class Group(StrEnum):
     """What a contestant stands for; each is compared with ours."""
 
     OURS = "Sightline"
+    OURS_BFLOAT16 = "Sightline in bfloat16"
     EXPERT = "an expert's loop"
     EXPERT_BFLOAT16 = "an expert's loop in bfloat16"
     EXPERT_WITH_OUR_GRAPH = "an expert's loop on our graph"
@@ -17,6 +18,7 @@ class Group(StrEnum):
     ORDINARY = "the ordinary loop"
 
 
+IN_BFLOAT16 = (Group.OURS_BFLOAT16, Group.EXPERT_BFLOAT16)
 TARGETS = {Group.EXPERT: 1.0, Group.EXPERT_BFLOAT16: 1.0, Group.READY_MADE: 1.4, Group.ORDINARY: 2.2}
 """How many times as fast as the best of a group ours has to be."""
 
@@ -32,6 +34,7 @@ class Contestant:
 
 
 OURS = Contestant("sightline", Group.OURS, "ours:run", "the pre-processing of the others (bilinear, on the planes)")
+OURS_BFLOAT16 = Contestant("sightline, bfloat16", Group.OURS_BFLOAT16, "ours:run_bfloat16", "with `precision: bf16`")
 CONTESTANTS = (
     OURS,
     Contestant("expert", Group.EXPERT, "expert:run", "asynchronous requests, graph by onnxsim"),
@@ -42,6 +45,7 @@ CONTESTANTS = (
         "expert:run_bfloat16",
         "as `expert`, with the precision that OpenVINO chooses",
     ),
+    OURS_BFLOAT16,
     Contestant("ordinary", Group.ORDINARY, "ordinary:run", "OpenCV, ONNX Runtime, demo code, `trackers`, `json`"),
     Contestant("threads, ONNX Runtime", Group.READY_MADE, "ready_made:threads_onnxruntime", "a thread a stream"),
     Contestant("threads, OpenVINO", Group.READY_MADE, "ready_made:threads_openvino", "a thread a stream"),

@@ -33,9 +33,10 @@ find objects with FastestDet in each, track them, write JSON lines to a file.
 - Contestants run in turn in one invocation, each in a fresh process, for several rounds. Figures are medians. "Ratio of
   fps" is the median of the ratios within a round, the only figure that is reliable on a shared machine.
 - Loading models and compiling code does not count, for any contestant; opening files does.
-- All compute in float32, except "expert, bfloat16": that is the expert's loop with the precision that OpenVINO chooses,
-  on processors that compute bfloat16. All are checked to write every frame and to find the same number of objects
-  within 5 %, with bfloat16 within 15 %: it finds other objects, and the column "objects" shows how many.
+- All compute in float32, except "expert, bfloat16" and "sightline, bfloat16", which are compared with each other: the
+  precision that OpenVINO chooses on processors that compute bfloat16, and `precision: bf16`. All are checked to write
+  every frame and to find the same number of objects within 5 %, with bfloat16 within 15 %: it finds other objects, and
+  the column "objects" shows how many.
 
 The expert's loop is one process without a framework: PyAV, planes resized before colours are converted, a graph
 simplified by onnxsim that takes 8-bit NHWC, OpenVINO with as many streams as cores, head, suppression and tracker

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.pipelines.job import Job, Outcome
+from benchmarks.pipelines.job import Job, Outcome, PartMissing
 
 from sightline import Pipeline
+from sightline.devices.processor import NATIVE, processor_flags
 
 _WARM_UP_FRAMES = 20
 
@@ -14,6 +15,13 @@ _WARM_UP_FRAMES = 20
 def run(job: Job) -> Outcome:
     """With the pre-processing of the expert and of the ready-made ways: bilinear, on the planes."""
     return _run(job, {"resize": "bilinear", "convert": "network"})
+
+
+def run_bfloat16(job: Job) -> Outcome:
+    """The same in bfloat16. Raises PartMissing on processors that do not compute it."""
+    if processor_flags().isdisjoint(NATIVE["bf16"]):
+        raise PartMissing("this processor does not compute bfloat16")
+    return _run(job, {"resize": "bilinear", "convert": "network", "precision": "bf16"})
 
 
 def run_exact(job: Job) -> Outcome:

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 import av
-from benchmarks.pipelines.contestants import Contestant, Group
+from benchmarks.pipelines.contestants import IN_BFLOAT16, Contestant
 from benchmarks.pipelines.job import Job, Outcome
 
 ROOT = Path(__file__).parents[2]
@@ -107,13 +107,10 @@ def run_one(contestant: Contestant, *, job: Job) -> Measured | str:
 def check_equal(table: Table, *, frames: int) -> None:
     """Raises Unequal when somebody left out frames, or found another number of objects than those in float32."""
     expected = median(
-        run.objects
-        for contestant, runs in table.runs.items()
-        if contestant.group is not Group.EXPERT_BFLOAT16
-        for run in runs
+        run.objects for contestant, runs in table.runs.items() if contestant.group not in IN_BFLOAT16 for run in runs
     )
     for contestant, runs in table.runs.items():
-        bfloat16 = contestant.group is Group.EXPERT_BFLOAT16
+        bfloat16 = contestant.group in IN_BFLOAT16
         allowed = OBJECTS_MAY_DIFFER_IN_BFLOAT16 if bfloat16 else OBJECTS_MAY_DIFFER
         for run in runs:
             if run.frames != frames:

@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import median
 
-from benchmarks.pipelines.contestants import OURS, TARGETS, Contestant, Group
+from benchmarks.pipelines.contestants import IN_BFLOAT16, OURS, OURS_BFLOAT16, TARGETS, Contestant, Group
 from benchmarks.pipelines.rounds import Measured, Table
 
 FRAMEWORK_SHARE = 0.05
 FRAMEWORK_US_PER_FRAME = 150
 
 
+def ours_beside(table: Table, other: Contestant) -> Contestant:
+    """The one of ours that computes in the same precision as another contestant."""
+    in_bfloat16 = other.group in IN_BFLOAT16 and OURS_BFLOAT16 in table.runs
+    return OURS_BFLOAT16 if in_bfloat16 and other is not OURS_BFLOAT16 else OURS
+
+
 def ratio(table: Table, other: Contestant) -> float:
     """How many times as fast as another contestant ours is: the median of the ratios in each round."""
-    pairs = zip(table.runs[OURS], table.runs[other], strict=True)
+    pairs = zip(table.runs[ours_beside(table, other)], table.runs[other], strict=True)
     return median(ours.fps / its.fps for ours, its in pairs)
 
 
 def cpu_ratio(table: Table, other: Contestant) -> float:
     """How many times the CPU time of ours another contestant takes."""
-    pairs = zip(table.runs[OURS], table.runs[other], strict=True)
+    pairs = zip(table.runs[ours_beside(table, other)], table.runs[other], strict=True)
     return median(its.cpu_ms / ours.cpu_ms for ours, its in pairs)
 
 
@@ -55,7 +61,7 @@ def verdicts(table: Table) -> Iterable[str]:
             what = f"{found:.2f} x {best.name}, the fastest of {group.value}; target {target:.1f}"
             yield _verdict(table, what, good=found >= target)
     for contestant, runs in table.runs.items():
-        if contestant.group is Group.OURS:
+        if contestant.group in (Group.OURS, Group.OURS_BFLOAT16):
             share, microseconds = _detail(runs, "framework_share"), _detail(runs, "framework_us_per_frame")
             what = f"framework's own share of {contestant.name}: {share:.1%} and {microseconds:.0f} us per frame"
             good = share < FRAMEWORK_SHARE and microseconds < FRAMEWORK_US_PER_FRAME
@@ -65,7 +71,7 @@ def verdicts(table: Table) -> Iterable[str]:
 def breakdown(table: Table) -> Iterable[str]:
     """Where the CPU time of ours goes."""
     for contestant, runs in table.runs.items():
-        if contestant.group is Group.OURS:
+        if contestant.group in (Group.OURS, Group.OURS_BFLOAT16):
             names = [name for name in runs[0].outcome.details if name.endswith("_ms_per_frame")]
             parts = (f"{name.removesuffix('_ms_per_frame')} {_detail(runs, name):.3f}" for name in names)
             yield f"- {_streams(table)}, {contestant.name}, CPU ms per frame: {', '.join(parts)}"
