@@ -126,6 +126,10 @@ def main() -> None:
             for kind in KINDS
         },
     }
+    contestants["appearance, alike, reidentify_within 0s"] = (
+        AdaptiveOptions.model_validate({"appearance": True, "reidentify_within": "0s"}),
+        "alike",
+    )
     contestants |= {f"deepocsort, {kind}": (DeepOCSortOptions(), kind) for kind in KINDS}
     print("| | " + " | ".join(f"{group}, every {step}" for group in groups for step in STEPS) + " |")
     print("|---" * (1 + len(groups) * len(STEPS)) + "|")

@@ -82,7 +82,8 @@ class Tracker(ABC):
 
         `xyxy` is (N, 4) float32 in source pixels, `confidence` (N,) 0..1, `class_id` (N,). Called for every frame on
         which a detector looked, also without a detection. A new track gets the lowest id that was never used, counting
-        from the `first_id` it was built with; an id appears at most once a frame and never belongs to a second object.
+        from the `first_id` it was built with, or the id that its object had before, where the tracker recognizes it; an
+        id appears at most once a frame and never belongs to a second object.
         `pts_ns` may stand still or run backward (a file that starts again).
         """
 

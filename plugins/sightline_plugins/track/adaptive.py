@@ -13,7 +13,8 @@ which are mostly objects half hidden. What makes it adapt:
 - confirmation on evidence: an object of low certainty needs more detections;
 - a running mean of each track's certainty, which decides what is low for it (track confidence as in Yang et al.,
   "Hybrid-SORT: Weak Cues Matter for Online Multi-Object Tracking", AAAI 2024);
-- low certainty as measurement noise, and a preference for the same class.
+- low certainty as measurement noise, and a preference for the same class;
+- with `appearance`, a gallery of all tracks, from which an object that was away gets its id (`gallery.py`).
 
 Defaults were chosen on public and made sequences at several frame rates (docs/benchmarks/tracking.md).
 """
@@ -30,6 +31,7 @@ from sightline_plugins.track.appearance import AppearanceScale, blended
 from sightline_plugins.track.association import Indices, assign, assign_in_rounds, wide_iou
 from sightline_plugins.track.camera_motion import CameraMotion
 from sightline_plugins.track.certainty import CertaintyScale
+from sightline_plugins.track.gallery import Gallery
 from sightline_plugins.track.kalman import MotionModel, Propagator, correct, expected_overlap, initiate
 from sightline_plugins.track.tracks import (
     FAIR,
@@ -102,6 +104,8 @@ class AdaptiveTracker(Tracker):
         self._camera = CameraMotion()
         self._follower = VisualFollower(follower) if options.visual else None
         self._appearance = AppearanceScale()
+        reidentifies = options.appearance and options.reidentify_within > 0
+        self._gallery = Gallery(keep_ns=options.reidentify_within) if reidentifies else None
         self._vectors = np.zeros((0, 0), np.float32)
         self._now_ns = 0
         self._interval_ns = 0
@@ -119,7 +123,7 @@ class AdaptiveTracker(Tracker):
 
     @property
     def ended_ids(self) -> Integers:
-        """Confirmed tracks that the last update gave up; their ids never come again."""
+        """Confirmed tracks that the last update gave up; their ids come again only where an object is recognized."""
         return self._ended_ids
 
     @property
@@ -168,11 +172,20 @@ class AdaptiveTracker(Tracker):
             track_id[columns] = self._tracks.track_id[rows]
             if self._scale is not None:
                 self._scale.learn(seen.confidence[track_id >= 0], elapsed_seconds=self._interval_ns * NANOSECOND)
-            remembered = self._tracks.state != FORGOTTEN
-            if not remembered.all():
-                self._tracks = self._tracks.select(remembered)
         if len(rows) < len(seen):
             self._start_tracks(seen, track_id=track_id, matched=columns)
+        remembered = self._tracks.state != FORGOTTEN
+        if not remembered.all():
+            self._tracks = self._tracks.select(remembered)
+        if self._gallery is not None:
+            known = track_id >= 0
+            self._gallery.note(
+                track_id[known],
+                vector=self._vectors[known],
+                class_id=seen.class_id[known],
+                next_number=self._next_number,
+                now_ns=self._now_ns,
+            )
         if self._follower is not None:
             self._follower.learn(self._tracks)
         return track_id
@@ -396,7 +409,9 @@ class AdaptiveTracker(Tracker):
             return
         confirmed = ((state == TENTATIVE) & self._is_enough(tracks.evidence)).nonzero()[0]
         state[confirmed] = TRACKED
-        tracks.track_id[confirmed] = self._new_ids(len(confirmed))
+        tracks.track_id[confirmed] = self._new_ids(
+            tracks.vector[confirmed], class_id=tracks.class_id[confirmed], number=tracks.number[confirmed]
+        )
 
     def _start_tracks(self, seen: Detections, *, track_id: Integers, matched: Indices) -> None:
         """Start tracks for unmatched detections; write their ids to `track_id` where they are confirmed at once."""
@@ -411,9 +426,12 @@ class AdaptiveTracker(Tracker):
             evidence += self._options.min_hits - 1
             self._any_started = True
         confirmed = self._is_enough(evidence)
-        track_id[columns[confirmed]] = self._new_ids(int(confirmed.sum()))
         first, self._next_number = self._next_number, self._next_number + len(columns)
         number = np.arange(first, self._next_number)
+        vector = self._vectors[columns] if self._options.appearance else np.zeros((len(columns), 0), np.float32)
+        track_id[columns[confirmed]] = self._new_ids(
+            vector[confirmed], class_id=seen.class_id[columns[confirmed]], number=number[confirmed]
+        )
         self._notes.begun(columns, number)
         mean, covariance = initiate(seen.box[columns], area=area, model=self._motion)
         started = TrackColumns(
@@ -428,14 +446,24 @@ class AdaptiveTracker(Tracker):
             mean_certainty=certainty.copy(),
             seen_ns=np.full(len(columns), self._now_ns),
             number=number,
-            vector=self._vectors[columns] if self._options.appearance else np.zeros((len(columns), 0), np.float32),
+            vector=vector,
         )
         self._tracks = self._tracks.joined(started)
 
-    def _new_ids(self, count: int) -> Integers:
-        first = self._next_id
-        self._next_id += count
-        return np.arange(first, self._next_id)
+    def _new_ids(self, vector: Floats, *, class_id: Integers, number: Integers) -> Integers:
+        """Return the ids of tracks that are confirmed now: those of lost tracks that look like them, else new ones."""
+        ids = np.full(len(number), -1, np.int64)
+        if self._gallery is not None and len(ids):
+            tracks = self._tracks
+            in_view = tracks.track_id[tracks.state == TRACKED]
+            ids = self._gallery.recognize(
+                vector, class_id=class_id, number=number, in_view=in_view, now_ns=self._now_ns
+            )
+            tracks.state[np.isin(tracks.track_id, ids[ids >= 0])] = FORGOTTEN
+        new = ids < 0
+        ids[new] = np.arange(self._next_id, self._next_id + int(new.sum()))
+        self._next_id += int(new.sum())
+        return ids
 
 
 def _kinds(tracks: TrackColumns, *, high_confidence: float) -> Integers:

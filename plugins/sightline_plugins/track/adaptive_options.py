@@ -13,6 +13,7 @@ from sightline.graph.tracker import Tracker, TrackerOptions
 from sightline.media.time import Duration
 from sightline_plugins.track.tracks import Floats
 
+REIDENTIFY_WITHIN_NS = 60_000_000_000
 NEVER = 2.0
 """A similarity that no pair reaches."""
 
@@ -53,6 +54,9 @@ class AdaptiveOptions(TrackerOptions):
     """Whether tracks and detections are compared by their embeddings too, which `embed` before this step computes. For
     objects that hide each other or stay hidden for long; set a longer `max_lost` with it."""
 
+    reidentify_within: Duration = REIDENTIFY_WITHIN_NS
+    """With `appearance`: how long after an object was last seen it gets its id back when it is recognized, wherever it
+    appears: after a longer occlusion, or when the camera was gone. 0 switches it off."""
     visual: bool = False
     """Whether objects are followed in the images, by correlation filters: on frames without a detector (`every` of
     `detect`), and for a second where no detection finds them. 1 to 2 ms a frame for 5
@@ -65,6 +69,8 @@ class AdaptiveOptions(TrackerOptions):
                 "tracker: low_confidence must not be above high_confidence or new_track_threshold, got "
                 f"{self.low_confidence}, {self.high_confidence}, {self.new_track_threshold}"
             )
+        if not self.appearance and self.reidentify_within not in (0, REIDENTIFY_WITHIN_NS):
+            raise ValueError("tracker: reidentify_within compares embeddings: set appearance: true with it")
         return self
 
     @property

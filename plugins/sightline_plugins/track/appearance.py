@@ -29,6 +29,8 @@ _MEMORY = 2000.0
 """Values that the statistics remember; older ones fade."""
 _TRUST_AFTER = 8.0
 """Pairs of the same object after which a ratio counts half."""
+_USUAL_DEVIATIONS = 0.5
+"""How far below their mean similarities of the same object still are usual."""
 _RATE = np.float32(0.2)
 """Weight of a detection of full certainty in the vector of its track."""
 
@@ -83,13 +85,23 @@ class AppearanceScale:
                 statistic.add(values, memory=_MEMORY)
         self._pairs += len(similarity)
 
-    def log_ratio(self, similarity: Floats) -> Floats:
-        """Return ratios of the same shape, from -6 to 6; 0 for NaN."""
+    def learn_different(self, similarity: Floats) -> None:
+        """Take similarities (N,) of different objects."""
+        if len(similarity):
+            self._different.add(similarity, memory=_MEMORY)
+
+    def is_usual(self, similarity: Floats) -> npt.NDArray[np.bool_]:
+        """Return where a similarity is not lower than that of the same object usually is; False for NaN."""
+        usual: npt.NDArray[np.bool_] = similarity >= self._same.mean - _USUAL_DEVIATIONS * self._same.deviation
+        return usual
+
+    def log_ratio(self, similarity: Floats, *, most: float = MOST_LOG_RATIO) -> Floats:
+        """Return ratios of the same shape, from `-most` to `most`; 0 for NaN."""
         same, different = self._same, self._different
         deviation = max(same.deviation, different.deviation)
         apart = max(0.0, same.mean - different.mean) * self._pairs / (self._pairs + _TRUST_AFTER)
         ratio = (similarity - (same.mean + different.mean) / 2) * np.float32(apart / deviation**2)
-        limited: Floats = np.nan_to_num(np.clip(ratio, -MOST_LOG_RATIO, MOST_LOG_RATIO), nan=0.0).astype(np.float32)
+        limited: Floats = np.nan_to_num(np.clip(ratio, -most, most), nan=0.0).astype(np.float32)
         return limited
 
 

@@ -57,8 +57,9 @@ class Track(Element):
 
     With `appearance: true`, `adaptive` compares objects by their embeddings too, as `deepocsort` always does. Put
     `embed` before `track` then: the model runs on each detection of each frame. What a similarity says is measured
-    while it runs. For objects that are hidden for minutes, or come back, see
-    [several cameras](../guide/multi-camera.md), which also serves one camera.
+    while it runs. An object that comes back within `reidentify_within` gets its id again, after a long occlusion or
+    when the camera was gone, if it clearly looks like one that is out of view. People in uniform may be taken for each
+    other. Identities across cameras, and for longer, are [another step's](../guide/multi-camera.md).
 
     With `visual: true`, `adaptive` follows objects in the images by correlation filters, as DeepStream's NvDCF does:
     on frames that no detector looked at (`detect` with `every`), and for up to a second where no detection finds an
@@ -66,12 +67,14 @@ class Track(Element):
     ([measured](../benchmarks/tracking.md)). Where an object is not recognised, it is where the motion model expects it,
     and `tracker_confidence` sinks. Sizes are those that the motion model expects.
 
-    Ids count from 1 in each stream and are never reused. With `adaptive`, a track is confirmed after `min_hits`
-    detections in a row with at least `high_threshold`, or more detections with less (with 2: 3 at a certainty of 0.65,
-    4 at 0.5). This keeps false alarms out and costs the first frames of an object, except on the first image with
-    objects. Until a track is confirmed, and where nothing matches, the id is -1. A longer `max_lost` bridges longer
-    occlusions and confuses different objects more often. On frames that no detector looked at (`detect` with `every`)
-    objects are where the tracker expects them.
+    While a camera is gone, the stream's clock goes on, so a reconnection that takes less than `max_lost` keeps the ids.
+
+    Ids count from 1 in each stream and are not given to another object. With `adaptive`, a track is confirmed after
+    `min_hits` detections in a row with at least `high_threshold`, or more detections with less (with 2: 3 at a
+    certainty of 0.65, 4 at 0.5). This keeps false alarms out and costs the first frames of an object, except on the
+    first image with objects. Until a track is confirmed, and where nothing matches, the id is -1. A longer `max_lost`
+    bridges longer occlusions and confuses different objects more often. On frames that no detector looked at (`detect`
+    with `every`) objects are where the tracker expects them.
 
     A detector that calls one object a van, then a truck, then a van does not change what is written: detections of a
     track vote (`class_votes`).
