@@ -19,6 +19,7 @@ from statistics import fmean
 import numpy as np
 from benchmarks.tracking.contestants import NOTED, Maker, noted, own_trackers, public_trackers, scores_of, tracks_of
 from benchmarks.tracking.page import EVERY, STEPS, Figures, Measured, text, write
+from benchmarks.tracking.samples import CLIPS, sample_clip
 from benchmarks.tracking.scenes import DETECTORS, SCENES, made
 from benchmarks.tracking.sequences import SEQUENCES, Sequence, read_sequence
 from benchmarks.tracking.speed import speeds
@@ -96,17 +97,18 @@ def main() -> None:
     asked = parser.parse_args()
     warnings.simplefilter("ignore")  # public trackers deprecate themselves at length
     known = sequences(asked.shared)
+    scored_on = [*known.values(), *map(sample_clip, CLIPS)]
     own, public = own_trackers(), public_trackers()
     if asked.note:
         note = {
-            "scores": scored(public, known.values()),
+            "scores": scored(public, scored_on),
             "crossings": crossings(public),
             "every": every_so_many(public, [known[name] for name in SEQUENCES]),
         }
         NOTED.write_text(json.dumps(note, indent=1) + "\n")
     others = noted()
     measured = Measured(
-        scores={**scored(own, known.values()), **others["scores"]},
+        scores={**scored(own, scored_on), **others["scores"]},
         crossings={**crossings(own), **others["crossings"]},
         every={**every_so_many(own, [known[name] for name in SEQUENCES]), **others["every"]},
         speeds=speeds({**own, **public}),

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TypeAlias
 
+from benchmarks.tracking.samples import CLIPS, LEAST_CONFIDENCE, LEAST_VISIBLE
 from benchmarks.tracking.sequences import SEQUENCES
 
 Row: TypeAlias = tuple[float, float, float, int]
@@ -48,6 +49,7 @@ def text(measured: Measured) -> str:
             *_every(measured),
             *_made(measured),
             _weak(measured),
+            *_samples(measured),
             *_crossings(measured),
             _speed(measured),
         ]
@@ -115,6 +117,22 @@ def _weak(measured: Measured) -> str:
         "Confidences of the shared sequences mapped linearly into 0.35 to 0.6, and FastestDet's own\n"
         "detections (confidence 0.3 and more, boxes as tall as annotated ones) on the images of TUD-Campus.\n\n"
         + _table(["tracker", *(WEAK[name] for name in known)], rows)
+    )
+
+
+def _samples(measured: Measured) -> Iterable[str]:
+    yield (
+        "## Sample clips\n\n"
+        "The clips in `sample_videos` as `models/street.onnx` sees them, which was trained on other scenes of the "
+        f"same\ngenerator: detections from a confidence of {LEAST_CONFIDENCE} on, truth of objects of which "
+        f"{LEAST_VISIBLE:.0%} or more are in view.\nThe mean of the four:"
+    )
+    yield _by_rate(measured, CLIPS)
+    yield "By clip, every frame:"
+    ordered = _ordered(measured, CLIPS)
+    yield _table(
+        ["tracker", *CLIPS],
+        {tracker: [_pair(scores, [f"{name}/1"]) for name in CLIPS] for tracker, scores in ordered},
     )
 
 
