@@ -79,6 +79,8 @@ class DeepOCSortTracker(OCSortTracker):
 
     boxes_move: ClassVar[Motion] = SizeMotion()
     boxes_moved: ClassVar[Motion] = PixelMotion()
+    least_observations: ClassVar[int] = 2
+    """The authors' code does not count the detection that a track begins with."""
 
     def __init__(self, options: DeepOCSortOptions, *, first_id: int = 1) -> None:
         super().__init__(options, first_id=first_id)
@@ -110,8 +112,11 @@ class DeepOCSortTracker(OCSortTracker):
 
     def _advance(self) -> None:
         tracks = self._tracks
+        first_missed = tracks.missed == 1
+        before = tracks.mean[first_missed].copy()
         tracks.mean[tracks.missed > 0, 1, 2:] = 0
         super()._advance()
+        self._observed.mean[first_missed] = before
         if self._deep.camera_motion:
             mean, observed = tracks.mean, self._observed
             mean[:, 0, :2], mean[:, 1, :2] = self._camera.follow(mean[:, 0, :2], mean[:, 1, :2])

@@ -104,6 +104,8 @@ class OCSortTracker(FrameTracker):
     """The filter of boxes."""
     boxes_moved: ClassVar[Motion] = boxes_move
     """The filter that updates again along the way through a gap."""
+    least_observations: ClassVar[int] = 1
+    """Observations that a track needs for recovery and re-update."""
 
     def __init__(self, options: OCSortOptions, *, first_id: int = 1) -> None:
         super().__init__(
@@ -132,7 +134,8 @@ class OCSortTracker(FrameTracker):
         every, usable = np.ones(len(boxes), np.bool_), seen.band != IGNORED
         preference = self._preference(boxes, seen)
         yield Round(every, usable, overlaps(boxes, seen.xyxy), least=options.iou_threshold, preference=preference)
-        yield Round(every, usable, overlaps(self._observed.latest, seen.xyxy), least=options.iou_threshold)
+        known = self._tracks.hits >= self.least_observations
+        yield Round(known, usable, overlaps(self._observed.latest, seen.xyxy), least=options.iou_threshold)
 
     def _preference(self, boxes: Boxes, seen: Detections) -> Pairwise | None:
         """Return what the first round adds to the overlap of tracks, expected at `boxes`, with detections: momentum."""
@@ -162,7 +165,7 @@ class OCSortTracker(FrameTracker):
         observed, xyxy = self._observed, seen.xyxy[columns]
         moved = self._tracks.hits[rows] > 1
         observed.direction[rows[moved]] = _directions(observed.reference()[rows[moved]], xyxy[moved])
-        gone = self._tracks.missed[rows] > 1
+        gone = (self._tracks.missed[rows] > 1) & (self._tracks.hits[rows] >= self.least_observations)
         if gone.any():
             self._update_again(rows[gone], xyxy[gone])
         observed.streak[rows] += 1

@@ -49,8 +49,8 @@ class Track(Element):
       [Bochinski et al. 2017](https://doi.org/10.1109/AVSS.2017.8078516).
 
     All but `adaptive` give the ids of their reference implementations (`trackers` 2.6.1; for `iou`, the authors' code,
-    from the detection on that confirms a track; for `deepocsort`, its authors' code, within 0.005 HOTA): they count in
-    frames, and ignore classes.
+    from the detection on that confirms a track; for `deepocsort`, its authors' code): they count in frames, and ignore
+    classes.
 
     With `camera_motion: true`, `adaptive`, `botsort`, `cbiou` and `deepocsort` measure how the camera moves, and expect
     objects where that puts them: for cameras in vehicles and drones, and for those that pan.
