@@ -198,6 +198,50 @@ def test_the_longer_somebody_was_away_the_more_alike_they_must_look(
     assert found.tolist() == [expected]
 
 
+@pytest.mark.parametrize(("in_view", "expected"), [([1], 2), ([1, 2], -1)])
+def test_an_id_in_view_is_never_given_again(in_view: list[int], expected: int) -> None:
+    gallery, vectors = taught()
+
+    found = gallery.recognize(
+        vectors[1:2],
+        class_id=np.zeros(1, np.int64),
+        number=np.array([9]),
+        in_view=np.array(in_view),
+        now_ns=11 * SECOND,
+    )
+
+    assert found.tolist() == [expected]
+
+
+def test_who_looks_less_alike_than_one_object_usually_does_is_somebody_else() -> None:
+    """A similarity of 0.9 is far above that of the strangers measured here, who may not include a double."""
+    gallery, vectors = taught()
+    other = vectors[2] - vectors[2] @ vectors[1] * vectors[1]
+    seen = 0.9 * vectors[1] + np.sqrt(1 - 0.9**2) * other / np.linalg.norm(other)
+
+    found = gallery.recognize(
+        seen[None].astype(np.float32),
+        class_id=np.zeros(1, np.int64),
+        number=np.array([9]),
+        in_view=np.array([1]),
+        now_ns=11 * SECOND,
+    )
+
+    assert found.tolist() == [-1]
+
+
+def test_people_who_come_one_by_one_teach_how_alike_strangers_are() -> None:
+    """Nobody is seen beside another one; what tells them apart is learned when they come."""
+    camera = Camera(people(8), noise=0.05)
+    for person in range(7):
+        assert camera.shows([(person, LEFT)], seconds=4) == [person + 1]
+        camera.shows([], seconds=3)
+
+    assert camera.shows([(6, RIGHT)], seconds=1) == [7]
+    camera.shows([], seconds=3)
+    assert camera.shows([(7, LEFT)], seconds=1) == [8]
+
+
 def test_the_gallery_is_bounded_and_forgets_those_unseen_for_longest() -> None:
     gallery, vectors = Gallery(keep_ns=3600 * SECOND), people(2)
     for own in range(1, MOST_ENTRIES + 11):
