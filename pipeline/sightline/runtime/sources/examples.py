@@ -25,7 +25,7 @@ def examples_of(sources: Mapping[str, SourceElement], site: Site) -> Examples | 
     if not files:
         return None
     own = replace(site, packets=Packets(), post=lambda _: None)
-    names = tuple(source.model_dump_json() for source in files)
+    names = tuple(map(repr, files))
     return Examples(names, lambda count: _frames(files, own, -(-count // len(files))))
 
 
