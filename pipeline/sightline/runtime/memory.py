@@ -1,8 +1,8 @@
 """Give memory that is free back to the system.
 
 Every session with a camera allocates and frees blocks of all sizes, in threads that come and go. glibc keeps what lies
-between blocks that are still used, so the resident set of a process that reconnects for days grows although nothing
-leaks: by about 14 KB for each session (`benchmarks/memory.py`).
+between blocks that are still used, so the resident set of a process that reconnects for days would grow although
+nothing leaks (`benchmarks/memory.py`).
 """
 
 from __future__ import annotations
