@@ -21,7 +21,7 @@ REMEMBERED_NS = 60_000_000_000
 
 
 @dataclass(slots=True, eq=False)
-class _Ballot:
+class _TrackVotes:
     """The votes that detections of one origin gave a track: their weight by class, and when the last one came."""
 
     seen_ns: int
@@ -38,11 +38,11 @@ class ClassVotes:
     """Votes of one stream. Plain numbers, not arrays: a frame has few tracks, and nearly all of them one class."""
 
     def __init__(self) -> None:
-        self._ballots: dict[tuple[int, int], _Ballot] = {}
+        self._votes: dict[tuple[int, int], _TrackVotes] = {}
         """By track id and origin."""
 
     def __len__(self) -> int:
-        return len(self._ballots)
+        return len(self._votes)
 
     def vote(self, track_id: Integers, class_id: Integers, confidence: Floats, *, pts_ns: int) -> Integers:
         """Count the votes of detections (N,) on one frame; return the class (N,) that leads for each one's track, among
@@ -50,26 +50,26 @@ class ClassVotes:
         """
         leading = []
         for track, own_class, weight in zip(track_id.tolist(), class_id.tolist(), confidence.tolist(), strict=True):
-            ballot = self._ballots.get((track, own_class >> CLASS_BITS))
-            if ballot is None:
+            own = self._votes.get((track, own_class >> CLASS_BITS))
+            if own is None:
                 self._forget(pts_ns)
-                ballot = self._ballots[track, own_class >> CLASS_BITS] = _Ballot(pts_ns)
-            weights = ballot.weights
+                own = self._votes[track, own_class >> CLASS_BITS] = _TrackVotes(pts_ns)
+            weights = own.weights
             for voted in weights:
                 weights[voted] *= KEPT
             weights[own_class] = weights.get(own_class, 0.0) + max(weight, LEAST)
-            ballot.seen_ns = pts_ns
-            leading.append(ballot.leader())
+            own.seen_ns = pts_ns
+            leading.append(own.leader())
         return np.array(leading, np.int64)
 
     def leading(self, track_id: Integers, class_id: Integers) -> Integers:
         """Return the class (N,) that leads for each track; where nobody voted, the class given."""
         pairs = zip(track_id.tolist(), class_id.tolist(), strict=True)
-        ballots = ((self._ballots.get((track, own_class >> CLASS_BITS)), own_class) for track, own_class in pairs)
-        return np.array([own_class if ballot is None else ballot.leader() for ballot, own_class in ballots], np.int64)
+        votes = ((self._votes.get((track, own_class >> CLASS_BITS)), own_class) for track, own_class in pairs)
+        return np.array([own_class if own is None else own.leader() for own, own_class in votes], np.int64)
 
     def _forget(self, pts_ns: int) -> None:
-        """Drop the ballots of tracks that were not seen for long."""
-        gone = [pair for pair, ballot in self._ballots.items() if abs(pts_ns - ballot.seen_ns) > REMEMBERED_NS]
+        """Drop the votes of tracks that were not seen for long."""
+        gone = [pair for pair, own in self._votes.items() if abs(pts_ns - own.seen_ns) > REMEMBERED_NS]
         for pair in gone:
-            del self._ballots[pair]
+            del self._votes[pair]
