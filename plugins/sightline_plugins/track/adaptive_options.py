@@ -59,8 +59,8 @@ class AdaptiveOptions(TrackerOptions):
     appears: after a longer occlusion, or when the camera was gone. 0 switches it off."""
     visual: bool = False
     """Whether objects are followed in the images, by correlation filters: on frames without a detector (`every` of
-    `detect`), and for a second where no detection finds them. 1 to 2 ms a frame for 5
-    objects, 10 to 20 ms for 100."""
+    `detect`), and for a second where no detection finds them. Takes 1 to 2 ms a frame for 5 objects, 10 to 35 ms for
+    100."""
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
