@@ -30,7 +30,8 @@ from sightline import Pipeline
 from sightline.media import Batch, PixelFormat, Surface
 from sightline.media.convert import surface_from_rgb
 from sightline.runtime.stats.report import Report
-from sightline_plugins.preprocess.cpu import HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.cpu import HostPreprocessor
+from sightline_plugins.preprocess.definition import Preprocessing
 from sightline_plugins.preprocess.placement import Region
 
 ROOT = Path(__file__).parent.parent

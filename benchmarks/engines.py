@@ -19,7 +19,7 @@ import numpy as np
 
 from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.engines.protocol import Array, Engine, Pending
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 
 
 @dataclass

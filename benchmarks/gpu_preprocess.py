@@ -29,8 +29,9 @@ from sightline.devices.cuda.streams import CudaStream
 from sightline.media import PixelFormat, Surface
 from sightline.media.device_array import DeviceArray
 from sightline_plugins.cuda.records import SurfaceView
-from sightline_plugins.preprocess.cpu import HostPreprocessor, Part, Preprocessing
+from sightline_plugins.preprocess.cpu import HostPreprocessor
 from sightline_plugins.preprocess.cuda import SOURCE, Jobs, TensorForm, pack, preprocess
+from sightline_plugins.preprocess.definition import Part, Preprocessing
 
 GOAL = 0.6
 _SECTOR_BYTES = 32

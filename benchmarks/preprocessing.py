@@ -24,8 +24,8 @@ from tests.reference import detection as plain
 
 from sightline.media import Surface
 from sightline.media.convert import surface_from_rgb
-from sightline_plugins.preprocess.colors import Resize
-from sightline_plugins.preprocess.cpu import Convert, HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.cpu import HostPreprocessor
+from sightline_plugins.preprocess.definition import Convert, Preprocessing, Resize
 
 CLIPS = (
     "car-detection",

@@ -26,7 +26,7 @@ ENGINES = ("openvino", "onnxruntime")
 PROGRAM = """
 import sys, time
 from sightline_plugins.engines.opening import open_engine
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 import numpy as np
 path, engine, width, height = sys.argv[1:]
 start = time.perf_counter()

@@ -29,7 +29,8 @@ from sightline.media.convert import surface_from_rgb
 from sightline.testing import run_element
 from sightline_plugins import Detect
 from sightline_plugins.infer.targets import tile_regions
-from sightline_plugins.nms import NmsOptions, suppress
+from sightline_plugins.nms.cpu import suppress
+from sightline_plugins.nms.options import NmsOptions
 
 ROOT = Path(__file__).parent.parent
 CLIPS = ("street", "dusk", "entrance")

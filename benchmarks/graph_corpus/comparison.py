@@ -30,7 +30,7 @@ from sightline_plugins.onnx_graph.graph import Graph
 from sightline_plugins.onnx_graph.inputs import find_image_input, fix_batch, take_image
 from sightline_plugins.onnx_graph.selection import selects_by_size
 from sightline_plugins.onnx_graph.simplify import OPENVINO, Rule, apply_rules, rewrite
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 
 Results = list[list[Array]]
 _LEVELS = ImageForm(mean=(123.7, 116.3, 103.5), scale=(0.0171, 0.0175, 0.0174))

@@ -9,9 +9,9 @@ import pytest
 from sightline.devices.cuda.device import CudaDevice
 from sightline.media import PixelFormat
 from sightline.testing import run_element
-from sightline_plugins.preprocess.colors import Resize
-from sightline_plugins.preprocess.cpu import Convert, HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.cpu import HostPreprocessor
 from sightline_plugins.preprocess.cuda import CudaPreprocessor
+from sightline_plugins.preprocess.definition import Convert, Preprocessing, Resize
 from tests.integration.gpu.small_clips import SIZES, write_small_clip
 from tests.integration.gpu.test_pipeline import everything, run
 from tests.unit.draw.crowded import FORMATS, assert_same_images, crowded_batches, on_gpu

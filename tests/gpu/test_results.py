@@ -15,9 +15,9 @@ from sightline_plugins.draw.hiding import Method
 from sightline_plugins.heads import cuda as cuda_heads
 from sightline_plugins.heads.cuda import plan_decoding
 from sightline_plugins.heads.head import Candidates
-from sightline_plugins.nms import NmsOptions
 from sightline_plugins.nms import cuda as cuda_nms
 from sightline_plugins.nms.cuda import COUNTS, DETECTION, DetectionBuffers
+from sightline_plugins.nms.options import NmsOptions
 from tests.parity.kernels import test_draw as drawing
 from tests.parity.kernels import test_heads as decoding
 from tests.parity.kernels import test_hide as hiding

@@ -19,7 +19,7 @@ from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.onnx_graph.inputs import fix_batch, fix_size
 from sightline_plugins.onnx_graph.simplify import COMMON, OPENVINO, rewrite
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 
 Tensors = list[npt.NDArray[Any]]
 

@@ -16,7 +16,7 @@ from sightline_plugins.heads.head import (
     MatchScore,
     Signature,
 )
-from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.options import NmsOptions
 
 
 class CornerOptions(HeadOptions):

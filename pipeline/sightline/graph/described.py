@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sightline.errors import ConfigurationError
+from sightline.graph.documented import Documented
 from sightline.graph.wording import (
     Error,
     Path,
@@ -42,14 +43,13 @@ class _WordedErrors(ModelMetaclass):
             raise ConfigurationError("\n".join(lines))
 
 
-class Described(BaseModel, metaclass=_WordedErrors):
+class Described(Documented, metaclass=_WordedErrors):
     """A part of a pipeline as a value: frozen, comparable, without unknown fields."""
 
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
         hide_input_in_errors=True,
-        use_attribute_docstrings=True,
         populate_by_name=True,
     )
 

@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from sightline.graph.documented import field_docs
+
 Error = Mapping[str, Any]
 """One error of `ValidationError.errors()`."""
 Path = tuple[str | int, ...]
@@ -171,8 +173,9 @@ def missing_option(model: type[BaseModel], path: Sequence[str | int]) -> str:
     """What is said of the option at that path of fields when it is required and not given."""
     for found in _models_at(model, path[:-1]):
         for name, field in found.model_fields.items():
-            if path[-1] in (name, field.alias) and field.description:
-                return f"is required: {_first_sentence(field.description)}"
+            text = field.description or field_docs(found).get(name)
+            if path[-1] in (name, field.alias) and text:
+                return f"is required: {_first_sentence(text)}"
     return "is required"
 
 

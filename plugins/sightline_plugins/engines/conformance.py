@@ -21,7 +21,7 @@ from sightline.errors import ModelError
 from sightline_plugins.engines.kinds import EngineKind
 from sightline_plugins.engines.opening import open_file
 from sightline_plugins.engines.protocol import Array, Engine
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 
 SIZE_WH = (12, 10)
 _COUNT = 24

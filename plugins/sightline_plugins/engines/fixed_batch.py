@@ -18,7 +18,7 @@ from sightline.errors import ModelError
 from sightline_plugins.engines.protocol import Array, Engine, Pending, TensorSpec
 from sightline_plugins.engines.rebatching import close
 from sightline_plugins.engines.requests import check_inputs
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from sightline_plugins.engines.libraries import About, Library
 from sightline_plugins.engines.model_file import content_digest, read_model
 from sightline_plugins.engines.protocol import Engine, say_nothing
 from sightline_plugins.engines.rewriting import prepare
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 
 
 @dataclass(frozen=True, slots=True)

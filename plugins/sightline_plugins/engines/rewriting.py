@@ -24,7 +24,7 @@ from sightline_plugins.onnx_graph.constants import is_quantized, store_unsigned
 from sightline_plugins.onnx_graph.inputs import find_image_input, fix_batch, fix_size, take_image
 from sightline_plugins.onnx_graph.selection import chosen_from, selects_by_size, with_outputs
 from sightline_plugins.onnx_graph.simplify import CLEANING, COMMON, OPENVINO, REPAIRS, Rule, rewrite
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 
 _TOLERANCE = 1e-3
 """Largest difference of an output, as a share of its root mean square, for float32."""

@@ -22,7 +22,7 @@ from sightline_plugins.engines.fixed_batch import HostForm, host_form, one_by_on
 from sightline_plugins.engines.libraries import About
 from sightline_plugins.engines.protocol import Array, Engine, TensorSpec
 from sightline_plugins.engines.requests import PooledEngine
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0

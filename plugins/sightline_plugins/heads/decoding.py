@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sightline.errors import ModelError
 from sightline.media.boxes import Boxes, xyxy_from_cxcywh
 from sightline_plugins.heads.head import Array, DecodeContext, Shape, Signature, SizeWh
-from sightline_plugins.nms import MAX_CANDIDATES
+from sightline_plugins.nms.options import MAX_CANDIDATES
 
 Floats = npt.NDArray[np.float32]
 Index = npt.NDArray[np.intp]

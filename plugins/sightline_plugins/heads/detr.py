@@ -44,7 +44,7 @@ from sightline_plugins.heads.head import (
     Shape,
     Signature,
 )
-from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.options import NmsOptions
 
 _MOST_QUERIES = 1000
 _FIRST_QUERIES = 100

@@ -56,7 +56,7 @@ from sightline_plugins.heads.head import (
 )
 from sightline_plugins.heads.yolo.layout import PREPROCESSING
 from sightline_plugins.heads.yolo.tables import NAS_FLAT_NAME
-from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.options import NmsOptions
 
 _DETECTION_API_NAMES = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
 

@@ -52,7 +52,7 @@ from sightline_plugins.heads.head import (
     Signature,
     SizeWh,
 )
-from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.options import NmsOptions
 
 LANDMARKS = 5
 """Right eye, left eye, nose, right and left corner of the mouth, each side as the person has it: the order of all heads

@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
+from sightline.graph.documented import Documented
 from sightline.media.boxes import Boxes
-from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.options import NmsOptions
 
 Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int | None, ...]
@@ -163,10 +164,10 @@ RESULT_TYPES = (Candidates, Scores, Vector, Points, ClassMap, Text)
 Result_co = TypeVar("Result_co", covariant=True)
 
 
-class HeadOptions(BaseModel):
+class HeadOptions(Documented):
     """Base of a head's options (`head_options`): immutable, no other keys than the fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 Options = TypeVar("Options", bound=HeadOptions)

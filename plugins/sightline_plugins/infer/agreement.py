@@ -28,7 +28,8 @@ from sightline_plugins.infer.postprocessing import DetectionRules
 from sightline_plugins.infer.precision import Verdict, file_digest
 from sightline_plugins.infer.precision_speeds import engine_version, remembered
 from sightline_plugins.infer.requests import engine_inputs
-from sightline_plugins.preprocess.cpu import HostPreprocessor, Prepared
+from sightline_plugins.preprocess.cpu import HostPreprocessor
+from sightline_plugins.preprocess.definition import Prepared
 from sightline_plugins.preprocess.placement import Region
 
 FRAMES = 64

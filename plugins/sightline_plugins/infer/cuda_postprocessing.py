@@ -28,8 +28,8 @@ from sightline_plugins.infer.postprocessing import DetectionRules, Postprocessor
 from sightline_plugins.infer.requests import InferenceResult, read_outputs
 from sightline_plugins.infer.targets import InferenceTarget
 from sightline_plugins.nms import cuda as cuda_nms
-from sightline_plugins.nms.cpu import MAX_CANDIDATES
 from sightline_plugins.nms.cuda import COUNTS, DETECTION, INT, KEPT_COUNTS, DetectionBuffers, Kept
+from sightline_plugins.nms.options import MAX_CANDIDATES
 
 ArrayForm: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]
 """Shape and element type of an array."""

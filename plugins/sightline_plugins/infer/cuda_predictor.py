@@ -35,8 +35,8 @@ from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor
 from sightline_plugins.infer.requests import InferenceRequest, InferenceResult, RequestInput
 from sightline_plugins.infer.targets import InferenceTarget
-from sightline_plugins.preprocess.cpu import Part
 from sightline_plugins.preprocess.cuda import InputKernel, Jobs, TensorForm
+from sightline_plugins.preprocess.definition import Part
 
 WARM_UPS = 2
 """Launches before a capture: libraries load and choose at the first, and flush what changed at the second."""

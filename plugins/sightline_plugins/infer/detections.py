@@ -29,7 +29,9 @@ from sightline_plugins.infer.postprocessing import (
 )
 from sightline_plugins.infer.targets import InferenceTarget
 from sightline_plugins.infer.track_memory import NO_CHILDREN, ChildNumbers, Children, TrackEntry, child_columns
-from sightline_plugins.nms import NmsOptions, merge_parts, suppress_by_method
+from sightline_plugins.nms.cpu import suppress_by_method
+from sightline_plugins.nms.options import NmsOptions
+from sightline_plugins.nms.seams import merge_parts
 from sightline_plugins.preprocess.placement import Region
 
 NOTHING = Candidates.from_arrays(np.empty((0, 4)), np.empty(0), np.empty(0))

@@ -27,7 +27,8 @@ from sightline_plugins.infer.postprocessing import Postprocessor
 from sightline_plugins.infer.precision import Candidate, Chosen, Judge, Speeds, choose_model
 from sightline_plugins.infer.precision_speeds import CpuSpeeds, GpuSpeeds
 from sightline_plugins.infer.requests import HostPredictor, Predictor, UpgradingPredictor
-from sightline_plugins.preprocess.cpu import HostPreprocessor, Preprocessing, Preprocessor
+from sightline_plugins.preprocess.cpu import HostPreprocessor
+from sightline_plugins.preprocess.definition import Preprocessing, Preprocessor
 
 if TYPE_CHECKING:
     from sightline.devices.cuda.device import CudaDevice

@@ -24,7 +24,7 @@ from sightline_plugins.heads.registry import heads_of, match_head
 from sightline_plugins.infer.card import ExportMetadata, ModelCard, read_alphabet, read_card, read_labels, read_metadata
 from sightline_plugins.infer.facts import ModelFacts, ModelInputs, find_inputs, read_facts
 from sightline_plugins.infer.options import ModelElement
-from sightline_plugins.preprocess.cpu import Preprocessing
+from sightline_plugins.preprocess.definition import Preprocessing
 from sightline_plugins.preprocess.stacks import StackForm
 
 NamedClass: TypeAlias = tuple[tuple[str | int, ...], str]

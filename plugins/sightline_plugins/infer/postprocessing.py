@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sightline_plugins.heads.head import Array, Candidates
     from sightline_plugins.infer.targets import InferenceTarget
     from sightline_plugins.infer.track_memory import TrackEntry
-    from sightline_plugins.nms import NmsOptions
+    from sightline_plugins.nms.options import NmsOptions
 
 Result = TypeVar("Result")
 Attached = TypeVar("Attached")

@@ -28,7 +28,7 @@ from sightline_plugins.engines.protocol import (
     TensorSpec,
 )
 from sightline_plugins.infer.precision import Candidate, file_digest
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 
 if TYPE_CHECKING:
     from sightline.devices.cuda.device import CudaDevice

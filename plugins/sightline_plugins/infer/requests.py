@@ -21,7 +21,7 @@ from sightline_plugins.infer.facts import ModelInputs
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor, all_finite
 from sightline_plugins.infer.targets import InferenceTarget
-from sightline_plugins.preprocess.cpu import Prepared, Preprocessor
+from sightline_plugins.preprocess.definition import Prepared, Preprocessor
 from sightline_plugins.preprocess.placement import Placement
 from sightline_plugins.preprocess.stacks import Stack, stack_input
 

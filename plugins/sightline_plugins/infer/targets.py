@@ -19,7 +19,7 @@ from sightline.media import Batch, Frame, Objects, Stream
 from sightline.media.boxes import Boxes
 from sightline_plugins.infer.options import TargetSelection, Tiles
 from sightline_plugins.infer.track_memory import TrackEntry, TrackMemory, child_numbers, is_remembered
-from sightline_plugins.preprocess.cpu import Preprocessing
+from sightline_plugins.preprocess.definition import Preprocessing
 from sightline_plugins.preprocess.placement import Placement, Region, align_face, whole_samples
 from sightline_plugins.preprocess.stacks import Stack, StackForm
 

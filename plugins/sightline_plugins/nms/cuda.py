@@ -12,7 +12,7 @@ import numpy as np
 
 from sightline.devices.cuda.driver import Kernels, blocks_for
 from sightline_plugins.cuda.records import DeviceData, check_array
-from sightline_plugins.nms.cpu import MAX_CANDIDATES, NmsOptions
+from sightline_plugins.nms.options import MAX_CANDIDATES, NmsOptions
 
 DETECTION = np.dtype(
     [("xyxy", "<f4", (4,)), ("confidence", "<f4"), ("class_id", "<i4"), ("index", "<i4"), ("unused", "<i4")]

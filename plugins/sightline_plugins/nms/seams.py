@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.media.boxes import Boxes
-from sightline_plugins.nms.cpu import Floats, Index, NmsOptions, Overlap, gaussians, oriented_overlap, upright_overlap
+from sightline_plugins.nms.cpu import Floats, Index, Overlap, gaussians, oriented_overlap, upright_overlap
+from sightline_plugins.nms.options import NmsOptions
 
 _SAME = 0.35
 """Overlap above which boxes of two parts can be the same thing, where suppression itself allows more."""

@@ -11,7 +11,7 @@ from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 
 from sightline.errors import ModelError
 from sightline_plugins.onnx_graph.graph import Graph, attribute, node
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 
 ONNX_TYPES = {"uint8": TensorProto.UINT8, "float32": TensorProto.FLOAT}
 

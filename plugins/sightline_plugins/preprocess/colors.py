@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import av
 import cv2
 import numpy as np
@@ -14,8 +12,7 @@ from av.video.reformatter import Colorspace, Interpolation, VideoReformatter
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.color import rgb_from_yuv
 from sightline.media.surface import Plane
-
-Resize = Literal["bilinear", "area", "nearest", "antialias"]
+from sightline_plugins.preprocess.definition import ChannelOrder, Resize
 
 _SWSCALE = {"area": Interpolation.AREA, "antialias": Interpolation.BILINEAR}
 _CONTEXTS = 64
@@ -83,7 +80,6 @@ def plane_view(frame: av.VideoFrame, index: int) -> Plane:
     return samples.reshape(-1, plane.line_size)[: plane.height, : plane.width]
 
 
-ChannelOrder = Literal["rgb", "bgr", "gray"]
 WholeRegion = tuple[int, int, int, int]
 
 _SPACES = {

@@ -32,8 +32,9 @@ from sightline_plugins.cuda.records import (
     colors_record,
     surface_record,
 )
-from sightline_plugins.preprocess.cpu import Image, Part, Prepared, Preprocessing, cut_for
+from sightline_plugins.preprocess.cpu import cut_for
 from sightline_plugins.preprocess.cuda_maps import PLANE_MAP, PlaneMap, plane_map
+from sightline_plugins.preprocess.definition import Image, Part, Prepared, Preprocessing
 from sightline_plugins.preprocess.placement import Placement, SizeWh
 
 Layout = Literal["nchw", "nhwc"]

@@ -24,8 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline_plugins.cuda.records import Packing
-from sightline_plugins.preprocess.colors import Resize, is_averaged
+from sightline_plugins.preprocess.colors import is_averaged
 from sightline_plugins.preprocess.cpu import Cut, Resizing, warp_matrix
+from sightline_plugins.preprocess.definition import Resize
 from sightline_plugins.preprocess.placement import Placement, SizeWh
 
 Kind = Literal["area", "triangle"]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sightline_plugins.preprocess.cpu import Image, Prepared, Preprocessing
+from sightline_plugins.preprocess.definition import Image, Prepared, Preprocessing
 
 StackOrder = Literal["cthw", "tchw", "thwc"]
 """Order of the axes behind the batch: channels, time, height, width."""

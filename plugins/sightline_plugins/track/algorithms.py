@@ -77,7 +77,8 @@ def merged_schema(handler: GetJsonSchemaHandler) -> dict[str, JsonSchemaValue]:
     """Return the options of all trackers by key; where trackers differ, the description says which means what."""
     found: dict[str, dict[str, JsonSchemaValue]] = {}
     for name, options in TRACKERS.items():
-        part = handler.resolve_ref_schema(handler(options.__pydantic_core_schema__))
+        described = options.__get_pydantic_json_schema__(options.__pydantic_core_schema__, handler)
+        part = handler.resolve_ref_schema(described)
         for key, schema in part["properties"].items():
             found.setdefault(key, {})[name] = schema
     return {key: _merged(schemas) for key, schemas in found.items()}

@@ -156,7 +156,7 @@ class Track(Element):
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Return the schema with the options of every installed tracker."""
-        schema = handler.resolve_ref_schema(handler(core_schema))
+        schema = handler.resolve_ref_schema(super().__get_pydantic_json_schema__(core_schema, handler))
         own = schema["properties"]
         options = {"algorithm": own.pop("algorithm") | {"enum": list(TRACKERS)}} | merged_schema(handler)
         schema["properties"] = options | own

@@ -16,7 +16,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantiz
 
 from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.engines.protocol import Engine
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 from tests.unit.engines.graphs import compute, random, small_network
 
 Name = Literal["openvino", "onnxruntime"]

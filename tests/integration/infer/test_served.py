@@ -17,7 +17,7 @@ from sightline.media.convert import surface_from_rgb
 from sightline.testing import run_element
 from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.infer.detect import Detect
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 from tests.conftest import missing
 from tests.integration.infer.served import Served, by_triton, find_triton, over_grpc, over_http
 from tests.unit.engines.graphs import small_network

@@ -20,7 +20,8 @@ from sightline_plugins.commands.verify.images import images_of
 from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.infer.detections import detection_rules
-from sightline_plugins.preprocess.cpu import HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.cpu import HostPreprocessor
+from sightline_plugins.preprocess.definition import Preprocessing
 from sightline_plugins.preprocess.placement import Placement
 
 Boxes = npt.NDArray[np.float32]

@@ -22,7 +22,7 @@ from sightline_plugins import Detect
 from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.infer.precision import find_quantized
 from sightline_plugins.infer.precision_speeds import interleaved_seconds, multiplies_bytes
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 from tests.unit.engines.graphs import make_model, random
 from tests.unit.infer.tiny import write_shapes
 

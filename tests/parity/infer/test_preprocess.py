@@ -10,8 +10,9 @@ import pytest
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.color import rgb_from_yuv
 from sightline.media.convert import surface_from_rgb, yuv444_from_surface
-from sightline_plugins.preprocess.colors import PlaneResizer, Resize
-from sightline_plugins.preprocess.cpu import Convert, HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.colors import PlaneResizer
+from sightline_plugins.preprocess.cpu import HostPreprocessor
+from sightline_plugins.preprocess.definition import Convert, Preprocessing, Resize
 from sightline_plugins.preprocess.placement import Align, Fit
 
 Floats = npt.NDArray[np.float64]

@@ -13,9 +13,9 @@ from sightline.devices.cuda.driver import KernelSource
 from sightline_plugins.heads import cuda as cuda_heads
 from sightline_plugins.heads.cuda import plan_decoding
 from sightline_plugins.heads.head import Candidates, DecodeContext
-from sightline_plugins.nms import NmsOptions
 from sightline_plugins.nms import cuda as cuda_nms
 from sightline_plugins.nms.cuda import COUNTS, DETECTION, DetectionBuffers
+from sightline_plugins.nms.options import NmsOptions
 from tests.fakes import HostKernels, Order
 from tests.unit.cuda.host_arrays import HostArray, dense, unset
 

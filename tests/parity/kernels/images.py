@@ -12,8 +12,9 @@ from sightline.devices.cuda.driver import Kernels, KernelSource
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.surface import Plane
 from sightline_plugins.cuda.records import SurfaceView
-from sightline_plugins.preprocess.cpu import HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.cpu import HostPreprocessor
 from sightline_plugins.preprocess.cuda import SOURCE, TensorForm, pack, preprocess
+from sightline_plugins.preprocess.definition import Preprocessing
 from sightline_plugins.preprocess.placement import Placement
 from tests.fakes import HostKernels
 from tests.unit.cuda.host_arrays import HostArray, dense, unset

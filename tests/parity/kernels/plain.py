@@ -10,7 +10,8 @@ import numpy.typing as npt
 from sightline.media import PixelFormat, Surface
 from sightline.media.color import rgb_from_yuv
 from sightline.media.convert import yuv444_from_surface
-from sightline_plugins.preprocess.cpu import Preprocessing, cut_for
+from sightline_plugins.preprocess.cpu import cut_for
+from sightline_plugins.preprocess.definition import Preprocessing
 from sightline_plugins.preprocess.placement import Placement
 
 Floats = npt.NDArray[np.float64]

@@ -12,9 +12,8 @@ import numpy as np
 from sightline.devices.cuda.driver import KernelSource
 from sightline.media import PixelFormat
 from sightline_plugins.preprocess import cuda as cuda_preprocess
-from sightline_plugins.preprocess.colors import Resize
-from sightline_plugins.preprocess.cpu import Preprocessing
 from sightline_plugins.preprocess.cuda import TensorForm
+from sightline_plugins.preprocess.definition import Preprocessing, Resize
 from tests.fakes import HostKernels
 from tests.parity.kernels.images import inputs, noise, placements, view, wide_view
 

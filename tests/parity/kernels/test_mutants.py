@@ -7,7 +7,7 @@ import pytest
 from sightline.devices.cuda.driver import KernelSource
 from sightline.media import PixelFormat
 from sightline_plugins.preprocess import cuda as cuda_preprocess
-from sightline_plugins.preprocess.cpu import Preprocessing
+from sightline_plugins.preprocess.definition import Preprocessing
 from tests.fakes import run_sanitized
 from tests.parity.kernels.images import assert_equal_levels, inputs, noise, on_the_cpu, placements
 

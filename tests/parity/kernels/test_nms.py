@@ -5,9 +5,9 @@ import pytest
 
 from sightline.devices.cuda.driver import KernelSource
 from sightline_plugins.heads.head import Candidates
-from sightline_plugins.nms import MAX_CANDIDATES, NmsOptions
 from sightline_plugins.nms import cuda as cuda_nms
 from sightline_plugins.nms.cpu import by_confidence, suppress
+from sightline_plugins.nms.options import MAX_CANDIDATES, NmsOptions
 from tests.fakes import ORDERS, Order
 from tests.parity.kernels.found import suppressed
 

@@ -9,8 +9,7 @@ import pytest
 
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline_plugins.cuda.records import SurfaceView
-from sightline_plugins.preprocess.colors import ChannelOrder, Resize
-from sightline_plugins.preprocess.cpu import Convert, Preprocessing
+from sightline_plugins.preprocess.definition import ChannelOrder, Convert, Preprocessing, Resize
 from sightline_plugins.preprocess.placement import Fit, Region
 from tests.parity.kernels.images import assert_equal_levels, inputs, noise, on_the_cpu, padded, placements, view
 from tests.parity.kernels.plain import plain_input

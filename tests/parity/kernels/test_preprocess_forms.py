@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pytest
 
 from sightline.media import PixelFormat
-from sightline_plugins.preprocess.cpu import Preprocessing
 from sightline_plugins.preprocess.cuda import SOURCE, Layout, TensorForm, pack, preprocess
+from sightline_plugins.preprocess.definition import Preprocessing
 from tests.fakes import ORDERS, HostKernels, Order
 from tests.parity.kernels.images import inputs, noise, view
 from tests.unit.cuda.host_arrays import HostArray, dense, unset

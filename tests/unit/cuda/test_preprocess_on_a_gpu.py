@@ -10,8 +10,9 @@ import pytest
 from sightline.devices.cuda.device import CudaDevice
 from sightline.media import PixelFormat, Surface
 from sightline_plugins.cuda.records import SurfaceView
-from sightline_plugins.preprocess.cpu import HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.cpu import HostPreprocessor
 from sightline_plugins.preprocess.cuda import SOURCE, TensorForm, pack, preprocess
+from sightline_plugins.preprocess.definition import Preprocessing
 from tests.fakes.cuda_driver import FakeCudaDriver
 
 DEFINITION = Preprocessing((64, 48))

@@ -18,10 +18,10 @@ from sightline_plugins.heads import cuda as cuda_heads
 from sightline_plugins.heads.cuda import plan_decoding
 from sightline_plugins.heads.head import DecodeContext
 from sightline_plugins.heads.registry import HEADS
-from sightline_plugins.nms import NmsOptions
 from sightline_plugins.nms import cuda as cuda_nms
 from sightline_plugins.nms.cpu import suppress
 from sightline_plugins.nms.cuda import COUNTS, DETECTION, DetectionBuffers
+from sightline_plugins.nms.options import NmsOptions
 from tests.fakes import fake_cuda_device
 
 SIZE_WH = (96, 64)

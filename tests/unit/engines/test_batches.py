@@ -18,7 +18,7 @@ from sightline_plugins.engines.onnxruntime import OnnxRuntime
 from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.engines.rebatching import make_batch_dynamic, make_single
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 from tests.unit.engines.graphs import Floats, compute, make_model, random, small_network
 
 ENGINES = pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])

@@ -16,7 +16,7 @@ from sightline.errors import ModelError
 from sightline_plugins.engines.cache import Entry, ModelCache, key_digest, models_folder
 from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.engines.protocol import Engine
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 from tests.unit.engines.graphs import small_network
 
 ENGINES = pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])

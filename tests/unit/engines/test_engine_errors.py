@@ -18,7 +18,7 @@ from sightline.errors import ConfigurationError, DeviceUnavailable, ModelError
 from sightline_plugins.engines.onnxruntime import load_cuda_libraries, providers_for
 from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.engines.protocol import Engine
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 from tests.unit.engines.graphs import make_model, small_network
 
 ENGINES: Sequence[Literal["openvino", "onnxruntime"]] = ("openvino", "onnxruntime")

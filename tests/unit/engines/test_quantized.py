@@ -15,7 +15,7 @@ from sightline_plugins.engines.openvino import OpenVino
 from sightline_plugins.engines.rewriting import prepare
 from sightline_plugins.infer.precision_speeds import multiplies_bytes
 from sightline_plugins.onnx_graph.constants import is_quantized, store_unsigned
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 from tests.unit.engines.graphs import compute, small_network
 from tests.unit.engines.quantized_graphs import around, averaged, network, two_branches
 

@@ -16,7 +16,7 @@ from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.engines.rewriting import difference
 from sightline_plugins.onnx_graph.graph import Graph
 from sightline_plugins.onnx_graph.simplify import COMMON, OPENVINO
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 from tests.unit.engines.graphs import compute, random, small_network
 from tests.unit.engines.networks import nanodet, permuted
 

@@ -12,7 +12,7 @@ from sightline.testing import make_batches
 from sightline_plugins.infer.options import TargetSelection
 from sightline_plugins.infer.targets import InferenceTarget, ObjectSelector, track_keys
 from sightline_plugins.infer.track_memory import child_columns
-from sightline_plugins.preprocess.cpu import Preprocessing
+from sightline_plugins.preprocess.definition import Preprocessing
 from tests.unit.infer.mean_color import GREY, frames, plain_surface, tracked
 
 SECOND = 1_000_000_000

@@ -4,7 +4,7 @@ import numpy as np
 
 from sightline_plugins.heads.head import Candidates
 from sightline_plugins.infer.detections import suppressed
-from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.options import NmsOptions
 from tests.unit.nms import plain
 
 UPRIGHT = np.array([[0, 0, 10, 10], [50, 50, 60, 60], [0, 0, 10, 12]], np.float32)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline_plugins.nms import MAX_CANDIDATES, NmsOptions, suppress, suppress_by_method
+from sightline_plugins.nms.cpu import suppress, suppress_by_method
+from sightline_plugins.nms.options import MAX_CANDIDATES, NmsOptions
 from tests.reference import detection
 from tests.unit.nms import plain
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline_plugins.nms import Kept, Method, NmsOptions, suppress_by_method
-from sightline_plugins.nms.cpu import gaussians, mean_rectangle, oriented_overlap
+from sightline_plugins.nms.cpu import Kept, gaussians, mean_rectangle, oriented_overlap, suppress_by_method
+from sightline_plugins.nms.options import Method, NmsOptions
 from tests.unit.nms import plain
 
 LIMIT = 0.4371

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline_plugins.infer.targets import tile_regions
-from sightline_plugins.nms import NmsOptions, merge_parts
-from sightline_plugins.nms.seams import Merged
+from sightline_plugins.nms.options import NmsOptions
+from sightline_plugins.nms.seams import Merged, merge_parts
 from tests.unit.nms import plain
 
 Box = tuple[float, float, float, float]

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline_plugins.nms import Decay, Kept, NmsOptions, suppress_by_method
+from sightline_plugins.nms.cpu import Kept, suppress_by_method
+from sightline_plugins.nms.options import Decay, NmsOptions
 from tests.unit.nms import plain
 
 LIMIT = 0.4371

@@ -9,8 +9,9 @@ from sightline.devices.cuda.device import CudaDevice
 from sightline.media import PixelFormat, Surface
 from sightline.testing import make_frames
 from sightline_plugins.preprocess import cuda as cuda_preprocess
-from sightline_plugins.preprocess.cpu import HostPreprocessor, Part, Prepared, Preprocessing
+from sightline_plugins.preprocess.cpu import HostPreprocessor
 from sightline_plugins.preprocess.cuda import JOB, CudaPreprocessor
+from sightline_plugins.preprocess.definition import Part, Prepared, Preprocessing
 from tests.fakes import FakeCudaDriver
 
 DEFINITION = Preprocessing((64, 48))

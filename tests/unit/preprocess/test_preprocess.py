@@ -5,8 +5,8 @@ import pytest
 
 from sightline.media import PixelFormat
 from sightline.media.convert import surface_from_rgb
-from sightline_plugins.preprocess.colors import ChannelOrder
-from sightline_plugins.preprocess.cpu import HostPreprocessor, Preprocessing
+from sightline_plugins.preprocess.cpu import HostPreprocessor
+from sightline_plugins.preprocess.definition import ChannelOrder, Preprocessing
 
 
 def test_padding_has_its_level_in_each_channel() -> None:

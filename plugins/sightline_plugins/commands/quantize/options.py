@@ -17,7 +17,7 @@ from sightline_plugins.infer.detections import minimum_confidence
 from sightline_plugins.infer.options import DetectionElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.precision import quantized_path
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 
 _BUDGET_AGAINST_TRUTH = 1.0
 _BUDGET_OF_DIFFERENCES = 2.0

@@ -25,7 +25,7 @@ from sightline_plugins.commands.quantize.source_model import MOVING, SourceModel
 from sightline_plugins.engines.onnxruntime import FAILURES
 from sightline_plugins.engines.protocol import Array
 from sightline_plugins.onnx_graph.graph import LEARNED
-from sightline_plugins.preprocess.cpu import Preprocessing
+from sightline_plugins.preprocess.definition import Preprocessing
 
 Method: TypeAlias = Literal["minmax", "entropy", "percentile"]
 _METHODS: Mapping[Method, CalibrationMethod] = {

@@ -15,7 +15,8 @@ from sightline.graph import Site
 from sightline.graph.registry import Registry
 from sightline.media import Frame, Stream
 from sightline_plugins.commands.evaluate.annotations import Annotations, read_annotations
-from sightline_plugins.preprocess.cpu import HostPreprocessor, Image, Preprocessing
+from sightline_plugins.preprocess.cpu import HostPreprocessor
+from sightline_plugins.preprocess.definition import Image, Preprocessing
 from sightline_plugins.preprocess.placement import Placement
 from sightline_plugins.replay.formats import UNLABELLED
 

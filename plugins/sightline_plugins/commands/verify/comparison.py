@@ -20,7 +20,8 @@ from sightline_plugins.infer.agreement import cosine
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.requests import engine_inputs
-from sightline_plugins.nms import NmsOptions, suppress
+from sightline_plugins.nms.cpu import suppress
+from sightline_plugins.nms.options import NmsOptions
 from sightline_plugins.preprocess.cpu import HostPreprocessor
 
 Values = npt.NDArray[Any]

@@ -19,8 +19,8 @@ import onnxruntime
 from sightline.errors import ModelError
 from sightline_plugins.engines.onnxruntime import FAILURES
 from sightline_plugins.infer.plan import ModelPlan
-from sightline_plugins.nms import NmsOptions
-from sightline_plugins.preprocess.cpu import Preprocessing
+from sightline_plugins.nms.options import NmsOptions
+from sightline_plugins.preprocess.definition import Preprocessing
 
 Rgb = npt.NDArray[np.uint8]
 Array = npt.NDArray[Any]

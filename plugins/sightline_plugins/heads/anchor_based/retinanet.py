@@ -51,7 +51,7 @@ from sightline_plugins.heads.head import (
     SizeWh,
     Strides,
 )
-from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.options import NmsOptions
 
 Positive = Annotated[float, Field(gt=0)]
 

@@ -39,7 +39,7 @@ from sightline_plugins.heads.head import (
     Signature,
     SizeWh,
 )
-from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.options import NmsOptions
 
 Style = Literal["mobilenet", "vgg", "torchvision_ssd300", "torchvision_ssdlite320", "tensorflow"]
 Ratios = tuple[tuple[float, ...], ...]

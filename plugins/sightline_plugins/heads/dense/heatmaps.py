@@ -33,7 +33,7 @@ from sightline_plugins.heads.head import (
     Shape,
     Signature,
 )
-from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.options import NmsOptions
 
 
 class CenterNetOptions(HeadOptions):

@@ -58,7 +58,7 @@ from sightline_plugins.heads.head import (
     Signature,
     Strides,
 )
-from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.options import NmsOptions
 
 _DEFAULT_REG_MAX = 7
 _DEFAULT_SIDES = 4 * (_DEFAULT_REG_MAX + 1)

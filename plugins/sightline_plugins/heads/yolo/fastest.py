@@ -35,7 +35,7 @@ from sightline_plugins.heads.head import (
 )
 from sightline_plugins.heads.yolo.layout import ANCHORS, Map, channels_by_stride, joined_levels, maps_of
 from sightline_plugins.heads.yolo.maps import Anchors
-from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.options import NmsOptions
 
 OBJECT_POWER = 0.6
 _CLASS_POWER = 0.4

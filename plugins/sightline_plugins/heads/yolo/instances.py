@@ -46,7 +46,7 @@ from sightline_plugins.heads.yolo.layout import (
     values_first,
     xyxy_of,
 )
-from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.options import NmsOptions
 
 
 def decode_obb(outputs: Sequence[Array], context: DecodeContext) -> Candidates:

@@ -55,7 +55,7 @@ from sightline_plugins.heads.yolo.layout import (
     joined_levels,
     maps_of,
 )
-from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.options import NmsOptions
 
 Version = Literal[
     "yolov3", "yolov3-tiny", "yolov4", "yolov4-tiny", "yolov5", "yolov5-p6", "yolov7", "yolov7-tiny", "yolov7-p6"

@@ -39,7 +39,7 @@ from sightline_plugins.heads.yolo.layout import (
     values_first,
     xyxy_of,
 )
-from sightline_plugins.nms import NmsOptions
+from sightline_plugins.nms.options import NmsOptions
 
 
 def decode_yolov5(outputs: Sequence[Array], context: DecodeContext) -> Candidates:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sightline_plugins.commands.quantize.samples import Images, gather
-from sightline_plugins.preprocess.cpu import Preprocessing
+from sightline_plugins.preprocess.definition import Preprocessing
 
 DEFINITION = Preprocessing(size_wh=(8, 8), fit="stretch")
 

@@ -15,7 +15,7 @@ from tests.unit.engines.quantized_graphs import two_branches
 from sightline.errors import ModelError
 from sightline_plugins.commands.quantize.quantizer import Attempt, Method, attempts, calibrate, quantize
 from sightline_plugins.commands.quantize.source_model import SourceModel, read_source
-from sightline_plugins.preprocess.cpu import Preprocessing
+from sightline_plugins.preprocess.definition import Preprocessing
 
 DEFINITION = Preprocessing(size_wh=(32, 24))
 EVERYTHING = Attempt("everything", ())

@@ -12,7 +12,7 @@ from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.infer import precision_speeds
 from sightline_plugins.infer.precision import Candidate
 from sightline_plugins.infer.precision_speeds import CpuSpeeds
-from sightline_plugins.preprocess.cpu import ImageForm
+from sightline_plugins.preprocess.definition import ImageForm
 from tests.unit.infer.precision.quantized_pair import write_pair
 
 

@@ -1,0 +1,65 @@
+"""Options whose docstrings are read when somebody asks for them.
+
+A string below a field explains it, as in pydantic's `use_attribute_docstrings`. pydantic reads these from the source
+when the class is made, which costs a tenth of a second for the elements of an ordinary pipeline. Here the source is
+read for the reference, for the JSON Schema and for messages only.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from pydantic import BaseModel, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import core_schema
+
+
+class Documented(BaseModel):
+    """A model whose fields are explained by the strings below them; its JSON Schema holds these as descriptions."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler, /
+    ) -> JsonSchemaValue:
+        """Return pydantic's schema with the descriptions of the fields."""
+        made = handler(schema)
+        properties = handler.resolve_ref_schema(made).get("properties", {})
+        texts = field_docs(cls)
+        for name, field in cls.model_fields.items():
+            for key in {name, field.alias} & properties.keys():
+                if name in texts:
+                    properties[key].setdefault("description", texts[name])
+        return made
+
+
+@cache
+def field_docs(model: type[BaseModel]) -> Mapping[str, str]:
+    """Return the strings below the fields of a model and of its bases, by field; empty where there is no source."""
+    texts: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel) and base is not BaseModel:
+            own = dict(_own_docs(base))
+            texts = {name: text for name, text in texts.items() if name not in base.__annotations__} | own
+    return texts
+
+
+def _own_docs(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    try:
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return
+    if not isinstance(definition, ast.ClassDef):
+        return
+    for before, statement in zip(definition.body, definition.body[1:], strict=False):
+        if (
+            isinstance(before, ast.AnnAssign)
+            and isinstance(before.target, ast.Name)
+            and isinstance(statement, ast.Expr)
+            and isinstance(statement.value, ast.Constant)
+            and isinstance(statement.value.value, str)
+        ):
+            yield before.target.id, inspect.cleandoc(statement.value.value)
