@@ -1,9 +1,13 @@
-"""Where Sightline keeps what it could make again, such as compiled models."""
+"""What Sightline keeps because it takes long to make, and could make again: compiled models, facts about files."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TypeVar
 
 VARIABLE = "SIGHTLINE_CACHE"
 
@@ -23,3 +27,33 @@ def cache_folder() -> Path | None:
         return (base if base.is_absolute() else Path.home() / ".cache") / "sightline"
     except RuntimeError:
         return None
+
+
+T = TypeVar("T")
+
+
+def kept(
+    name: str, *, read: Callable[[bytes], T | None], make: Callable[[], T], write: Callable[[T], bytes | None]
+) -> T:
+    """Return what the cache folder keeps under a name (a path below it), else what `make` returns, which is then kept.
+
+    `read` returns None for content that is of no use, and `write` for a value that is not worth keeping. Files appear
+    whole (written aside and renamed). Trouble with the folder is ignored.
+    """
+    folder = cache_folder()
+    if folder is None:
+        return make()
+    file = folder / name
+    with suppress(OSError):
+        found = read(file.read_bytes())
+        if found is not None:
+            return found
+    made = make()
+    content = write(made)
+    if content is not None:
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with NamedTemporaryFile(dir=file.parent, prefix=file.name, suffix=".part", delete=False) as aside:
+                aside.write(content)
+            Path(aside.name).replace(file)
+    return made

@@ -51,6 +51,7 @@ class Described(Documented, metaclass=_WordedErrors):
         extra="forbid",
         hide_input_in_errors=True,
         populate_by_name=True,
+        defer_build=True,
     )
 
 

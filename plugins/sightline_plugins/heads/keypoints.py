@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
@@ -93,6 +92,8 @@ def _quarters(maps: Floats, cells: npt.NDArray[np.intp]) -> Floats:
 
 def _tops(maps: Floats, cells: npt.NDArray[np.intp], *, kernel: int) -> Floats:
     """Return the steps from the highest cell to the peak, (K, 2): minus the inverse Hessian times the gradient."""
+    import cv2  # heads are imported to recognise models, where OpenCV is not needed
+
     steps = np.zeros((len(maps), 2), np.float32)
     rows, columns = maps.shape[1:]
     for number, (x, y) in enumerate(cells.tolist()):

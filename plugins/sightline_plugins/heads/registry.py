@@ -30,11 +30,17 @@ HEADS: Mapping[str, Head[Any]] = Extensions(GROUP, accepts=lambda found: isinsta
 
 def heads_of(task: str) -> Mapping[str, Head[Any]]:
     """Return the heads whose results an element of that task can use, by name: `detect` takes all that find boxes."""
-    return {
-        name: head
-        for name, head in HEADS.items()
-        if head.task == task or (task == "detect" and head.result_type is Candidates)
-    }
+    return {name: head for name, head in HEADS.items() if _serves(head, task)}
+
+
+def find_head(name: str, task: str) -> Head[Any] | None:
+    """Return the head of that name if an element of that task can use its results; imports no other one."""
+    head = HEADS.get(name)
+    return head if head is not None and _serves(head, task) else None
+
+
+def _serves(head: Head[Any], task: str) -> bool:
+    return head.task == task or (task == "detect" and head.result_type is Candidates)
 
 
 def match_scores(signature: Signature, heads: Iterable[Head[Any]]) -> dict[str, MatchScore]:

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, cast
 
+import msgspec
 import numpy as np
-import onnx
 
+from sightline.cache import kept
 from sightline.errors import MissingExtra, ModelError
 from sightline_plugins.engines.address import Address, address_of
-from sightline_plugins.engines.model_file import foreign_operators, metadata_of, read_model
 from sightline_plugins.engines.protocol import TensorSpec
 from sightline_plugins.preprocess.stacks import StackOrder
+
+_FORMAT = 1
+"""Changes when other facts are read from files, so that those kept before are not used."""
 
 SizeWh = tuple[int, int]
 Extra = Literal["size_wh", "size_hw", "scale"]
 
 MAX_SIDE = 8192
 """Images that a network takes have at most this many pixels a side."""
-_MAX_AXIS = 2**24
-"""More values along one axis than any input or output has."""
 _EXTRAS: Mapping[str, Extra] = MappingProxyType(
     {"im_shape": "size_hw", "image_shape": "size_hw", "scale_factor": "scale"}
 )
 _STACKS: tuple[StackOrder, ...] = ("cthw", "tchw", "thwc")
 _ORDERS = {4: ("chw", "hwc"), 5: _STACKS}
-_RESHAPING_OPS = frozenset(
-    {
-        *("Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose"),
-        "Unsqueeze",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +41,15 @@ class ModelFacts:
     """Inputs and outputs as the file declares them, and its `metadata_props`.
 
     A file that was exported for a batch of images is described for one, because that is how engines take images.
-    `output_ops` are the operators that make the outputs (`Softmax`, `Gemm`), behind those that only reshape.
+    `output_ops` are the operators that make the outputs (`Softmax`, `Gemm`), behind those that only reshape. `weights`
+    are names of files in the model's folder that hold weights.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     metadata: Mapping[str, str]
     output_ops: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +128,36 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 @lru_cache(maxsize=16)
 def _file_facts(path: Path, stamp: tuple[int, ...]) -> ModelFacts:
-    """Return the facts of a file, which is read once for all elements that use it."""
+    """Return the facts of a file, which is read once for all elements that use it, and not again while it is the same.
+
+    The facts are kept in the cache folder by the content of the file, because parsing and checking an ONNX file takes
+    longer than all the rest of `sightline check`.
+    """
     del stamp
-    model, label = read_model(path)
-    foreign = foreign_operators(model)
-    if foreign:
-        raise ModelError(f"{label}: needs operators that no engine has: {', '.join(foreign)}; export it without them")
-    constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = _specs((entry for entry in model.graph.input if entry.name not in constants), label)
-    outputs = _specs(model.graph.output, label)
-    return _facts(inputs, outputs, label, metadata=metadata_of(model), output_ops=_output_ops(model.graph))
+
+    def make() -> ModelFacts:
+        from sightline_plugins.infer.onnx_facts import read_file
+
+        return read_file(path)
+
+    def read(content: bytes) -> ModelFacts | None:
+        with suppress(msgspec.DecodeError, TypeError):
+            facts = msgspec.json.decode(content, type=ModelFacts, dec_hook=lambda _, name: np.dtype(name))
+            if all((path.parent / name).is_file() for name in facts.weights):
+                return facts
+        return None
+
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError):
+        return make()  # which explains what is wrong
+    name = f"facts/{digest}-{_FORMAT}-onnx{version('onnx')}.json"
+    return kept(name, read=read, make=make, write=lambda facts: msgspec.json.encode(facts, enc_hook=_encoded))
+
+
+def _encoded(value: object) -> object:
+    return value.name if isinstance(value, np.dtype) else dict(cast("Mapping[str, str]", value))
 
 
 def _served_facts(address: Address) -> ModelFacts:
@@ -146,22 +166,23 @@ def _served_facts(address: Address) -> ModelFacts:
     except ModuleNotFoundError as error:
         missing = MissingExtra("tritonclient", extra="triton", purpose="a served model")
         raise ModelError(f"model {str(address)!r}: {missing}") from error
-    return _facts(*describe(address), f"model {str(address)!r}", metadata={})
+    return facts_of(*describe(address), f"model {str(address)!r}", metadata={})
 
 
-def _facts(
+def facts_of(
     inputs: tuple[TensorSpec, ...],
     outputs: tuple[TensorSpec, ...],
     label: str,
     *,
     metadata: Mapping[str, str],
     output_ops: tuple[str, ...] = (),
+    weights: tuple[str, ...] = (),
 ) -> ModelFacts:
     """Return the facts of a model for one image, whatever the batch size that it was exported for."""
     image_inputs = (spec for spec in inputs if len(spec.shape) == 4 and _axes(spec) is not None)
     batch_size = next((spec.shape[0] for spec in image_inputs), None) or 1
     if batch_size == 1:
-        return ModelFacts(inputs, outputs, metadata, output_ops)
+        return ModelFacts(inputs, outputs, metadata, output_ops, weights)
     for spec in (*inputs, *outputs):
         if spec.shape[:1] not in ((batch_size,), (None,)):
             raise ModelError(
@@ -172,19 +193,7 @@ def _facts(
     def one(specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
         return tuple(replace(spec, shape=(1, *spec.shape[1:])) for spec in specs)
 
-    return ModelFacts(one(inputs), one(outputs), metadata, output_ops)
-
-
-def _output_ops(graph: onnx.GraphProto) -> tuple[str, ...]:
-    makers = {name: node for node in graph.node for name in node.output}
-
-    def op_of(name: str) -> str:
-        node = makers.get(name)
-        while node is not None and node.op_type in _RESHAPING_OPS and node.input[0] in makers:
-            node = makers[node.input[0]]
-        return "" if node is None else str(node.op_type)
-
-    return tuple(op_of(output.name) for output in graph.output)
+    return ModelFacts(one(inputs), one(outputs), metadata, output_ops, weights)
 
 
 def _axes(spec: TensorSpec) -> str | None:
@@ -193,20 +202,3 @@ def _axes(spec: TensorSpec) -> str | None:
         return None
     orders = _ORDERS.get(len(spec.shape), ())
     return next((order for order in orders if spec.shape[1 + order.index("c")] in (1, 3)), None)
-
-
-def _specs(entries: Iterable[onnx.ValueInfoProto], label: str) -> tuple[TensorSpec, ...]:
-    return tuple(_spec(entry, label) for entry in entries)
-
-
-def _spec(entry: onnx.ValueInfoProto, label: str) -> TensorSpec:
-    kind = entry.type.tensor_type
-    try:
-        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
-    except KeyError:
-        raise ModelError(f"{label}: {entry.name!r} is not a numeric tensor") from None
-    sizes = tuple(size.dim_value if size.HasField("dim_value") else None for size in kind.shape.dim)
-    spec = TensorSpec(entry.name, sizes, dtype)
-    if any(size is not None and not 0 < size <= _MAX_AXIS for size in sizes):
-        raise ModelError(f"{label}: {spec} has an impossible size: each must be from 1 to {_MAX_AXIS}")
-    return spec

@@ -20,7 +20,7 @@ from sightline.graph.element import Problem
 from sightline.graph.wording import suggest
 from sightline_plugins.engines.protocol import TensorSpec
 from sightline_plugins.heads.head import Array, DecodeContext, Head, Signature
-from sightline_plugins.heads.registry import heads_of, match_head
+from sightline_plugins.heads.registry import find_head, heads_of, match_head
 from sightline_plugins.infer.card import ExportMetadata, ModelCard, read_alphabet, read_card, read_labels, read_metadata
 from sightline_plugins.infer.facts import ModelFacts, ModelInputs, find_inputs, read_facts
 from sightline_plugins.infer.options import ModelElement
@@ -194,19 +194,20 @@ class _Planner:
 
     def _head(self, size_wh: tuple[int, int] | None, labels: tuple[str, ...]) -> Head[Any] | None:
         task, facts = self.element.task, self.facts
-        heads = heads_of(task)
         name = self.element.head or self.card.head
-        if name is not None and name not in heads:
-            self._problem(self._unknown_head(name, heads), "head")
-            return None
         self.origins["head"] = "option" if self.element.head else "card" if name else "outputs"
-        if name is None:
-            signature = signature_of(facts, self.exported, size_wh=size_wh, labels=labels)
-            try:
-                name = match_head(signature, heads.values())
-            except ModelError as error:
-                self._problem(f"model {str(self.element.model)!r}: {error}", "head")
-        return None if name is None else heads[name]
+        if name is not None:
+            head = find_head(name, task)
+            if head is None:
+                self._problem(self._unknown_head(name, heads_of(task)), "head")
+            return head
+        heads = heads_of(task)
+        signature = signature_of(facts, self.exported, size_wh=size_wh, labels=labels)
+        try:
+            return heads[match_head(signature, heads.values())]
+        except ModelError as error:
+            self._problem(f"model {str(self.element.model)!r}: {error}", "head")
+        return None
 
     def _head_options(self, head: Head[Any] | None) -> BaseModel | None:
         given: Mapping[str, Any] = {**self.card.head_options, **self.element.head_options}

@@ -13,7 +13,6 @@ import msgspec
 
 from sightline.errors import ConfigurationError, ModelError
 from sightline_plugins.engines.address import ModelSource
-from sightline_plugins.engines.model_file import external_files
 from sightline_plugins.engines.protocol import Precision
 from sightline_plugins.infer.facts import read_facts
 from sightline_plugins.infer.options import ModelElement
@@ -107,10 +106,10 @@ def read_note(path: Path) -> QuantizedNote | None:
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a model's file, in hexadecimal; with external weights, that of all files' digests.
 
-    Raises ModelError when one of them cannot be read.
+    Raises ModelError when one of them cannot be read, or is no ONNX file.
     """
     try:
-        files = (path, *_external_files(path, _stamp(path)))
+        files = (path, *(path.parent / name for name in read_facts(path).weights))
         digests = [_digest(file, _stamp(file)) for file in files]
     except OSError as error:
         raise ModelError(f"model {str(path)!r}: cannot be read: {error.strerror}") from error
@@ -121,12 +120,6 @@ def _stamp(path: Path) -> tuple[int, ...]:
     """Return what changes when a file is written again. Raises OSError."""
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-@lru_cache(maxsize=64)
-def _external_files(path: Path, stamp: tuple[int, ...]) -> tuple[Path, ...]:
-    del stamp
-    return external_files(path)
 
 
 @lru_cache(maxsize=64)

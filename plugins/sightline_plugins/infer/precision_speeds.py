@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from sightline.cache import cache_folder
+from sightline.cache import kept
 from sightline.devices.processor import NATIVE, processor_flags
 from sightline.errors import ModelError
 from sightline_plugins.engines.cache import key_digest
@@ -207,22 +207,20 @@ def remembered(
     """Return the numbers that are kept under a key, or else those that `make` returns, which are kept unless there are
     none. Errors of the cache are ignored.
     """
-    folder = cache_folder()
-    if folder is None:
-        return make()
-    file = folder / "precision" / f"{key_digest(key, for_processor=for_processor)}.json"
-    with suppress(OSError, msgspec.DecodeError):
-        known = msgspec.json.decode(file.read_bytes(), type=list[float])
-        if is_valid(known):
-            return known
-    made = make()
-    if made:
-        with suppress(OSError):
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            aside = file.with_suffix(".part")
-            aside.write_bytes(msgspec.json.encode(list(made)))
-            aside.replace(file)
-    return made
+
+    def read(content: bytes) -> Sequence[float] | None:
+        with suppress(msgspec.DecodeError):
+            known = msgspec.json.decode(content, type=list[float])
+            if is_valid(known):
+                return known
+        return None
+
+    return kept(
+        f"precision/{key_digest(key, for_processor=for_processor)}.json",
+        read=read,
+        make=make,
+        write=lambda made: msgspec.json.encode(list(made)) if made else None,
+    )
 
 
 def interleaved_seconds(

@@ -13,7 +13,7 @@ MAX_CANDIDATES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class NmsOptions:
-    """How overlapping boxes are thinned out, class by class, or among all classes when `class_agnostic`.
+    """How overlapping boxes are suppressed, class by class, or among all classes when `class_agnostic`.
 
     `hard`    of two boxes that overlap by more than `iou` the less confident is dropped (1: none is)
     `soft`    it loses confidence instead: by `exp(-overlap ** 2 / sigma)` with the decay `gaussian`, by

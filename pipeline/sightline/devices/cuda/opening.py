@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from sightline.devices.cuda.device import CudaDevice
-from sightline.devices.cuda.driver import DriverError
 from sightline.devices.cuda.libcuda import DriverFacts, driver_facts
 from sightline.errors import CudaError, DeviceUnavailable
+
+if TYPE_CHECKING:
+    from sightline.devices.cuda.device import CudaDevice
 
 _NEEDED = {"pycuda": "pycuda", "cuda.bindings": "cuda-bindings"}
 _COMPILES = "cuda-bindings"
@@ -62,6 +64,8 @@ def open_cuda(index: int) -> CudaDevice:
     if reason is not None:
         raise DeviceUnavailable(f"cuda:{index} cannot be used: {reason}")
     from sightline.devices.cuda.cuda_driver import CudaDriver
+    from sightline.devices.cuda.device import CudaDevice
+    from sightline.devices.cuda.driver import DriverError
 
     try:
         return CudaDevice(CudaDriver(index))
