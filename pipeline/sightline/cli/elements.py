@@ -15,8 +15,17 @@ if TYPE_CHECKING:
     from sightline.graph.registry import Registry
 
 
+def _names_that_begin(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return what a shell may complete."""
+    del ctx, param
+    from sightline.graph.registry import Registry
+
+    registry = Registry()
+    return [name for name in (*registry.element_names, *registry.source_names) if name.startswith(incomplete)]
+
+
 @click.command("elements")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=_names_that_begin)
 @debug_option
 def command(name: str | None) -> None:
     """List the installed elements and sources; with NAME, explain one: its options and an example."""

@@ -27,10 +27,12 @@ COMMANDS: Mapping[str, str] = {
     "run": "Run a pipeline.",
     "check": "Say everything that is wrong with a pipeline, without running it.",
     "elements": "List the installed elements and sources, or explain one.",
+    "explain": "Print every value of a pipeline, and where it comes from.",
     "graph": "Draw a pipeline.",
     "bench": "Measure how fast a pipeline is, and what holds it back.",
     "doctor": "Say what this installation has, what it lacks, and why.",
     "schema": "Print the JSON Schema of the YAML file, for editors.",
+    "completion": "Print what makes a shell complete commands and options.",
 }
 INSTALLED = "sightline.commands"
 """Entry points of commands that packages add: name = module:command, a click command with a `short_help`."""

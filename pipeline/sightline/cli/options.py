@@ -56,6 +56,12 @@ debug_option = click.option(
 )
 
 
+def _devices_that_begin(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return what a shell may complete."""
+    del ctx, param
+    return [name for name in ("auto", "cpu", "cuda", "cuda:0") if name.startswith(incomplete)]
+
+
 def pipeline_options(function: _Function) -> _Function:
     """What every command takes that reads a pipeline: the file, and the changes to it."""
     options = (
@@ -74,7 +80,12 @@ def pipeline_options(function: _Function) -> _Function:
             metavar="KEY.PATH=VALUE",
             help="Change a value, such as pipeline.detect.confidence=0.5. Repeat for more.",
         ),
-        click.option("--device", metavar="DEVICE", help="Where to run: auto, cpu, cuda (all GPUs) or cuda:N."),
+        click.option(
+            "--device",
+            metavar="DEVICE",
+            shell_complete=_devices_that_begin,
+            help="Where to run: auto, cpu, cuda (all GPUs) or cuda:N.",
+        ),
         debug_option,
     )
     for option in reversed(options):

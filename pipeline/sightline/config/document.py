@@ -179,6 +179,18 @@ def walk(node: Node, key: Key) -> Iterator[tuple[Key, Node, Place]]:
         yield path, node, place
 
 
+def leaves(node: Node) -> Iterator[Scalar]:
+    """Yield every single value of a tree."""
+    if isinstance(node, Scalar):
+        yield node
+    elif isinstance(node, Items):
+        for item in node.items:
+            yield from leaves(item)
+    else:
+        for entry in node.entries.values():
+            yield from leaves(entry.node)
+
+
 def replaced(node: Node, path: Key, new: Node) -> Node:
     """The tree with another node at a path that exists in it."""
     if not path:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel
 
-from sightline.config.checks import problems_of
+from sightline.config.checks import Hide, problems_of
 from sightline.config.document import (
     InvalidConfiguration,
     Key,
@@ -56,6 +56,17 @@ def read_document(model: type[_Model], path: Path) -> _Model:
     return made
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedDescription:
+    """A description with the tree that gives the place of each value, in which sources stand by the names of their
+    streams, and what takes values of the environment out of texts.
+    """
+
+    description: PipelineDescription
+    root: Table
+    hide: Hide
+
+
 def load_description(
     path: str | Path,
     *,
@@ -66,7 +77,30 @@ def load_description(
     registry: Registry | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> PipelineDescription:
-    """Read a YAML file, check it, and return what it describes.
+    """Read a YAML file, check it, and return what it describes: the description that `load` returns."""
+    loaded = load(
+        path,
+        sources=sources,
+        overrides=overrides,
+        device=device,
+        outputs=outputs,
+        registry=registry,
+        environment=environment,
+    )
+    return loaded.description
+
+
+def load(
+    path: str | Path,
+    *,
+    sources: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+    device: str | None = None,
+    outputs: Outputs | None = None,
+    registry: Registry | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> LoadedDescription:
+    """Read a YAML file and check it.
 
     `sources` holds `NAME=URI` texts that replace or add streams (paths relative to the working directory),
     `overrides` holds `key.path=value` texts whose values are YAML, `device` goes before the file's. Relative inputs
@@ -82,7 +116,7 @@ def load_description(
     found = [*document.problems, *variables.problems, *changes.problems]
     outputs = outputs or Outputs()
     outputs.protect(Path(path), "the configuration")
-    return reader.description(changed, file=name, outputs=outputs, found=found)
+    return reader.read(changed, file=name, outputs=outputs, found=found)
 
 
 def description_from(
@@ -97,7 +131,7 @@ def description_from(
     Data are taken as they are: nothing in them is replaced from the environment. Raises InvalidConfiguration.
     """
     reader = _Reader(registry or Registry(), Environment({}), base_folder=base_folder)
-    return reader.description(node_of(data, place=Place()), file="", outputs=outputs or Outputs(), found=[])
+    return reader.read(node_of(data, place=Place()), file="", outputs=outputs or Outputs(), found=[]).description
 
 
 def parse_steps(
@@ -144,9 +178,7 @@ class _Reader:
         self._unset = {problem.place for problem in variables.problems}
         self._unset_keys = {problem.key for problem in variables.problems}
 
-    def description(
-        self, root: Node, *, file: str, outputs: Outputs, found: Sequence[LocatedProblem]
-    ) -> PipelineDescription:
+    def read(self, root: Node, *, file: str, outputs: Outputs, found: Sequence[LocatedProblem]) -> LoadedDescription:
         if not isinstance(root, Table):
             what = "is empty" if isinstance(root, Scalar) and root.value is None else "is no mapping"
             message = f"{what}: a configuration has the keys {', '.join(TOP_LEVEL)}"
@@ -164,7 +196,7 @@ class _Reader:
         problems = sorted((*found, *read, *late), key=lambda problem: problem.place)
         if problems:
             raise InvalidConfiguration(problems)
-        return description
+        return LoadedDescription(description, root, self._validator.hide)
 
     def _follows(self, problem: LocatedProblem) -> bool:
         """Whether a mistake may only be there because a variable is not set: a URI tells which options there are."""

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from sightline.devices import DeviceKind
 from sightline.errors import ConfigurationError, MissingExtra, ModelError
+from sightline.graph.chosen import ChosenValue
 from sightline.graph.described import Described
 from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
 from sightline.graph.fields import Fraction, InputPath
@@ -201,6 +202,13 @@ class ModelElement(Element):
         """Return the objects that the model runs on; None for frames."""
         del plan
         return self.on
+
+    def chosen_values(self) -> Mapping[str, ChosenValue]:
+        """Return what head, labels, pre-processing and boxes come to, from the model, its card and its head."""
+        from sightline_plugins.infer.chosen import chosen_values
+
+        plan, _ = self.plan()
+        return {} if plan is None else chosen_values(self, plan)
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Check model, card, labels, head, engine, precision, regions, and options that exclude each other."""

@@ -14,6 +14,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError
 
 from sightline.graph import Capability, Element, Operator, Problem, Site
+from sightline.graph.chosen import ChosenValue
 from sightline.graph.tracker import NO_TRACK, Matches, Predictions, Tracker, TrackerOptions, Vectors
 from sightline.media import Batch, Event, Frame, Objects, Origin, Stream
 from sightline.media.boxes import area, clip
@@ -152,6 +153,11 @@ class Track(Element):
     @property
     def options(self) -> TrackerOptions:
         return self._options
+
+    def chosen_values(self) -> Mapping[str, ChosenValue]:
+        """Return the options of the tracker."""
+        values = self._options.model_dump(mode="json", by_alias=True)
+        return {name: ChosenValue(value, f"default of {self.algorithm}") for name, value in values.items()}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

@@ -40,6 +40,31 @@ def test_check_writes_no_output(sightline: Sightline, folder: Path) -> None:
     assert not (folder / "out").exists()
 
 
+def test_explain_prints_values_with_their_origins(sightline: Sightline) -> None:
+    explained = sightline("explain", "street.yaml", "--set", "sources.cam.frames=5", "--given")
+
+    assert (explained.returncode, explained.stderr) == (0, "")
+    assert [line.split() for line in explained.stdout.splitlines()] == [
+        ["pipeline"],
+        ["name", "street", "street.yaml:2"],
+        ["runs", "on", "cpu", "no", *explained.stdout.splitlines()[2].split()[4:]],
+        [],
+        ["source", "cam:", "pattern"],
+        ["pattern", "moving", "street.yaml:4"],
+        ["size", "[64,", "48]", "street.yaml:4"],
+        ["frames", "5", "--set", "sources.cam.frames"],
+        [],
+        ["step", "jsonl-1"],
+        ["path", "out/{stream}.jsonl", "street.yaml:6"],
+    ]
+
+
+def test_explain_as_json_has_a_record_for_each_value(sightline: Sightline) -> None:
+    records = json.loads(sightline("explain", "street.yaml", "--json").stdout)
+
+    assert {"part": "step jsonl-1", "option": "embeddings", "value": "false", "origin": "default"} in records
+
+
 def test_run_writes_its_outputs_and_says_so_on_standard_error(sightline: Sightline, folder: Path) -> None:
     run = sightline("run", "street.yaml")
 

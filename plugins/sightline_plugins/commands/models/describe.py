@@ -18,11 +18,12 @@ import onnx
 from sightline.devices.discovery import take_device
 from sightline.errors import ConfigurationError, DeviceUnavailable, ModelError
 from sightline.graph import CheckContext, Outputs, Problem, Site
+from sightline.graph.chosen import ChosenValue
 from sightline_plugins.engines.model_file import external_files, read_model
-from sightline_plugins.heads.head import Candidates, MatchScore
+from sightline_plugins.heads.head import MatchScore
 from sightline_plugins.heads.registry import heads_of, match_head, match_scores
 from sightline_plugins.infer.card import MAX_BYTES, card_path, read_labels, read_metadata
-from sightline_plugins.infer.detections import detection_rules
+from sightline_plugins.infer.chosen import box_values, preprocessing_values
 from sightline_plugins.infer.facts import ModelFacts, ModelInputs, find_inputs, read_facts
 from sightline_plugins.infer.opening import preview_engine
 from sightline_plugins.infer.options import DetectionElement, ModelElement
@@ -32,13 +33,6 @@ from sightline_plugins.infer.tasks import TaskChoice
 
 _LABEL_FILES = (".names", ".txt", ".labels")
 _MOST_FILES = 200
-_UNUSED_BY_FIT = {
-    "align": ("letterbox",),
-    "crop": ("cover",),
-    "multiple": ("native",),
-    "pad": ("letterbox", "height", "native"),
-}
-"""Values of the pre-processing that have a meaning with some values of `fit` only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +91,6 @@ class LabelFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """A value, and where it comes from."""
-
-    value: Any
-    origin: str
-
-
-@dataclass(frozen=True, slots=True)
 class EngineFacts:
     """The engine that would be used here, and the file and precision that it would open."""
 
@@ -130,8 +116,8 @@ class ModelDescription:
     step: TaskChoice
     head: HeadFacts | None
     labels: LabelFacts | None
-    preprocessing: Mapping[str, Value]
-    boxes: Mapping[str, Value]
+    preprocessing: Mapping[str, ChosenValue]
+    boxes: Mapping[str, ChosenValue]
     engine: EngineFacts | None
     options: Mapping[str, Any]
     problems: tuple[str, ...]
@@ -172,7 +158,7 @@ def describe(
         head=_head(element, plan, facts),
         labels=labels,
         preprocessing={} if plan is None else dict(_preprocessing(plan)),
-        boxes=dict(_boxes(element, plan)) if isinstance(element, DetectionElement) and plan is not None else {},
+        boxes=dict(box_values(element, plan)) if isinstance(element, DetectionElement) and plan is not None else {},
         engine=engine,
         options=options,
         problems=tuple(dict.fromkeys(messages)),
@@ -299,38 +285,9 @@ def _labels_beside(model: Path, count: int) -> str | None:
     return None
 
 
-def _preprocessing(plan: ModelPlan) -> Iterator[tuple[str, Value]]:
-    wanted, origins = plan.preprocessing, plan.origins
-    yield (
-        "size",
-        Value(
-            "as the image" if wanted.size_wh is None else wanted.size_wh,
-            origins["size"] if wanted.size_wh else origins["fit"],
-        ),
-    )
-    for name in ("fit", "align", "crop", "multiple", "pad", "resize", "convert", "color", "mean", "scale"):
-        fits = _UNUSED_BY_FIT.get(name)
-        if fits is None or wanted.fit in fits:
-            yield name, Value(getattr(wanted, name), origins[name])
-    if plan.stack is not None:
-        yield "frames", Value(plan.stack.frames, origins["frames"])
-        yield "stride", Value(plan.stack.stride, origins["stride"])
-    yield "layout", Value(_layout(plan.inputs), "file")
-
-
-def _boxes(element: DetectionElement, plan: ModelPlan) -> Iterator[tuple[str, Value]]:
-    """Yield what decides which boxes become objects."""
-    if plan.head is None or plan.head.result_type is not Candidates:
-        return
-    card, rules = plan.card, detection_rules(element, plan)
-    yield "confidence", Value(rules.confidence, _origin(element.confidence, card.confidence, "default"))
-    for name in ("method", "iou", "class_agnostic", "max_detections"):
-        own = element.nms.method if name == "method" else getattr(element, name)
-        yield name, Value(getattr(rules.nms, name), _origin(own, getattr(card.nms, name), "head"))
-
-
-def _origin(own: object, of_card: object, usual: str) -> str:
-    return "option" if own is not None else "card" if of_card is not None else usual
+def _preprocessing(plan: ModelPlan) -> Iterator[tuple[str, ChosenValue]]:
+    yield from preprocessing_values(plan)
+    yield "layout", ChosenValue(_layout(plan.inputs), "file")
 
 
 def _engine(element: ModelElement, plan: ModelPlan) -> EngineFacts:

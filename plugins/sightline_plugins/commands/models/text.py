@@ -10,6 +10,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from sightline.graph.chosen import ChosenValue
 from sightline_plugins.commands.models.describe import (
     EngineFacts,
     FileFacts,
@@ -17,9 +18,9 @@ from sightline_plugins.commands.models.describe import (
     LabelFacts,
     ModelDescription,
     Port,
-    Value,
 )
 from sightline_plugins.commands.models.on_image import ImageResult
+from sightline_plugins.infer.chosen import origin_text
 
 WIDTH = 100
 _NAME = 12
@@ -111,7 +112,7 @@ def _head_rows(head: HeadFacts, description: ModelDescription) -> Iterator[Row]:
 
 
 def _label_rows(labels: LabelFacts, description: ModelDescription) -> Iterator[Row]:
-    origin = _origin(labels.origin, description)
+    origin = _origin(labels.origin or "", description)
     if labels.by_attribute:
         for name, values in labels.by_attribute.items():
             yield name, _first(values)
@@ -135,12 +136,14 @@ def _label_rows(labels: LabelFacts, description: ModelDescription) -> Iterator[R
             )
 
 
-def _values(values: Mapping[str, Value], description: ModelDescription) -> str:
-    rows = [(name, _value(name, value), _value_origin(name, value, description)) for name, value in values.items()]
+def _values(values: Mapping[str, ChosenValue], description: ModelDescription) -> str:
+    rows = [
+        (name, _value(name, value), _origin(value.origin, description, name=name)) for name, value in values.items()
+    ]
     return "\n".join(f"  {line}" for line in _aligned(rows, minimum=_NAME))
 
 
-def _value(name: str, value: Value) -> str:
+def _value(name: str, value: ChosenValue) -> str:
     found = value.value
     if isinstance(found, tuple):
         if name == "size":
@@ -154,26 +157,10 @@ def _value(name: str, value: Value) -> str:
     return f"{found:g}" if isinstance(found, float) else str(found)
 
 
-def _value_origin(name: str, value: Value, description: ModelDescription) -> str:
-    if value.origin == "file" and name in ("fit", "color", "mean", "scale"):
-        return {"fit": "the input has one size", "color": "the input has one channel"}.get(
-            name, "the input takes bytes"
-        )
-    return _origin(value.origin, description)
-
-
-def _origin(origin: str | None, description: ModelDescription) -> str:
+def _origin(origin: str, description: ModelDescription, *, name: str = "") -> str:
     head = "" if description.head is None else description.head.name
-    card = "" if description.file is None or description.file.card is None else f" {Path(description.file.card).name}"
-    names = {
-        "option": "--set",
-        "card": f"model card{card}",
-        "metadata": "metadata of the file",
-        "file": "shape of the input",
-        "head": f"head {head}",
-        "default": "default",
-    }
-    return names.get(origin or "", "")
+    model = description.model if description.file is None else Path(description.model)
+    return "--set" if origin == "option" else origin_text(origin, name=name, model=model, head=head)
 
 
 def _engine_rows(engine: EngineFacts) -> Iterator[Row]:
