@@ -40,9 +40,13 @@ def _signals_are_heard() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_cache() -> Iterator[None]:
-    """Compiled models and kernels are kept only where tests ask for it: `compiled`, or a folder of their own."""
+    """Compiled models and kernels are kept only where tests ask for it: `compiled`, or a folder of their own.
+
+    Models run at fp32 unless a test says otherwise, so that results do not depend on the processor.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIGHTLINE_CACHE", "off")
+        patch.setenv("SIGHTLINE_PRECISION", "fp32")
         yield
 
 

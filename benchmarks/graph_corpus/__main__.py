@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
+
 from benchmarks.graph_corpus.comparison import Compared, compare
 from benchmarks.graph_corpus.page import line, write
 from benchmarks.graph_corpus.registry import structures

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from onnx import TensorProto
+
 from benchmarks.graph_corpus.builder import Builder, Map
 from benchmarks.graph_corpus.registry import structure
-from onnx import TensorProto
 
 
 def stem(b: Builder, channels: int = 16, *, size: int = 64, act: str = "Relu") -> Map:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-from benchmarks.graph_passes import copied
 
+from benchmarks.graph_passes import copied
 from sightline.errors import ModelError
 from sightline_plugins.engines.libraries import Library
 from sightline_plugins.engines.model_file import read_model

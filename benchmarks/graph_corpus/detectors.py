@@ -9,6 +9,9 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
 from benchmarks.graph_corpus.blocks import (
     C3,
     Bottleneck,
@@ -31,8 +34,6 @@ from benchmarks.graph_corpus.blocks import (
     Spp,
     Sppf,
 )
-from torch import Tensor, nn
-from torch.nn import functional
 
 Block = Callable[[int, int], nn.Module]
 WIDTHS = (32, 48, 64)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from onnx import TensorProto, helper
+
 from benchmarks.graph_corpus.backbones import attention, branch, halves, regrouped, stem
 from benchmarks.graph_corpus.builder import Builder, Map
 from benchmarks.graph_corpus.registry import structure
-from onnx import TensorProto, helper
 
 CLASSES = 6
 BINS = 8

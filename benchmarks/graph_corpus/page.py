@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 import onnx
+
 from benchmarks.graph_corpus.comparison import Compared, Opened
 from benchmarks.graph_passes import ROOT, processor
-
 from sightline_plugins.engines.onnxruntime import OnnxRuntime
 from sightline_plugins.engines.openvino import OpenVino
 from sightline_plugins.onnx_graph.simplify import OPENVINO

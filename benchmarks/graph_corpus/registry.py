@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import onnx
+
 from benchmarks.graph_corpus.builder import Builder, Listed
 
 Write = Callable[[Builder], None]

@@ -9,7 +9,7 @@ from sightline.graph.chosen import ChosenValue
 from sightline_plugins.heads.head import Candidates
 from sightline_plugins.infer.card import card_path
 from sightline_plugins.infer.detections import detection_rules
-from sightline_plugins.infer.options import DetectionElement, ModelElement
+from sightline_plugins.infer.options import PRECISION_VARIABLE, DetectionElement, ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 
 _UNUSED_BY_FIT = {
@@ -63,6 +63,8 @@ def chosen_values(element: ModelElement, plan: ModelPlan) -> dict[str, ChosenVal
         found |= dict(box_values(element, plan))
         if "method" in found:
             found["nms"] = ChosenValue({"method": found["method"].value}, found.pop("method").origin)
+    if element.has_precision and "precision" not in element.model_fields_set:
+        found["precision"] = ChosenValue(element.wanted_precision, f"environment {PRECISION_VARIABLE}")
     return {
         name: ChosenValue(
             list(value.value) if isinstance(value.value, tuple) else value.value,

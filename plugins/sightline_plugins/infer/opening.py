@@ -22,6 +22,7 @@ from sightline_plugins.engines.opening import preview_engine as engine_of
 from sightline_plugins.engines.protocol import Precision
 from sightline_plugins.infer.agreement import BfloatJudge
 from sightline_plugins.infer.options import ModelElement
+from sightline_plugins.infer.options import Precision as PrecisionOption
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor
 from sightline_plugins.infer.precision import Candidate, Chosen, Judge, Speeds, choose_model
@@ -69,10 +70,16 @@ def preview_engine(element: ModelElement, plan: ModelPlan, *, site: Site) -> tup
     if preview is None:
         preview = engine_of(element.model, engine=element.engine, device="cpu", image=form)
         preview = replace(preview, reason="; ".join(opening.reasons))
-    if element.precision == "bf16":
+    wanted = _wanted_on_gpu(element)
+    if wanted == "bf16":
         return preview, Chosen(element.model, "fp32", GpuSpeeds.no_bfloat16)
-    precision: Precision = "fp32" if element.precision == "auto" else element.precision
-    return preview, Chosen(element.model, precision, "measured when it runs" if element.precision == "auto" else "")
+    precision: Precision = "fp32" if wanted == "auto" else wanted
+    return preview, Chosen(element.model, precision, "measured when it runs" if wanted == "auto" else "")
+
+
+def _wanted_on_gpu(element: ModelElement) -> PrecisionOption:
+    """Return the precision that was asked for; fp32 where none was, because no GPU has confirmed the others yet."""
+    return element.wanted_precision if element.has_precision else "fp32"
 
 
 def _host_predictor(
@@ -106,9 +113,12 @@ def _as_computed(chosen: Chosen, engine: str) -> Chosen:
 
 
 def _choose_model(element: ModelElement, speeds: Speeds, judge: Judge, *, site: Site) -> Chosen:
-    """Choose file and precision, and report the reason unless it is the default. Raises ConfigurationError."""
+    """Choose file and precision, and report the reason if one was asked for, or if it is not fp32.
+
+    Raises ConfigurationError.
+    """
     chosen = choose_model(element, speeds=speeds, judge=judge)
-    if chosen.reason:
+    if chosen.reason and (element.has_precision or chosen.precision != "fp32"):
         text = f"precision {chosen.precision}: {chosen.reason}"
         site.post(Message(MessageKind.MODEL, text, element=site.element_id))
     return chosen
@@ -164,7 +174,7 @@ class _CudaOpening:
             self.reasons.append(reason)
             return None
         if "tensorrt" in on_cuda_memory(self.element.engine):
-            precision: Precision = "fp16" if self.element.precision == "fp16" else "fp32"
+            precision: Precision = "fp16" if _wanted_on_gpu(self.element) == "fp16" else "fp32"
             try:
                 model = self._tensorrt_model(Chosen(self.element.model, precision))
                 return EnginePreview(str(library_for(self.gpu)), str(self.site.device), model.is_kept)
@@ -245,6 +255,8 @@ class _CudaOpening:
         return _host_predictor(self.element, self.plan, device="cpu", place=place, site=self.site)
 
     def _choose(self, library: str, open_candidate: OpenCandidate) -> Chosen:
+        if _wanted_on_gpu(self.element) == "fp32":
+            return Chosen(self.element.model, "fp32")
         speeds = GpuSpeeds(self.gpu, library=library, size_wh=self._size_wh, open_candidate=open_candidate)
         judge = BfloatJudge(self.element, self.plan, library, self.site)
         return _choose_model(self.element, speeds, judge, site=self.site)

@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from sightline_plugins.infer.plan import ModelPlan
     from sightline_plugins.infer.postprocessing import Postprocessor
 
+Precision = Literal["auto", "fp32", "bf16", "fp16", "int8"]
+PRECISION_VARIABLE = "SIGHTLINE_PRECISION"
 Planned = tuple["ModelPlan | None", list[Problem]]
 """The plan of a model, None where it cannot be used, and every problem that was found."""
 
@@ -138,13 +141,15 @@ class ModelElement(Element):
     engine: EngineName = "auto"
     """The inference engine. `auto` uses Triton for served models. On a GPU it prefers TensorRT, then ONNX Runtime with
     CUDA; otherwise, and on the CPU, OpenVINO, then ONNX Runtime."""
-    precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "fp32"
-    """Numeric precision. `fp32` runs the file as it is, so results do not depend on the machine. `bf16` computes in
-    bfloat16 with OpenVINO on CPUs that have it (AVX-512 BF16, AMX, ARM's BF16), elsewhere as fp32. `fp16` halves the
-    precision on GPUs; CPUs compute it as fp32. `int8` runs the quantised file beside the model (`street.int8.onnx`,
-    written by `sightline quantize`). `auto` measures the available precisions once and keeps the fastest that stays
-    within its accuracy budget (bfloat16 is compared with fp32 on frames of the files among the sources); the report
-    gives the reason."""
+    precision: Precision = "auto"
+    """Numeric precision. `auto` measures the available precisions once for each model and machine, and keeps the
+    fastest that stays within its accuracy budget: bfloat16 is compared with fp32 on frames of the files among the
+    sources; a pipeline of cameras alone uses what earlier runs found, else fp32. The report gives the reason. `fp32`
+    runs the file as it is, so results do not depend on the machine. `bf16` computes in bfloat16 with OpenVINO on CPUs
+    that have it (AVX-512 BF16, AMX, ARM's BF16), elsewhere as fp32. `fp16` halves the precision on GPUs; CPUs compute
+    it as fp32. `int8` runs the quantised file beside the model (`street.int8.onnx`, written by `sightline quantize`).
+    Where it is not given, the environment variable SIGHTLINE_PRECISION goes before `auto`. On GPUs a precision that is
+    not given is fp32, until one has confirmed the others."""
     every: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Run on every n-th frame of each stream, starting with its first."""
     frames: FrameCount | None = None
@@ -162,6 +167,23 @@ class ModelElement(Element):
     """How long the result for a tracked object is reused before the model runs on it again. It runs earlier when the
     box has grown by half, when the object is seen with more confidence, and 0.2, 0.5 and 1 s after the track appeared.
     `0s` runs on every frame. Objects whose position is only carried over from an earlier frame are skipped."""
+
+    @property
+    def has_precision(self) -> bool:
+        """Whether the precision was asked for: by the option, or by the environment."""
+        return "precision" in self.model_fields_set or bool(os.environ.get(PRECISION_VARIABLE))
+
+    @property
+    def wanted_precision(self) -> Precision:
+        """The precision that was asked for, or `auto`. Raises ConfigurationError for a wrong one in the environment."""
+        if "precision" in self.model_fields_set:
+            return self.precision
+        named = os.environ.get(PRECISION_VARIABLE, "") or self.precision
+        for precision in get_args(Precision):
+            if named == precision:
+                known: Precision = precision
+                return known
+        raise ConfigurationError(f"{PRECISION_VARIABLE}={named}: must be {', '.join(get_args(Precision))}")
 
     def required(self) -> frozenset[Capability]:
         """Return objects for `on`, and tracks as well for several frames of each object."""

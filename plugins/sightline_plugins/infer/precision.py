@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import msgspec
 
+from sightline.cache import cache_folder
 from sightline.errors import ConfigurationError, ModelError
 from sightline_plugins.engines.address import ModelSource
 from sightline_plugins.engines.protocol import Precision
@@ -186,12 +187,12 @@ def choose_model(element: ModelElement, *, speeds: Speeds, judge: Judge) -> Chos
     """Return what an element runs. Raises ConfigurationError where `precision: int8` finds no file that fits.
 
     Only `auto` measures, and only where there is something to choose from. `judge` is asked only when bfloat16 is the
-    fastest.
+    fastest. Nobody waits for measurements unasked when they cannot be kept.
     """
-    model = element.model
-    if element.precision == "fp32" or isinstance(model, str):
+    model, wanted = element.model, element.wanted_precision
+    if wanted == "fp32" or isinstance(model, str) or (not element.has_precision and cache_folder() is None):
         return Chosen(model, "fp32")
-    match element.precision:
+    match wanted:
         case "int8":
             return _quantized(model, speeds)
         case "bf16":
@@ -201,16 +202,20 @@ def choose_model(element: ModelElement, *, speeds: Speeds, judge: Judge) -> Chos
             return Chosen(model, "fp16", "asked for")
         case "fp16":
             return Chosen(model, "fp32", f"{speeds.place} computes fp16 as fp32: 16 bits are for GPUs")
-    return _fastest(model, speeds, judge)
+    chosen = _fastest(model, speeds, judge)
+    has_choice = chosen.precision != "fp32" or speeds.no_bfloat16 is None
+    return chosen if element.has_precision or has_choice else replace(chosen, reason="")
 
 
 def precision_problem(element: ModelElement) -> str | None:
     """Return what is wrong with an element's precision, None if nothing. Reads files, measures nothing."""
-    if element.precision == "fp32":
-        return None
-    if isinstance(element.model, str):
+    try:
+        wanted = element.wanted_precision
+    except ConfigurationError as error:
+        return str(error)
+    if wanted != "fp32" and isinstance(element.model, str) and "precision" in element.model_fields_set:
         return "the model is served, and its server decides the precision: leave precision out"
-    if element.precision != "int8":
+    if wanted != "int8" or isinstance(element.model, str):
         return None
     try:
         find_quantized(element.model)

@@ -173,7 +173,7 @@ def _engine_rows(engine: EngineFacts) -> Iterator[Row]:
             "yes, kept in the cache" if engine.is_compiled else "not yet: the first start compiles it and keeps it",
         )
     yield "device", engine.device_reason
-    default = "the file as it is (precision: auto, bf16, fp16 or int8 change it)"
+    default = "the file as it is (precision: bf16, fp16 or int8 change it)"
     yield "precision", f"{engine.precision}: {engine.precision_reason or default}"
 
 

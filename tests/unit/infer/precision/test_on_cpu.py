@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sightline_plugins import Detect
 from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.infer import precision_speeds
-from sightline_plugins.infer.precision import Candidate
+from sightline_plugins.infer.precision import Candidate, Verdict, choose_model, precision_problem
 from sightline_plugins.infer.precision_speeds import CpuSpeeds
 from sightline_plugins.preprocess.definition import ImageForm
 from tests.unit.infer.precision.quantized_pair import write_pair
+from tests.unit.infer.tiny import write_detector
 
 
 @pytest.fixture
@@ -29,6 +32,23 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
     monkeypatch.setenv("SIGHTLINE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(precision_speeds, "interleaved_seconds", count)
     return counts
+
+
+@dataclass
+class TwiceAsFast:
+    """Speeds of a machine on which all other precisions are twice as fast as fp32."""
+
+    no_bfloat16: str | None = None
+    place: str = "a test"
+    supports_half: bool = False
+    obstacle: str | None = "no INT8 here"
+
+    def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
+        return [1.0, *[0.5] * (len(candidates) - 1)]
+
+
+def agree() -> Verdict:
+    return Verdict(1.0)
 
 
 def candidates(model: Path) -> list[Candidate]:
@@ -78,6 +98,57 @@ def test_nothing_is_kept_where_there_is_no_cache(
     seconds(model)
 
     assert measured == [2, 2]
+
+
+@pytest.fixture
+def nothing_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As on a user's machine: a cache, and no precision in the environment."""
+    monkeypatch.delenv("SIGHTLINE_PRECISION")
+    monkeypatch.setenv("SIGHTLINE_CACHE", str(tmp_path / "cache"))
+
+
+def test_auto_is_what_one_gets_who_says_nothing(tmp_path: Path, nothing_asked: None) -> None:
+    element = Detect(model=write_pair(tmp_path))
+
+    assert (element.wanted_precision, element.has_precision) == ("auto", False)
+    assert choose_model(element, speeds=TwiceAsFast(), judge=agree).precision == "bf16"
+
+
+def test_the_environment_goes_before_the_default(
+    tmp_path: Path, nothing_asked: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGHTLINE_PRECISION", "fp32")
+    model = write_pair(tmp_path)
+
+    assert choose_model(Detect(model=model), speeds=TwiceAsFast(), judge=agree).precision == "fp32"
+    assert choose_model(Detect(model=model, precision="bf16"), speeds=TwiceAsFast(), judge=agree).precision == "bf16"
+
+
+def test_a_wrong_precision_in_the_environment_is_told(
+    tmp_path: Path, nothing_asked: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGHTLINE_PRECISION", "fp23")
+    model = write_pair(tmp_path)
+
+    assert precision_problem(Detect(model=model)) == "SIGHTLINE_PRECISION=fp23: must be auto, fp32, bf16, fp16, int8"
+
+
+def test_nobody_waits_for_what_cannot_be_kept(
+    tmp_path: Path, nothing_asked: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGHTLINE_CACHE", "off")
+    model = write_pair(tmp_path)
+
+    assert choose_model(Detect(model=model), speeds=TwiceAsFast(), judge=agree).precision == "fp32"
+    assert choose_model(Detect(model=model, precision="auto"), speeds=TwiceAsFast(), judge=agree).precision == "bf16"
+
+
+def test_a_default_without_a_choice_gives_no_reason(tmp_path: Path, nothing_asked: None) -> None:
+    model = write_detector(tmp_path / "m.onnx")
+
+    assert choose_model(Detect(model=model), speeds=TwiceAsFast(no_bfloat16="no"), judge=agree).report() == {}
+    asked = choose_model(Detect(model=model, precision="auto"), speeds=TwiceAsFast(no_bfloat16="no"), judge=agree)
+    assert "m.int8.onnx is missing" in asked.reason
 
 
 def test_engines_are_measured_in_turns(tmp_path: Path) -> None:
