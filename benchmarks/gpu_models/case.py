@@ -68,9 +68,10 @@ class BenchmarkCase:
     @property
     def _precision(self) -> Precision:
         """What the step says. Ends the program where it leaves that open."""
-        if self.element.precision == "auto":
+        wanted = self.element.wanted_precision
+        if wanted == "auto":
             raise SystemExit("precision auto would compare one engine with another: give fp32, fp16 or int8")
-        return self.element.precision
+        return wanted
 
     def rows_for(self, engine: CudaEngine, *, images: int) -> int:
         """In how many rows so many images are computed at once."""
