@@ -31,19 +31,20 @@ setting_option = click.option(
 def model_step(model: Path | str, task: str | None, settings: tuple[str, ...]) -> tuple[ModelElement, TaskChoice]:
     """Return the step that runs a model, a file or an address, and why it is that step. Settings are KEY=VALUE.
 
-    Raises ModelError for a model or card that cannot be read, and ConfigurationError for a setting that the step does
-    not have.
+    The model may be a name of the catalogue. Raises ModelError for a model or card that cannot be read, and
+    ConfigurationError for a setting that the step does not have.
     """
     from sightline.config import parse_steps
     from sightline.config.document import InvalidConfiguration, dotted
     from sightline.errors import ConfigurationError
-    from sightline_plugins.engines.address import address_of
+    from sightline_plugins.engines.address import address_of, file_of_name
     from sightline_plugins.infer.options import ModelElement
     from sightline_plugins.infer.tasks import choose_task
 
     given = parse_settings(settings)
     head = given.get("head")
     try:
+        model = file_of_name(str(model)) or model
         source = Path(model) if address_of(model) is None else model
         choice = choose_task(source, task, head=head if isinstance(head, str) else None)
     except ValueError as error:

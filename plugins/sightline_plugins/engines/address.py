@@ -1,4 +1,7 @@
-"""Where a model is served: `grpc://HOST:PORT/NAME[/VERSION]` or `http://HOST:PORT/NAME[/VERSION]`."""
+"""Where a model is: a file, a name of the catalogue, or an address where it is served.
+
+An address is `grpc://HOST:PORT/NAME[/VERSION]` or `http://HOST:PORT/NAME[/VERSION]`.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,52 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, StringConstraints
+from pydantic import BeforeValidator, StringConstraints, ValidationInfo
 
-from sightline.graph.fields import InputPath, is_url
+from sightline.graph.fields import BASE_FOLDER, InputPath, is_there, is_url
+from sightline.graph.wording import suggest
 
 _FORM = r"^(grpc|http)://([^/?#@\s]+:\d{1,5})/([^/?#\s]+)(?:/(\d+))?$"
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+"""What names in the catalogue look like: no dot and no slash, so no path of an ONNX file is one."""
 _HOW = "a served model is written grpc://HOST:PORT/NAME or http://HOST:PORT/NAME, then perhaps /VERSION"
 
 
-def _told(value: object) -> object:
-    if isinstance(value, str) and is_url(value) and re.match(_FORM, value) is None:
-        raise ValueError(_HOW)
-    return value
+def file_of_name(text: str, *, base: Path | None = None) -> Path | None:
+    """Return the file of a model that is named as the catalogue does (`yolox-nano`); None for the path of a file.
+
+    A file of that name, relative to `base`, goes before the catalogue. Raises ValueError for a model that is not on
+    this machine, with the command that brings it, and for a name that is nearly one of the catalogue.
+    """
+    if _NAME.fullmatch(text) is None or is_there((base or Path()) / text):
+        return None
+    from sightline_plugins.catalogue import entry_names, pulled
+
+    names = entry_names()
+    if text in names:
+        path = pulled(text)
+        if path is None:
+            raise ValueError(f"{text} is in the catalogue, but not on this machine: run `sightline models pull {text}`")
+        return path
+    near = suggest(text, names)
+    if near:
+        raise ValueError(f"there is no file {text!r}, and no model of that name in the catalogue{near}")
+    return None
 
 
-ModelSource = Annotated[InputPath | Annotated[str, StringConstraints(pattern=_FORM)], BeforeValidator(_told)]
-"""An ONNX file as `InputPath` takes it, or the address of a served model, which stays a `str`."""
+def _found(value: object, info: ValidationInfo) -> object:
+    if not isinstance(value, str):
+        return value
+    if is_url(value):
+        if re.match(_FORM, value) is None:
+            raise ValueError(_HOW)
+        return value
+    return file_of_name(value, base=(info.context or {}).get(BASE_FOLDER)) or value
+
+
+ModelSource = Annotated[InputPath | Annotated[str, StringConstraints(pattern=_FORM)], BeforeValidator(_found)]
+"""An ONNX file as `InputPath` takes it, a name of the catalogue, which becomes the path of its file, or the address of
+a served model, which stays a `str`."""
 
 
 @dataclass(frozen=True, slots=True)

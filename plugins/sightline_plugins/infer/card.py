@@ -25,6 +25,7 @@ input:
   stride: 2                      # and how many frames lie from one to the next
 confidence: 0.3
 nms: {method: hard, iou: 0.45, class_agnostic: false, max_detections: 300}   # method: hard | soft | fusion | none
+trained_on: COCO 2017            # the data, so that a reader can tell where the model knows its way
 licence: Apache-2.0
 source: where the model comes from
 ```
@@ -191,6 +192,7 @@ class ModelCard(Described):
     input: CardInput = CardInput()
     confidence: Fraction | None = None
     nms: CardNms = CardNms()
+    trained_on: str | None = None
     licence: str | None = None
     source: str | None = None
 

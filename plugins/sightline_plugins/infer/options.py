@@ -106,7 +106,8 @@ class ModelElement(Element):
     """The `task` of its model cards, and of the heads that fit."""
 
     model: ModelSource
-    """The ONNX file, or a model that Triton serves: `grpc://HOST:PORT/NAME` or `http://HOST:PORT/NAME`."""
+    """The ONNX file, a model of the catalogue (`yolox-nano`, after `sightline models pull yolox-nano`), or one that
+    Triton serves: `grpc://HOST:PORT/NAME` or `http://HOST:PORT/NAME`."""
     head: str | None = None
     """The head that decodes the outputs; the guide to models lists them. Default: recognised from the outputs."""
     head_options: Mapping[str, Any] = {}

@@ -1,0 +1,158 @@
+"""Bring a file to this machine: resumed after a break, checked by size and SHA-256, and whole or not there at all."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sightline.errors import SightlineError
+from sightline.graph.outputs import output_error
+from sightline.redaction import redact
+
+MIRROR = "SIGHTLINE_MODELS_MIRROR"
+STALL_SECONDS = 30.0
+"""A server that sends nothing for this long counts as gone."""
+ATTEMPTS = 3
+_BLOCK = 1 << 16
+_PARTIAL, _RANGE_WRONG, _SERVER_ERRORS = 206, 416, 500
+_TRY_AGAIN = (408, 429)
+
+Progress = Callable[[int], None]
+"""Told how many bytes are there, again and again."""
+
+
+class DownloadError(SightlineError):
+    """A file could not be brought to this machine; nothing of it is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file: where it is, and what it has to be. `path_in_mirror` is where a mirror has it."""
+
+    url: str
+    sha256: str
+    bytes: int
+    path_in_mirror: str
+
+
+def bring(wanted: Wanted, target: Path, *, folder: Path | None = None, progress: Progress, stall: float) -> None:
+    """Bring a file to `target`, from a folder (or mirror) if one is given, else from its URL.
+
+    What was brought before a break is kept beside it as `.part`, and the next attempt goes on there. Proxies are those
+    of the environment. Raises DownloadError, and OutputError when it cannot be written.
+    """
+    part = target.with_name(f"{target.name}.part")
+    mirror = os.environ.get(MIRROR, "")
+    if folder is None and mirror and "://" not in mirror:
+        folder = Path(mirror)
+    if folder is not None:
+        _copy(wanted, folder, part)
+    else:
+        url = f"{mirror.rstrip('/')}/{wanted.path_in_mirror}" if mirror else wanted.url
+        _download(url, wanted, part, progress=progress, stall=stall)
+    _check(part, wanted)
+    try:
+        part.replace(target)
+    except OSError as error:
+        raise output_error(target, error, doing="write") from error
+
+
+def _copy(wanted: Wanted, folder: Path, part: Path) -> None:
+    """Copy the file from a folder that holds it, as a mirror does or flat."""
+    places = [folder / wanted.path_in_mirror, folder / Path(wanted.path_in_mirror).name]
+    places.append(folder / wanted.url.rpartition("/")[2])
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise DownloadError(f"{folder} has none of {', '.join(str(place.relative_to(folder)) for place in places)}")
+    try:
+        shutil.copyfile(found, part)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise output_error(part, error, doing="write") from error
+
+
+def _download(url: str, wanted: Wanted, part: Path, *, progress: Progress, stall: float) -> None:
+    failure = "the connection broke off"
+    for _ in range(ATTEMPTS):
+        try:
+            _receive(url, wanted, part, progress=progress, stall=stall)
+        except urllib.error.HTTPError as error:
+            failure = f"the server answers {error.code} {error.reason}"
+            if error.code == _RANGE_WRONG:  # the part is no beginning of that file
+                part.unlink(missing_ok=True)
+            elif error.code < _SERVER_ERRORS and error.code not in _TRY_AGAIN:
+                break
+        except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
+            failure = _reason(error, stall)
+        if _size(part) >= wanted.bytes:
+            return
+    kept = _size(part)
+    hint = f"; {kept:,} of {wanted.bytes:,} bytes are kept, and the next attempt goes on there" if kept else ""
+    raise DownloadError(
+        f"{redact(url)} could not be downloaded: {failure}{hint}. Without a network, take the file from another "
+        f"machine (--from FOLDER), or name a mirror ({MIRROR})"
+    )
+
+
+def _receive(url: str, wanted: Wanted, part: Path, *, progress: Progress, stall: float) -> None:
+    """Receive what is missing of the part. Raises HTTPError, URLError, OSError of the connection, and OutputError."""
+    have = _size(part)
+    request = urllib.request.Request(url, headers={"User-Agent": "sightline", "Accept-Encoding": "identity"})  # noqa: S310
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    with urllib.request.urlopen(request, timeout=stall) as answer:  # noqa: S310  the URL is the catalogue's, or the user's
+        resumed = bool(have) and answer.status == _PARTIAL
+        try:
+            file = part.open("ab" if resumed else "wb")
+        except OSError as error:
+            raise output_error(part, error, doing="write") from error
+        with file:
+            received = have if resumed else 0
+            while block := answer.read(_BLOCK):
+                received += len(block)
+                if received > wanted.bytes:
+                    file.close()
+                    part.unlink()
+                    raise DownloadError(f"{redact(url)} is longer than the {wanted.bytes:,} bytes that it should have")
+                try:
+                    file.write(block)
+                except OSError as error:
+                    raise output_error(part, error, doing="write") from error
+                progress(received)
+
+
+def _check(part: Path, wanted: Wanted) -> None:
+    """Refuse, and remove, a file that is another one than wanted."""
+    size = _size(part)
+    with part.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if size == wanted.bytes and digest == wanted.sha256:
+        return
+    part.unlink()
+    raise DownloadError(
+        f"{Path(wanted.path_in_mirror).name} is another file than the catalogue names: {size:,} bytes with SHA-256 "
+        f"{digest[:16]}..., not {wanted.bytes:,} with {wanted.sha256[:16]}...; it was removed"
+    )
+
+
+def _reason(error: Exception, stall: float) -> str:
+    inner = getattr(error, "reason", error)
+    if isinstance(inner, TimeoutError):
+        return f"the server sent nothing for {stall:g} s"
+    if isinstance(error, http.client.IncompleteRead | ConnectionError):
+        return "the connection broke off"
+    return redact(getattr(inner, "strerror", None) or inner)
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_size
+    return 0

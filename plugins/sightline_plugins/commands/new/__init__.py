@@ -1,0 +1,1 @@
+"""A pipeline for somebody's own camera or file, written after three questions."""

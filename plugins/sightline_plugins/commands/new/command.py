@@ -1,0 +1,87 @@
+"""`sightline new`: write a pipeline for a camera or file, with a model of the catalogue, after three questions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from sightline.cli.options import debug_option
+
+DEFAULT_FILE = "pipeline.yaml"
+_EXAMPLE = "rtsp://user:password@10.0.0.7/main"
+
+
+@click.command("new", short_help="Write a pipeline for your camera or file, after three questions.")
+@click.argument("source", required=False)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path(DEFAULT_FILE),
+    show_default=True,
+    help="The file to write.",
+)
+@click.option("--find", "words", metavar="WORDS", help="What to look for, such as people or car,truck.")
+@click.option("--want", "wants", metavar="WORDS", help="What to do: counts, zone, video, events, or several.")
+@click.option("--model", metavar="NAME", help="The model of the catalogue. Default: the first that finds all of it.")
+@click.option("--overwrite", is_flag=True, help="Replace the file when it is there.")
+@debug_option
+def command(
+    source: str | None, output: Path, words: str | None, wants: str | None, model: str | None, overwrite: bool
+) -> None:
+    """Write a commented pipeline for SOURCE: a file, a folder, a URL such as rtsp://..., or a device.
+
+    What is not given is asked for: the source, what to look for, and what to do. The password of a URL is not written:
+    the file reads it from the environment. Nothing is downloaded and nothing runs.
+    """
+    from sightline.config.schema import json_schema
+    from sightline.errors import ConfigurationError, OutputError
+    from sightline.graph.registry import Registry
+    from sightline.graph.wording import suggest
+    from sightline_plugins.catalogue import entries, pulled
+    from sightline_plugins.commands.new.wishes import WANTS, choose_model, classes_of, read_source
+    from sightline_plugins.commands.new.writing import SCHEMA, Plan, pipeline_text
+
+    if output.exists() and not overwrite:
+        raise OutputError(f"{output} is there already: name another file with -o, or give --overwrite")
+    catalogue, registry = entries(), Registry()
+    camera = read_source(source or _asked("Which camera or file? (such as " + _EXAMPLE + ")", "SOURCE"))
+    registry.source_for(camera.uri)
+    chosen = words or _asked("What to look for? (people, vehicles, car, dog, faces, ...)", "--find", default="people")
+    classes = classes_of(chosen.split(","), catalogue=catalogue)
+    menu = "".join(f"\n  {name:8} {meaning}" for name, meaning in WANTS.items())
+    asked = wants or _asked(f"What to do? One or several of:{menu}\n", "--want", default="counts")
+    wanted = [word.strip() for word in asked.split(",")]
+    for word in wanted:
+        if word not in WANTS:
+            near = suggest(word, WANTS) or f"; allowed: {', '.join(WANTS)}"
+            raise ConfigurationError(f"--want: there is no {word!r}{near}")
+    if model is not None and model not in catalogue:
+        near = suggest(model, catalogue) or "; `sightline models list` lists them"
+        raise ConfigurationError(f"--model: there is no {model!r} in the catalogue{near}")
+    among = catalogue if model is None else {model: catalogue[model]}
+    entry = choose_model(classes, catalogue=among, pulled=[name for name in among if pulled(name) is not None])
+    plan = Plan(camera, classes, entry, wanted)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(pipeline_text(plan, file=str(output)), encoding="utf-8")
+    schema = output.with_name(SCHEMA)
+    schema.write_text(json.dumps(json_schema(registry)), encoding="utf-8")
+    click.echo(f"{output}: {', '.join(classes)} in {camera.name} with {entry.name} ({entry.licence})")
+    click.echo(f"{schema}: for editors, which complete and check the pipeline by it")
+    click.echo("next")
+    if camera.variable is not None:
+        click.echo(f"  export {camera.variable}=...   the password, which is not in the file; as in the URL")
+    if pulled(entry.name) is None:
+        click.echo(f"  sightline models pull {entry.name}")
+    click.echo(f"  sightline check {output}\n  sightline run {output}")
+
+
+def _asked(question: str, option: str, *, default: str | None = None) -> str:
+    """Ask on the terminal. Raises UsageError, which names the option, where there is none."""
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"give {option}: there is no terminal to ask on")
+    answer: str = click.prompt(question, default=default, err=True)
+    return answer
