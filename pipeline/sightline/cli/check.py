@@ -22,6 +22,7 @@ def command(config: Path, sources: tuple[str, ...], overrides: tuple[str, ...], 
     """
     from sightline.config import load_description
     from sightline.devices import choose_device
+    from sightline.graph.advice import advice_of
 
     description = load_description(config, sources=sources, overrides=overrides, device=device)
     if (at_once := sum(not (source.live or source.takes_turns) for source in description.sources.values())) > _MANY:
@@ -30,6 +31,8 @@ def command(config: Path, sources: tuple[str, ...], overrides: tuple[str, ...], 
             "`in_turn: true` reads the videos of a folder or glob one after another",
             err=True,
         )
+    for text in advice_of(description):
+        click.echo(f"note: {text}", err=True)
     streams, steps = len(description.sources), sum(1 for _ in description.elements())
     click.echo(
         f"{config}: {streams} {'stream' if streams == 1 else 'streams'}, {steps} {'step' if steps == 1 else 'steps'}, "

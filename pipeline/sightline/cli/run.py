@@ -82,6 +82,7 @@ def command(
     from sightline.cli.summary import summary
     from sightline.config import load_description
     from sightline.errors import SightlineError
+    from sightline.graph.advice import advice_of
     from sightline.graph.outputs import Outputs
     from sightline.pipeline import Pipeline
     from sightline.runtime.watchdog import watched
@@ -93,6 +94,9 @@ def command(
     load = partial(load_description, config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
     pipeline = Pipeline.from_description(load(), outputs=root)
     reload = partial(pipeline.reload, load)
+    if not quiet:
+        for text in advice_of(pipeline.description):
+            click.echo(f"note: {text}", err=True)
     try:
         with (
             _served(pipeline, address, token=token, images=images, quiet=quiet),

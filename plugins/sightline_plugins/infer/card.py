@@ -26,6 +26,7 @@ input:
 confidence: 0.3
 nms: {method: hard, iou: 0.45, class_agnostic: false, max_detections: 300}   # method: hard | soft | fusion | none
 trained_on: COCO 2017            # the data, so that a reader can tell where the model knows its way
+made_for: [street.mp4]           # only for a model that is useless elsewhere: the names of the files it is for
 licence: Apache-2.0
 source: where the model comes from
 ```
@@ -193,6 +194,7 @@ class ModelCard(Described):
     confidence: Fraction | None = None
     nms: CardNms = CardNms()
     trained_on: str | None = None
+    made_for: tuple[str, ...] = ()
     licence: str | None = None
     source: str | None = None
 

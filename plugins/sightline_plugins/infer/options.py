@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -18,7 +19,7 @@ from sightline.errors import ConfigurationError, MissingExtra, ModelError
 from sightline.graph.chosen import ChosenValue
 from sightline.graph.described import Described
 from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
-from sightline.graph.fields import Fraction, InputPath
+from sightline.graph.fields import Fraction, InputPath, matching
 from sightline.graph.operator import Operator
 from sightline.graph.references import Named
 from sightline.graph.site import Site
@@ -232,6 +233,20 @@ class ModelElement(Element):
 
         plan, _ = self.plan()
         return {} if plan is None else chosen_values(self, plan)
+
+    def advice(self, inputs: Mapping[str, str]) -> Iterable[str]:
+        """Warn of a model that knows only some files (`made_for` in its card) on other ones."""
+        from sightline_plugins.infer.card import read_card
+
+        card = read_card(self.model)
+        own = [name for name in inputs if matching(self.streams, [name])]
+        others = [name for name in own if Path(inputs[name]).name not in card.made_for]
+        if card.made_for and others:
+            where = ", ".join(others[:3]) + (", ..." if others[3:] else "")
+            yield (
+                f"{Path(str(self.model)).name} is made for {', '.join(card.made_for)} only ({card.trained_on}); on {where} "
+                "it sees little, and wrong things: take a model of the catalogue (`sightline models list`)"
+            )
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Check model, card, labels, head, engine, precision, regions, and options that exclude each other."""

@@ -34,6 +34,19 @@ def test_check_tells_every_mistake_on_standard_error(sightline: Sightline, folde
     ]
 
 
+def test_check_and_run_tell_what_is_probably_not_meant(sightline: Sightline, folder: Path, repository: Path) -> None:
+    clip = folder / "mine.mp4"
+    clip.symlink_to(repository / "sample_videos" / "street.mp4")
+    steps = f"pipeline: [{{detect: {{model: {repository / 'models' / 'street.onnx'}}}}}]"
+    (folder / "mine.yaml").write_text(f"sources: {{cam: {clip}}}\n{steps}\n")
+
+    checked, run = sightline("check", "mine.yaml"), sightline("run", "mine.yaml", "--frames", "2")
+
+    for done in (checked, run):
+        assert done.returncode == 0
+        assert done.stderr.count("note: detect-1: street.onnx is made for ") == 1
+
+
 def test_check_writes_no_output(sightline: Sightline, folder: Path) -> None:
     sightline("check", "street.yaml")
 

@@ -22,7 +22,7 @@ from sightline.graph.chosen import ChosenValue
 from sightline_plugins.engines.model_file import external_files, read_model
 from sightline_plugins.heads.head import MatchScore
 from sightline_plugins.heads.registry import heads_of, match_head, match_scores
-from sightline_plugins.infer.card import MAX_BYTES, card_path, read_labels, read_metadata
+from sightline_plugins.infer.card import MAX_BYTES, card_path, read_card, read_labels, read_metadata
 from sightline_plugins.infer.chosen import box_values, preprocessing_values
 from sightline_plugins.infer.facts import ModelFacts, ModelInputs, find_inputs, read_facts
 from sightline_plugins.infer.opening import preview_engine
@@ -50,6 +50,7 @@ class FileFacts:
     operators: int
     weights: tuple[str, ...]
     card: str | None
+    trained_on: str | None
     quantized: str | None
 
 
@@ -199,6 +200,7 @@ def _file(model: Path | str, facts: ModelFacts) -> tuple[FileFacts | None, tuple
         operators=len(parsed.graph.node),
         weights=tuple(path.name for path in external_files(model)),
         card=str(card) if card.is_file() else None,
+        trained_on=read_card(model).trained_on,
         quantized=quantized,
     )
     return about, tuple(_ports(parsed.graph.input, roles)), tuple(_ports(parsed.graph.output, made))
