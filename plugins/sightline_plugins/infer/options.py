@@ -244,8 +244,8 @@ class ModelElement(Element):
         if card.made_for and others:
             where = ", ".join(others[:3]) + (", ..." if others[3:] else "")
             yield (
-                f"{Path(str(self.model)).name} is made for {', '.join(card.made_for)} only ({card.trained_on}); on {where} "
-                "it sees little, and wrong things: take a model of the catalogue (`sightline models list`)"
+                f"{Path(str(self.model)).name} is made for {', '.join(card.made_for)} only ({card.trained_on}); on "
+                f"{where} it sees little, and wrong things: take a model of the catalogue (`sightline models list`)"
             )
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
