@@ -1,0 +1,65 @@
+"""The files of the demo: which ones, with which content, and how they come into a folder without replacing others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sightline.errors import OutputError
+from sightline.graph.outputs import Outputs, output_error
+from sightline_plugins.samples import CLIPS, DEMO, sample_models, samples_folder
+
+PIPELINE = "demo.yaml"
+"""The pipeline of the demo in its folder."""
+
+
+def demo_files() -> dict[str, bytes]:
+    """Return the content of each file of the demo, by its path below the folder of the demo.
+
+    Raises ConfigurationError when the installation lacks the samples.
+    """
+    samples = samples_folder()
+    files = {name: (samples / name).read_bytes() for name in (*CLIPS, *sample_models())}
+    return {PIPELINE: demo_pipeline((samples / DEMO).read_text(encoding="utf-8")).encode(), **files}
+
+
+def demo_pipeline(text: str) -> str:
+    """Return the text of `configs/demo.yaml` as it must be for a file beside `models/` and `sample_videos/`."""
+    return text.replace(DEMO, PIPELINE).replace("../", "")
+
+
+def write_demo(folder: Path) -> None:
+    """Write the files of the demo into a folder; those that are there already, unchanged, are left as they are.
+
+    Each file is written aside and renamed, so that an interruption leaves no half of one. Raises OutputError before
+    anything is written when a path is taken by something else.
+    """
+    root = folder.absolute()
+    files = {root / name: content for name, content in demo_files().items()}
+    if taken := [path for path, content in files.items() if _is_taken(path, content)]:
+        names = ", ".join(str(path.relative_to(root)) for path in taken)
+        raise OutputError(
+            f"{folder} holds other files where the demo puts its own: {names}. They were changed, come from another "
+            "version or are yours: name another folder (`sightline demo FOLDER`), or move them away"
+        )
+    outputs = Outputs(root)
+    for path, content in files.items():
+        if not path.exists():
+            _write(outputs, path, content)
+
+
+def _is_taken(path: Path, content: bytes) -> bool:
+    """Whether something stands there that is not the demo's own file, byte for byte."""
+    if not path.exists() and not path.is_symlink():
+        return False
+    try:
+        return path.is_symlink() or not path.is_file() or path.read_bytes() != content
+    except OSError as error:
+        raise output_error(path, error, doing="read") from error
+
+
+def _write(outputs: Outputs, path: Path, content: bytes) -> None:
+    part = path.with_name(f"{path.name}.part")
+    file = outputs.open_lines(part)
+    file.write(content)
+    file.close()
+    outputs.rename(part, to=path)

@@ -1,0 +1,1 @@
+"""Build and check what a release consists of; nothing is uploaded."""
