@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-FOUNDATION = {"cache", "errors", "redaction"}
+FOUNDATION = {"cache", "errors", "libraries", "redaction"}
 ALLOWED = {
     "media": FOUNDATION,
     "devices": {"media", *FOUNDATION},
@@ -95,8 +95,9 @@ def test_the_framework_knows_no_codec_and_no_engine(repository: Path, library: s
             r"\bthreading\.Thread\b|\(Thread\)",
             ["pipeline/sightline/runtime/threads.py"],
         ),
+        (r"(?m)^\s*import cv2\b", ["plugins/sightline_plugins/opencv.py"]),
     ],
-    ids=["containers are opened", "queues", "output files are opened", "threads are started"],
+    ids=["containers are opened", "queues", "output files are opened", "threads are started", "OpenCV is imported"],
 )
 def test_what_must_live_in_one_place_does(repository: Path, pattern: str, home: list[str]) -> None:
     users = {

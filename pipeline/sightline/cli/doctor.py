@@ -6,25 +6,26 @@ import os
 import platform
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 
 import click
 
 from sightline.cache import VARIABLE, cache_folder
 from sightline.cli.options import debug_option
 from sightline.cli.text import columns, output_width
+from sightline.libraries import OPENCV, clash, import_advice, installed_versions
 
 _LIBRARIES = (
-    ("PyAV", "av", "av"),
-    ("NumPy", "numpy", "numpy"),
-    ("OpenCV", "cv2", "opencv-python-headless opencv-python opencv-contrib-python"),
-    ("OpenVINO", "openvino", "openvino"),
-    ("ONNX Runtime", "onnxruntime", "onnxruntime onnxruntime-gpu"),
-    ("onnx", "onnx", "onnx"),
-    ("lapx", "lap", "lapx"),
-    ("pydantic", "pydantic", "pydantic"),
+    ("PyAV", "av", ("av",)),
+    ("NumPy", "numpy", ("numpy",)),
+    ("OpenCV", "cv2", OPENCV),
+    ("OpenVINO", "openvino", ("openvino",)),
+    ("ONNX Runtime", "onnxruntime", ("onnxruntime", "onnxruntime-gpu")),
+    ("onnx", "onnx", ("onnx",)),
+    ("lapx", "lap", ("lapx",)),
+    ("pydantic", "pydantic", ("pydantic",)),
 )
 _FEW_FILES = 1024
 
@@ -92,28 +93,25 @@ def _memory() -> str:
 
 
 def _libraries() -> Iterator[tuple[str, str]]:
-    for title, module, packages in _LIBRARIES:
-        yield title, _library(module, packages)
+    for title, module, distributions in _LIBRARIES:
+        yield title, _library(module, distributions)
         if module == "av":
             yield "FFmpeg", _ffmpeg()
 
 
-def _library(module: str, packages: str) -> str:
-    found = next((text for package in packages.split() if (text := _installed(package))), "")
-    if not found:
-        return "not installed"
+def _library(module: str, distributions: Sequence[str]) -> str:
+    found = installed_versions(distributions)
+    name, number = next(iter(found.items()), ("", ""))
+    named = number if name == distributions[0] else f"{number} ({name})"
     try:
-        import_module(module)
+        if import_module(module).__file__ is None:
+            raise ImportError("only folders without code are left of it")
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
-        return f"{found}, but it cannot be imported: {error}"
-    return found
-
-
-def _installed(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
+        state = f"{named}, but it cannot be imported: {error}; " if found else ""
+        return f"{state}{import_advice(error, distributions)}"
+    if not found:
+        return "imported, but no package says its version"
+    return named if (several := clash(distributions)) is None else several
 
 
 def _ffmpeg() -> str:

@@ -11,7 +11,6 @@ import struct
 from dataclasses import dataclass
 
 import av.error
-import cv2
 import numpy as np
 from av.codec.context import CodecContext
 from av.packet import Packet
@@ -22,6 +21,7 @@ from sightline.media import PixelFormat, Surface
 from sightline.media.surface import Plane
 from sightline_plugins.decode.orientation import UPRIGHT, Orientation, orientation_of, turn
 from sightline_plugins.decode.surfaces import FrameSurfaces
+from sightline_plugins.opencv import cv2
 
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "png"),

@@ -11,13 +11,13 @@ import struct
 from dataclasses import dataclass
 from typing import cast
 
-import cv2
 import numpy as np
 from av.sidedata.sidedata import SideData, Type
 from av.video.frame import VideoFrame
 
 from sightline.media import Surface
 from sightline.media.surface import Plane
+from sightline_plugins.opencv import cv2
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.color import yuv_from_rgb
 from sightline.media.shapes import Mask
+from sightline_plugins.opencv import cv2
 
 Samples = npt.NDArray[np.uint8]
 Rgb: TypeAlias = tuple[int, int, int]

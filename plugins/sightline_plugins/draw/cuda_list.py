@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, cast
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +17,7 @@ from sightline.media.shapes import Mask
 from sightline_plugins.cuda.records import Bytes, DeviceData, Packing
 from sightline_plugins.draw import cpu as cpu_draw
 from sightline_plugins.draw.cpu import SUBPIXEL_BITS, Color, Points, Rect, Samples, TextMask
+from sightline_plugins.opencv import cv2
 
 Corners: TypeAlias = npt.NDArray[np.int32]
 Corner: TypeAlias = tuple[int, int]

@@ -12,12 +12,12 @@ import math
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from sightline.media.shapes import Mask
 from sightline_plugins.draw.cpu import Color, Layer, Rect, Samples
+from sightline_plugins.opencv import cv2
 
 Method = Literal["blur", "pixelate", "fill"]
 Cover: TypeAlias = npt.NDArray[np.uint8]

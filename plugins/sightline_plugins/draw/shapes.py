@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -17,6 +16,7 @@ from sightline.media.shapes import Mask
 from sightline_plugins.draw.canvas import Canvas
 from sightline_plugins.draw.cpu import Colors, Rgb, TextMask, Typesetter
 from sightline_plugins.draw.draw import DrawOptions
+from sightline_plugins.opencv import cv2
 
 Rect = tuple[int, int, int, int]
 

@@ -92,7 +92,7 @@ def _quarters(maps: Floats, cells: npt.NDArray[np.intp]) -> Floats:
 
 def _tops(maps: Floats, cells: npt.NDArray[np.intp], *, kernel: int) -> Floats:
     """Return the steps from the highest cell to the peak, (K, 2): minus the inverse Hessian times the gradient."""
-    import cv2  # heads are imported to recognise models, where OpenCV is not needed
+    from sightline_plugins.opencv import cv2  # heads are imported to recognise models, where OpenCV is not needed
 
     steps = np.zeros((len(maps), 2), np.float32)
     rows, columns = maps.shape[1:]

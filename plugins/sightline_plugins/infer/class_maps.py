@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -17,6 +16,7 @@ from sightline_plugins.infer.masks import Floats, Window, map_part, pixels_in, s
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import all_finite, target_box, target_region
 from sightline_plugins.infer.targets import InferenceTarget
+from sightline_plugins.opencv import cv2
 from sightline_plugins.preprocess.placement import Region
 
 Numbers: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from sightline.media import Mask
 from sightline_plugins.heads.head import Candidates
+from sightline_plugins.opencv import cv2
 from sightline_plugins.preprocess.placement import Placement
 
 Floats = npt.NDArray[np.float32]

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from sightline.media.boxes import Boxes
 from sightline_plugins.nms.options import MAX_CANDIDATES, NmsOptions
+from sightline_plugins.opencv import cv2
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Overlap: TypeAlias = Callable[[Floats, Floats], Floats]

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from sightline.media.boxes import Boxes
 from sightline_plugins.nms.cpu import Floats, Index, Overlap, gaussians, oriented_overlap, upright_overlap
 from sightline_plugins.nms.options import NmsOptions
+from sightline_plugins.opencv import cv2
 
 _SAME = 0.35
 """Overlap above which boxes of two parts can be the same thing, where suppression itself allows more."""

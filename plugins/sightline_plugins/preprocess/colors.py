@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import av
-import cv2
 import numpy as np
 import numpy.typing as npt
 from av.video.reformatter import ColorRange as AvRange
@@ -12,6 +11,7 @@ from av.video.reformatter import Colorspace, Interpolation, VideoReformatter
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.color import rgb_from_yuv
 from sightline.media.surface import Plane
+from sightline_plugins.opencv import cv2
 from sightline_plugins.preprocess.definition import ChannelOrder, Resize
 
 _SWSCALE = {"area": Interpolation.AREA, "antialias": Interpolation.BILINEAR}

@@ -23,13 +23,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import ConfigurationError
 from sightline.media import Memory, PixelFormat, Surface
 from sightline.media.surface import Plane
+from sightline_plugins.opencv import cv2
 from sightline_plugins.preprocess.colors import ImageColors, PlaneResizer, WholeRegion, colors_from_planes, cut_planes
 from sightline_plugins.preprocess.definition import WHOLE, Image, Part, Prepared, Preprocessing
 from sightline_plugins.preprocess.placement import (

@@ -244,7 +244,7 @@ class SnapshotWriter(Sink):
         return True
 
     def _encoded(self, rgb: Image, suffix: str) -> bytes:
-        import cv2
+        from sightline_plugins.opencv import cv2
 
         bgr = np.ascontiguousarray(rgb[..., ::-1])
         options = [] if suffix.lower() == ".png" else [cv2.IMWRITE_JPEG_QUALITY, self._element.quality]

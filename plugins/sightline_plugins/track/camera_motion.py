@@ -36,7 +36,7 @@ class CameraMotion:
 
     def look(self, image: Luma) -> None:
         """Add the motion from the frame before to this one (H, W)."""
-        import cv2
+        from sightline_plugins.opencv import cv2
 
         height, width = image.shape
         size_wh = max(1, width // DOWNSCALE), max(1, height // DOWNSCALE)
@@ -63,7 +63,7 @@ def _points(points: Points, motion: Affine) -> Points:
 
 
 def _motion(before: Luma, now: Luma, corners: npt.NDArray[np.float32]) -> Affine:
-    import cv2
+    from sightline_plugins.opencv import cv2
 
     there = np.empty_like(corners)
     followed, status, _ = cv2.calcOpticalFlowPyrLK(before, now, corners, there)

@@ -67,7 +67,7 @@ class Pyramid:
 
     def level(self, halvings: int) -> Luma:
         """Return the image, halved so many times or as often as it has pixels for."""
-        import cv2
+        from sightline_plugins.opencv import cv2
 
         while len(self._levels) <= halvings and min(self._levels[-1].shape) >= 2:
             height, width = self._levels[-1].shape
@@ -94,7 +94,7 @@ class Pyramid:
         return found
 
     def _sampled(self, image: Luma, centre: Floats, span: Floats) -> Floats:
-        import cv2
+        from sightline_plugins.opencv import cv2
 
         height, width = image.shape
         shrunk = np.array([self.size_wh[0] / width, self.size_wh[1] / height], np.float32)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -17,6 +16,7 @@ from sightline.graph import Site
 from sightline.graph.registry import Registry
 from sightline.media import PixelFormat, Stream, Surface
 from sightline.media.convert import rgb_from_surface
+from sightline_plugins.opencv import cv2
 from sightline_plugins.preprocess.colors import ImageColors
 from sightline_plugins.sources.images.reader import find_images
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
@@ -20,6 +19,7 @@ from sightline.errors import ModelError
 from sightline_plugins.engines.onnxruntime import FAILURES
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.nms.options import NmsOptions
+from sightline_plugins.opencv import cv2
 from sightline_plugins.preprocess.definition import Preprocessing
 
 Rgb = npt.NDArray[np.uint8]
