@@ -92,6 +92,7 @@ dev: .venv/.dev
 
 .venv/.dev: .venv/.installed
 	$(BIN)/python -m pip install --quiet --group dev
+	$(BIN)/python -m pip install --quiet --no-deps 'trackeval>=1.3'
 	@touch $@
 
 clean:

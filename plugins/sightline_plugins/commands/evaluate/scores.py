@@ -12,9 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.errors import MissingExtra
+from sightline.errors import ConfigurationError, MissingExtra
 from sightline.media.boxes import Boxes, iou_matrix, ltwh_from_xyxy
 from sightline_plugins.commands.evaluate.annotations import Annotations
+
+TRACKEVAL = (
+    "scoring tracks needs the package 'trackeval': pip install 'sightline[eval]', then pip install --no-deps trackeval "
+    "(with its dependencies it would replace OpenCV by a build for desktops)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +124,12 @@ def score_tracks(found: Annotations, *, truth: Annotations, frames: range | None
     """Return scores over these frames (all of the truth when None). Boxes found on ignored truth count neither way.
 
     HOTA: J. Luiten and others, 2020; CLEAR: K. Bernardin and R. Stiefelhagen, 2008; IDF1: E. Ristani and others, 2016.
-    Raises MissingExtra without TrackEval.
+    Raises ConfigurationError without TrackEval.
     """
     try:
         from trackeval.metrics import CLEAR, HOTA, Identity
     except ImportError:
-        raise MissingExtra("trackeval", extra="eval", purpose="scoring tracks") from None
+        raise ConfigurationError(TRACKEVAL) from None
     if frames is None:
         frames = range(int(truth.frame.min(initial=0)), int(truth.frame.max(initial=-1)) + 1)
     data = _sequence(_without_ignored(found, truth), truth.select(~truth.ignored), frames)

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
+from sightline.errors import ConfigurationError
 from sightline_plugins.commands.evaluate.annotations import Annotations
 from sightline_plugins.commands.evaluate.scores import score_counts, score_detections, score_tracks
 
@@ -80,3 +83,10 @@ def test_counts_are_compared_as_tracks_and_frame_by_frame() -> None:
     scores = score_counts(walk().select(np.arange(FRAMES) < 5), truth=walk())
 
     assert (scores.tracks, scores.true_tracks, scores.error_per_frame) == (1, 1, 0.5)
+
+
+def test_without_trackeval_the_commands_that_keep_opencv_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "trackeval.metrics", None)
+
+    with pytest.raises(ConfigurationError, match="pip install --no-deps trackeval"):
+        score_tracks(walk(), truth=walk())
