@@ -6,14 +6,14 @@ BIN := .venv/bin
 REQUIRE_ALL ?= 0
 PATHS := pipeline plugins tests benchmarks tools examples
 
-.PHONY: demo test check lint types tests coverage gpu-test gpu-bench docs bench fuzz mutate lock install dev clean
+.PHONY: demo test check lint types audit tests coverage gpu-test gpu-bench docs bench fuzz mutate lock release install dev clean
 
 demo: install
 	$(BIN)/sightline run configs/demo.yaml
 
 test: check
 
-check: lint types docs tests
+check: lint types docs audit tests
 
 lint: dev
 	$(BIN)/ruff check $(PATHS)
@@ -22,6 +22,10 @@ lint: dev
 
 types: dev
 	$(BIN)/mypy
+
+# Known vulnerabilities of the locked dependencies; where no advisories can be had, it says so and passes.
+audit: dev
+	$(BIN)/python -m tools.release.audit
 
 # Two test files at a time: while one waits for a camera, the other computes. The slowest come first. A test that hangs or
 # crashes ends the run. Modules are compiled first, because many tests start processes.
@@ -78,6 +82,11 @@ lock: dev
 	echo '# Every dependency of Sightline and of its development tools. Made by `make lock`; used by `make dev LOCKED=1`.' > requirements.lock
 	$(BIN)/uv export --quiet --no-emit-project --no-emit-index-url --group dev --no-annotate --no-header >> requirements.lock
 	rm uv.lock
+
+# From a clean clone whose changelog begins with the version to checked artefacts in dist/; nothing is uploaded.
+release: dev
+	$(BIN)/python -m pip install --quiet --group release
+	$(BIN)/python -m tools.release
 
 install: .venv/.installed
 dev: .venv/.dev
