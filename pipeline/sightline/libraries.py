@@ -1,19 +1,28 @@
-"""Which distribution provides a compiled library, and what to do when several do or when its import fails.
+"""Compiled libraries: which distribution provides one, what to do when its import fails, and what they report.
 
 Some modules come from one of several distributions: `cv2` from `opencv-python-headless` or `opencv-python`,
 `onnxruntime` from `onnxruntime` or `onnxruntime-gpu`. pip does not know that they exclude each other. Installed
-together, the files of one replace those of the other, and removing one breaks what is left. Nothing is imported here.
+together, the files of one replace those of the other, and removing one breaks what is left.
+
+Two engines report to their authors by default: OpenVINO each import (the package
+`openvino_telemetry`), ONNX Runtime (1.32, on Linux) each session. Sightline sends nothing anywhere unasked, so both are
+silenced, in every process that imports them through Sightline.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
 
 OPENCV = ("opencv-python-headless", "opencv-python", "opencv-contrib-python-headless", "opencv-contrib-python")
 """Distributions of the module `cv2`; the first is the one that Sightline asks for."""
 
+_REPORTER = "openvino_telemetry"
 _MISSING_LIBRARY = re.compile(r"(?P<library>[\w.+-]+\.so[\w.]*): cannot open shared object file")
 
 
@@ -57,3 +66,24 @@ def import_advice(error: Exception, distributions: Sequence[str]) -> str:
 
 def _exchange(found: dict[str, str], kept: str) -> str:
     return f"pip uninstall -y {' '.join(found)} && pip install {kept}"
+
+
+def decline_telemetry() -> None:
+    """Have ONNX Runtime report nothing when it is imported afterwards; a variable that the user has set stands."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+
+def import_silently(module: str) -> ModuleType:
+    """Import a library without letting it report that; OpenVINO takes a stand-in for the package that does it.
+
+    Raises whatever the import raises.
+    """
+    decline_telemetry()
+    hidden = _REPORTER not in sys.modules
+    if hidden:
+        sys.modules[_REPORTER] = None  # type: ignore[assignment]
+    try:
+        return import_module(module)
+    finally:
+        if hidden:
+            sys.modules.pop(_REPORTER, None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sightline.libraries import decline_telemetry
+
 if TYPE_CHECKING:
     from sightline_plugins.draw.draw import Draw
     from sightline_plugins.draw.privacy import Privacy
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from sightline_plugins.sources.pattern import Pattern
     from sightline_plugins.track.multi_camera.element import MultiCamera
     from sightline_plugins.track.track import Track
+
+decline_telemetry()  # before any module here imports ONNX Runtime
 
 _HOMES = {
     "Apply": "sightline_plugins.functions.apply",

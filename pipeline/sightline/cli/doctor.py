@@ -7,7 +7,6 @@ import platform
 import resource
 import sys
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from importlib.metadata import version
 
 import click
@@ -15,7 +14,7 @@ import click
 from sightline.cache import VARIABLE, cache_folder
 from sightline.cli.options import debug_option
 from sightline.cli.text import columns, output_width
-from sightline.libraries import OPENCV, clash, import_advice, installed_versions
+from sightline.libraries import OPENCV, clash, import_advice, import_silently, installed_versions
 
 _LIBRARIES = (
     ("PyAV", "av", ("av",)),
@@ -104,7 +103,7 @@ def _library(module: str, distributions: Sequence[str]) -> str:
     name, number = next(iter(found.items()), ("", ""))
     named = number if name == distributions[0] else f"{number} ({name})"
     try:
-        if import_module(module).__file__ is None:
+        if import_silently(module).__file__ is None:
             raise ImportError("only folders without code are left of it")
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
         state = f"{named}, but it cannot be imported: {error}; " if found else ""

@@ -1,48 +1,31 @@
 """OpenVINO as an engine.
 
-`import openvino` starts a thread that reports the import to an analytics service unless the user has opted out.
-Sightline sends nothing anywhere unasked, so the package that does this is hidden while OpenVINO is imported, which
-then takes its own stand-in.
+`import openvino` starts a thread that reports the import to an analytics service, so it is imported by
+`sightline.libraries`, which prevents that.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from io import BytesIO
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 
 from sightline.errors import ModelError
+from sightline.libraries import import_silently
 from sightline_plugins.engines.libraries import About
 from sightline_plugins.engines.protocol import Array, Engine, Pending, TensorSpec
 from sightline_plugins.engines.requests import Arrays, Requests, numpy_type
 
-REPORTER = "openvino_telemetry"
-
-
-def _import_silently() -> ModuleType:
-    hidden = REPORTER not in sys.modules
-    if hidden:
-        sys.modules[REPORTER] = None  # type: ignore[assignment]
-    try:
-        import openvino
-    finally:
-        if hidden:
-            del sys.modules[REPORTER]
-    library: ModuleType = openvino
-    return library
-
-
 if TYPE_CHECKING:
     import openvino as ov
 else:
-    ov = _import_silently()
+    ov = import_silently("openvino")
 
 
 @cache
