@@ -6,17 +6,21 @@ packages take how much space. The packages come from the index that pip is confi
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
 from importlib.metadata import Distribution
 from pathlib import Path
+from typing import Any
 
 from tools.release.artefacts import ReleaseError, call
 from tools.release.licences import installed_packages
 
 MEGABYTE = 1_000_000
+INSTALLERS = ("pip", "setuptools")
+"""Packages that `python -m venv` brings; they are no part of Sightline."""
 LARGEST_MB = 700
 """Limit of a base installation, without pip (decision 31)."""
 SECONDS = 120
@@ -75,7 +79,7 @@ def installed_sizes(environment: Environment) -> dict[str, float]:
             path.stat().st_size for file in one.files or () if (path := Path(str(one.locate_file(file)))).is_file()
         )
         for name, one in environment.installed().items()
-        if name not in ("pip", "setuptools")
+        if name not in INSTALLERS
     }
     return {name: size / MEGABYTE for name, size in sorted(sizes.items(), key=lambda item: -item[1])}
 
@@ -103,7 +107,25 @@ def write_sbom(environment: Environment, target: Path) -> Path:
     """Write the packages of an environment as a CycloneDX document, the same for the same packages."""
     options = ("--output-reproducible", "--of", "JSON", "--output-file", target)
     call(sys.executable, "-m", "cyclonedx_py", "environment", *options, environment.python)
+    document = without_traces(json.loads(target.read_text()))
+    target.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
     return target
+
+
+def without_traces(document: dict[str, Any]) -> dict[str, Any]:
+    """Return an SBOM without what belongs to the place where it was made: the installers, and paths of files there."""
+    installers = {one["bom-ref"] for one in document["components"] if one["name"] in INSTALLERS}
+    components = [
+        {**one, "externalReferences": [link for link in one.get("externalReferences", ()) if _is_public(link["url"])]}
+        for one in document["components"]
+        if one["bom-ref"] not in installers
+    ]
+    dependencies = [one for one in document["dependencies"] if one["ref"] not in installers]
+    return {**document, "components": components, "dependencies": dependencies}
+
+
+def _is_public(url: str) -> bool:
+    return not url.startswith("file:")
 
 
 def main(arguments: list[str]) -> int:
