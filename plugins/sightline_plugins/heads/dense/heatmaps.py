@@ -33,7 +33,6 @@ from sightline_plugins.heads.head import (
     Signature,
 )
 from sightline_plugins.nms.options import NmsOptions
-from sightline_plugins.opencv import cv2
 
 
 class CenterNetOptions(HeadOptions):
@@ -68,6 +67,8 @@ def decode_centernet(outputs: Sequence[Array], context: DecodeContext) -> Candid
 
 def _peaks(heat: Array) -> Array:
     """Return where each map of `heat` (classes, rows, columns) is as hot as the hottest of the 3 x 3 cells around."""
+    from sightline_plugins.opencv import cv2  # heads are imported to recognise models, where OpenCV is not needed
+
     plain = heat.astype(np.float32, copy=False)
     around = np.ones((3, 3), np.uint8)
     return np.stack([plane >= cv2.dilate(plane, around) for plane in plain])
