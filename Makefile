@@ -53,8 +53,11 @@ gpu-bench: dev
 	$(BIN)/python -m benchmarks.gpu_models $(firstword $(CLIPS))
 	$(BIN)/python -m benchmarks.gpu_encode $(firstword $(CLIPS))
 
+# Checks the documentation and builds the site into site/VERSION; other versions there stay. A release is built with
+# `make docs VERSION=0.3.0`. Look at it: `.venv/bin/python -m http.server --directory site`.
+VERSION ?= dev
 docs: dev
-	$(BIN)/python -m tools.docs --check
+	$(BIN)/python -m tools.docs --check --site site --version $(VERSION)
 
 # Parts of the other contestants; those of GStreamer come from the system: python3-gi gir1.2-gst-plugins-base-1.0 gstreamer1.0-libav
 bench: dev

@@ -6,7 +6,7 @@ element has in common with `detect` are described on the page of `detect`. Optio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from sightline.config.schema import OptionPage, Page, page_of
 from sightline.graph import Registry
@@ -14,6 +14,16 @@ from sightline.graph import Registry
 PACKAGE = "sightline"
 EVERY_STEP = ("id", "streams", "on_error")
 FIRST_OF_MODELS = "detect"
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Models": ("infer",),
+    "Tracking": ("track",),
+    "Rules": ("rules",),
+    "Drawing and privacy": ("draw",),
+    "Outputs": ("sinks", "record", "publish"),
+    "Recorded results": ("replay",),
+    "Your own functions": ("functions",),
+}
+"""What elements are listed under, by the folder of `sightline_plugins` that they are in."""
 
 INDEX = """# Elements and sources
 
@@ -37,7 +47,7 @@ def reference() -> dict[str, str]:
     """Return the text of every generated page by its path below `docs/`."""
     registry = Registry()
     elements = [page_of(registry.element(name)) for name in registry.element_names if registry.package(name) == PACKAGE]
-    sources = [page_of(registry.source(name)) for name in registry.source_names if registry.package(name) == PACKAGE]
+    sources = [page_of(registry.source(name)) for name in source_names()]
     models = [page for page in elements if any(option.key == "model" for option in page.options)]
     common = _common(models)
     first = next(page for page in models if page.name == FIRST_OF_MODELS)
@@ -69,13 +79,36 @@ def _text(parts: Iterable[str]) -> str:
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
+def grouped() -> dict[str, list[str]]:
+    """Return the names of the elements by group, `detect` first among those with a model.
+
+    Raises KeyError for an element in a folder that no group has.
+    """
+    registry = Registry()
+    group_of = {folder: group for group, folders in GROUPS.items() for folder in folders}
+    found: dict[str, list[str]] = {group: [] for group in GROUPS}
+    for name in registry.element_names:
+        if registry.package(name) == PACKAGE:
+            found[group_of[registry.element(name).__module__.split(".")[1]]].append(name)
+    return {group: sorted(names, key=lambda name: (name != FIRST_OF_MODELS, name)) for group, names in found.items()}
+
+
+def source_names() -> list[str]:
+    """Return the names of the kinds of source that come with Sightline."""
+    registry = Registry()
+    return [name for name in registry.source_names if registry.package(name) == PACKAGE]
+
+
 def _index(elements: list[Page], sources: list[Page]) -> Iterator[str]:
+    by_name = {page.name: page for page in elements}
     yield INDEX
-    yield "## Elements"
-    yield _table(("name", "purpose"), ((f"[`{page.name}`]({page.name}.md)", page.purpose) for page in elements))
-    yield "Elements with a model share [many options](model-options.md)."
+    for group, names in grouped().items():
+        yield f"## {group}"
+        yield table(("name", "purpose"), ((f"[`{name}`]({name}.md)", by_name[name].purpose) for name in names))
+        if FIRST_OF_MODELS in names:
+            yield "They share [many options](model-options.md)."
     yield "## Sources"
-    yield _table(
+    yield table(
         ("name", "purpose"), ((f"[`{page.name}`](../sources/{page.name}.md)", page.purpose) for page in sources)
     )
     yield STEPS
@@ -117,19 +150,26 @@ def _keys(options: Iterable[OptionPage], *, only: tuple[str, ...] | None = None)
 
 
 def _options(options: Iterable[OptionPage]) -> str:
-    rows = ((f"`{option.key}`", _cell(option.type), _default(option), _cell(option.meaning)) for option in options)
-    return _table(("option", "type", "default", "meaning"), rows)
+    rows = ((f"`{option.key}`", cell(option.type), _default(option), cell(option.meaning)) for option in options)
+    return options_table(("option", "type", "default", "meaning"), rows)
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def options_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a table whose rows the site stacks on a narrow screen: name, what it takes, meaning."""
+    return f'<div class="options" markdown>\n\n{table(head, rows)}\n\n</div>'
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a table in Markdown."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
+    """Return text for a cell of a table: on one line, with bars that do not end the cell."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def _default(option: OptionPage) -> str:
     if option.required:
         return "required"
-    return f"`{_cell(option.default)}`" if option.default else ""
+    return f"`{cell(option.default)}`" if option.default else ""

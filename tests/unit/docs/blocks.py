@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import cv2
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
@@ -80,9 +82,21 @@ def lay_out(folder: Path) -> Path:
     stack: dict[str, list[int | str]] = {"clip": [1, 3, 16, 112, 112]}
     tiny.write_shapes(folder / "actions.onnx", inputs=stack, outputs={"scores": [1, 4]})
     tiny.write_shapes(folder / "FastestDet.onnx", inputs={"in": [1, 3, 352, 352]}, outputs={"map": [1, 85, 22, 22]})
+    _write_own(folder, clips / "street.mp4")
     (folder / "cameras.yaml").write_text("yard: {pattern: counter, frames: 5}\n")
     (folder / "coco80.names").write_text("".join(f"class {number}\n" for number in range(80)))
     return folder
+
+
+def _write_own(folder: Path, clip: Path) -> None:
+    """Write what pages call `my...`: a clip, an image, a folder of images, a model without labels, and its labels."""
+    shutil.copy(clip, folder / "my.mp4")
+    still = np.full((90, 160, 3), 90, np.uint8)
+    (folder / "my_images").mkdir()
+    for name in ("my.jpg", "my_images/1.jpg", "my_images/2.jpg"):
+        cv2.imwrite(str(folder / name), still)
+    _write_blind_detector(folder / "my_model.onnx")
+    (folder / "my_labels.txt").write_text("".join(f"{label}\n" for label in LABELS))
 
 
 def _write_blind_detector(path: Path) -> Path:

@@ -86,8 +86,20 @@ class _Options:
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8554, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--user", envvar="CAMERA_USER", metavar="NAME:PASSWORD", help="Ask for these. Also: CAMERA_USER.")
-@click.option("--authentication", type=click.Choice(["digest", "basic"]), default="digest", show_default=True)
-@click.option("--transport", type=click.Choice(["tcp", "udp", "both"]), default="both", show_default=True)
+@click.option(
+    "--authentication",
+    type=click.Choice(["digest", "basic"]),
+    default="digest",
+    show_default=True,
+    help="How the password is asked for, with --user.",
+)
+@click.option(
+    "--transport",
+    type=click.Choice(["tcp", "udp", "both"]),
+    default="both",
+    show_default=True,
+    help="What clients may ask for; others are refused with 461.",
+)
 @click.option("--tls", type=_PATH, help="Speak rtsps with this key and certificate (one PEM file).")
 @click.option("--fps", type=click.FloatRange(0, 10_000, min_open=True), help="Another rate than the clip's own.")
 @click.option("--passes", type=click.IntRange(1), help="End sessions after this many passes; default: repeat clips.")

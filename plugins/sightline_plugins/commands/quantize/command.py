@@ -45,7 +45,7 @@ _CLIPS = "A clip, folder or glob of images"
     type=click.Choice(["minmax", "entropy", "percentile"]),
     default="minmax",
     show_default=True,
-    help="How the range of each tensor is told from what calibration saw.",
+    help="How the range of each tensor is derived from what calibration saw.",
 )
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="MODEL.int8.onnx when not given.")
 @task_option

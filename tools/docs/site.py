@@ -1,0 +1,89 @@
+"""The site: one folder per version, a list of the versions for the selector, and a first page that leads to the newest.
+
+    site/index.html      goes to the newest release, else to `dev`
+    site/versions.json   read by the selector on every page
+    site/0.3.0/          one version, complete in itself
+    site/dev/
+
+Other versions in the folder stay as they are, so that a release adds its own to those that were published before. The
+same commit gives the same files: dates come from `SOURCE_DATE_EPOCH`, which is the date of the commit when not set.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DEVELOPMENT = "dev"
+_RELEASE = re.compile(r"\d+\.\d+\.\d+")
+_REDIRECT = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Sightline</title>
+<meta http-equiv="refresh" content="0; url={version}/">
+</head>
+<body><a href="{version}/">Sightline {version}</a></body>
+</html>
+"""
+
+
+def build(folder: Path, version: str = DEVELOPMENT, *, configuration: Path = ROOT / "mkdocs.yml") -> Path:
+    """Build one version below `folder`, refresh the list of versions, and return the folder of that version.
+
+    `version` is a release such as `0.3.0`, or `dev`. `configuration` is another `mkdocs.yml`, for tests. Raises
+    ValueError for another name of a version, and RuntimeError with the warnings of MkDocs if a page, a link or an
+    anchor is wrong.
+    """
+    if version != DEVELOPMENT and not _RELEASE.fullmatch(version):
+        raise ValueError(f"the version of the site is {DEVELOPMENT!r} or a release such as '0.3.0', not {version!r}")
+    target = folder.absolute() / version
+    shutil.rmtree(target, ignore_errors=True)
+    # Not `--quiet`: MkDocs does not count the warnings that it does not print, and calls any site right.
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(target), "-f", str(configuration)]
+    # Material for MkDocs prints an advertisement against MkDocs 2 otherwise.
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": _epoch(), "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if not line.startswith(("INFO", "DEBUG"))]
+        raise RuntimeError("\n".join(["the site cannot be built:", *said]))
+    # Without an address of the site, MkDocs has none to list.
+    for name in ("sitemap.xml", "sitemap.xml.gz"):
+        (target / name).unlink(missing_ok=True)
+    list_versions(folder)
+    return target
+
+
+def versions(folder: Path) -> list[str]:
+    """Return the versions in a folder of the site: releases, newest first, then `dev`."""
+    names = [path.name for path in folder.iterdir() if path.is_dir()]
+    releases = sorted(
+        filter(_RELEASE.fullmatch, names), key=lambda name: tuple(map(int, name.split("."))), reverse=True
+    )
+    return [*releases, *(name for name in names if name == DEVELOPMENT)]
+
+
+def list_versions(folder: Path) -> None:
+    """Write what the selector and the first page need to know about the versions in a folder."""
+    found = versions(folder)
+    listed = [
+        {"version": name, "title": name, "aliases": ["latest"] if number == 0 else []}
+        for number, name in enumerate(found)
+    ]
+    (folder / "versions.json").write_text(json.dumps(listed, indent=1) + "\n")
+    (folder / "index.html").write_text(_REDIRECT.format(version=found[0]))
+
+
+def _epoch() -> str:
+    """Return the seconds that stand for the time of the build."""
+    if said := os.environ.get("SOURCE_DATE_EPOCH"):
+        return said
+    command = ["git", "log", "-1", "--format=%ct"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "0"
