@@ -1,0 +1,145 @@
+"""A reader who types what the pages for beginners show gets what they promise: files saved, commands run, in order."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+import pytest
+
+from sightline.cli.main import cli
+from tests.conftest import REPOSITORY, missing
+from tests.unit.docs.blocks import lay_out
+
+PAGES = ("README.md", "docs/quickstart.md")
+SIGHTLINE = str(Path(sys.executable).parent / "sightline")
+CAMERA_ADDRESS = "127.0.0.1:8554"
+_SAVED = re.compile(r"[Ss]ave this as\s+`(?P<name>[\w.-]+)`:\n\n```yaml\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+_CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+NOT_RUN = {
+    "pip install": "changes the environment of the tests",
+    "python3 -m venv": "changes the environment of the tests",
+    ". my-env": "changes the environment of the tests",
+    "cd ": "the folder of the demo is laid out by the tests",
+    "sightline demo": "its own tests run it; here its folder is laid out with short clips",
+    "sightline models pull": "takes a model from the internet",
+    "sightline run street.yaml --source gate=rtsp://user:password@my-camera": "a camera that is not there",
+}
+"""Commands of the pages that are not run, by how they begin, and why; that they exist is checked."""
+FIRST_PAGES = (*PAGES, "docs/index.md")
+
+
+def commands(page: str) -> list[str]:
+    """The commands of a page, without the remarks behind them."""
+    text = (REPOSITORY / page).read_text()
+    lines = (line for block in _CONSOLE.finditer(text) for line in block["text"].splitlines())
+    return [line.removeprefix("$ ").partition("  #")[0].strip() for line in lines if line.startswith("$ ")]
+
+
+def is_run(command: str) -> bool:
+    return not command.startswith(tuple(NOT_RUN))
+
+
+@dataclass
+class Reader:
+    """A shell in the folder of the demo, in which exported variables and cameras in the background stay."""
+
+    folder: Path
+    environment: dict[str, str]
+    cameras: list[subprocess.Popen[str]] = field(default_factory=list)
+    address: str = CAMERA_ADDRESS
+
+    def enter(self, command: str) -> str:
+        """Run a command, shorter where it takes a time, and return what it printed.
+
+        A camera goes on in the background, on a free port.
+        """
+        command = command.replace(CAMERA_ADDRESS, self.address).replace("--duration 10s", "--duration 1s")
+        command += " --seconds 1" if command.startswith("sightline bench") else ""
+        if command.startswith("export "):
+            name, _, value = shlex.split(command)[1].partition("=")
+            self.environment[name] = value
+            return ""
+        words = [SIGHTLINE if word == "sightline" else word for word in shlex.split(command)]
+        if words[:2] == [SIGHTLINE, "camera"]:
+            return self._begin_camera([*words, "--port", "0"])
+        done = subprocess.run(
+            words, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        return done.stdout + done.stderr
+
+    def _begin_camera(self, words: list[str]) -> str:
+        camera = subprocess.Popen(
+            words, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self.cameras.append(camera)
+        assert camera.stdout is not None
+        printed = camera.stdout.readline()
+        found = re.search(r"127\.0\.0\.1:\d+", printed)
+        assert found is not None, printed
+        self.address = found[0]
+        return printed
+
+    def close(self) -> None:
+        for camera in self.cameras:
+            camera.terminate()
+            camera.communicate(timeout=30)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    reader = Reader(lay_out(tmp_path), dict(os.environ))
+    yield reader
+    reader.close()
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.usefixtures("compiled_once")
+def test_what_a_page_saves_and_runs_works_in_the_folder_of_the_demo(page: str, reader: Reader) -> None:
+    reader.environment["SIGHTLINE_CACHE"] = os.environ["SIGHTLINE_CACHE"]
+    saved = {match["name"]: match["text"] for match in _SAVED.finditer((REPOSITORY / page).read_text())}
+    assert saved
+    for name, text in saved.items():
+        (reader.folder / name).write_text(text)
+
+    entered = [command for command in commands(page) if is_run(command) and exists(command)]
+    printed = "".join(reader.enter(command) for command in entered)
+
+    assert "secret" not in printed
+    assert [name for name in saved if not any(name in command for command in entered)] == []
+    written = {path.name for path in (reader.folder / "out").iterdir()}
+    promised = set(re.findall(r"`out/([\w.]+)`", (REPOSITORY / page).read_text()))
+    assert promised - written == set()
+
+
+def exists(command: str) -> bool:
+    """Whether a command of Sightline, or one below it, is installed."""
+    words = shlex.split(command)
+    if words[0] != "sightline":
+        return shutil.which(words[0]) is not None or words[0] in {"export"}
+    found: click.Command | None = cli
+    for word in words[1:]:
+        if not isinstance(found, click.Group):
+            break
+        found = found.get_command(click.Context(found), word)
+    return found is not None
+
+
+@pytest.mark.parametrize(
+    "command",
+    sorted({command for page in FIRST_PAGES for command in commands(page) if command.startswith("sightline ")}),
+)
+def test_every_command_that_a_page_for_beginners_shows_exists(command: str) -> None:
+    if not exists(command):
+        missing(f"the command `{' '.join(command.split()[:3])}` is not installed")
+
+    assert exists(command)
