@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,13 +16,15 @@ import pytest
 
 from sightline.cli.main import cli
 from tests.conftest import REPOSITORY, missing
-from tests.unit.docs.blocks import lay_out
+from tests.unit.docs.blocks import PAGES, lay_out
 
-PAGES = ("README.md", "docs/quickstart.md")
+FOR_BEGINNERS = ("README.md", "docs/quickstart.md")
 SIGHTLINE = str(Path(sys.executable).parent / "sightline")
 CAMERA_ADDRESS = "127.0.0.1:8554"
 _SAVED = re.compile(r"[Ss]ave this as\s+`(?P<name>[\w.-]+)`:\n\n```yaml\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 _CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+SHELL = ("", "console", "sh", "text")
 NOT_RUN = {
     "pip install": "changes the environment of the tests",
     "python3 -m venv": "changes the environment of the tests",
@@ -34,7 +35,6 @@ NOT_RUN = {
     "sightline run street.yaml --source gate=rtsp://user:password@my-camera": "a camera that is not there",
 }
 """Commands of the pages that are not run, by how they begin, and why; that they exist is checked."""
-FIRST_PAGES = (*PAGES, "docs/index.md")
 
 
 def commands(page: str) -> list[str]:
@@ -102,7 +102,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     reader.close()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", FOR_BEGINNERS)
 @pytest.mark.usefixtures("compiled_once")
 def test_what_a_page_saves_and_runs_works_in_the_folder_of_the_demo(page: str, reader: Reader) -> None:
     reader.environment["SIGHTLINE_CACHE"] = os.environ["SIGHTLINE_CACHE"]
@@ -122,24 +122,37 @@ def test_what_a_page_saves_and_runs_works_in_the_folder_of_the_demo(page: str, r
 
 
 def exists(command: str) -> bool:
-    """Whether a command of Sightline, or one below it, is installed."""
+    """Whether a command of Sightline, or one below it, is installed; other programs may be missing."""
     words = shlex.split(command)
-    if words[0] != "sightline":
-        return shutil.which(words[0]) is not None or words[0] in {"export"}
-    found: click.Command | None = cli
+    return words[0] != "sightline" or found(words) is not None
+
+
+def found(words: Sequence[str]) -> click.Command | None:
+    """The command that a line calls, or None."""
+    command: click.Command | None = cli
     for word in words[1:]:
-        if not isinstance(found, click.Group):
+        if not isinstance(command, click.Group) or word.startswith(("-", "[")):
             break
-        found = found.get_command(click.Context(found), word)
-    return found is not None
+        command = command.get_command(click.Context(command), word)
+    return command
 
 
-@pytest.mark.parametrize(
-    "command",
-    sorted({command for page in FIRST_PAGES for command in commands(page) if command.startswith("sightline ")}),
-)
-def test_every_command_that_a_page_for_beginners_shows_exists(command: str) -> None:
-    if not exists(command):
-        missing(f"the command `{' '.join(command.split()[:3])}` is not installed")
+def shown_commands() -> list[str]:
+    """Every call of Sightline in a code block of any page, once, without what follows a pipe or a redirection."""
+    blocks = (block for page in PAGES for block in _CODE.finditer(page.read_text()))
+    lines = (line.strip() for block in blocks if block["language"] in SHELL for line in block["text"].splitlines())
+    calls = (line.removeprefix("$ ").removeprefix(".venv/bin/").partition("  #")[0] for line in lines)
+    ended = (re.split(r" [|>&] ?", call)[0].strip() for call in calls if call.startswith("sightline "))
+    return sorted({call for call in ended if call.split()[1][0].islower()})
 
-    assert exists(command)
+
+@pytest.mark.parametrize("call", shown_commands())
+def test_every_command_that_a_page_shows_exists_with_its_options(call: str) -> None:
+    words = shlex.split(call)
+    command = found(words)
+    if command is None:
+        missing(f"the command `{' '.join(words[:3])}` is not installed")
+    assert command is not None
+    known = {name for option in command.params for name in option.opts} | {"--help", "-h", "--version"}
+
+    assert [word for word in words if word.startswith("--") and word.partition("=")[0] not in known] == []
