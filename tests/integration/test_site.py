@@ -154,6 +154,15 @@ def test_the_search_finds_an_option_on_the_page_of_its_element_before_any_note(a
     assert "/elements/" in str(first.get_attribute("href"))
 
 
+def test_the_contents_of_a_page_with_very_many_headings_are_its_sections(address: str, browser: Browser) -> None:
+    page = browser.new_page()
+    page.goto(f"{address}/{documentation.DEVELOPMENT}/troubleshooting/")
+    listed = page.locator(".md-sidebar--secondary .md-nav__link").all_text_contents()
+
+    assert "Files" in [text.strip() for text in listed]
+    assert len(listed) < page.locator("article h3").count()
+
+
 def test_a_diagram_of_a_page_is_an_image_that_follows_the_colours_of_the_page(address: str, browser: Browser) -> None:
     colours = []
     for scheme in ("light", "dark"):

@@ -6,6 +6,7 @@ element has in common with `detect` are described on the page of `detect`. Optio
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from sightline.config.schema import OptionPage, Page, page_of
@@ -172,4 +173,12 @@ def cell(text: str) -> str:
 def _default(option: OptionPage) -> str:
     if option.required:
         return "required"
-    return f"`{cell(option.default)}`" if option.default else ""
+    return f"`{cell(option.default)}`" if option.default and not _is_unset(option.default) else ""
+
+
+def _is_unset(default: str) -> bool:
+    """Whether a default is a mapping without any value: what happens then is in the meaning of the option."""
+    if not default.startswith("{"):
+        return False
+    values = json.loads(default)
+    return bool(values) and all(value is None for value in values.values())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tools.docs.__main__ import differing, generated, write
-from tools.docs.reference import PACKAGE, reference
+from tools.docs.reference import PACKAGE, grouped, reference
 
 from sightline.config.schema import page_of
 from sightline.graph import Registry
@@ -35,6 +35,17 @@ def test_every_option_of_an_element_is_explained_once(pages: dict[str, str], nam
     for option in page_of(Registry().element(name)).options:
         row = f"| `{option.key}` |"
         assert own.count(row) == 1 or (own.count(row) == 0 and any(row in page for page in shared)), option.key
+
+
+def test_a_default_without_any_value_is_not_shown_as_one(pages: dict[str, str]) -> None:
+    assert [name for name, text in pages.items() if ": null" in text] == []
+
+
+def test_every_element_is_in_one_group_of_the_index(pages: dict[str, str]) -> None:
+    names = [name for group in grouped().values() for name in group]
+
+    assert sorted(names) == sorted(ELEMENTS)
+    assert [name for name in names if pages["elements/index.md"].count(f"[`{name}`]({name}.md)") != 1] == []
 
 
 def test_a_page_that_is_missing_changed_or_left_over_is_noticed(tmp_path: Path) -> None:
