@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from tools.docs import diagrams
+from tools.docs.catalogue import catalogue
 from tools.docs.commands import commands
 from tools.docs.layers import drawing
 from tools.docs.navigation import CONFIGURATION, navigation
@@ -42,6 +43,7 @@ def generated() -> dict[str, str]:
     page, about_commands = "guide/architecture.md", commands()
     return {
         **reference(),
+        **catalogue(),
         **about_commands,
         page: architecture((DOCS / page).read_text()),
         "../mkdocs.yml": navigation(CONFIGURATION.read_text(), about_commands),

@@ -25,6 +25,13 @@ VARIABLES: Mapping[str, str] = {
     "`--token`, but not this. See [Monitoring](../guide/monitoring.md).",
     "SIGHTLINE_CACHE": "Folder for compiled models and kernels; `off` keeps none. Default: `sightline` in "
     "`XDG_CACHE_HOME`, else `~/.cache/sightline`.",
+    "SIGHTLINE_PRECISION": "Precision of models whose step names none: `auto`, `fp32`, `bf16`, `fp16` or `int8`. "
+    "Default: `auto` on CPUs, `fp32` on GPUs. See [Models](../guide/models.md#precision-float32-16-and-8-bits).",
+    "SIGHTLINE_MODELS": "Folder of the models that `sightline models pull` brought. Default: `sightline/models` in "
+    "`XDG_DATA_HOME`, else `~/.local/share/sightline/models`.",
+    "SIGHTLINE_MODELS_MIRROR": "Where `sightline models pull` takes files from instead of their sources: a URL or a "
+    "folder that has `NAME/NAME.onnx`.",
+    "XDG_DATA_HOME": "Parent of the folder of models, as for other programs.",
     "XDG_CACHE_HOME": "Parent of the cache folder, as for other programs.",
     "CAMERA_USER": "`NAME:PASSWORD` that `sightline camera` asks for, instead of `--user`.",
 }

@@ -43,7 +43,9 @@ class Wanted:
     path_in_mirror: str
 
 
-def bring(wanted: Wanted, target: Path, *, folder: Path | None = None, progress: Progress, stall: float) -> None:
+def bring(
+    wanted: Wanted, target: Path, *, folder: Path | None = None, progress: Progress, stall_timeout: float
+) -> None:
     """Bring a file to `target`, from a folder (or mirror) if one is given, else from its URL.
 
     What was brought before a break is kept beside it as `.part`, and the next attempt goes on there. Proxies are those
@@ -57,7 +59,7 @@ def bring(wanted: Wanted, target: Path, *, folder: Path | None = None, progress:
         _copy(wanted, folder, part)
     else:
         url = f"{mirror.rstrip('/')}/{wanted.path_in_mirror}" if mirror else wanted.url
-        _download(url, wanted, part, progress=progress, stall=stall)
+        _download(url, wanted, part, progress=progress, stall_timeout=stall_timeout)
     _check(part, wanted)
     try:
         part.replace(target)
@@ -79,11 +81,11 @@ def _copy(wanted: Wanted, folder: Path, part: Path) -> None:
         raise output_error(part, error, doing="write") from error
 
 
-def _download(url: str, wanted: Wanted, part: Path, *, progress: Progress, stall: float) -> None:
+def _download(url: str, wanted: Wanted, part: Path, *, progress: Progress, stall_timeout: float) -> None:
     failure = "the connection broke off"
     for _ in range(ATTEMPTS):
         try:
-            _receive(url, wanted, part, progress=progress, stall=stall)
+            _receive(url, wanted, part, progress=progress, stall_timeout=stall_timeout)
         except urllib.error.HTTPError as error:
             failure = f"the server answers {error.code} {error.reason}"
             if error.code == _RANGE_WRONG:  # the part is no beginning of that file
@@ -91,7 +93,7 @@ def _download(url: str, wanted: Wanted, part: Path, *, progress: Progress, stall
             elif error.code < _SERVER_ERRORS and error.code not in _TRY_AGAIN:
                 break
         except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
-            failure = _reason(error, stall)
+            failure = _reason(error, stall_timeout)
         if _size(part) >= wanted.bytes:
             return
     kept = _size(part)
@@ -102,13 +104,13 @@ def _download(url: str, wanted: Wanted, part: Path, *, progress: Progress, stall
     )
 
 
-def _receive(url: str, wanted: Wanted, part: Path, *, progress: Progress, stall: float) -> None:
+def _receive(url: str, wanted: Wanted, part: Path, *, progress: Progress, stall_timeout: float) -> None:
     """Receive what is missing of the part. Raises HTTPError, URLError, OSError of the connection, and OutputError."""
     have = _size(part)
     request = urllib.request.Request(url, headers={"User-Agent": "sightline", "Accept-Encoding": "identity"})  # noqa: S310
     if have:
         request.add_header("Range", f"bytes={have}-")
-    with urllib.request.urlopen(request, timeout=stall) as answer:  # noqa: S310  the URL is the catalogue's, or the user's
+    with urllib.request.urlopen(request, timeout=stall_timeout) as answer:  # noqa: S310  the URL is the catalogue's, or the user's
         resumed = bool(have) and answer.status == _PARTIAL
         try:
             file = part.open("ab" if resumed else "wb")
@@ -143,10 +145,10 @@ def _check(part: Path, wanted: Wanted) -> None:
     )
 
 
-def _reason(error: Exception, stall: float) -> str:
+def _reason(error: Exception, stall_timeout: float) -> str:
     inner = getattr(error, "reason", error)
     if isinstance(inner, TimeoutError):
-        return f"the server sent nothing for {stall:g} s"
+        return f"the server sent nothing for {stall_timeout:g} s"
     if isinstance(error, http.client.IncompleteRead | ConnectionError):
         return "the connection broke off"
     return redact(getattr(inner, "strerror", None) or inner)

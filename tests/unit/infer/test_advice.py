@@ -1,4 +1,4 @@
-"""A model that is made for some files says so on others; nothing is said where it knows its way."""
+"""A model that is made for some files says so on others; no advice is given where it knows its way."""
 
 from __future__ import annotations
 

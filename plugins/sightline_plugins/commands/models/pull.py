@@ -63,10 +63,10 @@ def pull(names: tuple[str, ...], folder: Path | None, accept_licence: bool, stal
             near = suggest(name, known) or f"; known: {', '.join(known)}"
             raise ConfigurationError(f"there is no model {name!r} in the catalogue{near}")
     for name in dict.fromkeys(names):
-        _pull(find_entry(name), folder=folder, accepted=accept_licence, stall=stall_timeout)
+        _pull(find_entry(name), folder=folder, accepted=accept_licence, stall_timeout=stall_timeout)
 
 
-def _pull(entry: Entry, *, folder: Path | None, accepted: bool, stall: float) -> None:
+def _pull(entry: Entry, *, folder: Path | None, accepted: bool, stall_timeout: float) -> None:
     from sightline.graph.outputs import output_error
     from sightline_plugins.catalogue import pulled
     from sightline_plugins.catalogue.download import Wanted, bring
@@ -82,7 +82,7 @@ def _pull(entry: Entry, *, folder: Path | None, accepted: bool, stall: float) ->
             _ask(entry, accepted=accepted)
             wanted = Wanted(entry.url, entry.sha256, entry.bytes, f"{entry.name}/{entry.model_file}")
             with _progress(entry) as progress:
-                bring(wanted, target / entry.model_file, folder=folder, progress=progress, stall=stall)
+                bring(wanted, target / entry.model_file, folder=folder, progress=progress, stall_timeout=stall_timeout)
             with tempfile.TemporaryDirectory(dir=target) as aside:
                 write_beside(Path(aside), entry.name)
                 for file in sorted(Path(aside).iterdir(), reverse=True):
@@ -119,7 +119,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _progress(entry: Entry) -> Iterator[Callable[[int], None]]:
-    """Yield what is told how many bytes are there; a bar on a terminal."""
+    """Yield a function that takes the number of bytes that are there, and shows a bar on a terminal."""
     with click.progressbar(
         length=entry.bytes, label=f"{entry.name} ({entry.bytes / _MB:.1f} MB)", file=sys.stderr
     ) as bar:
