@@ -31,6 +31,7 @@ VARIABLES: Mapping[str, str] = {
     "`XDG_DATA_HOME`, else `~/.local/share/sightline/models`.",
     "SIGHTLINE_MODELS_MIRROR": "Where `sightline models pull` takes files from instead of their sources: a URL or a "
     "folder that has `NAME/NAME.onnx`.",
+    "HTTPS_PROXY": "Proxy for `sightline models pull`, as for other programs.",
     "XDG_DATA_HOME": "Parent of the folder of models, as for other programs.",
     "XDG_CACHE_HOME": "Parent of the cache folder, as for other programs.",
     "CAMERA_USER": "`NAME:PASSWORD` that `sightline camera` asks for, instead of `--user`.",
@@ -51,11 +52,11 @@ _METAVARS = {"INTEGER RANGE": "INTEGER", "FLOAT RANGE": "NUMBER", "FLOAT": "NUMB
 """What click calls a value, and the plainer word."""
 COMPLETION = """## Completion
 
-`sightline completion bash` prints a script that makes the shell complete commands, options and files; `zsh` and `fish`
-likewise. For bash:
+[`sightline completion`](completion.md) prints what makes bash, zsh or fish complete commands, options, elements and
+files. In bash, add this line to `~/.bashrc`:
 
-```console
-$ sightline completion bash > ~/.local/share/bash-completion/completions/sightline
+```sh
+eval "$(sightline completion bash)"
 ```
 """
 STREAMS = """## Standard output and standard error
@@ -100,8 +101,7 @@ def _index() -> Iterator[str]:
     yield "Tests of the project also read these:"
     yield table(("variable", "meaning"), ((f"`{name}`", meaning) for name, meaning in DEVELOPMENT.items()))
     yield STREAMS
-    if "completion" in _own():
-        yield COMPLETION
+    yield COMPLETION
 
 
 def _page(name: str, command: click.Command, *, level: int = 1) -> Iterator[str]:
