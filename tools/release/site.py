@@ -14,8 +14,8 @@ from tools.release.artefacts import ROOT, Release, ReleaseError, call
 def build_site(release: Release, scratch: Path, target: Path) -> Path:
     """Build the site twice and pack it into `target`.
 
-    MkDocs takes the dates of its sitemap from `SOURCE_DATE_EPOCH`. Raises ReleaseError when a page has a mistake
-    (`--strict`) or the two builds differ.
+    The archive has the folder of the version beside the list of versions (`tools.docs.site`). Raises ReleaseError when
+    a page has a mistake or the two builds differ.
     """
     archives = [packed(_built(release, scratch / name), release) for name in ("site", "site again")]
     if archives[0] != archives[1]:
@@ -25,7 +25,7 @@ def build_site(release: Release, scratch: Path, target: Path) -> Path:
 
 
 def _built(release: Release, folder: Path) -> Path:
-    command = (sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder)
+    command = (sys.executable, "-m", "tools.docs", "--check", "--site", folder, "--version", release.version)
     call(*command, cwd=ROOT, env={"SOURCE_DATE_EPOCH": str(release.epoch)})
     return folder
 
