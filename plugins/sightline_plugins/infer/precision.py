@@ -202,7 +202,7 @@ def choose_model(element: ModelElement, *, speeds: Speeds, judge: Judge) -> Chos
             return Chosen(model, "fp16", "asked for")
         case "fp16":
             return Chosen(model, "fp32", f"{speeds.place} computes fp16 as fp32: 16 bits are for GPUs")
-    chosen = _fastest(model, speeds, judge)
+    chosen = _fastest(model, speeds, judge, asked=element.has_precision)
     has_choice = chosen.precision != "fp32" or speeds.no_bfloat16 is None
     return chosen if element.has_precision or has_choice else replace(chosen, reason="")
 
@@ -233,7 +233,8 @@ def _quantized(model: Path, speeds: Speeds) -> Chosen:
     return Chosen(found.path, "int8", f"asked for; {_loss(found)}{caveat}")
 
 
-def _fastest(model: Path, speeds: Speeds, judge: Judge) -> Chosen:
+def _fastest(model: Path, speeds: Speeds, judge: Judge, *, asked: bool) -> Chosen:
+    """Return what is chosen; that there is no quantised file is a reason only where a precision was asked for."""
     candidates = [Candidate("fp32", model)]
     if speeds.supports_half:
         candidates.append(Candidate("fp16", model))
@@ -247,7 +248,7 @@ def _fastest(model: Path, speeds: Speeds, judge: Judge) -> Chosen:
             candidates.append(Candidate("int8", found.path))
             notes["int8"] = _loss(found)
     except ModelError as error:
-        notes["int8"] = str(error)
+        notes["int8"] = str(error) if asked else ""
     if len(candidates) == 1:
         return Chosen(model, "fp32", notes["int8"])
     try:
@@ -275,7 +276,7 @@ def _first_good(candidates: Sequence[Candidate], notes: Mapping[str, str], speed
         reasons.append(f"{faster}, but {verdict}")
     if "int8" not in is_measured:
         reasons.append(notes["int8"])
-    return Chosen(candidates[0].model, "fp32", "; ".join(reasons))
+    return Chosen(candidates[0].model, "fp32", "; ".join(filter(None, reasons)))
 
 
 def _gains(candidates: Sequence[Candidate], speeds: Speeds) -> list[tuple[Candidate, float]]:

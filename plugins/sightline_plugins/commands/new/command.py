@@ -48,7 +48,8 @@ def command(
     if output.exists() and not overwrite:
         raise OutputError(f"{output} is there already: name another file with -o, or give --overwrite")
     catalogue, registry = entries(), Registry()
-    camera = read_source(source or _asked("Which camera or file? (such as " + _EXAMPLE + ")", "SOURCE"))
+    given = source or _asked(f"Which camera or file? (such as {_EXAMPLE})", "SOURCE")
+    camera = read_source(given, beside=output.parent)
     registry.source_for(camera.uri)
     chosen = words or _asked("What to look for? (people, vehicles, car, dog, faces, ...)", "--find", default="people")
     classes = classes_of(chosen.split(","), catalogue=catalogue)

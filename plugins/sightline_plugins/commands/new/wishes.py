@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,11 +42,14 @@ class Camera:
     is_live: bool
 
 
-def read_source(text: str) -> Camera:
-    """Return the source that a text means: a URL, or a file, folder or glob. Its password never gets into a file."""
+def read_source(text: str, *, beside: Path = Path()) -> Camera:
+    """Return the source that a text means: a URL, or a file, folder or glob, which the pipeline finds from the folder
+    `beside` that it is in. A password never gets into the file.
+    """
     parts = urlsplit(text)
     if "://" not in text:
-        return Camera(_safe(Path(text).stem), text, None, is_live=text.startswith("/dev/"))
+        found = text if Path(text).is_absolute() else os.path.relpath(text, beside)
+        return Camera(_safe(Path(text).stem), found, None, is_live=text.startswith("/dev/"))
     name = _safe(Path(parts.path).stem or parts.hostname or "")
     is_live = parts.scheme in ("rtsp", "rtsps", "rtmp", "udp", "srt")
     if parts.password is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sightline.errors import ConfigurationError
@@ -44,6 +46,11 @@ def test_a_model_that_is_here_goes_first() -> None:
 def test_classes_of_several_models_are_asked_for_one_at_a_time() -> None:
     with pytest.raises(ConfigurationError, match="no single model of the catalogue finds face and car"):
         choose_model(["face", "car"], catalogue=CATALOGUE, pulled=[])
+
+
+def test_a_file_is_named_from_the_folder_of_the_pipeline() -> None:
+    assert read_source("clips/gate.mp4", beside=Path("pipelines")).uri == "../clips/gate.mp4"
+    assert read_source("/clips/gate.mp4", beside=Path("pipelines")).uri == "/clips/gate.mp4"
 
 
 @pytest.mark.parametrize(
