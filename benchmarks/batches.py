@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+
 from benchmarks.arguments import numbers
 from benchmarks.graph_passes import DATA, ROOT, copied, processor
-
 from sightline.errors import ModelError
 from sightline_plugins.engines.model_file import read_model
 from sightline_plugins.engines.openvino import OpenVino, core

@@ -23,9 +23,9 @@ from typing import Any
 import av
 import cv2
 import numpy as np
-from benchmarks.pipelines.document import machine
 from ruamel.yaml import YAML
 
+from benchmarks.pipelines.document import machine
 from sightline import Pipeline
 from sightline.media import Batch, PixelFormat, Surface
 from sightline.media.convert import surface_from_rgb

@@ -28,10 +28,10 @@ from typing import cast
 import av
 from av.packet import Packet
 from av.video.stream import VideoStream
-from benchmarks.gpus import describe, measured_gpu
 from tests.integration.sources.clips import SMALL, WIDE, write_changing
 from tests.reading import Seen, media, reader_of, same
 
+from benchmarks.gpus import describe, measured_gpu
 from sightline.devices.cuda.device import CudaDevice
 from sightline_plugins.codecs.byte_stream import ByteStream
 from sightline_plugins.decode.nvdec_library import library_for

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from benchmarks.gpus import describe, measured_gpu
 
+from benchmarks.gpus import describe, measured_gpu
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.driver import KernelSource
 from sightline.devices.cuda.streams import CudaStream

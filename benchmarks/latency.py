@@ -28,8 +28,8 @@ from pathlib import Path
 import av
 import numpy as np
 from av.video.frame import PictureType
-from benchmarks.pipelines.document import machine
 
+from benchmarks.pipelines.document import machine
 from sightline import Pipeline
 from sightline.media import Batch, FrameView, TimeSource
 from sightline.runtime.stats.report import Report

@@ -32,10 +32,10 @@ from pathlib import Path
 from typing import Any
 
 from av.video.frame import VideoFrame
+
 from benchmarks.arguments import numbers, size_wh
 from benchmarks.gpu_models.clips import enlarged
 from benchmarks.graph_passes import DATA, processor
-
 from sightline import Pipeline
 from sightline.media import Surface
 from sightline_plugins.decode.orientation import Orientation
@@ -124,6 +124,7 @@ def expert(task: Task) -> dict[str, float]:
     import cv2
     import numpy as np
     import openvino as ov
+
     from benchmarks.pipelines.expert_parts import COLUMNS, CORES, ExpertStream, compiled, simplified, warm_up
     from benchmarks.pipelines.job import Job
 

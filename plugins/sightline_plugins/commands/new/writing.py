@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from textwrap import indent
 
 from sightline_plugins.catalogue import Entry
-
 from sightline_plugins.commands.new.wishes import Camera
 
 SCHEMA = "sightline.schema.json"
