@@ -35,8 +35,8 @@ The table says what each was trained on, as far as it is known. The figures are 
 the models to, on public photographs; where there is none, the file was not at hand: its card follows the code of its
 authors, and `sightline verify` compares it with a plain reference on your machine.
 
-No model for number plates or poses is in the list: none was found that is free to use, has a fixed source with a
-known digest, and is read by a [head](models.md) of Sightline.
+No model for number plates is in the list: none was found that is free to use, has a fixed source with a known digest,
+and is read by a [head](models.md) of Sightline.
 """
 
 

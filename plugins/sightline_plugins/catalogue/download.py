@@ -8,6 +8,7 @@ import os
 import shutil
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -67,13 +68,56 @@ def bring(
         raise output_error(target, error, doing="write") from error
 
 
+def bring_member(
+    archive: Wanted,
+    member: str,
+    wanted: Wanted,
+    target: Path,
+    *,
+    folder: Path | None = None,
+    progress: Progress,
+    stall_timeout: float,
+) -> None:
+    """Bring a file that is a member of a zip, as `bring` does; a folder may have the file itself as well.
+
+    Raises DownloadError, also for a zip that does not hold it.
+    """
+    if folder is not None and _in_folder(wanted, folder) is not None:
+        bring(wanted, target, folder=folder, progress=progress, stall_timeout=stall_timeout)
+        return
+    packed = target.with_name(f"{target.name}.zip")
+    bring(archive, packed, folder=folder, progress=progress, stall_timeout=stall_timeout)
+    part = target.with_name(f"{target.name}.part")
+    try:
+        with zipfile.ZipFile(packed) as opened, opened.open(member) as source, part.open("wb") as file:
+            shutil.copyfileobj(source, file)
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise DownloadError(f"{redact(archive.url)} does not hold {member}: {error}") from error
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise output_error(part, error, doing="write") from error
+    finally:
+        packed.unlink(missing_ok=True)
+    _check(part, wanted)
+    part.replace(target)
+
+
+def _in_folder(wanted: Wanted, folder: Path) -> Path | None:
+    """Return the file in a folder that holds it as a mirror does, or flat; None where there is none."""
+    return next((place for place in _places(wanted, folder) if place.is_file()), None)
+
+
+def _places(wanted: Wanted, folder: Path) -> list[Path]:
+    name = Path(wanted.path_in_mirror).name
+    return [folder / wanted.path_in_mirror, folder / name, folder / wanted.url.rpartition("/")[2]]
+
+
 def _copy(wanted: Wanted, folder: Path, part: Path) -> None:
     """Copy the file from a folder that holds it, as a mirror does or flat."""
-    places = [folder / wanted.path_in_mirror, folder / Path(wanted.path_in_mirror).name]
-    places.append(folder / wanted.url.rpartition("/")[2])
-    found = next((place for place in places if place.is_file()), None)
+    found = _in_folder(wanted, folder)
     if found is None:
-        raise DownloadError(f"{folder} has none of {', '.join(str(place.relative_to(folder)) for place in places)}")
+        names = dict.fromkeys(str(place.relative_to(folder)) for place in _places(wanted, folder))
+        raise DownloadError(f"{folder} has none of {', '.join(names)}")
     try:
         shutil.copyfile(found, part)
     except OSError as error:

@@ -29,7 +29,7 @@ class Licence(Described):
 
 
 class Measurement(Described):
-    """A figure that Sightline's own tests hold the model to."""
+    """A figure that was measured with Sightline."""
 
     what: str
     """What was measured, such as `AP`."""
@@ -37,9 +37,22 @@ class Measurement(Described):
     """The figure."""
     on: str
     """The data that it was measured on."""
+    tested: bool = True
+    """Whether a test holds the model to it; else it was measured once, because the file is not in the test data."""
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.value:g}, on {self.on}"
+        return f"{self.what}: {self.value:g}, on {self.on}{'' if self.tested else ' (measured once)'}"
+
+
+class Archive(Described):
+    """The zip that a model is a member of; `url` is then that of the zip."""
+
+    member: str
+    """The path of the model in it."""
+    sha256: Digest
+    """The SHA-256 of the zip."""
+    bytes: Annotated[int, Field(gt=0)]
+    """The size of the zip."""
 
 
 class EntryFile(Described):
@@ -50,7 +63,9 @@ class EntryFile(Described):
     task: Literal["detect", "segment", "pose", "classify", "embed", "read"]
     """The element that takes it."""
     url: str
-    """Where the file is, at a fixed commit."""
+    """Where the file is: at a fixed commit, or a zip whose content is fixed by its SHA-256."""
+    archive: Archive | None = None
+    """The zip that it lies in, if it does."""
     sha256: Digest
     """The SHA-256 of the file."""
     bytes: Annotated[int, Field(gt=0)]
@@ -62,7 +77,7 @@ class EntryFile(Described):
     source: str
     """The repository that the file comes from, and the one that it was made in."""
     measured: tuple[Measurement, ...] = ()
-    """What our tests measured; empty where the file was not at hand: then the card follows the authors' own code."""
+    """What was measured; empty where the file was not at hand: then the card follows the authors' own code."""
     card: Mapping[str, Any]
     """The model card that is written beside the file; `labels` may name a file in `data/`."""
 

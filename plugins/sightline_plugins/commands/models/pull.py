@@ -69,7 +69,6 @@ def pull(names: tuple[str, ...], folder: Path | None, accept_licence: bool, stal
 def _pull(entry: Entry, *, folder: Path | None, accepted: bool, stall_timeout: float) -> None:
     from sightline.graph.outputs import output_error
     from sightline_plugins.catalogue import pulled
-    from sightline_plugins.catalogue.download import Wanted, bring
     from sightline_plugins.catalogue.storage import entry_folder, write_beside
 
     target = entry_folder(entry.name)
@@ -80,9 +79,8 @@ def _pull(entry: Entry, *, folder: Path | None, accepted: bool, stall_timeout: f
                 click.echo(f"{entry.name} is here: {target / entry.model_file}")
                 return
             _ask(entry, accepted=accepted)
-            wanted = Wanted(entry.url, entry.sha256, entry.bytes, f"{entry.name}/{entry.model_file}")
             with _progress(entry) as progress:
-                bring(wanted, target / entry.model_file, folder=folder, progress=progress, stall_timeout=stall_timeout)
+                _bring(entry, target, folder=folder, progress=progress, stall_timeout=stall_timeout)
             with tempfile.TemporaryDirectory(dir=target) as aside:
                 write_beside(Path(aside), entry.name)
                 for file in sorted(Path(aside).iterdir(), reverse=True):
@@ -91,6 +89,20 @@ def _pull(entry: Entry, *, folder: Path | None, accepted: bool, stall_timeout: f
         raise output_error(target, error, doing="write") from error
     click.echo(f"{entry.name}: {target / entry.model_file} ({entry.licence})")
     click.echo(f"  use it with `{entry.task}: {{model: {entry.name}}}`; `sightline models show {entry.name}` says more")
+
+
+def _bring(
+    entry: Entry, target: Path, *, folder: Path | None, progress: Callable[[int], None], stall_timeout: float
+) -> None:
+    from sightline_plugins.catalogue.download import Wanted, bring, bring_member
+
+    file, archive = target / entry.model_file, entry.archive
+    wanted = Wanted(entry.url, entry.sha256, entry.bytes, f"{entry.name}/{entry.model_file}")
+    if archive is None:
+        bring(wanted, file, folder=folder, progress=progress, stall_timeout=stall_timeout)
+        return
+    packed = Wanted(entry.url, archive.sha256, archive.bytes, f"{entry.name}/{entry.url.rpartition('/')[2]}")
+    bring_member(packed, archive.member, wanted, file, folder=folder, progress=progress, stall_timeout=stall_timeout)
 
 
 def _ask(entry: Entry, *, accepted: bool) -> None:
@@ -120,7 +132,6 @@ def _locked(path: Path) -> Iterator[None]:
 @contextmanager
 def _progress(entry: Entry) -> Iterator[Callable[[int], None]]:
     """Yield a function that takes the number of bytes that are there, and shows a bar on a terminal."""
-    with click.progressbar(
-        length=entry.bytes, label=f"{entry.name} ({entry.bytes / _MB:.1f} MB)", file=sys.stderr
-    ) as bar:
+    size = entry.bytes if entry.archive is None else entry.archive.bytes
+    with click.progressbar(length=size, label=f"{entry.name} ({size / _MB:.1f} MB)", file=sys.stderr) as bar:
         yield lambda received: bar.update(received - bar.pos)
