@@ -50,6 +50,7 @@ class FileFacts:
     operators: int
     weights: tuple[str, ...]
     card: str | None
+    licence: str | None
     trained_on: str | None
     quantized: str | None
 
@@ -183,7 +184,7 @@ def _file(model: Path | str, facts: ModelFacts) -> tuple[FileFacts | None, tuple
         return None, tuple(inputs), tuple(outputs)
     parsed, _ = read_model(model)
     made = {row: f"made by {op}" for row, op in enumerate(facts.output_ops) if op}
-    card = card_path(model)
+    card, stated = card_path(model), read_card(model)
     try:
         quantized = str(find_quantized(model).path)
     except ModelError:
@@ -200,7 +201,8 @@ def _file(model: Path | str, facts: ModelFacts) -> tuple[FileFacts | None, tuple
         operators=len(parsed.graph.node),
         weights=tuple(path.name for path in external_files(model)),
         card=str(card) if card.is_file() else None,
-        trained_on=read_card(model).trained_on,
+        licence=stated.licence,
+        trained_on=stated.trained_on,
         quantized=quantized,
     )
     return about, tuple(_ports(parsed.graph.input, roles)), tuple(_ports(parsed.graph.output, made))

@@ -79,6 +79,8 @@ def _file_rows(file: FileFacts) -> Iterator[Row]:
     yield "format", f"{file.format}, opset {opsets}, IR version {file.ir_version}"
     yield "producer", file.producer or "not stated"
     yield "contents", f"{_count(file.parameters, 'parameter')}, {_count(file.operators, 'operator')}"
+    if file.licence is not None:
+        yield "licence", file.licence
     if file.trained_on is not None:
         yield "trained on", file.trained_on
     yield "card", file.card or f"none ({Path(file.path).with_suffix('.yaml').name} beside it would be read)"

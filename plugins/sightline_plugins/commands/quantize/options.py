@@ -11,7 +11,7 @@ from sightline_plugins.commands.model_step import model_step
 from sightline_plugins.commands.quantize.quantizer import Method
 from sightline_plugins.commands.verify.command import plan_of
 from sightline_plugins.commands.verify.comparison import BoxSettings
-from sightline_plugins.engines.address import address_of
+from sightline_plugins.engines.address import address_of, file_of_name
 from sightline_plugins.engines.kinds import by_priority
 from sightline_plugins.infer.detections import minimum_confidence
 from sightline_plugins.infer.options import DetectionElement
@@ -109,9 +109,9 @@ def quantize_request(
 
 def _file(model: str) -> Path:
     try:
-        served = address_of(model)
+        served, named = address_of(model), file_of_name(model)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     if served is not None:
         raise ConfigurationError(f"model {model!r} is served elsewhere: give the ONNX file that its server has")
-    return Path(model)
+    return named or Path(model)

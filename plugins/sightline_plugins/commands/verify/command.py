@@ -20,7 +20,7 @@ AP_LIMIT = 0.003
 
 
 @click.command("verify", short_help="Compare a model in the pipeline with the same model in a notebook.")
-@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("model")
 @task_option
 @click.option("--frames", help="Clip, folder or glob of images; generated images by default.")
 @click.option("--count", type=click.IntRange(min=1), default=32, show_default=True, help="Maximum number of images.")
@@ -30,7 +30,7 @@ AP_LIMIT = 0.003
 @click.pass_context
 def command(
     context: click.Context,
-    model: Path,
+    model: str,
     task: str | None,
     frames: str | None,
     count: int,
