@@ -168,6 +168,10 @@ def _resolved(schema: Schema, definitions: Schema) -> Schema:
     return {**definitions[str(reference).rpartition("/")[2]], **{k: v for k, v in schema.items() if k != "$ref"}}
 
 
+SCHEMA_FILE = "sightline.schema.json"
+"""The name of the schema beside pipelines that commands write."""
+SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA_FILE}\n"
+"""The first line of these pipelines, by which editors find it."""
 SchemaSchema = dict[str, Any]
 _Described = TypeVar("_Described", Element, SourceElement)
 

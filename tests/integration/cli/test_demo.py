@@ -85,17 +85,15 @@ def test_the_pipeline_of_the_readme_runs_in_the_folder(folder: Path, repository:
 
 def test_the_pipeline_of_the_demo_is_that_of_the_repository_with_other_paths(repository: Path) -> None:
     original = (repository / "configs" / "demo.yaml").read_text()
+    schema, *lines = demo_pipeline(original).splitlines()
 
-    changed = [
-        (before, after)
-        for before, after in zip(original.splitlines(), demo_pipeline(original).splitlines(), strict=True)
-        if before != after
-    ]
+    changed = [(before, after) for before, after in zip(original.splitlines(), lines, strict=True) if before != after]
 
     assert [after for _, after in changed] == [
         before.replace("../", "").replace("configs/", "") for before, _ in changed
     ]
     assert len(changed) == 4
+    assert schema == "# yaml-language-server: $schema=sightline.schema.json"
 
 
 def test_running_the_demo_again_keeps_its_files_and_writes_its_results_anew(folder: Path, place: Path) -> None:

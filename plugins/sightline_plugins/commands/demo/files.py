@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from sightline.config.schema import SCHEMA_FILE, SCHEMA_LINE, json_schema
 from sightline.errors import OutputError
 from sightline.graph.outputs import Outputs, output_error
+from sightline.graph.registry import Registry
 from sightline_plugins.samples import CLIPS, DEMO, sample_models, samples_folder
 
 PIPELINE = "demo.yaml"
@@ -19,12 +22,17 @@ def demo_files() -> dict[str, bytes]:
     """
     samples = samples_folder()
     files = {name: (samples / name).read_bytes() for name in (*CLIPS, *sample_models())}
-    return {PIPELINE: demo_pipeline((samples / DEMO).read_text(encoding="utf-8")).encode(), **files}
+    schema = json.dumps(json_schema(Registry())).encode()
+    return {
+        PIPELINE: demo_pipeline((samples / DEMO).read_text(encoding="utf-8")).encode(),
+        SCHEMA_FILE: schema,
+        **files,
+    }
 
 
 def demo_pipeline(text: str) -> str:
-    """Return the text of `configs/demo.yaml` as it must be for a file beside `models/` and `sample_videos/`."""
-    return text.replace(DEMO, PIPELINE).replace("../", "")
+    """Return the text of `configs/demo.yaml` as it must be beside `models/`, `sample_videos/` and the schema."""
+    return SCHEMA_LINE + text.replace(DEMO, PIPELINE).replace("../", "")
 
 
 def write_demo(folder: Path) -> None:

@@ -37,13 +37,13 @@ def command(
     What is not given is asked for: the source, what to look for, and what to do. The password of a URL is not written:
     the file reads it from the environment. Nothing is downloaded and nothing runs.
     """
-    from sightline.config.schema import json_schema
+    from sightline.config.schema import SCHEMA_FILE, json_schema
     from sightline.errors import ConfigurationError, OutputError
     from sightline.graph.registry import Registry
     from sightline.graph.wording import suggest
     from sightline_plugins.catalogue import entries, pulled
     from sightline_plugins.commands.new.wishes import WANTS, choose_model, classes_of, read_source
-    from sightline_plugins.commands.new.writing import SCHEMA, Plan, pipeline_text
+    from sightline_plugins.commands.new.writing import Plan, pipeline_text
 
     if output.exists() and not overwrite:
         raise OutputError(f"{output} is there already: name another file with -o, or give --overwrite")
@@ -68,7 +68,7 @@ def command(
     plan = Plan(camera, classes, entry, wanted)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(pipeline_text(plan, file=str(output)), encoding="utf-8")
-    schema = output.with_name(SCHEMA)
+    schema = output.with_name(SCHEMA_FILE)
     schema.write_text(json.dumps(json_schema(registry)), encoding="utf-8")
     click.echo(f"{output}: {', '.join(classes)} in {camera.name} with {entry.name} ({entry.licence})")
     click.echo(f"{schema}: for editors, which complete and check the pipeline by it")

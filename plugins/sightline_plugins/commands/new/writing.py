@@ -7,11 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 
+from sightline.config.schema import SCHEMA_LINE
 from sightline_plugins.catalogue import Entry
 from sightline_plugins.commands.new.wishes import Camera
-
-SCHEMA = "sightline.schema.json"
-"""The file beside the pipeline by which editors complete and check it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ def pipeline_text(plan: Plan, *, file: str) -> str:
 def _head(plan: Plan, file: str) -> str:
     first = "".join(
         [
-            f"# yaml-language-server: $schema={SCHEMA}\n",
+            SCHEMA_LINE,
             f"# Find {', '.join(plan.classes)} with {plan.model.name}.\n#\n",
         ]
     )
