@@ -78,11 +78,12 @@ def bring_member(
     progress: Progress,
     stall_timeout: float,
 ) -> None:
-    """Bring a file that is a member of a zip, as `bring` does; a folder may have the file itself as well.
+    """Bring a file that is a member of a zip, as `bring` does. A mirror has the file itself, a folder one of both.
 
     Raises DownloadError, also for a zip that does not hold it.
     """
-    if folder is not None and _in_folder(wanted, folder) is not None:
+    has_file = bool(os.environ.get(MIRROR)) if folder is None else _in_folder(wanted, folder) is not None
+    if has_file:
         bring(wanted, target, folder=folder, progress=progress, stall_timeout=stall_timeout)
         return
     packed = target.with_name(f"{target.name}.zip")

@@ -62,6 +62,17 @@ def test_another_archive_leaves_nothing(tmp_path: Path, archive: bytes, text: st
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_mirror_has_the_file_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mirror = tmp_path / "mirror" / "m"
+    mirror.mkdir(parents=True)
+    (mirror / "m.onnx").write_bytes(CONTENT)
+    monkeypatch.setenv("SIGHTLINE_MODELS_MIRROR", str(mirror.parent))
+
+    bring(b"never asked for", tmp_path / "got.onnx")
+
+    assert (tmp_path / "got.onnx").read_bytes() == CONTENT
+
+
 def test_a_folder_may_have_the_file_itself_or_the_archive(tmp_path: Path) -> None:
     archive = packed(end2end=CONTENT)
     for name, content in (("m.onnx", CONTENT), ("m.zip", archive)):
