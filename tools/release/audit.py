@@ -18,7 +18,7 @@ UNREACHABLE = ("ConnectionError", "ServiceError", "Timeout", "Max retries", "Cou
 
 
 def audit(requirements: Path = LOCK) -> tuple[bool, str]:
-    """Return whether a requirements file with hashes passes, and why, in one sentence or a list of findings."""
+    """Return whether a requirements file with hashes passes, and why, in one sentence or a list of vulnerabilities."""
     command = [
         sys.executable,
         "-m",
