@@ -94,7 +94,9 @@ release: dev
 install: .venv/.installed
 dev: .venv/.dev
 
-.venv/.installed: pyproject.toml
+# The installation compiles the C sources, so it is repeated when they change (`python -m tools.release.wheel_hook`
+# does only that).
+.venv/.installed: pyproject.toml $(wildcard plugins/sightline_plugins/*/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo "Sightline needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'

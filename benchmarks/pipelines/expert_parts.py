@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import av
@@ -115,6 +115,11 @@ class Line(msgspec.Struct, gc=False):
     objects: list[Thing]
 
 
+def no_lap(stage: str) -> None:
+    """Measure nothing."""
+    del stage
+
+
 class ExpertStream:
     """One stream: its frames, its tracker, its file."""
 
@@ -142,14 +147,17 @@ class ExpertStream:
                 for packet in container.demux(video):
                     yield from packet.decode()
 
-    def finish(self, cells: npt.NDArray[np.float32], pts: int) -> None:
-        """Detections, tracks and the line of a frame from the network's output."""
+    def finish(self, cells: npt.NDArray[np.float32], pts: int, lap: Callable[[str], None] = no_lap) -> None:
+        """Detections, tracks and the line of a frame from the network's output; `lap` gets the stage that ends."""
         width, height = self._size_wh
         count = detect(cells, self._job.confidence, width, height, COLUMNS, self._found)
+        lap("head")
         found, identity = self._found[:count], self._identity[:count]
         self._tracker.update(found, identity)
+        lap("track")
         self._file.write(self._encoder.encode(self._line(found, identity, pts)))
         self._file.write(b"\n")
+        lap("records")
         self._index += 1
 
     def close(self) -> None:

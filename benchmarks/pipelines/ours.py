@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from benchmarks.pipelines.job import Job, Outcome, PartMissing
 
 from sightline import Pipeline
 from sightline.devices.processor import NATIVE, processor_flags
+from sightline_plugins.infer.detections import DetectionPostprocessor
+from sightline_plugins.infer.requests import HostRequest
+from sightline_plugins.preprocess.cpu import HostPreprocessor
 
 _WARM_UP_FRAMES = 20
 
@@ -29,6 +33,53 @@ def run_exact(job: Job) -> Outcome:
     says nothing.
     """
     return _run(job, {"precision": "auto"})
+
+
+def run_stages(job: Job) -> Outcome:
+    """As `run`, with the CPU time of each stage."""
+    return _run_stages(job, "fp32")
+
+
+def run_bfloat16_stages(job: Job) -> Outcome:
+    """As `run_bfloat16`, with the CPU time of each stage."""
+    return _run_stages(job, "bf16")
+
+
+def _run_stages(job: Job, precision: str) -> Outcome:
+    spent = [_timed(HostPreprocessor, "prepare"), _timed(HostRequest, "wait"), _timed(DetectionPostprocessor, "read")]
+    options = {"resize": "bilinear", "convert": "network", "precision": precision}
+    _pipeline(job, options).run(frames=_WARM_UP_FRAMES)
+    for one in spent:
+        one.clear()
+    report = _pipeline(job, options).run().to_json()
+    prepare, wait, head = (sum(one) / 1e9 for one in spent)
+    elements = {name: one["cpu_ms_per_frame"] * report["frames"] / 1e3 for name, one in report["elements"].items()}
+    stages = {
+        "decode": sum(one["read_cpu_seconds"] for one in report["streams"].values()),
+        "prepare": prepare,
+        "submit": elements["detect-1"] - prepare - wait - head,
+        "wait": wait,
+        "head": head,
+        "track": elements["track-1"],
+        "records": elements["jsonl-1"],
+        "framework": report["framework_cpu_seconds"],
+        "engine": report["engine_cpu_seconds"],
+    }
+    return Outcome(report["wall_seconds"], report["cpu_seconds"], stages)
+
+
+def _timed(owner: type, name: str) -> list[int]:
+    """Let a method note the CPU nanoseconds of each call in the list."""
+    method, spent = getattr(owner, name), list[int]()
+
+    def timed(*given: Any, **named: Any) -> Any:
+        started = time.thread_time_ns()
+        result = method(*given, **named)
+        spent.append(time.thread_time_ns() - started)
+        return result
+
+    setattr(owner, name, timed)
+    return spent
 
 
 def _run(job: Job, preprocessing: dict[str, str]) -> Outcome:

@@ -1,8 +1,9 @@
 """Make a release: `python -m tools.release [FOLDER]`, from a clean clone to checked artefacts in `dist/`.
 
-Steps: the tree is clean and the changelog has the version; sdist and wheel are built twice, equal to the byte, and hold
-what they should; `twine check`; the wheel is installed with its dependencies and runs the demo; its size; licences,
-SBOM, known vulnerabilities; the documentation, built twice; checksums. The first failure ends it. Nothing is uploaded.
+Steps: the tree is clean and the changelog has the version; sdist and wheels are built twice, equal to the byte, and
+hold what they should; `twine check`; the wheel for this system is installed with its dependencies and runs the demo;
+its size; licences, SBOM, known vulnerabilities; the documentation, built twice; checksums. The first failure ends it.
+Nothing is uploaded.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tools.release.audit import audit
 from tools.release.environment import check_sizes, install, installed_sizes, run_demo, size_table, write_sbom
 from tools.release.licences import as_markdown, examine, installed_packages
 from tools.release.site import build_site
+from tools.release.wheel_hook import system
 
 
 def make(target: Path, scratch: Path) -> None:
@@ -35,14 +37,16 @@ def make(target: Path, scratch: Path) -> None:
         raise ReleaseError(f"{target} is not empty: remove what is in it, or name another folder")
     release = read_release()
     print(f"sightline {release.version}, commit {release.commit}")
-    sdist, wheel = build_twice(release, scratch)
-    print("built twice, equal to the byte:", sdist.name, wheel.name)
+    sdist, wheels = build_twice(release, scratch)
+    print("built twice, equal to the byte:", sdist.name, *(wheel.name for wheel in wheels))
     tracked = tracked_files()
-    files = check_wheel(wheel, tracked, version=release.version), check_sdist(sdist, tracked, version=release.version)
-    print(f"contents: {files[0]} files in the wheel, {files[1]} in the sdist, none too many")
-    call(sys.executable, "-m", "twine", "check", "--strict", sdist, wheel)
+    packed = check_sdist(sdist, tracked, version=release.version)
+    (held,) = {check_wheel(wheel, tracked, version=release.version) for wheel in wheels}
+    print(f"contents: {held} files in each wheel, {packed} in the sdist, none too many")
+    call(sys.executable, "-m", "twine", "check", "--strict", sdist, *wheels)
     print("twine check: passed")
-    installed = install(wheel, scratch / "venv")
+    (own,) = [wheel for wheel in wheels if system().tag in wheel.name]
+    installed = install(own, scratch / "venv")
     run_demo(installed, scratch)
     print("installed into a new environment, demo run")
     sizes = installed_sizes(installed)
@@ -62,7 +66,7 @@ def make(target: Path, scratch: Path) -> None:
     print(f"audit: {text}")
     build_site(release, scratch, target / f"{name}-docs.tar.gz")
     print("documentation built twice, equal to the byte")
-    for path in (sdist, wheel):
+    for path in (sdist, *wheels):
         shutil.copy2(path, target)
     print(write_checksums(target).read_text(), end="")
 

@@ -1,7 +1,8 @@
-"""Build sdist and wheel twice from clean clones, and check that both builds are equal and hold what they should.
+"""Build sdist and wheels twice from clean clones, and check that both builds are equal and hold what they should.
 
-The time in the archives is that of the commit (`SOURCE_DATE_EPOCH`). The wheel is built from the sdist, so the sdist is
-complete. What must be in them follows from the files that git tracks; anything else is refused.
+The time in the archives is that of the commit (`SOURCE_DATE_EPOCH`). There is a wheel for each system, compiled here;
+that for this system is built from the sdist, so the sdist is complete. What must be in them follows from the files that
+git tracks; anything else is refused.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
-from tools.release.samples_hook import SAMPLES, TARGET
+from tools.release.wheel_hook import LIBRARY, SAMPLES, SYSTEMS, TARGET, VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"pipeline/sightline/": "sightline/", "plugins/sightline_plugins/": "sightline_plugins/"}
 """Folders of the repository that the wheel holds, and their names in it."""
 METADATA = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
 FORBIDDEN = re.compile(r"(^|/)(tests?|fakes|benchmarks|shared)(/|$)|\.(pt|pth|engine|so|dll|pyd|pyc)$")
-"""What no wheel of ours may hold, whatever git tracks: tests, models of others, compiled code."""
+"""What no wheel of ours may hold, whatever git tracks: tests, models of others, compiled code but for `LIBRARY`."""
 
 
 class ReleaseError(Exception):
@@ -59,8 +60,8 @@ def read_release(root: Path = ROOT) -> Release:
     return Release(version, _git(root, "rev-parse", "HEAD"), int(_git(root, "log", "-1", "--format=%ct")))
 
 
-def build_twice(release: Release, scratch: Path, *, root: Path = ROOT) -> tuple[Path, Path]:
-    """Build from two clones in folders of different names; return the sdist and the wheel of the first.
+def build_twice(release: Release, scratch: Path, *, root: Path = ROOT) -> tuple[Path, list[Path]]:
+    """Build from two clones in folders of different names; return the sdist and the wheels of the first.
 
     Raises ReleaseError when the builds differ.
     """
@@ -69,13 +70,13 @@ def build_twice(release: Release, scratch: Path, *, root: Path = ROOT) -> tuple[
     if first != second:
         differing = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
         raise ReleaseError(f"two builds of the same commit differ in {', '.join(differing)}: look for times and paths")
-    (sdist,), (wheel,) = ([path for path in built[0] if path.suffix == suffix] for suffix in (".gz", ".whl"))
-    return sdist, wheel
+    (sdist,), wheels = ([path for path in built[0] if path.suffix == suffix] for suffix in (".gz", ".whl"))
+    return sdist, wheels
 
 
 def check_wheel(wheel: Path, tracked: Iterable[str], *, version: str) -> int:
     """Check that a wheel holds the packages, the samples and its metadata, and nothing else; return how many files."""
-    expected = {f"sightline-{version}.dist-info/{name}" for name in METADATA}
+    expected = {LIBRARY, *(f"sightline-{version}.dist-info/{name}" for name in METADATA)}
     for name in tracked:
         for folder, packed in PACKAGES.items():
             if name.startswith(folder):
@@ -133,7 +134,10 @@ def _build(release: Release, folder: Path, root: Path) -> list[Path]:
     call("git", "clone", "--quiet", "--no-local", root, source)
     call("git", "checkout", "--quiet", release.commit, cwd=source)
     environment = {"SOURCE_DATE_EPOCH": str(release.epoch)}
-    call(sys.executable, "-m", "build", "--no-isolation", "--outdir", target, source, cwd=source, env=environment)
+    build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", target)
+    call(*build, source, cwd=source, env=environment)
+    for name in SYSTEMS:
+        call(*build, "--wheel", source, cwd=source, env={**environment, VARIABLE: name})
     return sorted(target.iterdir())
 
 
@@ -143,7 +147,7 @@ def _compare(name: str, held: set[str], expected: set[str], *, forbidden: re.Pat
         problems.append(f"lacks {', '.join(lacking)}")
     if excess := sorted(held - expected):
         problems.append(f"holds files that git does not track: {', '.join(excess)}")
-    if forbidden is not None and (wrong := sorted(path for path in held if forbidden.search(path))):
+    if forbidden is not None and (wrong := sorted(path for path in held - {LIBRARY} if forbidden.search(path))):
         problems.append(f"holds what must not be released: {', '.join(wrong)}")
     if problems:
         raise ReleaseError(f"{name} {'; '.join(problems)}")

@@ -14,14 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.media.boxes import Boxes
+from sightline_plugins.native import DOUBLE, POINTER, SIZE, function, pointer
 from sightline_plugins.nms.options import MAX_CANDIDATES, NmsOptions
-from sightline_plugins.opencv import cv2
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Overlap: TypeAlias = Callable[[Floats, Floats], Floats]
 """One shape (k,) and others (N, k) -> how much it overlaps each of them (N,), 0 to 1."""
 
 _SMALL = 1e-7
+_suppress_boxes = function("suppress_boxes", POINTER, POINTER, SIZE, DOUBLE, SIZE, POINTER, POINTER, result=SIZE)
 
 
 def upright_overlap(one: Floats, others: Floats) -> Floats:
@@ -83,18 +84,22 @@ def suppress(
 
     Greedy: each box, from the most to the least confident, stays unless it overlaps one that stays by more than
     `options.iou` (and is of the same class, unless `options.class_agnostic`). At most `MAX_CANDIDATES` of the most
-    confident boxes are looked at. Boxes must be finite. The loop is OpenCV's, on boxes moved apart by class.
+    confident boxes are looked at. Boxes must be finite.
     """
-    order = by_confidence(confidence)
+    order = by_confidence(confidence).astype(np.int64, copy=False)
     if options.iou >= 1 or len(order) < 2:
         return order[: options.max_detections]
-    boxes = xyxy[order].astype(np.float64)
-    if not options.class_agnostic:
-        boxes[:, ::2] += (class_id[order] * (boxes.max() - boxes.min() + 1))[:, None]
-    boxes[:, 2:] -= boxes[:, :2]
-    ranks = np.arange(len(order), 0, -1).astype(np.float32)
-    kept = cv2.dnn.NMSBoxes(boxes, ranks, 0.0, options.iou)  # type: ignore[arg-type]
-    return order[np.asarray(kept, np.intp).reshape(-1)[: options.max_detections]]
+    classes = None if options.class_agnostic else pointer(np.ascontiguousarray(class_id, np.int32))
+    kept = _suppress_boxes(
+        pointer(np.ascontiguousarray(xyxy, np.float32)),
+        classes,
+        len(order),
+        options.iou,
+        options.max_detections,
+        pointer(order),
+        pointer(np.empty((len(order), 5))),
+    )
+    return order[:kept]
 
 
 def suppress_oriented(

@@ -10,7 +10,6 @@ from tools.docs import readme_hook
 from tools.docs.readme_hook import ReadmeHook, description
 
 from tests.conftest import REPOSITORY
-from tests.unit.docs.blocks import PAGES
 
 LINK = re.compile(r"\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
 README = REPOSITORY / "README.md"
@@ -49,10 +48,3 @@ def test_the_metadata_of_the_package_hold_that_description() -> None:
     assert metadata["readme"] == {"content-type": "text/markdown", "text": description(README.read_text())}
     hooks = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["hatch"]["metadata"]["hooks"]
     assert (REPOSITORY / hooks["custom"]["path"]).samefile(readme_hook.__file__)
-
-
-def test_pages_name_the_wheel_of_this_version() -> None:
-    version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
-    named = {name for page in PAGES for name in re.findall(r"sightline-([\w.]+)-py3", page.read_text())}
-
-    assert named == {version}

@@ -17,7 +17,7 @@ from tools.release.artefacts import (
     read_release,
     write_checksums,
 )
-from tools.release.samples_hook import SAMPLES, TARGET
+from tools.release.wheel_hook import LIBRARY, SAMPLES, TARGET
 
 TRACKED = ["pipeline/sightline/__init__.py", "tests/test_one.py", "models/street.onnx", *SAMPLES]
 PROJECT = """
@@ -55,6 +55,7 @@ def project(tmp_path: Path) -> Path:
 def write_wheel(path: Path, *, without: str = "", extra: str = "", points: str = "sightline:main") -> Path:
     names = {
         "sightline/__init__.py",
+        LIBRARY,
         *(f"{TARGET}/{name}" for name in (*SAMPLES, "models/street.onnx")),
         *(f"sightline-1.2.3.dist-info/{name}" for name in METADATA),
     }
@@ -104,7 +105,7 @@ def test_two_builds_of_a_commit_are_equal_to_the_byte_and_leave_out_what_git_ign
     (project / ".git" / "info" / "exclude").write_text("*.local\n")
     (project / "pipeline" / "sightline" / "mine.local").write_text("mine")
 
-    sdist, wheel = build_twice(read_release(project), tmp_path / "scratch", root=project)
+    sdist, (wheel,) = build_twice(read_release(project), tmp_path / "scratch", root=project)
 
     with tarfile.open(sdist) as archive:
         assert not [name for name in archive.getnames() if name.endswith(".local")]
@@ -133,18 +134,25 @@ def test_a_build_that_depends_on_its_folder_is_refused(project: Path, tmp_path: 
 def test_a_wheel_holds_packages_samples_and_metadata(tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path / "one.whl")
 
-    assert check_wheel(wheel, TRACKED, version="1.2.3") == 5 + len(METADATA)
+    assert check_wheel(wheel, TRACKED, version="1.2.3") == 6 + len(METADATA)
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
         ({"without": f"{TARGET}/models/street.onnx"}, "lacks .*street.onnx"),
+        ({"without": LIBRARY}, "lacks .*libsightline.so"),
         ({"extra": "tests/test_one.py"}, "holds files that git does not track: tests/test_one.py; holds what must not"),
         ({"extra": "sightline/fast.so"}, "must not be released: sightline/fast.so"),
         ({"points": "sightline.gone:main"}, "entry points of modules that it does not hold: sightline.gone"),
     ],
-    ids=["a model is missing", "a test is in it", "compiled code is in it", "an entry point leads nowhere"],
+    ids=[
+        "a model is missing",
+        "the compiled part is missing",
+        "a test is in it",
+        "compiled code is in it",
+        "an entry point leads nowhere",
+    ],
 )
 def test_a_wheel_with_other_contents_is_refused(tmp_path: Path, changes: dict[str, str], told: str) -> None:
     wheel = write_wheel(tmp_path / "one.whl", **changes)

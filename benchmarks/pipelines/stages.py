@@ -1,0 +1,68 @@
+"""`python -m benchmarks.pipelines.stages`: CPU time per frame by stage, ours beside that of the expert's loop."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import median
+
+from benchmarks.pipelines.__main__ import DATA
+from benchmarks.pipelines.contestants import Contestant, Group
+from benchmarks.pipelines.job import Job
+from benchmarks.pipelines.rounds import Measured, Table, measure
+
+STAGES = {
+    "decode": "demultiplexing and decoding",
+    "prepare": "resizing and colours",
+    "submit": "starting requests; ours: selecting targets and attaching results too",
+    "wait": "waiting for requests",
+    "engine": "the network, in threads of OpenVINO",
+    "head": "decoding and suppression of boxes",
+    "track": "tracking",
+    "records": "JSON lines",
+    "framework": "threads, links and batches",
+}
+FLOAT32 = (
+    Contestant("sightline", Group.OURS, "ours:run_stages", ""),
+    Contestant("expert", Group.EXPERT, "expert:run_stages", ""),
+)
+BFLOAT16 = (
+    Contestant("sightline, bfloat16", Group.OURS_BFLOAT16, "ours:run_bfloat16_stages", ""),
+    Contestant("expert, bfloat16", Group.EXPERT_BFLOAT16, "expert:run_bfloat16_stages", ""),
+)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pipelines.stages", description=__doc__)
+    parser.add_argument("--streams", default="1,4,8", help="numbers of streams")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--confidence", type=float, default=0.25)
+    parser.add_argument("--bfloat16", action="store_true", help="compare both in bfloat16 too")
+    asked = parser.parse_args()
+    clip, models = DATA / "videos" / "car-detection.mp4", DATA / "models"
+    contestants = [*FLOAT32, *(BFLOAT16 if asked.bfloat16 else ())]
+    for streams in map(int, asked.streams.split(",")):
+        job = Job(clip, models / "FastestDet.onnx", models / "coco80.names", Path(), streams, 1, asked.confidence)
+        print(f"{streams} streams of {clip.name}")
+        print("\n".join(markdown(measure(contestants, job=job, rounds=asked.rounds))), flush=True)
+
+
+def markdown(table: Table) -> Iterable[str]:
+    """The table of stages: medians of microseconds of CPU per frame."""
+    columns = list(table.runs.items())
+    yield f"| stage | {' | '.join(contestant.name for contestant, _ in columns)} |"
+    yield f"|---|{'---|' * len(columns)}"
+    for stage, about in STAGES.items():
+        yield f"| {stage}: {about} | {' | '.join(f'{_us(runs, stage):.0f}' for _, runs in columns)} |"
+    yield f"| all | {' | '.join(f'{median(run.cpu_ms for run in runs) * 1e3:.0f}' for _, runs in columns)} |"
+    yield f"| frames a second | {' | '.join(f'{median(run.fps for run in runs):.0f}' for _, runs in columns)} |"
+
+
+def _us(runs: Sequence[Measured], stage: str) -> float:
+    return median(run.outcome.details.get(stage, 0.0) / run.frames * 1e6 for run in runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+/* What all C sources share. Sources include it as "native/native.h"; see native/__init__.py for what they may do. */
+#ifndef SIGHTLINE_NATIVE_H
+#define SIGHTLINE_NATIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A function that Python calls. */
+#define EXPORT __attribute__((visibility("default")))
+
+/* A loop that is compiled for newer x86-64 processors as well; the system chooses when the library is loaded. */
+#if defined(__x86_64__) && defined(__linux__)
+#define VECTORISED __attribute__((target_clones("arch=x86-64-v3", "default")))
+#else
+#define VECTORISED
+#endif
+
+#endif
