@@ -21,13 +21,14 @@ from sightline.media.boxes import iou_matrix
 from sightline_plugins.engines.opening import available_cores, open_engine
 from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.heads.head import Candidates, ClassMap, Points, Scores, Text, Vector
-from sightline_plugins.infer.detections import detection_rules, suppressed
+from sightline_plugins.infer.detections import detection_rules
 from sightline_plugins.infer.options import DetectionElement, ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import DetectionRules
 from sightline_plugins.infer.precision import Verdict, file_digest
 from sightline_plugins.infer.precision_speeds import engine_version, remembered
 from sightline_plugins.infer.requests import engine_inputs
+from sightline_plugins.infer.selection import suppressed
 from sightline_plugins.preprocess.cpu import HostPreprocessor
 from sightline_plugins.preprocess.definition import Prepared
 from sightline_plugins.preprocess.placement import Region

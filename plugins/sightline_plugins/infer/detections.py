@@ -27,9 +27,9 @@ from sightline_plugins.infer.postprocessing import (
     movement,
     target_box,
 )
+from sightline_plugins.infer.selection import BoxSelector, visible
 from sightline_plugins.infer.targets import InferenceTarget
 from sightline_plugins.infer.track_memory import NO_CHILDREN, ChildNumbers, Children, TrackEntry, child_columns
-from sightline_plugins.nms.cpu import suppress_by_method
 from sightline_plugins.nms.options import NmsOptions
 from sightline_plugins.nms.seams import merge_parts
 from sightline_plugins.preprocess.placement import Region
@@ -123,10 +123,10 @@ class ObjectPostprocessor(Postprocessor[Detections]):
             return known
         found = moved(known.candidates, known.box, batch.objects.xyxy[target.object])
         found = replace(found, xyxy=clip(found.xyxy, size_wh=batch.frames[target.row].size_wh))
-        visible = _visible(found)
+        stays = visible(found)
         numbers = known.numbers
-        if not visible.all():
-            found, numbers = found.select(visible), None if numbers is None else numbers[visible]
+        if not stays.all():
+            found, numbers = found.select(stays), None if numbers is None else numbers[stays]
         return Detections(found, known.box, numbers=numbers, is_remembered=True)
 
     def attach(self, batch: Batch, results: Sequence[TargetResult[Detections]]) -> Batch:
@@ -191,12 +191,12 @@ class DetectionPostprocessor(ObjectPostprocessor):
         self.invalid_boxes = 0
         self._plan = plan
         self._rules = rules
+        self._selector = BoxSelector(rules)
         self._masks = masks
         self._warn = warn
         self._plausibility = PlausibilityCheck([output.name for output in plan.outputs], warn=warn)
         if not plan.labels:
             warn("the model has no class names, so classes are shown as numbers: `labels:` or a model card names them")
-        self._has_class_limits = bool((rules.limits > np.float32(rules.confidence)).any())
 
     @property
     def detection_rules(self) -> DetectionRules | None:
@@ -204,20 +204,18 @@ class DetectionPostprocessor(ObjectPostprocessor):
 
     def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> Detections | None:
         rules = self._rules
-        size_wh = target.placement.size_wh
-        raw: Candidates = self._plan.decode(outputs, size_wh=size_wh, confidence=rules.confidence)
+        input_wh = target.placement.size_wh
+        raw: Candidates = self._plan.decode(outputs, size_wh=input_wh, confidence=rules.confidence)
         if target.object < 0:
-            self._plausibility.add(raw, size_wh=size_wh, outputs=outputs)
+            self._plausibility.add(raw, size_wh=input_wh, outputs=outputs)
         if not len(raw):
             return Detections(raw, target_box(target, batch), had_no_candidates=True)
         if self._masks and raw.prototypes is not None and not all_finite([raw.prototypes]):
             return None
-        finite = raw.finite()
-        self._count_invalid(len(raw) - len(finite))
-        kept = suppressed(self._above_limits(finite), rules.nms, min_confidence=rules.confidence)
-        if rules.nms.method == "soft":
-            kept = self._above_limits(kept)
-        return self._detections(kept, target, batch)
+        size_wh = batch.frames[target.row].size_wh
+        found, invalid = self._selector.select(raw, target.placement, size_wh=size_wh)
+        self._count_invalid(invalid)
+        return self._detections(found, target, batch)
 
     def read_boxes(self, boxes: SuppressedBoxes, target: InferenceTarget, batch: Batch) -> Detections:
         if target.object < 0:
@@ -225,7 +223,9 @@ class DetectionPostprocessor(ObjectPostprocessor):
         self._count_invalid(boxes.invalid)
         if not boxes.found and not boxes.invalid:
             return Detections(boxes.candidates, target_box(target, batch), had_no_candidates=True)
-        return self._detections(boxes.candidates, target, batch)
+        size_wh = batch.frames[target.row].size_wh
+        found = self._selector.place(boxes.candidates, target.placement, size_wh=size_wh)
+        return self._detections(found, target, batch)
 
     def merged(
         self, tables: Sequence[Candidates], *, regions: Sequence[Region], size_wh: tuple[int, int]
@@ -255,57 +255,18 @@ class DetectionPostprocessor(ObjectPostprocessor):
         """Return how many boxes were left out because they were not finite, if any."""
         return {"invalid_boxes": self.invalid_boxes} if self.invalid_boxes else {}
 
-    def _detections(self, kept: Candidates, target: InferenceTarget, batch: Batch) -> Detections:
-        """Convert the remaining candidates to frame pixels; drop unwanted classes and boxes outside of the frame."""
-        wanted = self._rules.wanted
-        found = in_frame(kept, target, size_wh=batch.frames[target.row].size_wh)
-        stays = _visible(found)
-        if wanted is not None:
-            stays &= wanted[np.clip(found.class_id, -1, len(self._plan.labels))]
-        found = found if stays.all() else found.select(stays)
+    def _detections(self, found: Candidates, target: InferenceTarget, batch: Batch) -> Detections:
+        """Cut the masks of candidates in the frame, and drop what they were made of."""
         if self._masks:
             found = replace(found, shapes=cut_masks(found, target.placement))
         if found.masks is not None:
             found = replace(found, masks=None, prototypes=None)
         return Detections(found, target_box(target, batch))
 
-    def _above_limits(self, found: Candidates) -> Candidates:
-        if not self._has_class_limits:
-            return found
-        limits = self._rules.limits
-        return found.select(found.confidence >= limits[np.clip(found.class_id, -1, len(limits) - 1)])
-
     def _count_invalid(self, count: int) -> None:
         if count and not self.invalid_boxes:
             self._warn("the model returned boxes that are not finite numbers; they are ignored")
         self.invalid_boxes += count
-
-
-def suppressed(found: Candidates, options: NmsOptions, *, min_confidence: float = 0.0) -> Candidates:
-    """Return the candidates left by NMS by the method of `options`; a fused one is its best row, moved."""
-    kept = suppress_by_method(
-        found.xyxy, found.confidence, found.class_id, options=options, corners=found.corners, least=min_confidence
-    )
-    chosen = found.select(kept.rows)
-    if kept.confidence is not None:
-        return replace(chosen, confidence=kept.confidence)
-    if kept.xyxy is not None:
-        return replace(chosen, xyxy=kept.xyxy, corners=kept.corners)
-    return chosen
-
-
-def in_frame(found: Candidates, target: InferenceTarget, *, size_wh: tuple[int, int]) -> Candidates:
-    """Convert candidates from pixels of the network's input to frame pixels, with boxes clipped to the frame."""
-    placement = target.placement
-    points, corners = found.points, found.corners
-    if points is not None:
-        points = np.concatenate([placement.points_in_image(points[..., :2]), points[..., 2:]], axis=-1)
-    return replace(
-        found,
-        xyxy=clip(placement.boxes_in_image(found.xyxy), size_wh=size_wh),
-        points=points,
-        corners=None if corners is None else placement.points_in_image(corners),
-    )
 
 
 def moved(found: Candidates, before: Boxes, now: Boxes) -> Candidates:
@@ -345,13 +306,6 @@ def joined(tables: Sequence[Candidates]) -> Candidates:
         corners=column("corners"),
         shapes=column("shapes"),
     )
-
-
-def _visible(found: Candidates) -> npt.NDArray[np.bool_]:
-    """Return which boxes (N,) have an area."""
-    left, top, right, bottom = found.xyxy.T
-    visible: npt.NDArray[np.bool_] = (right > left) & (bottom > top)
-    return visible
 
 
 def _merge_pieces(whole: Candidates, row: int, pieces: Candidates) -> None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sightline.media import Batch, Objects, Origin
 from sightline.media.boxes import Boxes
+from sightline_plugins.native import INT, POINTER, SIZE, function, pointer
 
 if TYPE_CHECKING:
     from sightline_plugins.heads.head import Array, Candidates
@@ -28,6 +29,7 @@ TargetResult: TypeAlias = "tuple[InferenceTarget, Result | None]"
 """A target and its result; None when nothing is known."""
 Attribute: TypeAlias = str | float | tuple[str, ...]
 Attributes: TypeAlias = dict[str, Attribute]
+_all_finite = function("all_finite", POINTER, SIZE, result=INT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +111,13 @@ class Postprocessor(Generic[Result]):
 
 def all_finite(outputs: Sequence[npt.NDArray[Any]]) -> bool:
     """Return whether every number of the outputs is finite."""
-    return all(output.dtype.kind != "f" or bool(np.isfinite(output).all()) for output in outputs)
+    return all(_is_finite(output) for output in outputs)
+
+
+def _is_finite(output: npt.NDArray[Any]) -> bool:
+    if output.dtype == np.float32 and output.flags.c_contiguous:
+        return bool(_all_finite(pointer(output), output.size))
+    return output.dtype.kind != "f" or bool(np.isfinite(output).all())
 
 
 def movement(before: Boxes, now: Boxes) -> tuple[Boxes, Boxes]:

@@ -119,7 +119,7 @@ def suppress(
         finds.counts,
         finds.capacity,
         room,
-        np.float32(np.inf if options.method == "none" else options.iou),
+        np.float64(np.inf if options.method == "none" else options.iou),
         options.class_agnostic,
         kept.detections,
         kept.detections.shape[1],

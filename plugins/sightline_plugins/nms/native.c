@@ -1,10 +1,50 @@
-/* Greedy non-maximum suppression of upright boxes. */
+/* Greedy non-maximum suppression of upright boxes, and the order in which it looks at them. */
 
-#include "native/native.h"
+#include "nms/native.h"
 
-typedef struct {
-    double left, top, right, bottom, area;
-} Box;
+#include <string.h>
+
+/* Runs of so few rows are sorted by insertion. */
+#define SHORT 24
+
+static void insert(const float *confidence, int64_t *order, ptrdiff_t first, ptrdiff_t end) {
+    for (ptrdiff_t place = first + 1; place < end; place++) {
+        int64_t row = order[place];
+        ptrdiff_t hole = place;
+        for (; hole > first && confidence[order[hole - 1]] < confidence[row]; hole--)
+            order[hole] = order[hole - 1];
+        order[hole] = row;
+    }
+}
+
+static void merge(const float *confidence, const int64_t *from, int64_t *into, ptrdiff_t first, ptrdiff_t middle,
+                  ptrdiff_t end) {
+    ptrdiff_t left = first, right = middle;
+    for (ptrdiff_t place = first; place < end; place++) {
+        int takes_right = left == middle || (right < end && confidence[from[right]] > confidence[from[left]]);
+        into[place] = takes_right ? from[right++] : from[left++];
+    }
+}
+
+void order_by_confidence(const float *confidence, ptrdiff_t count, int64_t *order, int64_t *scratch) {
+    int64_t *from = order, *into = scratch;
+    for (ptrdiff_t row = 0; row < count; row++)
+        order[row] = row;
+    for (ptrdiff_t first = 0; first < count; first += SHORT)
+        insert(confidence, order, first, first + SHORT < count ? first + SHORT : count);
+    for (ptrdiff_t run = SHORT; run < count; run *= 2) {
+        for (ptrdiff_t first = 0; first < count; first += 2 * run) {
+            ptrdiff_t middle = first + run < count ? first + run : count;
+            ptrdiff_t end = first + 2 * run < count ? first + 2 * run : count;
+            merge(confidence, from, into, first, middle, end);
+        }
+        int64_t *sorted = into;
+        into = from;
+        from = sorted;
+    }
+    if (from != order)
+        memcpy(order, from, (size_t)count * sizeof *order);
+}
 
 static double overlap(const Box *one, const Box *other) {
     double width = (one->right < other->right ? one->right : other->right) -

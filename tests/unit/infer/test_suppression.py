@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from sightline_plugins.heads.head import Candidates
-from sightline_plugins.infer.detections import suppressed
+from sightline_plugins.infer.selection import suppressed
 from sightline_plugins.nms.options import NmsOptions
 from tests.unit.nms import plain
 

@@ -16,9 +16,9 @@ from sightline_plugins.commands.verify.comparison import BoxSettings
 from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.heads.head import Candidates
 from sightline_plugins.infer.agreement import alike as results_alike
-from sightline_plugins.infer.detections import suppressed
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.requests import engine_inputs
+from sightline_plugins.infer.selection import suppressed
 from sightline_plugins.replay.formats import UNLABELLED
 
 _CERTAIN = 0.5

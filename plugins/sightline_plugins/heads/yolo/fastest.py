@@ -35,33 +35,39 @@ from sightline_plugins.heads.head import (
 )
 from sightline_plugins.heads.yolo.layout import ANCHORS, Map, channels_by_stride, joined_levels, maps_of
 from sightline_plugins.heads.yolo.maps import Anchors
+from sightline_plugins.native import FLOAT, POINTER, SIZE, function, pointer
 from sightline_plugins.nms.options import NmsOptions
 
 OBJECT_POWER = 0.6
-_CLASS_POWER = 0.4
 _SMALLEST_MAP = 16
+_decode_fastestdet = function(
+    "decode_fastestdet",
+    *(POINTER, SIZE, SIZE, SIZE, FLOAT, FLOAT, FLOAT, FLOAT),
+    *(POINTER, POINTER, POINTER),
+    result=SIZE,
+)
 
 
 def decode_fastestdet(outputs: Sequence[Array], context: DecodeContext) -> Candidates:
     """Return every cell whose best class scores at least `context.confidence`."""
-    confidence = context.confidence
-    _, channels, rows, columns = outputs[0].shape
-    cells = outputs[0].reshape(channels, rows * columns)
-    likely = np.flatnonzero(cells[0] >= confidence ** (1 / OBJECT_POWER))
-    if not len(likely):
-        return Candidates.from_arrays(np.empty((0, 4)), likely, likely)
-    found = cells[:, likely].astype(np.float64)
-    class_id = found[5:].argmax(axis=0)
-    score = (found[0] ** OBJECT_POWER * found[5:].max(axis=0, initial=0) ** _CLASS_POWER).astype(np.float32)
-    kept = score >= confidence
-    found, place = found[:, kept], likely[kept]
-    grid = np.array([[columns], [rows]], np.float32)
-    corner = np.stack([place % columns, place // columns])
-    centre = (corner + np.tanh(found[1:3])) / grid
-    with np.errstate(over="ignore"):
-        size = 1 / (1 + np.exp(-found[3:5]))
-    cxcywh = np.concatenate([centre, size]).T * np.array(context.size_wh * 2, np.float32)
-    return Candidates.from_arrays(xyxy_from_cxcywh(cxcywh.astype(np.float32)), score[kept], class_id[kept])
+    cells = np.ascontiguousarray(outputs[0], np.float32)
+    _, channels, rows, columns = cells.shape
+    xyxy = np.empty((rows * columns, 4), np.float32)
+    score = np.empty(rows * columns, np.float32)
+    class_id = np.empty(rows * columns, np.int32)
+    count = _decode_fastestdet(
+        pointer(cells),
+        channels - 5,
+        rows,
+        columns,
+        context.confidence ** (1 / OBJECT_POWER),
+        context.confidence,
+        *context.size_wh,
+        pointer(xyxy),
+        pointer(score),
+        pointer(class_id),
+    )
+    return Candidates(xyxy[:count], score[:count], class_id[:count])
 
 
 def match_fastestdet(signature: Signature) -> MatchScore:
