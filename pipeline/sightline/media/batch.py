@@ -91,7 +91,7 @@ class Batch:
 
     def with_objects(self, objects: Objects) -> Batch:
         """Return the batch with other objects."""
-        return dataclasses.replace(self, objects=objects)
+        return Batch(self.frames, objects, self.events, self.tensors, self.columns)
 
     def with_events(self, events: Sequence[Event]) -> Batch:
         """Return the batch with more events, in the order of their frames."""
@@ -113,20 +113,26 @@ class Batch:
 
     def with_detection(self, rows: Collection[int]) -> Batch:
         """Return the batch with the frames at `rows` marked as detected, the others (if not marked before) as not."""
-        before = self.columns.detected or (False,) * len(self)
-        return self.with_columns(detected=tuple(old or row in rows for row, old in enumerate(before)))
+        own = self.columns
+        before = own.detected or (False,) * len(self.frames)
+        detected = tuple([old or row in rows for row, old in enumerate(before)])
+        return self._with_frame_columns(FrameColumns(own.overlays, detected, own.searched_by))
 
     def with_search(self, element: str, rows: Collection[int]) -> Batch:
         """Return the batch with the frames at `rows` marked as searched by a step."""
         if not rows:
             return self
-        own = frozenset((element,))
-        before = self.columns.searched_by or (frozenset(),) * len(self)
-        return self.with_columns(searched_by=tuple(old | own if row in rows else old for row, old in enumerate(before)))
+        own, step = self.columns, frozenset((element,))
+        before = own.searched_by or (frozenset(),) * len(self.frames)
+        searched = tuple([old | step if row in rows else old for row, old in enumerate(before)])
+        return self._with_frame_columns(FrameColumns(own.overlays, own.detected, searched))
 
     def with_columns(self, **columns: Any) -> Batch:
         """Return the batch with other columns, by name: see `FrameColumns`."""
-        return dataclasses.replace(self, columns=dataclasses.replace(self.columns, **columns))
+        return self._with_frame_columns(dataclasses.replace(self.columns, **columns))
+
+    def _with_frame_columns(self, columns: FrameColumns) -> Batch:
+        return Batch(self.frames, self.objects, self.events, self.tensors, columns)
 
     def with_surfaces(self, surfaces: Sequence[Surface]) -> Batch:
         """Return the batch with other pixels, one surface for each frame."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -75,9 +74,10 @@ class Objects:
 
     def __post_init__(self) -> None:
         count = len(self.frame)
+        shapes = {(): (count,), (4,): (count, 4)}
         for name, (dtype, tail, _) in _COLUMNS.items():
             column = getattr(self, name)
-            if column.dtype != dtype or column.shape != (count, *tail):
+            if column.shape != shapes[tail] or column.dtype != dtype:
                 raise ValueError(
                     f"objects.{name} must be {dtype} of shape {(count, *tail)}, not {column.dtype} of {column.shape}"
                 )
@@ -103,9 +103,10 @@ class Objects:
         extra: Mapping[str, Column] | None = None,
     ) -> Objects:
         """A table of objects that one element found; dtypes are converted, the columns left out get their default."""
-        count = len(np.atleast_1d(np.asarray(frame)))
+        rows = np.asarray(frame, np.int32)
+        count = rows.size
         return cls(
-            frame=np.asarray(frame, np.int32),
+            frame=rows,
             xyxy=np.asarray(xyxy, np.float32).reshape(count, 4),
             confidence=np.asarray(confidence, np.float32),
             class_id=np.asarray(class_id, np.int32),
@@ -136,10 +137,18 @@ class Objects:
 
     def with_columns(self, **columns: Column) -> Objects:
         """Return this table with those columns replaced; names that are no fixed column go to `extra`."""
-        fixed = {name: column for name, column in columns.items() if name in _COLUMNS}
-        extra = {name: column for name, column in columns.items() if name not in _COLUMNS}
-        changes: dict[str, Any] = {**fixed, "extra": {**self.extra, **extra}} if extra else fixed
-        return dataclasses.replace(self, **changes)
+        take = columns.pop
+        return Objects(
+            frame=take("frame", self.frame),
+            xyxy=take("xyxy", self.xyxy),
+            confidence=take("confidence", self.confidence),
+            class_id=take("class_id", self.class_id),
+            track_id=take("track_id", self.track_id),
+            parent=take("parent", self.parent),
+            origin=take("origin", self.origin),
+            origins=self.origins,
+            extra={**self.extra, **columns} if columns else self.extra,
+        )
 
     def select(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]]) -> Objects:
         """The rows of a mask (N,) or of an index array, in its order; a parent that goes leaves -1 behind."""

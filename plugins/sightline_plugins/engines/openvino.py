@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from io import BytesIO
+from sys import getrefcount
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +114,7 @@ class OpenVino:
 class OpenVinoEngine:
     """A compiled OpenVINO model with a fixed set of requests.
 
-    Inputs are read where they are; outputs of a fixed shape are written straight into new arrays.
+    Inputs are read where they are; outputs of a fixed shape are written straight into arrays that nobody else holds.
     """
 
     name = "openvino"
@@ -127,7 +127,9 @@ class OpenVinoEngine:
         self.outputs = self._specs(compiled.outputs, about.outputs)
         self._compiled = compiled
         self._requests = Requests(self.inputs, concurrency=concurrency, label=about.label)
-        self._free = deque(compiled.create_infer_request() for _ in range(self._requests.limit))
+        self._free = [
+            _Slot(compiled.create_infer_request(), self.outputs, label=about.label) for _ in range(self._requests.limit)
+        ]
 
     def submit(self, inputs: Sequence[Array]) -> Pending:
         """See `Engine.submit`."""
@@ -140,7 +142,10 @@ class OpenVinoEngine:
             del self._compiled
 
     def _start(self, inputs: Arrays) -> Callable[[], Arrays]:
-        return _Run(self._free.popleft(), inputs, self.outputs, free=self._free, label=self._label).finish
+        slot = next((one for one in self._free if one.reads(inputs)), self._free[0])
+        self._free.remove(slot)
+        slot.start(inputs, free=self._free)
+        return lambda: slot.finish(self._free)
 
     def _specs(self, ports: Sequence[ov.ConstOutput], names: Sequence[str]) -> tuple[TensorSpec, ...]:
         """The tensors by the names that the file gives them: OpenVINO knows some by several."""
@@ -156,48 +161,68 @@ class OpenVinoEngine:
         return TensorSpec(name=name, shape=shape, dtype=numpy_type(dtype, tensor=name, label=self._label))
 
 
-class _Run:
-    """One use of a request: holds the caller's inputs and the outputs that OpenVINO writes to."""
+_PROBE = [object()]
+_OWN_REFERENCES = getrefcount(_PROBE[0])
+"""References to what only a list holds, counted from outside of it."""
 
-    __slots__ = ("_free", "_inputs", "_label", "_outputs", "_request")
 
-    def __init__(
-        self,
-        request: ov.InferRequest,
-        inputs: tuple[Array, ...],
-        outputs: tuple[TensorSpec, ...],
-        *,
-        free: deque[ov.InferRequest],
-        label: str,
-    ) -> None:
-        self._request, self._inputs, self._free, self._label = request, inputs, free, label
+class _Slot:
+    """A request and the arrays that it reads and writes.
+
+    Binding an array costs as much as starting, so they stay bound: images come back from the pool of the
+    pre-processing, and an output that nobody refers to any more is written again.
+    """
+
+    __slots__ = ("_inputs", "_label", "_outputs", "_request", "_specs")
+
+    def __init__(self, request: ov.InferRequest, outputs: tuple[TensorSpec, ...], *, label: str) -> None:
+        self._request, self._specs, self._label = request, outputs, label
+        self._inputs: tuple[Array, ...] = ()
         self._outputs: list[Array | None] = []
-        try:
-            for index, array in enumerate(inputs):
-                request.set_input_tensor(index, ov.Tensor(_writable_view(array), shared_memory=True))
-            for index, spec in enumerate(outputs):
-                made = _empty(spec)
-                if made is not None:
-                    request.set_output_tensor(index, ov.Tensor(made, shared_memory=True))
-                self._outputs.append(made)
-            request.start_async()
-        except RuntimeError as error:
-            free.append(request)
-            raise ModelError(f"{label}: OpenVINO cannot start: {_reason(error)}") from error
 
-    def finish(self) -> tuple[Array, ...]:
+    def reads(self, inputs: tuple[Array, ...]) -> bool:
+        """Whether the first input is bound."""
+        return bool(self._inputs) and self._inputs[0] is inputs[0]
+
+    def start(self, inputs: tuple[Array, ...], *, free: list[_Slot]) -> None:
+        """Start the request; it is `free` again where that fails. Raises ModelError."""
+        try:
+            self._bind_inputs(inputs)
+            self._bind_outputs()
+            self._request.start_async()
+        except RuntimeError as error:
+            free.append(self)
+            raise ModelError(f"{self._label}: OpenVINO cannot start: {_reason(error)}") from error
+
+    def finish(self, free: list[_Slot]) -> tuple[Array, ...]:
+        """Wait for the outputs; the slot is `free` then. Raises ModelError."""
         request = self._request
         try:
             request.wait()
-            given = tuple(
+            return tuple(
                 request.get_output_tensor(index).data.copy() if array is None else array
                 for index, array in enumerate(self._outputs)
             )
         except RuntimeError as error:
             raise ModelError(f"{self._label}: OpenVINO failed: {_reason(error)}") from error
         finally:
-            self._free.append(request)
-        return given
+            free.append(self)
+
+    def _bind_inputs(self, inputs: tuple[Array, ...]) -> None:
+        bound, self._inputs = self._inputs, ()
+        for index, array in enumerate(inputs):
+            if not bound or bound[index] is not array:
+                self._request.set_input_tensor(index, ov.Tensor(_writable_view(array), shared_memory=True))
+        self._inputs = inputs
+
+    def _bind_outputs(self) -> None:
+        bound = self._outputs or [None] * len(self._specs)
+        for index, spec in enumerate(self._specs):
+            if bound[index] is None or getrefcount(bound[index]) > _OWN_REFERENCES:
+                bound[index] = _empty(spec)
+                if bound[index] is not None:
+                    self._request.set_output_tensor(index, ov.Tensor(bound[index], shared_memory=True))
+        self._outputs = bound
 
 
 class _Memory:

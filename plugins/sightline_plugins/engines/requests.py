@@ -103,7 +103,10 @@ class Requests:
         return True
 
     def _make_room(self) -> None:
-        self._underway = deque(work for work in self._underway if not work.finished)
+        while self._underway and self._underway[0].finished:
+            self._underway.popleft()
+        if len(self._underway) >= self.limit:
+            self._underway = deque(work for work in self._underway if not work.finished)
         while len(self._underway) >= self.limit:
             self._underway.popleft().finish()
 

@@ -142,11 +142,11 @@ class ObjectPostprocessor(Postprocessor[Detections]):
             parents.append(target.object)
         batch = _with_detected(batch, results)
         counts = [len(table) for table in tables]
-        if not sum(counts):
+        if not any(counts):
             return batch
         table = joined(tables)
         objects = Objects.from_columns(
-            frame=np.repeat(rows, counts),
+            frame=np.full(counts[0], rows[0], np.int32) if len(tables) == 1 else np.repeat(rows, counts),
             xyxy=table.xyxy,
             confidence=table.confidence,
             class_id=table.class_id,
@@ -154,7 +154,7 @@ class ObjectPostprocessor(Postprocessor[Detections]):
             extra=self._structures(table),
         )
         if max(parents) < 0:
-            return batch.with_objects(Objects.concat([batch.objects, objects]))
+            return batch.with_objects(Objects.concat([batch.objects, objects]) if len(batch.objects) else objects)
         objects = objects.with_columns(**_child_columns(results))
         return batch.with_objects(batch.objects.with_children(objects, parents=np.repeat(parents, counts)))
 
