@@ -43,7 +43,8 @@ class BatchOptions(Described):
     """How frames of all streams are gathered into batches."""
 
     size: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Frames in a batch at most; the number of streams, up to 16, when not given. Results do not depend on it."""
+    """Frames in a batch at most. When not given: the number of streams, up to 16, and at least 4 where all are files
+    that are read as fast as possible. Results do not depend on it."""
     timeout: Duration = 40_000_000
     """A batch leaves when it is full, or when its oldest frame has waited this long."""
 

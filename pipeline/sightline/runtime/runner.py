@@ -258,7 +258,9 @@ class Runner:
 
     def _resize_batches(self) -> None:
         """Set the size of batches, as configured or for the number of streams, and that of the streams' links."""
-        self._lanes.resize_batches(self._batch, streams=self._manager.count)
+        self._lanes.resize_batches(
+            self._batch, streams=self._manager.count, in_real_time=self._manager.comes_in_real_time
+        )
         self._manager.resize_links()
 
     def _seal_if_over(self) -> None:

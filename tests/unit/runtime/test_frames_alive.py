@@ -56,7 +56,7 @@ def test_a_run_that_stands_still_holds_a_bounded_number_of_frames(streams: int, 
         wait_until(lambda: all(link.depth == link.capacity for link in runner.view().links))
         links = runner.view().links
         files = [link for link in links if link.name == SOURCE_LINK]
-        batch = min(streams, 16)
+        batch = min(max(streams, 4), 16)
         stages, between = 2, sum(link.capacity for link in links if link not in files)
         assert [link.capacity for link in files] == [capacity] * streams
         assert between == max(2, 8 // batch)
@@ -76,6 +76,19 @@ def test_a_file_gets_more_room_when_others_have_ended() -> None:
 
     try:
         wait_until(lambda: [one.capacity for one in runner.view().links if one.name == SOURCE_LINK] == [4])
+    finally:
+        runner.stop()
+        runner.wait()
+
+
+@pytest.mark.parametrize(("camera", "size"), [(False, 4), (True, 1)])
+def test_frames_of_a_file_come_together_and_those_of_a_camera_wait_for_no_others(camera: bool, size: int) -> None:
+    Held.gate.set()
+    runner = make_runner([Hold()], sources={"cam": Synthetic(frames=None, camera=camera)})
+    runner.start()
+
+    try:
+        assert [lane.batcher.size for lane in runner._lanes._all] == [size]
     finally:
         runner.stop()
         runner.wait()

@@ -124,11 +124,11 @@ def test_a_lane_without_streams_waits_for_those_of_another(gpus: Gpus) -> None:
 
 
 def test_batches_are_as_large_as_a_lane_has_streams(gpus: Gpus) -> None:
-    pipeline = Pipeline.from_description(described(Hold(), streams=5, frames=None), gpu=gpus[:2])
+    pipeline = Pipeline.from_description(described(Hold(), streams=9, frames=None), gpu=gpus[:2])
     pipeline.start()
 
     assert pipeline._runner is not None
-    assert [lane.batcher.size for lane in pipeline._runner._lanes._all] == [3, 3]
+    assert [lane.batcher.size for lane in pipeline._runner._lanes._all] == [5, 5]
     ended(pipeline)
 
 

@@ -134,7 +134,7 @@ def test_the_failure_of_an_operator_names_element_stream_and_frame_and_hides_pas
         run(runner)
 
     text = str(failure.value)
-    assert "'find-1' failed on stream 'cam', frame 7" in text
+    assert "'find-1' failed on stream 'cam', frames 4 to 7" in text
     assert "secret" not in text
 
 

@@ -285,8 +285,7 @@ class Node:
 
     def _failed(self, batch: Batch, cause: str) -> OperatorError:
         first = batch.frames[0]
-        where = f"stream {first.stream.name!r}, frame {first.index}"
-        message = f"element {self.element_id!r} failed on {where}: {cause}"
+        message = f"element {self.element_id!r} failed on {_place_of(batch)}: {cause}"
         return OperatorError(message, element=self.element_id, stream=first.stream.name, frame=first.index)
 
 
@@ -315,6 +314,15 @@ class _Unprocessed:
 
     def result(self) -> Batch:
         return self.node._shown(self.batch, self.batch)  # noqa: SLF001  two halves of one class
+
+
+def _place_of(batch: Batch) -> str:
+    first, last = batch.frames[0], batch.frames[-1]
+    if len(batch.frames) == 1:
+        return f"stream {first.stream.name!r}, frame {first.index}"
+    if any(frame.stream != first.stream for frame in batch.frames):
+        return f"a batch of {len(batch.frames)} frames, the first of stream {first.stream.name!r}, frame {first.index}"
+    return f"stream {first.stream.name!r}, frames {first.index} to {last.index}"
 
 
 def _place(frame: Frame) -> str:

@@ -77,6 +77,7 @@ class _Entry:
 
     stream: Stream
     takes_turns: bool
+    comes_in_real_time: bool
     slot: StreamSlot
     session: StreamSession
     has_ended: bool = False
@@ -221,6 +222,12 @@ class StreamManager:
         return len(self._entries)
 
     @property
+    def comes_in_real_time(self) -> bool:
+        """Whether frames of a present stream come by the clock, so that none may wait for others."""
+        with self._lock:
+            return any(entry.comes_in_real_time for entry in self._entries.values())
+
+    @property
     def present(self) -> tuple[StreamStats, ...]:
         """The stats of the present streams."""
         with self._lock:
@@ -301,7 +308,7 @@ class StreamManager:
         self._stats.pop(name, None)
         self._stats[name], self._last_sessions[name] = stats, session
         self._entries.pop(name, None)
-        self._entries[name] = _Entry(stream, source.takes_turns, slot, session)
+        self._entries[name] = _Entry(stream, source.takes_turns, source.live or source.realtime, slot, session)
         self._start_sessions()
 
     def _start_sessions(self) -> None:
