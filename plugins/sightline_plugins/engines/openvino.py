@@ -111,6 +111,10 @@ class OpenVino:
             raise ModelError(f"OpenVINO failed: {_reason(error)}") from error
 
 
+_SPARE_SLOTS = 8
+"""Requests beyond those under way, so that an image that comes again finds the one that it is bound to."""
+
+
 class OpenVinoEngine:
     """A compiled OpenVINO model with a fixed set of requests.
 
@@ -128,7 +132,8 @@ class OpenVinoEngine:
         self._compiled = compiled
         self._requests = Requests(self.inputs, concurrency=concurrency, label=about.label)
         self._free = [
-            _Slot(compiled.create_infer_request(), self.outputs, label=about.label) for _ in range(self._requests.limit)
+            _Slot(compiled.create_infer_request(), self.outputs, label=about.label)
+            for _ in range(self._requests.limit + _SPARE_SLOTS)
         ]
 
     def submit(self, inputs: Sequence[Array]) -> Pending:
@@ -161,11 +166,6 @@ class OpenVinoEngine:
         return TensorSpec(name=name, shape=shape, dtype=numpy_type(dtype, tensor=name, label=self._label))
 
 
-_PROBE = [object()]
-_OWN_REFERENCES = getrefcount(_PROBE[0])
-"""References to what only a list holds, counted from outside of it."""
-
-
 class _Slot:
     """A request and the arrays that it reads and writes.
 
@@ -173,12 +173,13 @@ class _Slot:
     pre-processing, and an output that nobody refers to any more is written again.
     """
 
-    __slots__ = ("_inputs", "_label", "_outputs", "_request", "_specs")
+    __slots__ = ("_inputs", "_label", "_outputs", "_own_references", "_request", "_specs")
 
     def __init__(self, request: ov.InferRequest, outputs: tuple[TensorSpec, ...], *, label: str) -> None:
         self._request, self._specs, self._label = request, outputs, label
         self._inputs: tuple[Array, ...] = ()
         self._outputs: list[Array | None] = []
+        self._own_references = 0
 
     def reads(self, inputs: tuple[Array, ...]) -> bool:
         """Whether the first input is bound."""
@@ -218,10 +219,11 @@ class _Slot:
     def _bind_outputs(self) -> None:
         bound = self._outputs or [None] * len(self._specs)
         for index, spec in enumerate(self._specs):
-            if bound[index] is None or getrefcount(bound[index]) > _OWN_REFERENCES:
+            if bound[index] is None or getrefcount(bound[index]) > self._own_references:
                 bound[index] = _empty(spec)
                 if bound[index] is not None:
                     self._request.set_output_tensor(index, ov.Tensor(bound[index], shared_memory=True))
+                    self._own_references = getrefcount(bound[index])
         self._outputs = bound
 
 

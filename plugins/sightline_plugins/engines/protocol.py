@@ -64,7 +64,8 @@ class Pending(Protocol):
         """The outputs, in the order of ``engine.outputs``.
 
         Blocks (without the GIL) until they are there; may be called from another thread than ``submit`` was, and
-        again: it gives the same arrays. The arrays belong to the caller; the engine never writes to them again.
+        again: it gives the same arrays. The arrays belong to the caller; the engine does not write to them as long as
+        anybody refers to them, or to views of them.
         Raises :class:`ModelError` when the computation failed.
         """
         ...

@@ -126,20 +126,25 @@ def engine_inputs(engine: Engine, inputs: ModelInputs, image: Array, *, size_wh:
 
 @dataclass(slots=True, eq=False)
 class HostRequest:
-    """An `InferenceRequest`; the memory of an image that was prepared for it alone is recycled after the run."""
+    """An `InferenceRequest`. The memory of an image that was prepared for it alone is recycled when the outputs are
+    read, so that the engine finds that image and its outputs free together.
+    """
 
-    pending: Pending
+    pending: Pending | None
     prepared: Prepared | None = None
     preprocessor: Preprocessor | None = None
     outputs: tuple[Array, ...] = ()
 
     def wait(self) -> None:
+        assert self.pending is not None, "it has been read"
         self.outputs = self.pending.result()
-        if self.prepared is not None and self.preprocessor is not None:
-            self.preprocessor.recycle(self.prepared)
 
     def read(self, postprocessor: Postprocessor[Any], target: InferenceTarget, batch: Batch) -> InferenceResult:
-        return read_outputs(postprocessor, self.outputs, target, batch)
+        result = read_outputs(postprocessor, self.outputs, target, batch)
+        self.outputs, self.pending = (), None
+        if self.prepared is not None and self.preprocessor is not None:
+            self.preprocessor.recycle(self.prepared)
+        return result
 
 
 def read_outputs(
