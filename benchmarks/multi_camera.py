@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import lap
 import numpy as np
 import numpy.typing as npt
 
 from sightline.media import Batch, Frame, Objects, Origin
 from sightline.testing import make_frames
 from sightline.testing.run import site_for
+from sightline_plugins.track.association import assign
 from sightline_plugins.track.multi_camera.element import MultiCamera
 
 Floats = npt.NDArray[np.float64]
@@ -265,8 +265,7 @@ def score(made: Sequence[Batch], truth: dict[tuple[str, int], int], ms_per_frame
     table = np.zeros((len(people), len(ids)))
     for (person, number), count in both.items():
         table[people.index(person), ids.index(number)] = count
-    pairs = lap.lapjvxa(-table, extend_cost=True, return_cost=False) if table.size else np.zeros((0, 2), int)
-    matched = float(table[pairs[:, 0], pairs[:, 1]].sum())
+    matched = float(table[assign(table.astype(np.float32))].sum())
     majority = {number: people[int(table[:, column].argmax())] for column, number in enumerate(ids)}
     owned = {(truth[track], number) for track, number in last.items()}
     return Score(

@@ -71,7 +71,7 @@ def test_no_two_kinds_of_plugins_import_each_other(repository: Path) -> None:
     assert list(TopologicalSorter(graph).static_order())
 
 
-@pytest.mark.parametrize("library", ["av", "cv2", "openvino", "onnxruntime", "onnx", "lap"])
+@pytest.mark.parametrize("library", ["av", "cv2", "openvino", "onnxruntime", "onnx"])
 def test_the_framework_knows_no_codec_and_no_engine(repository: Path, library: str) -> None:
     users = [
         file.name

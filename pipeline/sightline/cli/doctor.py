@@ -23,7 +23,6 @@ _LIBRARIES = (
     ("OpenVINO", "openvino", ("openvino",)),
     ("ONNX Runtime", "onnxruntime", ("onnxruntime", "onnxruntime-gpu")),
     ("onnx", "onnx", ("onnx",)),
-    ("lapx", "lap", ("lapx",)),
     ("pydantic", "pydantic", ("pydantic",)),
 )
 _FEW_FILES = 1024

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import lap
 import numpy as np
 import numpy.typing as npt
 
 from sightline.media.boxes import Boxes, iou_matrix
+from sightline_plugins.track.association import assign_all
 
 Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]
@@ -72,8 +72,8 @@ def match_in_rounds(rounds: Iterable[Round], *, tracks: int, detections: int) ->
 def best_pairs(similarity: Floats, *, least: float, preference: Floats | None = None) -> tuple[Indices, Indices]:
     """Return rows and columns of the one-to-one assignment with the largest sum, without pairs below `least`.
 
-    `similarity` (N, M) is 0 or more; `preference` (N, M) is added to it for the sum only. Solved by shortest augmenting
-    paths (R. Jonker and A. Volgenant, 1987; the `lapx` package), unless no pair competes with another.
+    `similarity` (N, M) is 0 or more; `preference` (N, M) is added to it for the sum only. No solver runs where no pair
+    competes with another.
     """
     if preference is None:
         rows, columns = (similarity > 0).nonzero()
@@ -81,8 +81,7 @@ def best_pairs(similarity: Floats, *, least: float, preference: Floats | None = 
         if not competing:
             enough = similarity[rows, columns] >= least
             return rows[enough], columns[enough]
-    cost = -(similarity if preference is None else similarity + preference).astype(np.float64)
-    rows, columns = lap.lapjvxa(cost, extend_cost=True, return_cost=False).astype(np.int64).T
+    rows, columns = assign_all(similarity if preference is None else similarity + preference)
     enough = similarity[rows, columns] >= least
     return rows[enough], columns[enough]
 

@@ -342,7 +342,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     program = (
         "import sys; from sightline.cli.main import execute\n"
         f"execute({arguments!r})\n"
-        "heavy = {'numpy', 'cv2', 'av', 'openvino', 'onnxruntime', 'pydantic', 'rich', 'ruamel', 'lap'}\n"
+        "heavy = {'numpy', 'cv2', 'av', 'openvino', 'onnxruntime', 'pydantic', 'rich', 'ruamel'}\n"
         "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"
     )
 
@@ -355,7 +355,7 @@ def test_check_imports_no_codec_and_no_engine(folder: Path) -> None:
     program = (
         "import sys; from sightline.cli.main import execute\n"
         "execute(['check', 'street.yaml'])\n"
-        "heavy = {'cv2', 'av', 'openvino', 'onnxruntime', 'onnx', 'lap', 'rich'} & set(sys.modules)\n"
+        "heavy = {'cv2', 'av', 'openvino', 'onnxruntime', 'onnx', 'rich'} & set(sys.modules)\n"
         "sys.exit(str(heavy) if heavy else 0)\n"
     )
 
