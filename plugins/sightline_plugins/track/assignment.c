@@ -14,7 +14,7 @@
 static ptrdiff_t scan_row(const float *value, ptrdiff_t columns, double alone, int64_t row, double reached,
                           double potential, AssignmentColumn *column) {
     ptrdiff_t nearest = -1;
-    for (ptrdiff_t place = 0; place < columns; place++) {
+    for (ptrdiff_t place = columns - 1; place >= 0; place--) {
         AssignmentColumn *other = &column[place];
         if (other->is_final)
             continue;
@@ -95,7 +95,7 @@ static void add_row(const float *value, ptrdiff_t columns, double alone, int64_t
 /* Write to `column_of` (rows) the column of each row, -1 for none, so that the sum of `value` (rows x columns) over the
  * pairs, and of `alone` over the rows without a column, is the largest. Pairs worth `alone` or less, or NaN, never
  * match. With `alone` minus infinity as many rows as there can be have a column; there must not be more rows than
- * columns then. The scratch spaces are for so many rows and columns. */
+ * columns then. Of rows or columns that are equally good the last one is taken: the younger track. The scratch spaces are for so many rows and columns. */
 EXPORT void assign_pairs(const float *value, ptrdiff_t rows, ptrdiff_t columns, double alone, int64_t *column_of,
                          AssignmentRow *row_scratch, AssignmentColumn *column_scratch) {
     for (ptrdiff_t place = 0; place < columns; place++) {
@@ -106,6 +106,6 @@ EXPORT void assign_pairs(const float *value, ptrdiff_t rows, ptrdiff_t columns, 
         row_scratch[row].potential = 0;
         column_of[row] = -1;
     }
-    for (ptrdiff_t row = 0; row < rows; row++)
+    for (ptrdiff_t row = rows - 1; row >= 0; row--)
         add_row(value, columns, alone, row, column_of, row_scratch, column_scratch);
 }

@@ -1,8 +1,8 @@
-"""Constant-velocity Kalman filter for boxes, in closed form over all tracks at once.
+"""Constant-velocity Kalman filter for boxes, in closed form; `kalman.c` computes.
 
-The state of a track is its box (centre, width and height) and the velocity of each of the four. They do not influence
+The state of a filter is its box (centre, width and height) and the velocity of each of the four. They do not influence
 each other; the two of the centre share their noise, and so do width and height. So two 2 x 2 covariances (position,
-velocity) stand for all: six numbers a track.
+velocity) stand for all: six numbers a filter.
 
 Noise is that of a continuous model (position diffuses, velocity diffuses; Bar-Shalom et al., "Estimation with
 Applications to Tracking and Navigation", 6.2), so that one step of 100 ms is exactly three of 33.3 ms, and the filter
@@ -11,12 +11,22 @@ behaves the same at any frame rate. All noise is in units of a box's size, the s
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from sightline_plugins.native import DOUBLE, POINTER, SIZE, function, pointer
+
 Floats = npt.NDArray[np.float32]
+FILTER = np.dtype([("mean", np.float32, (2, 4)), ("covariance", np.float32, (3, 2))])
+"""`mean`: centre, width and height in pixels, and their velocity per second. `covariance`: variance of position,
+covariance of position and velocity, variance of velocity; of the centre, and of width and height."""
+Filters: TypeAlias = npt.NDArray[np.void]
+"""(N,) of `FILTER`."""
+MODEL_VALUES = 9
 Pair = tuple[float, float]
 """A value for the centre, and one for width and height."""
 
@@ -42,61 +52,59 @@ class MotionModel:
         if min(self.measurement) <= 0 or min(values) < 0:
             raise ValueError(f"motion model: measurement must be above 0 and nothing below 0, got {self}")
 
-
-class Propagator:
-    """Moves means and covariances ahead in time; keeps the matrices of the last step, as frame rates rarely change."""
-
-    def __init__(self, model: MotionModel) -> None:
-        self._model = model
-        self._dt_seconds: float | None = None
-        self._transition = np.eye(3, dtype=np.float32)
-        self._diffusion = np.zeros((3, 2, 1), np.float32)
-
-    def predict(self, mean: Floats, covariance: Floats, *, area: Floats, dt_seconds: float) -> Floats:
-        """Moves `mean` (2, N, 4) in place and returns the new covariance (3, 2, N): position, both, velocity."""
-        if dt_seconds != self._dt_seconds:
-            self._prepare(dt_seconds)
-        mean[0] += mean[1] * dt_seconds
-        moved: Floats = (self._transition @ covariance.reshape(3, -1)).reshape(covariance.shape)
-        moved += self._diffusion * area
-        return moved
-
-    def _prepare(self, dt: float) -> None:
-        q_position, q_velocity = np.array([self._model.position_diffusion, self._model.velocity_diffusion])
-        self._transition = np.array([[1, 2 * dt, dt * dt], [0, 1, dt], [0, 0, 1]], np.float32)
-        diffusion = [q_position * dt + q_velocity * dt**3 / 3, q_velocity * dt**2 / 2, q_velocity * dt]
-        self._diffusion = np.array(diffusion, np.float32)[:, :, None]
-        self._dt_seconds = dt
+    def values(self) -> ctypes.Array[ctypes.c_double]:
+        """Return the values as `MotionModel` of `track.h` has them."""
+        pairs = (self.measurement, self.position_diffusion, self.velocity_diffusion, self.initial_velocity)
+        return (DOUBLE * MODEL_VALUES)(*(value for pair in pairs for value in pair), self.doubt)
 
 
-def initiate(box: Floats, *, area: Floats, model: MotionModel) -> tuple[Floats, Floats]:
-    """Return mean (2, N, 4) and covariance (3, 2, N) of tracks that start at these boxes (N, 4: centre, width, height),
-    with velocity unknown.
+_initiate_filters = function("initiate_filters", POINTER, SIZE, POINTER, POINTER, POINTER)
+_predict_filters = function("predict_filters", POINTER, SIZE, POINTER, DOUBLE, POINTER)
+_correct_filters = function("correct_filters", POINTER, SIZE, POINTER, POINTER, POINTER, POINTER)
+_expect_boxes = function("expect_boxes", POINTER, SIZE, POINTER, POINTER)
+
+
+def initiate(box: Floats, *, area: Floats, model: MotionModel) -> Filters:
+    """Return filters (N,) that begin at these boxes (N, 4: centre, width, height) of these areas (N,), with velocity
+    unknown.
     """
-    mean = np.stack([box, np.zeros_like(box)])
-    variances = np.array([model.measurement, (0, 0), model.initial_velocity], np.float32) ** 2
-    return mean, variances[:, :, None] * area
+    filters = np.empty(len(box), FILTER)
+    _initiate_filters(pointer(filters), len(box), _floats(box, len(box), 4), _floats(area, len(box)), model.values())
+    return filters
 
 
-def correct(
-    mean: Floats, covariance: Floats, *, box: Floats, confidence: Floats, area: Floats, model: MotionModel
-) -> tuple[Floats, Floats]:
-    """Return mean (2, N, 4) and covariance (3, 2, N) after seeing the boxes (N, 4) of these areas and confidences."""
-    variance = np.array(model.measurement, np.float32)[:, None] ** 2
-    noise = variance * ((1 + model.doubt - model.doubt * confidence) * area).astype(np.float32, copy=False)
-    gain = covariance[:2] / (covariance[0] + noise)
-    moved = mean + gain.repeat(2, axis=1).transpose(0, 2, 1) * (box - mean[0])
-    narrowed = covariance.copy()
-    narrowed[0] -= gain[0] * covariance[0]
-    narrowed[1:] -= gain * covariance[1]
-    return moved, narrowed
+def predict(filters: Filters, *, area: Floats, dt_seconds: float, model: MotionModel) -> None:
+    """Move filters (N,) of boxes of these areas (N,) ahead in time, in place."""
+    count = len(filters)
+    _predict_filters(_contiguous(filters), count, _floats(area, count), dt_seconds, model.values())
 
 
-def expected_overlap(box: Floats, covariance: Floats) -> Floats:
-    """Return the intersection over union (N,) of boxes (N, 4: centre, width and height) with themselves, moved by one
-    standard deviation of their centre; `covariance` is (3, 2, N).
+def correct(filters: Filters, *, box: Floats, confidence: Floats, area: Floats, model: MotionModel) -> None:
+    """Correct filters (N,), in place, by boxes (N, 4) that were seen with these confidences (N,) and have these areas
+    (N,).
     """
-    size = np.maximum(box[:, 2:], 0)
-    shared = np.maximum(size - np.sqrt(covariance[0, 0])[:, None], 0).prod(axis=1)
-    overlap: Floats = shared / np.maximum(2 * size.prod(axis=1) - shared, np.float32(1e-6))
-    return overlap
+    count = len(filters)
+    seen, doubt, size = _floats(box, count, 4), _floats(confidence, count), _floats(area, count)
+    _correct_filters(_contiguous(filters), count, seen, doubt, size, model.values())
+
+
+def expected_boxes(filters: Filters) -> tuple[Floats, Floats]:
+    """Return the corners (N, 4) of the boxes of filters (N,), and how sure they are: the intersection over union (N,)
+    of each with itself, moved by one standard deviation of its centre.
+    """
+    xyxy, overlap = np.empty((len(filters), 4), np.float32), np.empty(len(filters), np.float32)
+    _expect_boxes(_contiguous(filters), len(filters), pointer(xyxy), pointer(overlap))
+    return xyxy, overlap
+
+
+def _contiguous(filters: Filters) -> Any:
+    if filters.dtype != FILTER or not filters.flags.c_contiguous:
+        raise ValueError(f"filters must be a contiguous array of FILTER, not a view or {filters.dtype}")
+    return pointer(filters)
+
+
+def _floats(values: Floats, *shape: int) -> Any:
+    """Return the pointer to float32 values of this shape."""
+    if values.shape != shape:
+        raise ValueError(f"filters: expected values of shape {shape}, not {values.shape}")
+    return pointer(np.ascontiguousarray(values, np.float32))

@@ -1,20 +1,26 @@
-"""Columns that a tracker works on: tracks of a stream, and detections of a frame in bands of confidence."""
+"""Records that a tracker works on: tracks of a stream, and detections of a frame in bands of confidence.
+
+C functions work on the same records, whose layout is that of `track.h`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.graph.tracker import NO_TRACK, Matches
-from sightline.media.boxes import Boxes, area, iou_pairs
+from sightline.media.boxes import Boxes, iou_pairs
+from sightline_plugins.native import POINTER, SIZE, function, pointer
+from sightline_plugins.track.kalman import FILTER, Filters, expected_boxes
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
+Array = TypeVar("Array")
+
+_sort_into_bands = function("sort_into_bands", POINTER, SIZE, POINTER, SIZE, POINTER)
 
 
 class TrackState(IntEnum):
@@ -28,135 +34,143 @@ class TrackState(IntEnum):
     """Confirmed, not detected on the last frame that a detector ran on, not yet given up."""
 
 
-@dataclass(slots=True, eq=False)
-class TrackColumns:
-    """A row per track, oldest first; columns have one owner, the tracker, which changes them in place."""
-
-    mean: Floats
-    """(2, N, 4): centre, width and height, and their velocity per second."""
-    covariance: Floats
-    """(3, 2, N): variance of position, covariance of position and velocity, variance of velocity; of the centre, and of
-    width and height."""
-    area: Floats
-    """Area of the box last seen."""
-    confidence: Floats
-    """Of the detection last seen."""
-    class_id: Integers
-    """Of the detection last seen."""
-    track_id: Integers
-    """-1 while tentative."""
-    state: Integers
-    """A `TrackState`."""
-    evidence: Floats
-    """Until it is confirmed: the sum of its detections, each 1 from `high_threshold` on, else less."""
-    mean_certainty: Floats
-    """Running mean of the certainty of its detections."""
-    seen_ns: Integers
-    """When last seen, on the tracker's clock."""
-    number: Integers
-    """Counts all tracks, also those that never get an id."""
-    vector: Floats
-    """(N, D): appearance, NaN where unknown; D is 0 where it is not used."""
-
-    def __len__(self) -> int:
-        return len(self.state)
-
-    @property
-    def xyxy(self) -> Floats:
-        """(N, 4): the boxes as corners; sides that shrank below 0 are 0."""
-        return corners(self.mean[0])
-
-    def select(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> TrackColumns:
-        """Return a copy with these rows only (a mask or indices)."""
-        return TrackColumns(
-            mean=self.mean[:, rows],
-            covariance=self.covariance[:, :, rows],
-            area=self.area[rows],
-            confidence=self.confidence[rows],
-            class_id=self.class_id[rows],
-            track_id=self.track_id[rows],
-            state=self.state[rows],
-            evidence=self.evidence[rows],
-            mean_certainty=self.mean_certainty[rows],
-            seen_ns=self.seen_ns[rows],
-            number=self.number[rows],
-            vector=self.vector[rows],
-        )
-
-    def joined(self, younger: TrackColumns) -> TrackColumns:
-        """Return a copy with the rows of `younger` after these."""
-        return TrackColumns(
-            mean=np.concatenate([self.mean, younger.mean], axis=1),
-            covariance=np.concatenate([self.covariance, younger.covariance], axis=2),
-            area=np.concatenate([self.area, younger.area]),
-            confidence=np.concatenate([self.confidence, younger.confidence]),
-            class_id=np.concatenate([self.class_id, younger.class_id]),
-            track_id=np.concatenate([self.track_id, younger.track_id]),
-            state=np.concatenate([self.state, younger.state]),
-            evidence=np.concatenate([self.evidence, younger.evidence]),
-            mean_certainty=np.concatenate([self.mean_certainty, younger.mean_certainty]),
-            seen_ns=np.concatenate([self.seen_ns, younger.seen_ns]),
-            number=np.concatenate([self.number, younger.number]),
-            vector=np.concatenate([self.vector, younger.vector]),
-        )
-
-
-def corners(box: Floats) -> Floats:
-    """Return boxes (N, 4) of centre, width and height as corners."""
-    half = np.maximum(box[:, 2:], 0) / 2
-    return np.concatenate([box[:, :2] - half, box[:, :2] + half], axis=1)
-
-
-def no_tracks() -> TrackColumns:
-    """Return columns without a row."""
-    floats, integers = np.zeros(0, np.float32), np.zeros(0, np.int64)
-    return TrackColumns(
-        mean=np.zeros((2, 0, 4), np.float32),
-        covariance=np.zeros((3, 2, 0), np.float32),
-        area=floats,
-        confidence=floats,
-        class_id=integers,
-        track_id=integers,
-        state=integers,
-        evidence=floats,
-        mean_certainty=floats,
-        seen_ns=integers,
-        number=integers,
-        vector=np.zeros((0, 0), np.float32),
-    )
-
-
-LARGEST_COORDINATE = 1e7
-SMALLEST_AREA = 1.0
-
-
 # Bands of certainty, plain integers because arrays are compared with them.
 IGNORED: Final = 0
 LOW: Final = 1  # keeps a track alive
 FAIR: Final = 2  # starts a track; for a track that is mostly seen like this, as good as a high one
 HIGH: Final = 3  # matches any track
 
+TRACK = np.dtype(
+    [
+        ("filter", FILTER),
+        *((name, np.float32) for name in ("area", "confidence", "evidence", "mean_certainty")),
+        ("expected", np.float32, (4,)),
+        *((name, np.int64) for name in ("class_id", "track_id", "state", "seen_ns", "number", "detection", "row")),
+    ],
+    align=True,
+)
+DETECTION = np.dtype(
+    [
+        ("xyxy", np.float32, (4,)),
+        ("box", np.float32, (4,)),
+        *((name, np.float32) for name in ("confidence", "certainty", "area", "weight", "overlap")),
+        *((name, np.int64) for name in ("class_id", "band", "track", "round", "number", "track_id")),
+    ],
+    align=True,
+)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Detections:
-    """Columns over the detections of one frame."""
 
-    xyxy: npt.NDArray[np.float32]
-    confidence: npt.NDArray[np.float32]
-    certainty: npt.NDArray[np.float32]
-    """The confidence on the scale of the tracker's thresholds."""
-    class_id: npt.NDArray[np.int64]
-    box: npt.NDArray[np.float32]
-    """(N, 4): centre, width and height."""
-    area: npt.NDArray[np.float32]
-    """At least one square pixel, as the filter's noise is measured by it."""
-    weight: npt.NDArray[np.float32]
-    """Factor of the overlap: the certainty of a fair or high detection, 1 of a low one."""
-    band: npt.NDArray[np.int64]
-    """`IGNORED`, `LOW`, `FAIR` or `HIGH`."""
+class _Records:
+    """Rows of records (N,); columns are views of them."""
+
+    def __init__(self, records: npt.NDArray[np.void]) -> None:
+        self.records = records
 
     def __len__(self) -> int:
-        return len(self.band)
+        return len(self.records)
+
+
+class _Column(Generic[Array]):
+    """The column of records that has the name of the attribute."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, rows: _Records, owner: type | None = None) -> Array:
+        return cast("Array", rows.records[self._name])
+
+
+class TrackColumns(_Records):
+    """A row of `TRACK` per track, oldest first; rows have one owner, the tracker, which changes them in place."""
+
+    filter: _Column[Filters] = _Column()
+    """Where the box is and how it moves: (N,) of `FILTER`."""
+    area: _Column[Floats] = _Column()
+    """Area of the box last seen."""
+    confidence: _Column[Floats] = _Column()
+    """Of the detection last seen."""
+    evidence: _Column[Floats] = _Column()
+    """Until it is confirmed: the sum of its detections, each 1 from `high_threshold` on, else less."""
+    mean_certainty: _Column[Floats] = _Column()
+    """Running mean of the certainty of its detections."""
+    expected: _Column[Floats] = _Column()
+    """(N, 4): corners of the box that was matched with the detections of the last frame."""
+    class_id: _Column[Integers] = _Column()
+    """Of the detection last seen."""
+    track_id: _Column[Integers] = _Column()
+    """-1 while tentative."""
+    state: _Column[Integers] = _Column()
+    """A `TrackState`."""
+    seen_ns: _Column[Integers] = _Column()
+    """When last seen, on the tracker's clock."""
+    number: _Column[Integers] = _Column()
+    """Counts all tracks, also those that never get an id."""
+    detection: _Column[Integers] = _Column()
+    """The row of the detection that it has in the last frame, -1 for none."""
+    row: _Column[Integers] = _Column()
+    """The row that it had before tracks were forgotten the last time."""
+
+    def copy(self) -> TrackColumns:
+        """Return a copy."""
+        return TrackColumns(self.records.copy())
+
+    @property
+    def mean(self) -> Floats:
+        """(N, 2, 4): centre, width and height, and their velocity per second."""
+        column: Floats = self.records["filter"]["mean"]
+        return column
+
+    @property
+    def covariance(self) -> Floats:
+        """(N, 3, 2): see `FILTER`."""
+        column: Floats = self.records["filter"]["covariance"]
+        return column
+
+    @property
+    def xyxy(self) -> Boxes:
+        """(N, 4): a copy of the boxes as corners; sides that shrank below 0 are 0."""
+        return expected_boxes(self.filter.copy())[0]
+
+
+class Detections(_Records):
+    """A row of `DETECTION` per detection of one frame."""
+
+    xyxy: _Column[Boxes] = _Column()
+    """(N, 4): corners in pixels; 0 where they cannot be used."""
+    box: _Column[Floats] = _Column()
+    """(N, 4): centre, width and height."""
+    confidence: _Column[Floats] = _Column()
+    """At most 1; -1 where it cannot be used."""
+    certainty: _Column[Floats] = _Column()
+    """The confidence on the scale of the tracker's thresholds."""
+    area: _Column[Floats] = _Column()
+    """At least one square pixel, as the filter's noise is measured by it."""
+    weight: _Column[Floats] = _Column()
+    """Factor of the overlap: the certainty of a fair or high detection, 1 of a low one."""
+    overlap: _Column[Floats] = _Column()
+    """IoU with the box where its track was expected; NaN without a track before."""
+    class_id: _Column[Integers] = _Column()
+    """Any number."""
+    band: _Column[Integers] = _Column()
+    """`IGNORED`, `LOW`, `FAIR` or `HIGH`."""
+    track: _Column[Integers] = _Column()
+    """The row of its track, -1 for none."""
+    round: _Column[Integers] = _Column()
+    """The round that matched it with a track that was there before, -1 for none."""
+    number: _Column[Integers] = _Column()
+    """The number of its track, -1 for none."""
+    track_id: _Column[Integers] = _Column()
+    """The id of its track, -1 for none."""
+
+
+def check_columns(xyxy: npt.NDArray[Any], confidence: npt.NDArray[Any], class_id: npt.NDArray[Any]) -> None:
+    """Raise ValueError when the three columns do not have shapes (N, 4), (N,) and (N,)."""
+    count = len(xyxy)
+    if xyxy.shape != (count, 4) or confidence.shape != (count,) or class_id.shape != (count,):
+        raise ValueError(
+            "tracker: xyxy, confidence and class_id must have shapes (N, 4), (N,) and (N,), got "
+            f"{xyxy.shape}, {confidence.shape} and {class_id.shape}"
+        )
 
 
 def sorted_into_bands(
@@ -165,46 +179,17 @@ def sorted_into_bands(
     confidence: npt.NDArray[np.float32],
     class_id: npt.NDArray[np.integer],
     limits: npt.NDArray[np.float32],
-    scale: Callable[[Floats], Floats] = lambda confidence: confidence,
 ) -> Detections:
-    """Return detections with their bands of certainty, which begin at the three `limits`; `scale` gives the certainty
-    of confidences.
+    """Return detections with their bands of confidence, which begin at the `limits`, three at most.
 
-    Detections with NaN, infinity or coordinates beyond ten million pixels are ignored.
-
-    Raises ValueError when the three columns do not have shapes (N, 4), (N,) and (N,).
+    Detections with NaN, infinity or coordinates beyond ten million pixels are ignored. Raises ValueError when the three
+    columns do not have shapes (N, 4), (N,) and (N,).
     """
-    count = len(xyxy)
-    if xyxy.shape != (count, 4) or confidence.shape != (count,) or class_id.shape != (count,):
-        raise ValueError(
-            "tracker: xyxy, confidence and class_id must have shapes (N, 4), (N,) and (N,), got "
-            f"{xyxy.shape}, {confidence.shape} and {class_id.shape}"
-        )
-    xyxy, confidence = xyxy.astype(np.float32, copy=False), confidence.astype(np.float32, copy=False)
-    if count and not (np.abs(xyxy).max() <= LARGEST_COORDINATE and confidence.max() <= 1):
-        xyxy, confidence = _without_unsafe(xyxy, confidence)
-    certainty = scale(confidence)
-    band = limits.searchsorted(certainty, side="right")
-    return Detections(
-        xyxy=xyxy,
-        box=np.concatenate([(xyxy[:, :2] + xyxy[:, 2:]) / 2, xyxy[:, 2:] - xyxy[:, :2]], axis=1),
-        confidence=confidence,
-        certainty=certainty,
-        class_id=class_id.astype(np.int64, copy=False),
-        area=np.maximum(area(xyxy), SMALLEST_AREA),
-        weight=np.where(band >= FAIR, certainty, np.float32(1)),
-        band=band,
-    )
-
-
-def _without_unsafe(
-    xyxy: npt.NDArray[np.float32], confidence: npt.NDArray[np.float32]
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    safe = (np.abs(xyxy) <= LARGEST_COORDINATE).all(axis=1) & ~np.isnan(confidence)
-    return (
-        np.where(safe[:, None], xyxy, 0).astype(np.float32, copy=False),
-        np.where(safe, np.minimum(confidence, 1), -1).astype(np.float32, copy=False),
-    )
+    check_columns(xyxy, confidence, class_id)
+    seen = Detections(np.empty(len(xyxy), DETECTION))
+    seen.xyxy[:], seen.confidence[:], seen.class_id[:] = xyxy, confidence, class_id
+    _sort_into_bands(pointer(seen.records), len(seen), pointer(limits), len(limits), None)
+    return seen
 
 
 class MatchNotes:

@@ -103,24 +103,25 @@ class VisualFollower:
         if self._pyramid is None or not len(self._number) or not len(tracks):
             return
         own = self._number.searchsorted(tracks.number).clip(max=len(self._number) - 1)
-        searched = (self._number[own] == tracks.number) & self._is_usable(self._pyramid, tracks.mean[0])
+        searched = (self._number[own] == tracks.number) & self._is_usable(self._pyramid, tracks.mean[:, 0])
         searched &= now_ns - tracks.seen_ns <= self._model.max_lost_ns
         rows = searched.nonzero()[0]
         if not len(rows):
             return
         own = own[rows]
-        box, certainty = self._found(self._pyramid, own, tracks.mean[0, rows])
+        box, certainty = self._found(self._pyramid, own, tracks.mean[rows, 0])
         seen = (certainty >= 0) & self._is_near(tracks, rows, box)
         self._recognised[own] = seen
         rows = rows[seen]
-        tracks.mean[:, rows], tracks.covariance[:, :, rows] = correct(
-            tracks.mean[:, rows],
-            tracks.covariance[:, :, rows],
+        filters = tracks.filter[rows]
+        correct(
+            filters,
             box=box[seen],
             confidence=self._weighed(tracks, rows, box=box[seen], certainty=certainty[seen]),
             area=tracks.area[rows],
             model=self._model.noise,
         )
+        tracks.filter[rows] = filters
 
     def learn(self, tracks: TrackColumns) -> None:
         """Learn from the tracks that the last update found or began, and forget those that are no more."""
@@ -128,7 +129,7 @@ class VisualFollower:
         pyramid, self._pyramid = self._pyramid, None
         if pyramid is None:
             return
-        rows = ((tracks.state != TrackState.LOST) & self._is_usable(pyramid, tracks.mean[0])).nonzero()[0]
+        rows = ((tracks.state != TrackState.LOST) & self._is_usable(pyramid, tracks.mean[:, 0])).nonzero()[0]
         number = tracks.number[rows]
         is_known = np.isin(number, self._number)
         own = self._number.searchsorted(number[is_known])
@@ -140,7 +141,7 @@ class VisualFollower:
         rows, is_known, own, rate = rows[learning], is_known[learning], own[rate > 0], rate[rate > 0]
         if not len(rows):
             return
-        box = tracks.mean[0, rows]
+        box = tracks.mean[rows, 0]
         numerator, denominator = learned(spectra(pyramid, box[:, :2], box[:, 2:]))
         weight = rate.astype(np.float32)[:, None, None]
         self._numerator[own] += weight[..., None] * (numerator[is_known] - self._numerator[own])
@@ -164,7 +165,7 @@ class VisualFollower:
     def _weighed(self, tracks: TrackColumns, rows: Indices, *, box: Floats, certainty: Floats) -> Floats:
         """Return certainties (N,) as the filter takes them: above 1 for peaks that contradict the motion model."""
         model, doubt = self._model, self._model.noise.doubt
-        away = ((box[:, :2] - tracks.mean[0, rows, :2]) ** 2).sum(axis=1) / tracks.area[rows]
+        away = ((box[:, :2] - tracks.mean[rows, 0, :2]) ** 2).sum(axis=1) / tracks.area[rows]
         contradiction = (certainty / model.surprise) ** 2 * away
         variance = (1 + doubt - doubt * certainty) / (1 + contradiction)
         weighed: Floats = (1 + (1 - variance) / doubt).astype(np.float32)
@@ -172,8 +173,8 @@ class VisualFollower:
 
     def _is_near(self, tracks: TrackColumns, rows: Indices, box: Floats) -> Mask:
         noise = np.float32(self._model.noise.measurement[0]) ** 2 * tracks.area[rows]
-        reach = np.float32(self._model.most_deviations) * np.sqrt(tracks.covariance[0, 0, rows] + noise)
-        near: Mask = np.abs(box[:, :2] - tracks.mean[0, rows, :2]).max(axis=1, initial=0) <= reach
+        reach = np.float32(self._model.most_deviations) * np.sqrt(tracks.covariance[rows, 0, 0] + noise)
+        near: Mask = np.abs(box[:, :2] - tracks.mean[rows, 0, :2]).max(axis=1, initial=0) <= reach
         return near
 
     def _is_usable(self, pyramid: Pyramid, box: Floats) -> Mask:

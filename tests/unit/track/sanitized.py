@@ -1,0 +1,77 @@
+"""Random input for the C functions of trackers: `python -m tests.unit.track.sanitized LIBRARY [--wrong]`.
+
+LIBRARY is built with sanitizers, which end the process at the first access outside of an array. `--wrong` lets a
+function write behind one.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import sightline_plugins.native as native
+
+ODD = (np.nan, np.inf, -np.inf, 1e38, -1e38, 1e7, 0.0, 1e-40)
+CLASSES = (0, 1, -1, 2**63 - 1, -(2**63))
+FRAME_NS = 40_000_000
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"calibrate": False},
+    {"min_hits": 1, "max_lost": 100_000_000},
+    {"low_confidence": 0.0, "new_track_threshold": 0.0, "high_confidence": 0.0},
+    {"class_mismatch_weight": 0.0},
+)
+
+
+def random_frame(
+    random: np.random.Generator, count: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return boxes (N, 4), confidences (N,) and classes (N,), some of them odd."""
+    corner = random.uniform(-50, 400, (count, 2))
+    xyxy = np.concatenate([corner, corner + random.uniform(-20, 120, (count, 2))], axis=1).astype(np.float32)
+    confidence = random.uniform(-0.2, 1.2, count).astype(np.float32)
+    for values in (xyxy, confidence):
+        is_odd = random.random(values.shape) < 0.02
+        values[is_odd] = random.choice(ODD, int(is_odd.sum()))
+    return xyxy, confidence, random.choice(CLASSES, count)
+
+
+def drive(random: np.random.Generator, options: dict[str, Any], counts: list[int]) -> None:
+    """Feed a tracker frames of so many detections, and ask it for predictions between."""
+    tracker = import_module("sightline_plugins.track.adaptive_options").AdaptiveOptions(**options).build()
+    pts_ns = 0
+    for count in counts:
+        pts_ns += int(random.choice([1, 1, 1, 0, -3, 5, 100, 10**7])) * FRAME_NS
+        tracker.update(*random_frame(random, count), pts_ns=pts_ns)
+        tracker.matches()
+        tracker.predict(pts_ns=pts_ns + FRAME_NS)
+
+
+def main() -> None:
+    """Drive everything."""
+    native.LIBRARY = Path(sys.argv[1])
+    association, tracks = (import_module(f"sightline_plugins.track.{name}") for name in ("association", "tracks"))
+    random = np.random.default_rng(1)
+    if "--wrong" in sys.argv:
+        records = np.zeros(8, tracks.DETECTION)
+        tracks._sort_into_bands(native.pointer(records), 9, native.pointer(np.zeros(3, np.float32)), 3, None)
+    for options in OPTIONS:
+        for largest in (1, 3, 30):
+            drive(random, options, random.integers(0, largest + 1, 80).tolist())
+        drive(random, options, [0, 300, 5, 0, 700, 300])
+    drive(random, {}, [10_000, 50, 0, 10, 10_000])
+    for _ in range(300):
+        table = random.uniform(-1, 1, random.integers(0, 12, 2)).astype(np.float32)
+        table[random.random(table.shape) < random.choice([0, 0.3])] = random.choice(ODD)
+        association.assign(table)
+        association.assign_all(table)
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    main()
