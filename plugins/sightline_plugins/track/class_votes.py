@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from sightline.graph.tracker import NO_TRACK
+
 Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float32]
 
 CLASS_BITS, ORIGIN_BITS = 20, 12
 """A class number holds the class within its origin, and above that the number of the origin."""
@@ -27,6 +29,14 @@ class _TrackVotes:
     seen_ns: int
     weights: dict[int, float] = field(default_factory=dict)
 
+    def vote(self, class_id: int, weight: float) -> int:
+        """Count a vote; return the class that leads then."""
+        weights = self.weights
+        for voted in weights:
+            weights[voted] *= KEPT
+        weights[class_id] = weights.get(class_id, 0.0) + max(weight, LEAST)
+        return self.leader()
+
     def leader(self) -> int:
         """Return the class with most weight; of equal ones the lowest number."""
         if len(self.weights) == 1:
@@ -44,23 +54,24 @@ class ClassVotes:
     def __len__(self) -> int:
         return len(self._votes)
 
-    def vote(self, track_id: Integers, class_id: Integers, confidence: Floats, *, pts_ns: int) -> Integers:
-        """Count the votes of detections (N,) on one frame; return the class (N,) that leads for each one's track, among
-        the classes of its origin. Ids are different and not -1.
+    def vote(
+        self, track_id: Sequence[int], class_id: Sequence[int], confidence: Sequence[float], *, pts_ns: int
+    ) -> list[int]:
+        """Count the votes of the detections on one frame; return the class that leads for each one's track, among the
+        classes of its origin. Ids are different, or -1 for detections without a track, which keep their class.
         """
-        leading = []
-        for track, own_class, weight in zip(track_id.tolist(), class_id.tolist(), confidence.tolist(), strict=True):
-            own = self._votes.get((track, own_class >> CLASS_BITS))
+        leading = list(class_id)
+        for row, (track, own_class, weight) in enumerate(zip(track_id, class_id, confidence, strict=True)):
+            if track == NO_TRACK:
+                continue
+            pair = (track, own_class >> CLASS_BITS)
+            own = self._votes.get(pair)
             if own is None:
                 self._forget(pts_ns)
-                own = self._votes[track, own_class >> CLASS_BITS] = _TrackVotes(pts_ns)
-            weights = own.weights
-            for voted in weights:
-                weights[voted] *= KEPT
-            weights[own_class] = weights.get(own_class, 0.0) + max(weight, LEAST)
+                own = self._votes[pair] = _TrackVotes(pts_ns)
             own.seen_ns = pts_ns
-            leading.append(own.leader())
-        return np.array(leading, np.int64)
+            leading[row] = own.vote(own_class, weight)
+        return leading
 
     def leading(self, track_id: Integers, class_id: Integers) -> Integers:
         """Return the class (N,) that leads for each track; where nobody voted, the class given."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,15 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, Val
 
 from sightline.graph import Capability, Element, Operator, Problem, Site
 from sightline.graph.chosen import ChosenValue
-from sightline.graph.tracker import NO_TRACK, Matches, Predictions, Tracker, TrackerOptions, Vectors
+from sightline.graph.tracker import NO_TRACK, Predictions, Tracker, TrackerOptions, Vectors
 from sightline.media import Batch, Event, Frame, Objects, Origin, Stream
 from sightline.media.boxes import area, clip
 from sightline.media.convert import luma_from_surface
 from sightline_plugins.track.algorithms import TRACKERS, merged_schema, tracker_options
 from sightline_plugins.track.class_votes import CLASS_BITS, ClassVotes
 from sightline_plugins.track.past_frames import RULE, PastFrames
+
+Indices = npt.NDArray[np.intp]
 
 CLASSES_OF_ONE_ORIGIN = 1 << CLASS_BITS
 """A tracker knows a class by its number plus this times the number of the element that detected it."""
@@ -191,7 +193,7 @@ class _StreamState:
     width: int = 0
     """Numbers in an embedding; 0 until there was one."""
 
-    def vectors(self, objects: Objects, own: slice | npt.NDArray[np.intp]) -> Vectors:
+    def vectors(self, objects: Objects, own: slice | Indices) -> Vectors:
         """Return the embeddings of the objects in the rows `own`, NaN for those that have none."""
         column = objects.extra.get("embedding")
         if column is not None:
@@ -199,6 +201,42 @@ class _StreamState:
             found: Vectors = column[own].astype(np.float32, copy=False)
             return found
         return np.full((len(objects.xyxy[own]), self.width), np.nan, np.float32)
+
+
+class _OutputColumns:
+    """What changes of the objects of a batch (N,): ids, classes and certainties."""
+
+    def __init__(self, objects: Objects, classes: npt.NDArray[np.int64], *, has_certainty: bool) -> None:
+        self.objects = objects
+        self.classes = classes
+        """Numbers that are unique across detecting elements."""
+        self.track_id = np.full(len(objects), NO_TRACK, np.int64)
+        self.certainty = np.full(len(objects), np.nan, np.float32) if has_certainty else None
+        self._is_settled = False
+
+    def settle(self, own: slice | Indices, leading: list[int]) -> None:
+        """Write the classes that votes have settled for the rows `own`."""
+        self.classes[own] = leading
+        self._is_settled = True
+
+    def table(self, *, with_certainty: bool) -> Objects:
+        """Return the objects with these columns."""
+        if not len(self.objects):
+            return self.objects
+        columns: dict[str, npt.NDArray[Any]] = {"track_id": self.track_id}
+        if self._is_settled:
+            columns["class_id"] = (self.classes % CLASSES_OF_ONE_ORIGIN).astype(np.int32)
+        if with_certainty and self.certainty is not None:
+            columns["tracker_confidence"] = np.round(self.certainty, 3)
+        return self.objects.with_columns(**columns)
+
+
+def _ends_of_frames(batch: Batch) -> list[int]:
+    """Return, for each frame, the row behind the last of its objects."""
+    if len(batch.frames) == 1:
+        return [len(batch.objects)]
+    ends: list[int] = np.searchsorted(batch.objects.frame, np.arange(len(batch)), side="right").tolist()
+    return ends
 
 
 class TrackOperator(Operator):
@@ -217,47 +255,51 @@ class TrackOperator(Operator):
 
     def process(self, batch: Batch) -> Batch:
         """Write track ids into the objects; add the objects expected on frames without a detector run."""
-        objects = batch.objects
-        followed = None if (objects.parent < 0).all() else objects.parent < 0
-        classes = self._classes(objects)
-        track_id = np.full(len(objects), NO_TRACK, np.int64)
-        certainty = np.full(len(objects), np.nan, np.float32)
+        objects, detected = batch.objects, batch.columns.detected
+        columns = _OutputColumns(objects, self._classes(objects), has_certainty=self._asks)
+        followed = objects.parent < 0 if len(objects) and objects.parent.max() >= 0 else None
         expected: list[tuple[int, Predictions]] = []
         events: list[Event] = []
         first = 0
-        lasts = np.searchsorted(objects.frame, np.arange(len(batch)), side="right").tolist()
-        for row, (frame, last) in enumerate(zip(batch.frames, lasts, strict=True)):
+        for row, (frame, last) in enumerate(zip(batch.frames, _ends_of_frames(batch), strict=True)):
             state = self._state(frame)
-            tracker = state.tracker
             if self._options.needs_images:
-                tracker.look(luma_from_surface(frame.surface))
-            if batch.columns.detected and not batch.columns.detected[row]:
-                known = tracker.predict(pts_ns=frame.pts_ns)
+                state.tracker.look(luma_from_surface(frame.surface))
+            if detected and not detected[row]:
+                known = state.tracker.predict(pts_ns=frame.pts_ns)
                 expected.append((row, replace(known, class_id=state.votes.leading(known.track_id, known.class_id))))
             else:
                 own = slice(first, last) if followed is None else first + np.flatnonzero(followed[first:last])
-                if self._options.needs_appearance:
-                    tracker.compare_by(state.vectors(objects, own))
-                ids = tracker.update(objects.xyxy[own], objects.confidence[own], classes[own], pts_ns=frame.pts_ns)
-                track_id[own] = ids
-                self._count(state, frame.stream, ids, classes[own])
-                if self._asks:
-                    matches = tracker.matches()
-                    certainty[own] = matches.certainty
-                    events += self._past_events(state, frame, row, objects, np.arange(len(objects))[own], ids, matches)
-                if self._element.class_votes:
-                    self._settle_classes(state.votes, frame, classes, objects.confidence, track_id, own)
+                events += self._track(state, frame, row, columns, own)
             first = last
-        tracked = objects
-        if len(objects):
-            class_id = (classes % CLASSES_OF_ONE_ORIGIN).astype(np.int32)
-            tracked = objects.with_columns(track_id=track_id, class_id=class_id)
-            if self._element.tracker_confidence:
-                tracked = tracked.with_columns(tracker_confidence=np.round(certainty, 3))
-            tracked = self._without_untracked(tracked)
+        tracked = self._without_untracked(columns.table(with_certainty=self._element.tracker_confidence))
         if expected:
             tracked = Objects.concat([tracked, self._expected(batch, expected)])
         return batch.with_objects(tracked).with_events(events)
+
+    def _track(
+        self, state: _StreamState, frame: Frame, row: int, columns: _OutputColumns, own: slice | Indices
+    ) -> Iterable[Event]:
+        """Track the objects in the rows `own`, which a detector found on a frame, and return events of past frames."""
+        objects, tracker = columns.objects, state.tracker
+        classes, confidence = columns.classes[own], objects.confidence[own]
+        if self._options.needs_appearance:
+            tracker.compare_by(state.vectors(objects, own))
+        track_id = tracker.update(objects.xyxy[own], confidence, classes, pts_ns=frame.pts_ns)
+        columns.track_id[own] = track_id
+        ids, voted = track_id.tolist(), classes.tolist()
+        self._count(state, frame.stream, ids, voted)
+        if self._element.class_votes:
+            leading = state.votes.vote(ids, voted, confidence.tolist(), pts_ns=frame.pts_ns)
+            if leading != voted:
+                columns.settle(own, leading)
+        if columns.certainty is None:
+            return ()
+        matches = tracker.matches()
+        columns.certainty[own] = matches.certainty
+        if not self._element.past_frames:
+            return ()
+        return state.past.events(frame, row, objects, np.arange(len(objects))[own], track_id, matches)
 
     def end_stream(self, stream: Stream) -> None:
         self._streams.pop(stream, None)
@@ -280,20 +322,6 @@ class TrackOperator(Operator):
             state = self._streams[stream] = _StreamState(tracker, frame.size_wh, state.latest_id)
         return state
 
-    def _past_events(
-        self,
-        state: _StreamState,
-        frame: Frame,
-        row: int,
-        objects: Objects,
-        own: npt.NDArray[np.intp],
-        track_id: npt.NDArray[np.int64],
-        matches: Matches,
-    ) -> Iterable[Event]:
-        if not self._element.past_frames:
-            return ()
-        return state.past.events(frame, row, objects, own, track_id, matches)
-
     def _classes(self, objects: Objects) -> npt.NDArray[np.int64]:
         """Return the class of each object as a number that is unique across detecting elements."""
         if len(objects):
@@ -304,30 +332,14 @@ class TrackOperator(Operator):
             classes += numbers[objects.origin] * CLASSES_OF_ONE_ORIGIN
         return classes
 
-    def _settle_classes(
-        self,
-        votes: ClassVotes,
-        frame: Frame,
-        classes: npt.NDArray[np.int64],
-        confidence: npt.NDArray[np.float32],
-        track_id: npt.NDArray[np.int64],
-        own: slice | npt.NDArray[np.intp],
-    ) -> None:
-        """Let the tracked objects in the rows `own` vote, and write the leading classes into `classes`."""
-        rows = np.arange(len(classes))[own]
-        rows = rows[track_id[rows] != NO_TRACK]
-        if len(rows):
-            classes[rows] = votes.vote(track_id[rows], classes[rows], confidence[rows], pts_ns=frame.pts_ns)
-
-    def _count(
-        self, state: _StreamState, stream: Stream, track_id: npt.NDArray[np.int64], classes: npt.NDArray[np.int64]
-    ) -> None:
-        latest = int(track_id.max(initial=0))
+    def _count(self, state: _StreamState, stream: Stream, ids: list[int], classes: list[int]) -> None:
+        latest = max(ids, default=0)
         if latest <= state.latest_id:
             return
-        for own_class in classes[track_id > state.latest_id].tolist():
-            origin, class_id = divmod(own_class, CLASSES_OF_ONE_ORIGIN)
-            self._tracks[stream.name][self._origins[origin].label(class_id)] += 1
+        for track_id, own_class in zip(ids, classes, strict=True):
+            if track_id > state.latest_id:
+                origin, class_id = divmod(own_class, CLASSES_OF_ONE_ORIGIN)
+                self._tracks[stream.name][self._origins[origin].label(class_id)] += 1
         state.latest_id = latest
 
     def _without_untracked(self, objects: Objects) -> Objects:

@@ -18,9 +18,7 @@ LABELS = ("van", "truck", "bus")
 
 def voted(votes: ClassVotes, classes: dict[int, int], *, confidence: float = 0.8, pts_ns: int = 0) -> list[int]:
     """The leading classes after each track (by id) has voted for a class."""
-    ids, given = np.array(list(classes), np.int64), np.array(list(classes.values()), np.int64)
-    leading: list[int] = votes.vote(ids, given, np.full(len(ids), confidence, np.float32), pts_ns=pts_ns).tolist()
-    return leading
+    return votes.vote(list(classes), list(classes.values()), [confidence] * len(classes), pts_ns=pts_ns)
 
 
 def test_a_class_that_flickers_stays() -> None:
@@ -64,6 +62,14 @@ def test_tracks_that_are_gone_are_forgotten() -> None:
     assert len(votes) < 100
     assert voted(votes, {5000: TRUCK}, pts_ns=2001 * 1_000_000_000) == [BUS]
     assert voted(votes, {1: TRUCK}, pts_ns=2002 * 1_000_000_000 + REMEMBERED_NS) == [TRUCK]
+
+
+def test_a_detection_without_a_track_keeps_its_class() -> None:
+    votes = ClassVotes()
+    voted(votes, {-1: VAN})
+
+    assert voted(votes, {-1: TRUCK}) == [TRUCK]
+    assert len(votes) == 0
 
 
 def test_asking_changes_nothing() -> None:
