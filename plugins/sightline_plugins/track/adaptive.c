@@ -20,9 +20,10 @@ static void drop_forgotten(Adaptive *tracker) {
     tracker->track_count = kept;
 }
 
-/* Begin a frame: sort its detections into bands, end the tracks that were last seen before `oldest_ns`, whose ids are
+/* Begin a frame at `now_ns`: sort its detections into bands, end the tracks that were last seen before `oldest_ns`, whose ids are
  * in `ended_id` then, and move the others ahead in time. */
-EXPORT void begin_frame(Adaptive *tracker, int64_t oldest_ns, double ahead_seconds) {
+EXPORT void begin_frame(Adaptive *tracker, int64_t now_ns, int64_t oldest_ns, double ahead_seconds) {
+    tracker->now_ns = now_ns;
     sort_into_bands(tracker->detection, tracker->detection_count, tracker->limits, 3,
                     tracker->is_calibrated ? &tracker->usual : 0);
     Step step = step_of(&tracker->motion, ahead_seconds);
@@ -122,4 +123,14 @@ EXPORT void end_frame(Adaptive *tracker, double weight) {
     if (tracker->is_calibrated)
         learn_usual(tracker, weight);
     drop_forgotten(tracker);
+}
+
+/* Track a frame by its boxes alone. `way` is how many seconds boxes are enlarged by in the last round; the rest is as
+ * for `begin_frame` and `end_frame`. */
+EXPORT void track_frame(Adaptive *tracker, int64_t now_ns, int64_t oldest_ns, double ahead_seconds, float way,
+                        double weight) {
+    begin_frame(tracker, now_ns, oldest_ns, ahead_seconds);
+    match_detections(tracker, way, 0);
+    correct_tracks(tracker);
+    end_frame(tracker, weight);
 }

@@ -66,6 +66,7 @@ class AdaptiveTracker(Tracker):
         self._camera = CameraMotion() if options.camera_motion else None
         self._follower = VisualFollower(follower) if options.visual else None
         self._appearance = AdaptiveAppearance(options) if options.appearance else None
+        self._goes_by_boxes = not (options.needs_images or options.needs_appearance)
         self._now_ns = 0
         self._interval_ns = 0
         self._last_pts_ns: int | None = None
@@ -106,23 +107,22 @@ class AdaptiveTracker(Tracker):
         Time that stands still or runs backward counts as no time passed. Detections that are not finite are ignored.
         Raises ValueError on wrong shapes.
         """
-        memory, appearance = self._memory, self._appearance
-        memory.take(xyxy, confidence, class_id)
-        self._begin(pts_ns)
-        interval_seconds = self._interval_ns * NANOSECOND
-        if self._follower is not None:
-            self._match_where_seen(interval_seconds)
+        self._memory.take(xyxy, confidence, class_id)
+        elapsed_ns, ahead_ns = self._elapsed_ns(pts_ns), self._ahead_ns(pts_ns)
+        oldest_ns = self._now_ns + elapsed_ns - self._max_lost_ns()
+        self._last_pts_ns = self._moved_ns = pts_ns
+        self._interval_ns = elapsed_ns
+        self._now_ns += elapsed_ns
+        if self._goes_by_boxes:
+            self._memory.track(
+                now_ns=self._now_ns,
+                oldest_ns=oldest_ns,
+                ahead_seconds=ahead_ns * NANOSECOND,
+                interval_seconds=elapsed_ns * NANOSECOND,
+            )
         else:
-            self._match(interval_seconds)
-        memory.correct()
-        if appearance is not None:
-            appearance.correct(memory.tracks, memory.detections, now_ns=self._now_ns)
-        memory.end(interval_seconds=interval_seconds)
-        if appearance is not None:
-            appearance.end(memory.tracks, memory.detections, next_number=memory.next_number, now_ns=self._now_ns)
-        if self._follower is not None:
-            self._follower.learn(memory.tracks)
-        return memory.track_id
+            self._track_with_options(oldest_ns=oldest_ns, ahead_seconds=ahead_ns * NANOSECOND)
+        return self._memory.track_id
 
     def matches(self) -> Matches:
         """Return which track each detection of the last update belongs to, and how well it fits."""
@@ -171,18 +171,27 @@ class AdaptiveTracker(Tracker):
         """Return how long a track may go unseen: at least two frames, so that slow streams keep tracks at all."""
         return max(self._max_lost_option_ns, 2 * self._interval_ns)
 
-    def _begin(self, pts_ns: int) -> None:
-        """Move the clock and the tracks to this frame; end tracks that were lost for too long."""
-        elapsed_ns, ahead_ns = self._elapsed_ns(pts_ns), self._ahead_ns(pts_ns)
-        oldest_ns = self._now_ns + elapsed_ns - self._max_lost_ns()
-        self._last_pts_ns = self._moved_ns = pts_ns
-        self._interval_ns = elapsed_ns
-        self._now_ns += elapsed_ns
-        self._memory.begin(now_ns=self._now_ns, oldest_ns=oldest_ns, ahead_seconds=ahead_ns * NANOSECOND)
-        if self._appearance is not None:
-            self._appearance.keep(self._memory.tracks.row)
+    def _track_with_options(self, *, oldest_ns: int, ahead_seconds: float) -> None:
+        """Track the detections by their boxes, and by images and embeddings."""
+        memory, appearance = self._memory, self._appearance
+        interval_seconds = self._interval_ns * NANOSECOND
+        memory.begin(now_ns=self._now_ns, oldest_ns=oldest_ns, ahead_seconds=ahead_seconds)
+        if appearance is not None:
+            appearance.keep(memory.tracks.row)
         if self._camera is not None:
-            self._follow_camera(self._camera, self._memory.tracks)
+            self._follow_camera(self._camera, memory.tracks)
+        if self._follower is None:
+            self._match(interval_seconds)
+        else:
+            self._match_where_seen(self._follower, interval_seconds)
+        memory.correct()
+        if appearance is not None:
+            appearance.correct(memory.tracks, memory.detections, now_ns=self._now_ns)
+        memory.end(interval_seconds=interval_seconds)
+        if appearance is not None:
+            appearance.end(memory.tracks, memory.detections, next_number=memory.next_number, now_ns=self._now_ns)
+        if self._follower is not None:
+            self._follower.learn(memory.tracks)
 
     def _move(self, tracks: TrackColumns, ahead_ns: int) -> None:
         """Move the tracks ahead in time, and by the motion of the camera."""
@@ -198,14 +207,13 @@ class AdaptiveTracker(Tracker):
         mean[:, 0, :2], mean[:, 1, :2] = camera.follow(mean[:, 0, :2], mean[:, 1, :2])
         camera.restart()
 
-    def _match_where_seen(self, interval_seconds: float) -> None:
+    def _match_where_seen(self, follower: VisualFollower, interval_seconds: float) -> None:
         """Match detections with tracks where the image shows these. Tracks that match stay where they were expected,
         because what they match is the better measurement.
         """
-        assert self._follower is not None
         tracks = self._memory.tracks
         expected = tracks.filter.copy()
-        self._follower.correct(tracks, now_ns=self._now_ns)
+        follower.correct(tracks, now_ns=self._now_ns)
         self._match(interval_seconds)
         rows = (tracks.detection >= 0).nonzero()[0]
         tracks.filter[rows] = expected[rows]

@@ -1,6 +1,8 @@
 """The memory of the default tracker: records of its tracks and detections, and the C functions that work on them.
 
-A frame is `take`, `begin`, `match`, `correct` and `end`; between them, what else is known of objects can be brought in.
+A frame is `take` and `track`. What else is known of objects than their boxes can be brought in between the parts of
+`track`, which are `begin`, `match`, `correct` and `end`.
+
 C allocates nothing: arrays have room for the tracks there are, and for as many more as there are detections.
 """
 
@@ -23,8 +25,9 @@ _MOST_KEPT = 1_000_000
 _MEMORY_SECONDS = 2.0
 """How fast the usual confidence follows the latest detections."""
 _INT64 = ctypes.c_int64
-_begin_frame = function("begin_frame", POINTER, _INT64, DOUBLE)
-_match_detections = function("match_detections", POINTER, POINTER)
+_track_frame = function("track_frame", POINTER, _INT64, _INT64, DOUBLE, FLOAT, DOUBLE)
+_begin_frame = function("begin_frame", POINTER, _INT64, _INT64, DOUBLE)
+_match_detections = function("match_detections", POINTER, FLOAT, POINTER)
 _correct_tracks = function("correct_tracks", POINTER)
 _end_frame = function("end_frame", POINTER, DOUBLE)
 
@@ -122,20 +125,24 @@ class AdaptiveMemory:
         self._xyxy[:count], self._confidence[:count], self._class_id[:count] = xyxy, confidence, class_id
         self._state.detection_count = count
 
+    def track(self, *, now_ns: int, oldest_ns: int, ahead_seconds: float, interval_seconds: float) -> None:
+        """Track the detections by their boxes alone: `begin`, `match`, `correct` and `end`."""
+        way, weight = self._way_margin * interval_seconds, _weight_of_latest(interval_seconds)
+        _track_frame(self._address, now_ns, oldest_ns, ahead_seconds, way, weight)
+
     def begin(self, *, now_ns: int, oldest_ns: int, ahead_seconds: float) -> None:
         """Sort detections into bands, end tracks that were last seen before `oldest_ns`, and move the others ahead."""
-        self._state.now_ns = now_ns
-        _begin_frame(self._address, oldest_ns, ahead_seconds)
+        _begin_frame(self._address, now_ns, oldest_ns, ahead_seconds)
 
     def match(self, *, interval_seconds: float, support: Floats | None = None) -> None:
         """Match detections with tracks, in rounds. `support` (tracks, detections) is added to similarities."""
-        self._state.way = self._way_margin * interval_seconds
+        way = self._way_margin * interval_seconds
         if support is None:
-            _match_detections(self._address, None)
+            _match_detections(self._address, way, None)
             return
         if support.shape != (self._state.track_count, self._state.detection_count):
             raise ValueError(f"support has the shape {support.shape}, not (tracks, detections)")
-        _match_detections(self._address, pointer(np.ascontiguousarray(support, np.float32)))
+        _match_detections(self._address, way, pointer(np.ascontiguousarray(support, np.float32)))
 
     def correct(self) -> None:
         """Correct tracks by their detections, change their states, and begin tracks with the other detections."""
@@ -143,7 +150,7 @@ class AdaptiveMemory:
 
     def end(self, *, interval_seconds: float) -> None:
         """Give ids to confirmed tracks that have none, learn the usual confidence, and drop forgotten tracks."""
-        _end_frame(self._address, 1 - math.exp(-interval_seconds / _MEMORY_SECONDS))
+        _end_frame(self._address, _weight_of_latest(interval_seconds))
 
     def _make_room_for_tracks(self, tracks: npt.NDArray[np.void], room: int) -> None:
         self._tracks = np.zeros(room, TRACK)
@@ -162,3 +169,8 @@ class AdaptiveMemory:
         state = self._state
         state.detection, state.open_detection = self._detections.ctypes.data, self._open.ctypes.data
         state.column_scratch = self._column_scratch.ctypes.data
+
+
+def _weight_of_latest(interval_seconds: float) -> float:
+    """Return the weight of the latest detections in the usual confidence."""
+    return 1 - math.exp(-interval_seconds / _MEMORY_SECONDS)

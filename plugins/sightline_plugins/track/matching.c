@@ -135,9 +135,11 @@ static void match_round(Adaptive *tracker, int round, const float *support) {
     }
 }
 
-/* Match the detections of the frame with the tracks, round by round. `support` (tracks x detections, or NULL) is added
- * to the similarity of pairs that overlap. */
-EXPORT void match_detections(Adaptive *tracker, const float *support) {
+/* Match the detections of the frame with the tracks, round by round. In the last round, boxes are enlarged by the
+ * deviation of their velocity times `way` (seconds). `support` (tracks x detections, or NULL) is added to the similarity
+ * of pairs that overlap. */
+EXPORT void match_detections(Adaptive *tracker, float way, const float *support) {
+    tracker->way = way;
     for (ptrdiff_t row = 0; row < tracker->track_count; row++) {
         tracker->track[row].detection = -1;
         corners_of(&tracker->track[row].filter, tracker->track[row].expected);

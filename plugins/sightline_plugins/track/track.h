@@ -61,7 +61,7 @@ typedef struct {
     int64_t track_count, detection_count, ended_count, next_id, next_number, now_ns;
     int64_t has_begun, is_calibrated;
     double usual; /* Confidence of objects that the detector finds steadily; NaN before anything was tracked. */
-    float way;    /* Of velocity's deviation, how many seconds boxes are enlarged by in the last round. */
+    float way;    /* See `match_detections`. */
     float limits[3], floors[5][4];
     float class_mismatch_weight, least_margin, min_similarity_wide;
     float high_confidence, high_threshold, new_track_threshold, min_hits;
@@ -80,6 +80,7 @@ void initiate_filter(Filter *filter, const float *box, float area, const MotionM
 void correct_filter(Filter *filter, const float *box, float confidence, float area, const MotionModel *model);
 void corners_of(const Filter *filter, float *xyxy);
 void sort_into_bands(Detection *detection, ptrdiff_t count, const float *limits, ptrdiff_t bands, double *usual);
+void match_detections(Adaptive *tracker, float way, const float *support);
 void learn_usual(Adaptive *tracker, double weight);
 
 /* Step of filters through time: how it changes means and covariances. */

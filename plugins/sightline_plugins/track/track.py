@@ -210,9 +210,18 @@ class _OutputColumns:
         self.objects = objects
         self.classes = classes
         """Numbers that are unique across detecting elements."""
-        self.track_id = np.full(len(objects), NO_TRACK, np.int64)
+        self._track_id: npt.NDArray[np.int64] | None = None
         self.certainty = np.full(len(objects), np.nan, np.float32) if has_certainty else None
         self._is_settled = False
+
+    def put_ids(self, own: slice | Indices, track_id: npt.NDArray[np.int64]) -> None:
+        """Write the ids of the rows `own`; the array is kept where these are all rows."""
+        if len(track_id) == len(self.objects):
+            self._track_id = track_id
+            return
+        if self._track_id is None:
+            self._track_id = np.full(len(self.objects), NO_TRACK, np.int64)
+        self._track_id[own] = track_id
 
     def settle(self, own: slice | Indices, leading: list[int]) -> None:
         """Write the classes that votes have settled for the rows `own`."""
@@ -223,7 +232,8 @@ class _OutputColumns:
         """Return the objects with these columns."""
         if not len(self.objects):
             return self.objects
-        columns: dict[str, npt.NDArray[Any]] = {"track_id": self.track_id}
+        track_id = np.full(len(self.objects), NO_TRACK, np.int64) if self._track_id is None else self._track_id
+        columns: dict[str, npt.NDArray[Any]] = {"track_id": track_id}
         if self._is_settled:
             columns["class_id"] = (self.classes % CLASSES_OF_ONE_ORIGIN).astype(np.int32)
         if with_certainty and self.certainty is not None:
@@ -257,7 +267,7 @@ class TrackOperator(Operator):
         """Write track ids into the objects; add the objects expected on frames without a detector run."""
         objects, detected = batch.objects, batch.columns.detected
         columns = _OutputColumns(objects, self._classes(objects), has_certainty=self._asks)
-        followed = objects.parent < 0 if len(objects) and objects.parent.max() >= 0 else None
+        followed = objects.parent < 0 if max(objects.parent.tolist(), default=-1) >= 0 else None
         expected: list[tuple[int, Predictions]] = []
         events: list[Event] = []
         first = 0
@@ -286,7 +296,7 @@ class TrackOperator(Operator):
         if self._options.needs_appearance:
             tracker.compare_by(state.vectors(objects, own))
         track_id = tracker.update(objects.xyxy[own], confidence, classes, pts_ns=frame.pts_ns)
-        columns.track_id[own] = track_id
+        columns.put_ids(own, track_id)
         ids, voted = track_id.tolist(), classes.tolist()
         self._count(state, frame.stream, ids, voted)
         if self._element.class_votes:
