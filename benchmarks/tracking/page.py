@@ -153,7 +153,7 @@ def _speed(measured: Measured) -> str:
         for tracker, cells in measured.speeds.items()
     }
     return (
-        "## Cost\n\nMilliseconds a frame on one core, and the ratio to the default tracker's in the same run.\n\n"
+        "## Cost\n\nMilliseconds of CPU a frame, and the ratio to the default tracker's in the same run.\n\n"
         + _table(["tracker", "5 objects", "100 objects"], rows)
     )
 
