@@ -21,17 +21,18 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import ConfigurationError
-from sightline.media import Memory, PixelFormat, Surface
+from sightline.media import ColorMatrix, ColorRange, Memory, PixelFormat, Surface
 from sightline.media.surface import Plane
 from sightline_plugins.opencv import cv2
 from sightline_plugins.preprocess.colors import ImageColors, PlaneResizer, WholeRegion, colors_from_planes, cut_planes
 from sightline_plugins.preprocess.definition import WHOLE, Image, Part, Prepared, Preprocessing
+from sightline_plugins.preprocess.fused import FusedPlan, Job, fused_plan
 from sightline_plugins.preprocess.placement import (
     Placement,
     SizeWh,
@@ -73,11 +74,15 @@ _EXACT = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Resizing:
-    """A region of the image in whole samples, the size it is resized to, and where in that begins what is wanted."""
+    """A region of the image in whole samples, the size it is resized to, and where in that begins what is wanted.
+
+    `is_grown` where the region is larger than what was asked for.
+    """
 
     region: WholeRegion
     size_wh: tuple[int, int]
     first_xy: tuple[int, int] = (0, 0)
+    is_grown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,7 @@ def _find_resizing(image: _Image, placement: Placement, *, averages: bool) -> Re
     left, top, right, bottom = placement.region_xyxy
     if not averages or left < 0 or top < 0 or right > image.size_wh[0] or bottom > image.size_wh[1]:
         return None
-    return _from_whole_image(image, placement) or Resizing(grown, size_wh)
+    return _from_whole_image(image, placement) or Resizing(grown, size_wh, is_grown=True)
 
 
 def _from_whole_image(image: _Image, placement: Placement) -> Resizing | None:
@@ -151,6 +156,9 @@ def _samples_needed(image: _Image, placement: Placement, *, margin: int = 0) -> 
 
 _SPARE = 64
 _SHAPES = 64
+_PLANS = 256
+_Known: TypeAlias = tuple[Placement, SizeWh, PixelFormat, ColorMatrix, ColorRange]
+"""All that the plan for an image depends on."""
 _PREPROCESS_MARGIN = 4
 """Pixels around a region that sampling may look at: half a chroma sample, and the next one."""
 
@@ -166,6 +174,8 @@ class HostPreprocessor:
         self._colors = ImageColors()
         self._samples = definition.resize in ("bilinear", "nearest")
         self._spare: dict[tuple[int, ...], deque[Image]] = {}
+        self._plans: dict[_Known, FusedPlan | None] = {}
+        self._scratch = np.empty(0, np.uint8)
 
     def prepare_all(self, parts: Sequence[Part]) -> Iterator[Prepared]:
         """See `Preprocessor.prepare_all`; each is made when it is asked for."""
@@ -180,8 +190,13 @@ class HostPreprocessor:
             raise ConfigurationError("pre-processing on the CPU needs surfaces in host memory: use surface.to_host()")
         placement = placement or self.definition.place_fractions(WHOLE, surface)
         image = self._canvas(placement)
-        left, top, width, height = placement.inner_xywh
-        self._fill(surface, placement, out=image[0, top : top + height, left : left + width])
+        known = placement, surface.size_wh, surface.format, surface.matrix, surface.range
+        plan = self._plans[known] if known in self._plans else self._keep_plan(known)
+        if plan is not None:
+            plan.run(surface, out=image, scratch=self._scratch)
+        else:
+            left, top, width, height = placement.inner_xywh
+            self._fill(surface, placement, out=image[0, top : top + height, left : left + width])
         return Prepared(image, placement)
 
     def recycle(self, prepared: Prepared) -> None:
@@ -189,6 +204,30 @@ class HostPreprocessor:
         spare = self._spare.get(_shape_of(prepared.placement))
         if spare is not None:
             spare.append(prepared.image)
+
+    def _keep_plan(self, known: _Known) -> FusedPlan | None:
+        placement, size_wh, kind, matrix, color_range = known
+        if len(self._plans) >= _PLANS:
+            self._plans.clear()
+        cut = cut_for(placement, size_wh=size_wh, chroma_shift=kind.chroma_shift, averages=not self._samples)
+        plan, resizing = None, cut.resizing
+        if resizing is not None and not resizing.is_grown:
+            job = Job(
+                format=kind,
+                size_wh=size_wh,
+                matrix=matrix,
+                range=color_range,
+                region_xyxy=resizing.region,
+                resized_wh=resizing.size_wh,
+                window_xywh=(*resizing.first_xy, *placement.inner_xywh[2:]),
+                place_xy=placement.inner_xywh[:2],
+                network_wh=placement.size_wh,
+            )
+            plan = fused_plan(job, self.definition)
+        if plan is not None and plan.scratch_bytes > len(self._scratch):
+            self._scratch = np.empty(plan.scratch_bytes, np.uint8)
+        self._plans[known] = plan
+        return plan
 
     def _fill(self, surface: Surface, placement: Placement, *, out: Image) -> None:
         order = self.definition.color

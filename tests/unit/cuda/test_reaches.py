@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 
 from sightline_plugins.preprocess.colors import PlaneResizer
-from sightline_plugins.preprocess.cuda_maps import ACROSS_ONE, DOWN_ONE, Kind, averages, enlarged, nearest
 from sightline_plugins.preprocess.definition import Resize
+from sightline_plugins.preprocess.filters import ACROSS_ONE, DOWN_ONE, Kind, averages, enlarged, nearest
 
 SIZES = [(33, 33), (352, 640), (100, 101), (64, 3840), (64, 65), (33, 64)]
 
