@@ -8,8 +8,13 @@
 /* A function that Python calls. */
 #define EXPORT __attribute__((visibility("default")))
 
+/* Where instructions of x86-64 may be used. Tests define PLAIN to run what other processors run. */
+#if defined(__x86_64__) && !defined(PLAIN)
+#define X86_64
+#endif
+
 /* A loop that is compiled for newer x86-64 processors as well; the system chooses when the library is loaded. */
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(X86_64) && defined(__linux__)
 #define VECTORISED __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
 #define VECTORISED

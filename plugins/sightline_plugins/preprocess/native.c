@@ -8,12 +8,16 @@
 
 #include "native/native.h"
 
-#if defined(__x86_64__)
+#if defined(X86_64)
 #include <immintrin.h>
 #define AVX2 __attribute__((target("avx2")))
+#define AVX2_INLINE static inline __attribute__((target("avx2"), always_inline))
 #endif
 
-enum { UNIT = 16, GROUPS = 4, WINDOW = 16, MOST_TAPS = 256, MIXTURE_SHIFT = 4, AVERAGE_SHIFT = 7 };
+enum { UNIT = 16, GROUPS = 4, WINDOW = 16, MOST_TAPS = 256, MOST_ROWS = 3 };
+
+/* Bits that are cut off along rows, and when rows become one. */
+enum { MIXTURE_SHIFT = 4, AVERAGE_SHIFT = 7, AVERAGE_BITS = 19, AVERAGE_HALF = 1 << (AVERAGE_BITS - 1) };
 
 /* How planes of one size are resized. Columns come in units of 16, in groups of 4 that lie in the order 0, 2, 1, 3. In
  * a step, each column of a group adds two of the 16 bytes from `starts` on (`picks`: pairs of 16 bits, 0x80 is zero) by
@@ -50,11 +54,6 @@ typedef struct {
     ptrdiff_t start, pitch; /* Where that begins in the network's input, and bytes from a row to the next. */
 } Plan;
 
-typedef struct {
-    const uint8_t *start;
-    ptrdiff_t pitch;
-} Plane;
-
 static int clipped(int value) { return value < 0 ? 0 : value > 255 ? 255 : value; }
 
 static int16_t saturated(int value) { return (int16_t)(value < -32768 ? -32768 : value > 32767 ? 32767 : value); }
@@ -81,41 +80,59 @@ static void resize_row_plainly(const Filter *filter, const uint8_t *row, int16_t
     }
 }
 
-#if defined(__x86_64__)
-AVX2 static inline __m256i two_groups(const uint8_t *row, const int32_t *starts, const uint8_t *picks,
-                                      const int16_t *across) {
+#if defined(X86_64)
+AVX2_INLINE __m256i two_groups(const uint8_t *row, const int32_t *starts, __m256i picks, __m256i across) {
     __m128i low = _mm_loadu_si128((const __m128i *)(row + starts[0]));
     __m128i high = _mm_loadu_si128((const __m128i *)(row + starts[1]));
-    __m256i picked = _mm256_shuffle_epi8(_mm256_set_m128i(high, low), _mm256_loadu_si256((const __m256i *)picks));
-    return _mm256_madd_epi16(picked, _mm256_loadu_si256((const __m256i *)across));
+    return _mm256_madd_epi16(_mm256_shuffle_epi8(_mm256_set_m128i(high, low), picks), across);
 }
 
-AVX2 static inline void shuffle_row(const Filter *filter, int steps, int shift, const uint8_t *row,
-                                    int16_t *restrict out) {
+AVX2_INLINE void shuffle_rows(const Filter *filter, int steps, int shift, int count, const uint8_t *const *rows,
+                                     int16_t *out, ptrdiff_t distance) {
     const int32_t *starts = filter->starts;
-    const uint8_t *picks = filter->picks;
-    const int16_t *across = filter->across, *end = out + UNIT * filter->units;
-    for (; out < end; out += UNIT) {
-        __m256i even = _mm256_setzero_si256(), odd = even;
-        for (int step = 0; step < steps; step++) {
-            even = _mm256_add_epi32(even, two_groups(row, starts, picks, across));
-            odd = _mm256_add_epi32(odd, two_groups(row, starts + 2, picks + 2 * WINDOW, across + WINDOW));
-            starts += GROUPS, picks += GROUPS * WINDOW, across += GROUPS * WINDOW / 2;
+    const __m256i *picks = (const __m256i *)filter->picks, *across = (const __m256i *)filter->across;
+    const uint8_t *row[MOST_ROWS];
+    for (int n = 0; n < count; n++)
+        row[n] = rows[n];
+    for (const int16_t *end = out + UNIT * filter->units; out < end; out += UNIT) {
+        __m256i even[MOST_ROWS], odd[MOST_ROWS];
+        for (int n = 0; n < count; n++)
+            even[n] = odd[n] = _mm256_setzero_si256();
+        for (int step = 0; step < steps; step++, starts += GROUPS, picks += 2, across += 2) {
+            __m256i picked = _mm256_loadu_si256(picks), factors = _mm256_loadu_si256(across);
+            for (int n = 0; n < count; n++)
+                even[n] = _mm256_add_epi32(even[n], two_groups(row[n], starts, picked, factors));
+            picked = _mm256_loadu_si256(picks + 1), factors = _mm256_loadu_si256(across + 1);
+            for (int n = 0; n < count; n++)
+                odd[n] = _mm256_add_epi32(odd[n], two_groups(row[n], starts + 2, picked, factors));
         }
-        even = _mm256_srai_epi32(even, shift), odd = _mm256_srai_epi32(odd, shift);
-        _mm256_storeu_si256((__m256i *)out, _mm256_packs_epi32(even, odd));
+        for (int n = 0; n < count; n++) {
+            __m256i packed = _mm256_packs_epi32(_mm256_srai_epi32(even[n], shift), _mm256_srai_epi32(odd[n], shift));
+            _mm256_storeu_si256((__m256i *)(out + n * distance), packed);
+        }
     }
 }
 
-AVX2 static void resize_row_by_shuffles(const Filter *filter, const uint8_t *row, int16_t *out) {
+AVX2_INLINE void shuffle_counted(const Filter *filter, int count, const uint8_t *const *rows, int16_t *out,
+                                        ptrdiff_t distance) {
     if (!filter->averages && filter->steps == 1)
-        shuffle_row(filter, 1, MIXTURE_SHIFT, row, out);
+        shuffle_rows(filter, 1, MIXTURE_SHIFT, count, rows, out, distance);
     else if (!filter->averages)
-        shuffle_row(filter, filter->steps, MIXTURE_SHIFT, row, out);
+        shuffle_rows(filter, filter->steps, MIXTURE_SHIFT, count, rows, out, distance);
     else if (filter->steps == 2)
-        shuffle_row(filter, 2, AVERAGE_SHIFT, row, out);
+        shuffle_rows(filter, 2, AVERAGE_SHIFT, count, rows, out, distance);
     else
-        shuffle_row(filter, filter->steps, AVERAGE_SHIFT, row, out);
+        shuffle_rows(filter, filter->steps, AVERAGE_SHIFT, count, rows, out, distance);
+}
+
+AVX2 static void resize_rows_by_shuffles(const Filter *filter, int count, const uint8_t *const *rows, int16_t *out,
+                                         ptrdiff_t distance) {
+    if (count == 1)
+        shuffle_counted(filter, 1, rows, out, distance);
+    else if (count == 2)
+        shuffle_counted(filter, 2, rows, out, distance);
+    else
+        shuffle_counted(filter, 3, rows, out, distance);
 }
 
 /* Clang does not find the instruction for the upper half of a product here. Returns how many columns are done. */
@@ -133,40 +150,55 @@ AVX2 static int mix_rows_by_halves(const int16_t *upper, const int16_t *lower, i
     return x;
 }
 
-/* Rows in pairs, whose last has a partner of no weight where they are odd. Returns how many columns are done. */
-AVX2 static int average_rows_by_pairs(const int16_t *const *rows, const int16_t *down, int count, int width,
-                                      uint8_t *out) {
+AVX2_INLINE int average_pairs(const int16_t *const *rows, const int32_t *pairs, int count, int width,
+                                     uint8_t *out) {
     int x = 0;
     for (; x + UNIT <= width; x += UNIT) {
-        __m256i low = _mm256_set1_epi32(1 << 18), high = low;
-        for (int row = 0; row < count; row += 2) {
-            const int next = row + 1 < count ? row + 1 : row;
-            const int weights = (uint16_t)down[row] | (int)((uint32_t)(next > row ? down[next] : 0) << 16);
-            const __m256i pair = _mm256_set1_epi32(weights);
-            __m256i first = _mm256_loadu_si256((const __m256i *)(rows[row] + x));
-            __m256i second = _mm256_loadu_si256((const __m256i *)(rows[next] + x));
-            low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(first, second), pair));
-            high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(first, second), pair));
+        __m256i low = _mm256_set1_epi32(AVERAGE_HALF), high = low;
+        for (int pair = 0; pair < count; pair++) {
+            const __m256i weights = _mm256_set1_epi32(pairs[pair]);
+            __m256i first = _mm256_loadu_si256((const __m256i *)(rows[2 * pair] + x));
+            __m256i second = _mm256_loadu_si256((const __m256i *)(rows[2 * pair + 1] + x));
+            low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(first, second), weights));
+            high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(first, second), weights));
         }
-        __m256i sums = _mm256_packs_epi32(_mm256_srai_epi32(low, 19), _mm256_srai_epi32(high, 19));
+        __m256i sums =
+            _mm256_packs_epi32(_mm256_srai_epi32(low, AVERAGE_BITS), _mm256_srai_epi32(high, AVERAGE_BITS));
         __m128i levels = _mm_packus_epi16(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
         _mm_storeu_si128((__m128i *)(out + x), levels);
     }
     return x;
 }
 
+/* Returns how many columns are done. There is a row behind the last, whatever it is, for one that has no partner. */
+AVX2 static int average_rows_by_pairs(const int16_t *const *rows, const int16_t *down, int count, int width,
+                                      uint8_t *out) {
+    int32_t pairs[MOST_TAPS / 2];
+    for (int row = 0; row < count; row += 2) {
+        uint16_t second = row + 1 < count ? (uint16_t)down[row + 1] : 0;
+        pairs[row / 2] = (int32_t)((uint32_t)second << 16 | (uint16_t)down[row]);
+    }
+    if (count <= 2)
+        return average_pairs(rows, pairs, 1, width, out);
+    if (count <= 4)
+        return average_pairs(rows, pairs, 2, width, out);
+    return average_pairs(rows, pairs, (count + 1) / 2, width, out);
+}
+
 static int has_avx2(void) { return __builtin_cpu_supports("x86-64-v3"); }
 #endif
 
-/* A row of a plane, resized: 11 bits of a mixture, 15 of an average. */
-static void resize_row(const Filter *filter, const uint8_t *row, int16_t *out) {
-#if defined(__x86_64__)
+/* Rows of planes, resized: 11 bits of a mixture, 15 of an average, `distance` from each to the next. */
+static void resize_rows(const Filter *filter, int count, const uint8_t *const *rows, int16_t *out,
+                        ptrdiff_t distance) {
+#if defined(X86_64)
     if (filter->row_bytes >= WINDOW && has_avx2()) {
-        resize_row_by_shuffles(filter, row, out);
+        resize_rows_by_shuffles(filter, count, rows, out, distance);
         return;
     }
 #endif
-    resize_row_plainly(filter, row, out);
+    for (int n = 0; n < count; n++)
+        resize_row_plainly(filter, rows[n], out + n * distance);
 }
 
 /* ---- Rows into one ---- */
@@ -174,7 +206,7 @@ static void resize_row(const Filter *filter, const uint8_t *row, int16_t *out) {
 static void mix_rows(const int16_t *upper, const int16_t *lower, int16_t by_upper, int16_t by_lower, int width,
                      uint8_t *out) {
     int x = 0;
-#if defined(__x86_64__)
+#if defined(X86_64)
     if (has_avx2())
         x = mix_rows_by_halves(upper, lower, by_upper, by_lower, width, out);
 #endif
@@ -184,15 +216,15 @@ static void mix_rows(const int16_t *upper, const int16_t *lower, int16_t by_uppe
 
 static void average_rows(const int16_t *const *rows, const int16_t *down, int count, int width, uint8_t *out) {
     int x = 0;
-#if defined(__x86_64__)
+#if defined(X86_64)
     if (has_avx2())
         x = average_rows_by_pairs(rows, down, count, width, out);
 #endif
     for (; x < width; x++) {
-        int32_t sum = 1 << 18;
+        int32_t sum = AVERAGE_HALF;
         for (int row = 0; row < count; row++)
             sum += rows[row][x] * down[row];
-        out[x] = (uint8_t)clipped(sum >> 19);
+        out[x] = (uint8_t)clipped(sum >> AVERAGE_BITS);
     }
 }
 
@@ -200,8 +232,8 @@ static void average_rows(const int16_t *const *rows, const int16_t *down, int co
 static void join_rows(const Filter *filter, int number, const int16_t *ring, ptrdiff_t distance, uint8_t *out) {
     const int32_t *rows = filter->rows + (ptrdiff_t)number * filter->taps;
     const int16_t *weights = filter->down + (ptrdiff_t)number * filter->taps;
-    const int16_t *joined[MOST_TAPS];
-    int16_t down[MOST_TAPS + 1];
+    const int16_t *joined[MOST_TAPS + 1];
+    int16_t down[MOST_TAPS];
     int count = 0;
     for (int tap = 0; tap < filter->taps; tap++) {
         if (!weights[tap])
@@ -209,6 +241,7 @@ static void join_rows(const Filter *filter, int number, const int16_t *ring, ptr
         joined[count] = ring + (rows[tap] & (filter->ring - 1)) * distance;
         down[count++] = weights[tap];
     }
+    joined[count] = joined[0];
     if (filter->averages)
         average_rows(joined, down, count, UNIT * filter->units, out);
     else
@@ -248,15 +281,20 @@ VECTORISED static void put_colors(const uint8_t *restrict first, const uint8_t *
     }
 }
 
+static inline void put_twice(int16_t *out, int x, int value) {
+    uint32_t both = (uint16_t)value * 0x10001u;
+    memcpy(out + 2 * x, &both, sizeof both);
+}
+
 /* What a row of chroma adds to red, green and blue: for each pixel across that it covers. */
 static inline void add_chroma(const Colors *colors, const uint8_t *restrict u, const uint8_t *restrict v, int step,
                               int width, int16_t *restrict red, int16_t *restrict green, int16_t *restrict blue) {
+    const int16_t red_v = colors->red_v, green_u = colors->green_u, green_v = colors->green_v, blue_u = colors->blue_u;
     for (int x = 0; x < width; x++) {
         int16_t from_u = (int16_t)(u[step * x] * 8 - 1024), from_v = (int16_t)(v[step * x] * 8 - 1024);
-        red[2 * x] = red[2 * x + 1] = (int16_t)((from_v * colors->red_v) >> 16);
-        green[2 * x] = green[2 * x + 1] =
-            (int16_t)(((from_u * colors->green_u) >> 16) + ((from_v * colors->green_v) >> 16));
-        blue[2 * x] = blue[2 * x + 1] = (int16_t)((from_u * colors->blue_u) >> 16);
+        put_twice(red, x, (from_v * red_v) >> 16);
+        put_twice(green, x, ((from_u * green_u) >> 16) + ((from_v * green_v) >> 16));
+        put_twice(blue, x, (from_u * blue_u) >> 16);
     }
 }
 
@@ -292,23 +330,26 @@ static void *take(uint8_t **scratch, ptrdiff_t size) {
     return taken;
 }
 
-/* Rows of a plane (or of `channels`) that are resized across, and which: row r lies in place r % ring. */
+/* Rows of `planes` of the same size that are resized across, and which: row r lies in place r % ring. */
 typedef struct {
+    const Filter *filter;
     int16_t *values;
     int32_t *held;
     ptrdiff_t columns;
+    int planes;
 } Ring;
 
-static Ring take_ring(uint8_t **scratch, const Filter *filter, int channels) {
-    Ring ring = {0, 0, rounded_up((ptrdiff_t)UNIT * filter->units)};
-    ring.values = take(scratch, (ptrdiff_t)sizeof(int16_t) * filter->ring * channels * ring.columns);
+static Ring take_ring(uint8_t **scratch, const Filter *filter, int planes) {
+    Ring ring = {filter, 0, 0, rounded_up((ptrdiff_t)UNIT * filter->units), planes};
+    ring.values = take(scratch, (ptrdiff_t)sizeof(int16_t) * filter->ring * planes * ring.columns);
     ring.held = take(scratch, (ptrdiff_t)sizeof(int32_t) * filter->ring);
     memset(ring.held, -1, sizeof(int32_t) * (size_t)filter->ring);
     return ring;
 }
 
 /* Whether a row has to be put into the ring; it is noted as being there. */
-static int is_missing(Ring *ring, const Filter *filter, int number, int tap, int *row) {
+static int is_missing(Ring *ring, int number, int tap, int *row) {
+    const Filter *filter = ring->filter;
     *row = filter->rows[(ptrdiff_t)number * filter->taps + tap];
     int32_t *held = ring->held + (*row & (filter->ring - 1));
     if (!filter->down[(ptrdiff_t)number * filter->taps + tap] || *held == *row)
@@ -317,10 +358,16 @@ static int is_missing(Ring *ring, const Filter *filter, int number, int tap, int
     return 1;
 }
 
-static void fill_ring(Ring *ring, const Filter *filter, int number, Plane plane) {
-    for (int tap = 0, row; tap < filter->taps; tap++)
-        if (is_missing(ring, filter, number, tap, &row))
-            resize_row(filter, plane.start + row * plane.pitch, ring->values + (row & (filter->ring - 1)) * ring->columns);
+static void fill_ring(Ring *ring, int row, const uint8_t *const *rows) {
+    ptrdiff_t place = (row & (ring->filter->ring - 1)) * ring->planes * ring->columns;
+    resize_rows(ring->filter, ring->planes, rows, ring->values + place, ring->columns);
+}
+
+/* Row `number` of what is resized, of each plane. */
+static void empty_ring(const Ring *ring, int number, uint8_t *out) {
+    for (int n = 0; n < ring->planes; n++)
+        join_rows(ring->filter, number, ring->values + n * ring->columns, ring->planes * ring->columns,
+                  out + n * ring->columns);
 }
 
 /* ---- What Python calls ---- */
@@ -339,54 +386,51 @@ EXPORT ptrdiff_t preprocess_scratch_bytes(const Plan *plan) {
 /* Resize the planes, and convert them at the size of the network. */
 EXPORT void preprocess_planes(const Plan *plan, const uint8_t *y, ptrdiff_t y_pitch, const uint8_t *u,
                               ptrdiff_t u_pitch, const uint8_t *v, ptrdiff_t v_pitch, uint8_t *out, uint8_t *scratch) {
-    Plane planes[3] = {{y + plan->top * y_pitch + plan->left, y_pitch},
-                       {u + plan->chroma_top * u_pitch + plan->chroma_left, u_pitch},
-                       {v + plan->chroma_top * v_pitch + plan->chroma_left, v_pitch}};
-    const Filter *filters[3] = {&plan->luma, &plan->chroma, &plan->chroma};
-    Ring rings[3];
-    uint8_t *resized[3];
-    for (int n = 0; n < 3; n++) {
-        rings[n] = take_ring(&scratch, filters[n], 1);
-        resized[n] = take(&scratch, rings[n].columns);
-    }
+    Ring luma = take_ring(&scratch, &plan->luma, 1), chroma = take_ring(&scratch, &plan->chroma, 2);
+    uint8_t *levels = take(&scratch, luma.columns), *chromas = take(&scratch, 2 * chroma.columns);
+    y += plan->top * y_pitch + plan->left;
+    u += plan->chroma_top * u_pitch + plan->chroma_left;
+    v += plan->chroma_top * v_pitch + plan->chroma_left;
     out += plan->start;
-    for (int row = 0; row < plan->height; row++, out += plan->pitch) {
-        for (int n = 0; n < 3; n++) {
-            fill_ring(&rings[n], filters[n], row, planes[n]);
-            join_rows(filters[n], row, rings[n].values, rings[n].columns, resized[n]);
-        }
-        put_planes(plan, resized[0], resized[1], resized[2], out);
+    for (int number = 0; number < plan->height; number++, out += plan->pitch) {
+        for (int tap = 0, row; tap < plan->luma.taps; tap++)
+            if (is_missing(&luma, number, tap, &row))
+                fill_ring(&luma, row, (const uint8_t *[]){y + row * y_pitch});
+        for (int tap = 0, row; tap < plan->chroma.taps; tap++)
+            if (is_missing(&chroma, number, tap, &row))
+                fill_ring(&chroma, row, (const uint8_t *[]){u + row * u_pitch, v + row * v_pitch});
+        empty_ring(&luma, number, levels);
+        empty_ring(&chroma, number, chromas);
+        put_planes(plan, levels, chromas, chromas + chroma.columns, out);
     }
 }
 
 /* Convert each pixel of the image, and resize red, green and blue. */
 EXPORT void preprocess_image(const Plan *plan, const uint8_t *y, ptrdiff_t y_pitch, const uint8_t *u,
                              ptrdiff_t u_pitch, const uint8_t *v, ptrdiff_t v_pitch, uint8_t *out, uint8_t *scratch) {
-    const Filter *filter = &plan->luma;
-    ptrdiff_t width = rounded_up(plan->image_width + 1);
-    Ring ring = take_ring(&scratch, filter, 3);
+    const ptrdiff_t width = rounded_up(plan->image_width + 1);
+    Ring ring = take_ring(&scratch, &plan->luma, 3);
     uint8_t *resized = take(&scratch, 3 * ring.columns), *colors = take(&scratch, 3 * width);
     int16_t *added = take(&scratch, (ptrdiff_t)sizeof(int16_t) * 3 * width);
-    int chroma_row = -1, red = plan->is_bgr ? 2 : 0;
+    const uint8_t *rows[] = {colors, colors + width, colors + 2 * width};
+    int chroma_row = -1, first = plan->is_bgr ? 2 : 0;
     y += plan->top * y_pitch + plan->left;
     u += plan->chroma_top * u_pitch + plan->chroma_left;
     v += plan->chroma_top * v_pitch + plan->chroma_left;
     out += plan->start;
     for (int number = 0; number < plan->height; number++, out += plan->pitch) {
-        for (int tap = 0, row; tap < filter->taps; tap++) {
-            if (!is_missing(&ring, filter, number, tap, &row))
+        for (int tap = 0, row; tap < plan->luma.taps; tap++) {
+            if (!is_missing(&ring, number, tap, &row))
                 continue;
             if (chroma_row != row >> plan->down_shift) {
                 chroma_row = row >> plan->down_shift;
                 convert_chroma(plan, u + chroma_row * u_pitch, v + chroma_row * v_pitch, added, width);
             }
             convert_luma(plan, y + row * y_pitch, added, width, colors);
-            for (int n = 0; n < 3; n++)
-                resize_row(filter, colors + n * width, ring.values + ((row & (filter->ring - 1)) * 3 + n) * ring.columns);
+            fill_ring(&ring, row, rows);
         }
-        for (int n = 0; n < 3; n++)
-            join_rows(filter, number, ring.values + n * ring.columns, 3 * ring.columns, resized + n * ring.columns);
-        put_colors(resized + red * ring.columns, resized + ring.columns, resized + (2 - red) * ring.columns,
+        empty_ring(&ring, number, resized);
+        put_colors(resized + first * ring.columns, resized + ring.columns, resized + (2 - first) * ring.columns,
                    plan->width, out);
     }
 }
