@@ -1,9 +1,12 @@
 """What pre-processing costs, and how many detections of the published recipes survive it.
 
     python -m benchmarks.preprocessing costs DATA [--rounds 60]
+    python -m benchmarks.preprocessing calls DATA [--rounds 60]
     python -m benchmarks.preprocessing agreement DATA [--step 5]
 
-DATA is the folder of shared test data. Costs are medians over interleaved rounds on one thread. Agreement: of the
+DATA is the folder of shared test data. Costs are medians over interleaved rounds on one thread. Calls: CPU time of the
+two usual ways beside that of the same steps by OpenCV and swscale, in a loop and with 8 MB of other memory touched
+before each call, as a network does. Agreement: of the
 detections that the plain recipe finds with a confidence of at least 0.5, the share for which there is one with
 IoU >= 0.9 and a confidence that differs by at most 0.05. Both sides run the network in ONNX Runtime on the file as it
 is, so that only the images differ.
@@ -24,6 +27,7 @@ from tests.reference import detection as plain
 
 from sightline.media import Surface
 from sightline.media.convert import surface_from_rgb
+from sightline_plugins.preprocess.colors import ImageColors, PlaneResizer
 from sightline_plugins.preprocess.cpu import HostPreprocessor
 from sightline_plugins.preprocess.definition import Convert, Preprocessing, Resize
 
@@ -42,6 +46,7 @@ VARIANTS: tuple[tuple[Convert, Resize], ...] = (
     ("image", "bilinear"),
     ("image", "area"),
 )
+Way = Callable[[], object]
 REFERENCES = {"INTER_LINEAR": cv2.INTER_LINEAR, "INTER_AREA": cv2.INTER_AREA}
 
 
@@ -50,7 +55,7 @@ def definition(convert: Convert, resize: Resize) -> Preprocessing:
     return Preprocessing(NETWORK, fit="stretch", resize=resize, convert=convert, color="bgr")
 
 
-def opencv_way(surface: Surface, interpolation: int) -> Callable[[], object]:
+def opencv_way(surface: Surface, interpolation: int) -> Way:
     """What most people write: the image to BGR, resized, as float32 in NCHW."""
     height, width = surface.planes[0].shape
     i420 = np.concatenate([plane.ravel() for plane in surface.planes]).reshape(height * 3 // 2, width)
@@ -63,7 +68,7 @@ def opencv_way(surface: Surface, interpolation: int) -> Callable[[], object]:
     return run
 
 
-def our_way(surface: Surface, convert: Convert, resize: Resize) -> Callable[[], object]:
+def our_way(surface: Surface, convert: Convert, resize: Resize) -> Way:
     """The pre-processor, giving its images back at once."""
     preprocessor = HostPreprocessor(definition(convert, resize))
 
@@ -88,7 +93,7 @@ def costs(rounds: int) -> None:
         print(f"| {width}x{height} | {medians} |", flush=True)
 
 
-def interleaved(ways: list[Callable[[], object]], rounds: int) -> list[float]:
+def interleaved(ways: list[Way], rounds: int) -> list[float]:
     """Median milliseconds of each, taken in turn."""
     taken: list[list[float]] = [[] for _ in ways]
     for _ in range(rounds + 3):
@@ -96,6 +101,68 @@ def interleaved(ways: list[Callable[[], object]], rounds: int) -> list[float]:
             begin = time.perf_counter()
             way()
             times.append((time.perf_counter() - begin) * 1e3)
+    return [statistics.median(times[3:]) for times in taken]
+
+
+def planes_by_opencv(surface: Surface) -> Way:
+    """What an expert writes for I420: three resizes and one conversion, into memory that is there."""
+    width, height = NETWORK
+    small: plain.Image = np.zeros((height * 3 // 2, width), np.uint8)
+    chroma = small[height:].reshape(2, height // 2, width // 2)
+    parts, bgr = (small[:height], *chroma), np.zeros((height, width, 3), np.uint8)
+
+    def run() -> object:
+        for plane, part in zip(surface.planes, parts, strict=True):
+            cv2.resize(plane, part.shape[::-1], dst=part, interpolation=cv2.INTER_LINEAR)
+        return cv2.cvtColor(small, cv2.COLOR_YUV2BGR_I420, dst=bgr)
+
+    return run
+
+
+def image_by_libraries(surface: Surface) -> Way:
+    """The image to planes of red, green and blue by swscale, each averaged by swscale, and joined by OpenCV."""
+    colors, resizer = ImageColors(), PlaneResizer("area")
+    bgr = np.zeros((*NETWORK[::-1], 3), np.uint8)
+
+    def run() -> object:
+        channels = colors.planes(surface, (0, 0, *surface.size_wh))
+        return cv2.merge([resizer.resize(one, size_wh=NETWORK) for one in channels[::-1]], dst=bgr)
+
+    return run
+
+
+def calls(rounds: int) -> None:
+    """Print microseconds of CPU time for each size, and our share of what the libraries take."""
+    print("| image | state | OpenCV, planes | network, bilinear | ratio | libraries, image | image, area | ratio |")
+    print(f"|{'---|' * 8}")
+    for width, height in SIZES:
+        noise = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
+        surface = surface_from_rgb(cv2.GaussianBlur(noise, (9, 9), 0).astype(np.uint8))
+        pairs = [
+            (planes_by_opencv(surface), our_way(surface, "network", "bilinear")),
+            (image_by_libraries(surface), our_way(surface, "image", "area")),
+        ]
+        for is_cold in (False, True):
+            cells = []
+            for pair in pairs:
+                theirs, ours = cpu_us(pair, rounds, is_cold=is_cold)
+                cells.append(f"{theirs:.0f} | {ours:.0f} | {ours / theirs:.2f}")
+            print(f"| {width}x{height} | {'cold' if is_cold else 'loop'} | {' | '.join(cells)} |", flush=True)
+
+
+def cpu_us(ways: tuple[Way, ...], rounds: int, *, is_cold: bool) -> list[float]:
+    """Median microseconds of CPU time of each, taken in turn."""
+    taken: list[list[float]] = [[] for _ in ways]
+    other = np.zeros(1 << 20)
+    for _ in range(rounds + 3):
+        for way, times in zip(ways, taken, strict=True):
+            if is_cold:
+                other += 1
+            else:
+                way()
+            begin = time.thread_time_ns()
+            way()
+            times.append((time.thread_time_ns() - begin) / 1e3)
     return [statistics.median(times[3:]) for times in taken]
 
 
@@ -159,7 +226,7 @@ def report(reference: str, counts: Counter[tuple[str, str, str]]) -> None:
 def main() -> None:
     """Read the command line and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["costs", "agreement"])
+    parser.add_argument("what", choices=["costs", "calls", "agreement"])
     parser.add_argument("data", type=Path)
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--step", type=int, default=5)
@@ -167,6 +234,8 @@ def main() -> None:
     cv2.setNumThreads(1)
     if given.what == "costs":
         costs(given.rounds)
+    elif given.what == "calls":
+        calls(given.rounds)
     else:
         agreement(given.data, given.step)
 

@@ -25,6 +25,8 @@ INT = ctypes.c_int
 FLOAT = ctypes.c_float
 DOUBLE = ctypes.c_double
 _BYTES = ctypes.c_char * 0
+_pointer_in = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_in.argtypes, _pointer_in.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
 
 
 def function(name: str, *parameters: Any, result: Any = None, long: bool = False) -> Callable[..., Any]:
@@ -44,6 +46,17 @@ def pointer(array: npt.NDArray[Any]) -> Any:
     if array.flags.writeable and array.size:
         return _BYTES.from_buffer(array)  # type: ignore[arg-type]  # six times as fast as the address
     return array.ctypes.data
+
+
+def described(array: npt.NDArray[Any]) -> object:
+    """Return an object that lives as long as it is used, for `description`: what C gets of an array with gaps."""
+    return array.__array_struct__
+
+
+def description(described: object) -> int:
+    """Return what a `POINTER` parameter takes for an `Array` (native.h), in half the time of address and strides."""
+    address: int = _pointer_in(described, None)
+    return address
 
 
 @cache

@@ -8,6 +8,16 @@
 /* A function that Python calls. */
 #define EXPORT __attribute__((visibility("default")))
 
+/* An array of NumPy as `described` hands it over: the struct of its array interface protocol. */
+typedef struct {
+    int two, dimensions;
+    char kind;
+    int item_bytes, flags;
+    intptr_t *shape, *strides;
+    uint8_t *data;
+    void *description;
+} Array;
+
 /* Where instructions of x86-64 may be used. Tests define PLAIN to run what other processors run. */
 #if defined(__x86_64__) && !defined(PLAIN)
 #define X86_64

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.surface import Plane
 from sightline_plugins.cuda.records import colors_record
-from sightline_plugins.native import POINTER, SIZE, function, pointer
+from sightline_plugins.native import INT, POINTER, SIZE, described, description, function, pointer
 from sightline_plugins.preprocess.colors import is_averaged
 from sightline_plugins.preprocess.definition import Convert, Image, Preprocessing, Resize
 from sightline_plugins.preprocess.filters import Numbers, averages, enlarged, linear, nearest
@@ -60,10 +60,9 @@ class _Plan(ctypes.Structure):
     )
 
 
-_ARGUMENTS = (POINTER, *((POINTER, SIZE) * 3), POINTER, POINTER)
 _FUNCTIONS = {
-    "network": function("preprocess_planes", *_ARGUMENTS, long=True),
-    "image": function("preprocess_image", *_ARGUMENTS, long=True),
+    "network": function("preprocess_planes", *[POINTER] * 6, result=INT, long=True),
+    "image": function("preprocess_image", *[POINTER] * 6, result=INT, long=True),
 }
 _scratch_bytes = function("preprocess_scratch_bytes", POINTER, result=SIZE)
 
@@ -92,42 +91,26 @@ class FusedPlan:
     Several threads may share it when each brings scratch space of `scratch_bytes`.
     """
 
-    __slots__ = ("_address", "_function", "_is_nv12", "_kept", "scratch_bytes")
+    __slots__ = ("_address", "_function", "_kept", "scratch_bytes")
 
-    def __init__(self, plan: _Plan, *, convert: Convert, is_nv12: bool, kept: tuple[object, ...]) -> None:
+    def __init__(self, plan: _Plan, *, convert: Convert, kept: tuple[object, ...]) -> None:
         self._kept = plan, kept
         self._address = ctypes.addressof(plan)
         self._function = _FUNCTIONS[convert]
-        self._is_nv12 = is_nv12
         self.scratch_bytes: int = _scratch_bytes(self._address)
 
     def run(self, surface: Surface, *, out: Image, scratch: npt.NDArray[np.uint8]) -> None:
         """Write the part of the network's input `out` (1, h, w, 3) that the image fills. Releases the GIL."""
-        planes = [_in_rows(plane) for plane in surface.planes]
-        y, u = planes[0], planes[1]
-        of_u, u_pitch = u.ctypes.data, u.strides[0]
-        if self._is_nv12:
-            of_v, v_pitch = of_u + 1, u_pitch
-        else:
-            of_v, v_pitch = planes[2].ctypes.data, planes[2].strides[0]
-        self._function(
-            self._address,
-            y.ctypes.data,
-            y.strides[0],
-            of_u,
-            u_pitch,
-            of_v,
-            v_pitch,
-            pointer(out),
-            pointer(scratch),
-        )
+        planes = surface.planes
+        if not self._filled(planes, out, scratch):
+            self._filled(tuple(np.array(plane, np.uint8, order="C") for plane in planes), out, scratch)
 
-
-def _in_rows(plane: Plane) -> Plane:
-    """The plane, its samples in a row lying one behind the other."""
-    strides = plane.strides
-    dense = strides[1] == 1 if len(strides) == 2 else strides[1:] == (2, 1)
-    return plane if dense else np.ascontiguousarray(plane)
+    def _filled(self, planes: tuple[Plane, ...], out: Image, scratch: npt.NDArray[np.uint8]) -> bool:
+        """Whether the samples of each row lie side by side; nothing is done where they do not."""
+        all_described = [described(plane) for plane in planes]
+        y, u, *v = map(description, all_described)
+        filled: int = self._function(self._address, y, u, v[0] if v else None, pointer(out), pointer(scratch))
+        return filled != 0
 
 
 def fused_plan(job: Job, definition: Preprocessing) -> FusedPlan | None:
@@ -171,7 +154,7 @@ def fused_plan(job: Job, definition: Preprocessing) -> FusedPlan | None:
         start=3 * (place_y * network_width + place_x),
         pitch=3 * network_width,
     )
-    return FusedPlan(plan, convert=definition.convert, is_nv12=step == 2, kept=(luma, chroma))
+    return FusedPlan(plan, convert=definition.convert, kept=(luma, chroma))
 
 
 def _colors(matrix: ColorMatrix, color_range: ColorRange) -> _Colors:

@@ -372,6 +372,30 @@ static void empty_ring(const Ring *ring, int number, uint8_t *out) {
 
 /* ---- What Python calls ---- */
 
+/* The rows of the region in the planes. */
+typedef struct {
+    const uint8_t *y, *u, *v;
+    ptrdiff_t y_pitch, u_pitch, v_pitch;
+} Planes;
+
+static int is_dense(const Array *plane) {
+    int last = plane->dimensions - 1;
+    return plane->kind == 'u' && plane->item_bytes == 1 && plane->strides[last] == 1 &&
+           (last == 1 || plane->strides[1] == plane->shape[2]);
+}
+
+/* Returns whether the samples of all rows lie side by side. NV12 has no `v`: it is behind `u`. */
+static int find_planes(const Plan *plan, const Array *y, const Array *u, const Array *v, Planes *planes) {
+    if (!is_dense(y) || !is_dense(u) || (v && !is_dense(v)))
+        return 0;
+    planes->y_pitch = y->strides[0], planes->u_pitch = u->strides[0];
+    planes->v_pitch = v ? v->strides[0] : planes->u_pitch;
+    planes->y = y->data + plan->top * planes->y_pitch + plan->left;
+    planes->u = u->data + plan->chroma_top * planes->u_pitch + plan->chroma_left;
+    planes->v = (v ? v->data : u->data + 1) + plan->chroma_top * planes->v_pitch + plan->chroma_left;
+    return 1;
+}
+
 /* Bytes of scratch space that a plan needs, for either function. */
 EXPORT ptrdiff_t preprocess_scratch_bytes(const Plan *plan) {
     const Filter *filters[] = {&plan->luma, &plan->chroma};
@@ -383,40 +407,42 @@ EXPORT ptrdiff_t preprocess_scratch_bytes(const Plan *plan) {
     return size + 3 * (2 * width + width);
 }
 
-/* Resize the planes, and convert them at the size of the network. */
-EXPORT void preprocess_planes(const Plan *plan, const uint8_t *y, ptrdiff_t y_pitch, const uint8_t *u,
-                              ptrdiff_t u_pitch, const uint8_t *v, ptrdiff_t v_pitch, uint8_t *out, uint8_t *scratch) {
+/* Resize the planes, and convert them at the size of the network. Returns 0, as below, where a plane is no row of bytes
+ * after the other. */
+EXPORT int preprocess_planes(const Plan *plan, const Array *y, const Array *u, const Array *v, uint8_t *out,
+                             uint8_t *scratch) {
+    Planes planes;
+    if (!find_planes(plan, y, u, v, &planes))
+        return 0;
     Ring luma = take_ring(&scratch, &plan->luma, 1), chroma = take_ring(&scratch, &plan->chroma, 2);
     uint8_t *levels = take(&scratch, luma.columns), *chromas = take(&scratch, 2 * chroma.columns);
-    y += plan->top * y_pitch + plan->left;
-    u += plan->chroma_top * u_pitch + plan->chroma_left;
-    v += plan->chroma_top * v_pitch + plan->chroma_left;
     out += plan->start;
     for (int number = 0; number < plan->height; number++, out += plan->pitch) {
         for (int tap = 0, row; tap < plan->luma.taps; tap++)
             if (is_missing(&luma, number, tap, &row))
-                fill_ring(&luma, row, (const uint8_t *[]){y + row * y_pitch});
+                fill_ring(&luma, row, (const uint8_t *[]){planes.y + row * planes.y_pitch});
         for (int tap = 0, row; tap < plan->chroma.taps; tap++)
             if (is_missing(&chroma, number, tap, &row))
-                fill_ring(&chroma, row, (const uint8_t *[]){u + row * u_pitch, v + row * v_pitch});
+                fill_ring(&chroma, row, (const uint8_t *[]){planes.u + row * planes.u_pitch, planes.v + row * planes.v_pitch});
         empty_ring(&luma, number, levels);
         empty_ring(&chroma, number, chromas);
         put_planes(plan, levels, chromas, chromas + chroma.columns, out);
     }
+    return 1;
 }
 
 /* Convert each pixel of the image, and resize red, green and blue. */
-EXPORT void preprocess_image(const Plan *plan, const uint8_t *y, ptrdiff_t y_pitch, const uint8_t *u,
-                             ptrdiff_t u_pitch, const uint8_t *v, ptrdiff_t v_pitch, uint8_t *out, uint8_t *scratch) {
+EXPORT int preprocess_image(const Plan *plan, const Array *y, const Array *u, const Array *v, uint8_t *out,
+                            uint8_t *scratch) {
+    Planes planes;
+    if (!find_planes(plan, y, u, v, &planes))
+        return 0;
     const ptrdiff_t width = rounded_up(plan->image_width + 1);
     Ring ring = take_ring(&scratch, &plan->luma, 3);
     uint8_t *resized = take(&scratch, 3 * ring.columns), *colors = take(&scratch, 3 * width);
     int16_t *added = take(&scratch, (ptrdiff_t)sizeof(int16_t) * 3 * width);
     const uint8_t *rows[] = {colors, colors + width, colors + 2 * width};
     int chroma_row = -1, first = plan->is_bgr ? 2 : 0;
-    y += plan->top * y_pitch + plan->left;
-    u += plan->chroma_top * u_pitch + plan->chroma_left;
-    v += plan->chroma_top * v_pitch + plan->chroma_left;
     out += plan->start;
     for (int number = 0; number < plan->height; number++, out += plan->pitch) {
         for (int tap = 0, row; tap < plan->luma.taps; tap++) {
@@ -424,13 +450,15 @@ EXPORT void preprocess_image(const Plan *plan, const uint8_t *y, ptrdiff_t y_pit
                 continue;
             if (chroma_row != row >> plan->down_shift) {
                 chroma_row = row >> plan->down_shift;
-                convert_chroma(plan, u + chroma_row * u_pitch, v + chroma_row * v_pitch, added, width);
+                convert_chroma(plan, planes.u + chroma_row * planes.u_pitch, planes.v + chroma_row * planes.v_pitch, added,
+                               width);
             }
-            convert_luma(plan, y + row * y_pitch, added, width, colors);
+            convert_luma(plan, planes.y + row * planes.y_pitch, added, width, colors);
             fill_ring(&ring, row, rows);
         }
         empty_ring(&ring, number, resized);
         put_colors(resized + first * ring.columns, resized + ring.columns, resized + (2 - first) * ring.columns,
                    plan->width, out);
     }
+    return 1;
 }

@@ -96,8 +96,9 @@ def test_planes_narrower_than_a_vector_are_equal_to_the_bit(
         np.testing.assert_array_equal(image, expected(surface, definition))
 
 
-def test_planes_whose_samples_do_not_lie_side_by_side_are_read_right() -> None:
-    dense = noise(PixelFormat.NV12, (64, 48))
+@pytest.mark.parametrize("size_wh", [(64, 48), (2, 48), (1, 1)])
+def test_planes_whose_samples_do_not_lie_side_by_side_are_read_right(size_wh: tuple[int, int]) -> None:
+    dense = noise(PixelFormat.NV12, size_wh)
     apart = Surface(dense.format, dense.size_wh, tuple(np.asfortranarray(plane) for plane in dense.planes))
     definition = Preprocessing((32, 24))
 
