@@ -10,8 +10,9 @@ graph by the engine (`Preprocessing.image_form`). Colours are converted in one o
 `image`  the whole image is converted, then resized, exactly as training code does it (OpenCV's capture and resize).
            Networks that react to single levels need it: with FastestDet, 8 in 100 boxes move otherwise.
 
-Regions that lie on whole chroma samples inside the image are views of its planes. Others (crops of objects to a
-fraction of a pixel, beyond the image, or turned) are sampled where they lie; the image's edge is repeated.
+Regions that lie on whole chroma samples inside the image are views of its planes; those of frames with chroma go
+through one call of C with a plan that is kept (`fused.py`). Others (crops of objects to a fraction of a pixel, beyond
+the image, or turned) are sampled where they lie; the image's edge is repeated.
 Filters that average do not sample: `resizing.py` says what they resize instead.
 """
 
