@@ -1,20 +1,19 @@
-"""Random input for the C functions of trackers: `python -m tests.unit.track.sanitized LIBRARY [--wrong]`.
+"""Random input for the C functions of trackers, in a process with a sanitized library (`tests/fakes/native_build.py`).
 
-LIBRARY is built with sanitizers, which end the process at the first access outside of an array. `--wrong` lets a
-function write behind one.
+Sanitizers end the process at the first access outside of an array. `--wrong` lets a function write behind one.
 """
 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-import sightline_plugins.native as native
+from sightline_plugins import native
+from sightline_plugins.track import association, tracks
+from sightline_plugins.track.adaptive_options import AdaptiveOptions
 
 ODD = (np.nan, np.inf, -np.inf, 1e38, -1e38, 1e7, 0.0, 1e-40)
 CLASSES = (0, 1, -1, 2**63 - 1, -(2**63))
@@ -43,7 +42,7 @@ def random_frame(
 
 def drive(random: np.random.Generator, options: dict[str, Any], counts: list[int]) -> None:
     """Feed a tracker frames of so many detections, and ask it for predictions between."""
-    tracker = import_module("sightline_plugins.track.adaptive_options").AdaptiveOptions(**options).build()
+    tracker = AdaptiveOptions(**options).build()
     pts_ns = 0
     for count in counts:
         pts_ns += int(random.choice([1, 1, 1, 0, -3, 5, 100, 10**7])) * FRAME_NS
@@ -54,8 +53,6 @@ def drive(random: np.random.Generator, options: dict[str, Any], counts: list[int
 
 def main() -> None:
     """Drive everything."""
-    native.LIBRARY = Path(sys.argv[1])
-    association, tracks = (import_module(f"sightline_plugins.track.{name}") for name in ("association", "tracks"))
     random = np.random.default_rng(1)
     if "--wrong" in sys.argv:
         records = np.zeros(8, tracks.DETECTION)
