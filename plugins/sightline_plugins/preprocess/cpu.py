@@ -176,6 +176,7 @@ class HostPreprocessor:
         self._samples = definition.resize in ("bilinear", "nearest")
         self._spare: dict[tuple[int, ...], deque[Image]] = {}
         self._plans: dict[_Known, FusedPlan | None] = {}
+        self._seen: set[_Known] = set()
         self._scratch = np.empty(0, np.uint8)
 
     def prepare_all(self, parts: Sequence[Part]) -> Iterator[Prepared]:
@@ -207,6 +208,12 @@ class HostPreprocessor:
             spare.append(prepared.image)
 
     def _keep_plan(self, known: _Known) -> FusedPlan | None:
+        """Make a plan for what comes again: it takes as long as hundreds of images, and crops of objects differ."""
+        if known not in self._seen:
+            if len(self._seen) >= _PLANS:
+                self._seen.clear()
+            self._seen.add(known)
+            return None
         placement, size_wh, kind, matrix, color_range = known
         if len(self._plans) >= _PLANS:
             self._plans.clear()

@@ -32,7 +32,7 @@ def odd(random: np.random.Generator, *shape: int) -> np.ndarray[tuple[int, ...],
 
 def candidates(random: np.random.Generator, count: int) -> Candidates:
     """Return so many candidates, with many equal confidences."""
-    confidence = np.round(random.random(count) * 20).astype(np.float32) / 20
+    confidence = (np.round(random.random(count) * 20) / 20).astype(np.float32)
     confidence[random.random(count) < 0.02] = np.nan
     return Candidates(odd(random, count, 4), confidence, random.choice(CLASSES, count).astype(np.int32))
 

@@ -59,11 +59,12 @@ def check(seed: int) -> bool:
     surface, definition = random_surface(random), random_definition(random)
     placement = definition.place_fractions(random_region(random), surface)
     preprocessor = HostPreprocessor(definition)
-    prepared = preprocessor.prepare(surface, placement)
+    images = [preprocessor.prepare(surface, placement).image for _ in range(2)]
     expected = by_libraries(surface, placement, definition)
     if expected is None:
         return False
-    np.testing.assert_array_equal(prepared.image, expected, err_msg=f"{seed}: {definition} {placement}")
+    for image in images:
+        np.testing.assert_array_equal(image, expected, err_msg=f"{seed}: {definition} {placement}")
     return True
 
 

@@ -23,7 +23,10 @@ CONVERTS: list[Convert] = ["network", "image"]
 
 
 def whole(surface: Surface, definition: Preprocessing) -> Image:
-    return HostPreprocessor(definition).prepare(surface).image
+    """The second image of its kind: the first is no reason to make a plan."""
+    preprocessor = HostPreprocessor(definition)
+    preprocessor.prepare(surface)
+    return preprocessor.prepare(surface).image
 
 
 def expected(surface: Surface, definition: Preprocessing) -> Image:
@@ -175,3 +178,17 @@ def test_sanitizers_find_a_read_beyond_a_plane(sanitized: Path, repository: Path
     assert done.returncode != 0
     assert "heap-buffer-overflow" in done.stderr
     assert "preprocess/native.c" in done.stderr
+
+
+def test_regions_that_come_once_get_no_plan() -> None:
+    """Crops of objects are a region after another; a plan takes as long as hundreds of images."""
+    preprocessor = HostPreprocessor(Preprocessing((32, 32), fit="stretch"))
+    surface = noise(PixelFormat.I420, (640, 360))
+
+    for left in range(0, 400, 2):
+        preprocessor.prepare(surface, preprocessor.definition.place((left, 0, left + 100, 100)))
+
+    assert not preprocessor._plans
+    preprocessor.prepare(surface)
+    preprocessor.prepare(surface)
+    assert len(preprocessor._plans) == 1
