@@ -1,15 +1,18 @@
-"""`python -m benchmarks.pipelines.stages`: CPU time per frame by stage, ours beside that of the expert's loop."""
+"""`python -m benchmarks.pipelines.stages`: CPU time per frame by stage beside the expert's, and the limit."""
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 from benchmarks.pipelines.__main__ import DATA
-from benchmarks.pipelines.contestants import Contestant, Group
+from benchmarks.pipelines.contestants import IN_BFLOAT16, Contestant, Group
 from benchmarks.pipelines.job import Job
+from benchmarks.pipelines.limit import seconds_per_frame
 from benchmarks.pipelines.rounds import Measured, Table, measure
 
 STAGES = {
@@ -46,7 +49,8 @@ def main() -> None:
     for streams in map(int, asked.streams.split(",")):
         job = Job(clip, models / "FastestDet.onnx", models / "coco80.names", Path(), streams, 1, asked.confidence)
         print(f"{streams} streams of {clip.name}")
-        print("\n".join(markdown(measure(contestants, job=job, rounds=asked.rounds))), flush=True)
+        table = measure(contestants, job=job, rounds=asked.rounds)
+        print("\n".join([*markdown(table), *limit_rows(table, job)]), flush=True)
 
 
 def markdown(table: Table) -> Iterable[str]:
@@ -58,6 +62,24 @@ def markdown(table: Table) -> Iterable[str]:
         yield f"| {stage}: {about} | {' | '.join(f'{_us(runs, stage):.0f}' for _, runs in columns)} |"
     yield f"| all | {' | '.join(f'{median(run.cpu_ms for run in runs) * 1e3:.0f}' for _, runs in columns)} |"
     yield f"| frames a second | {' | '.join(f'{median(run.fps for run in runs):.0f}' for _, runs in columns)} |"
+
+
+def limit_rows(table: Table, job: Job) -> Iterable[str]:
+    """The frames a second of the limit by stage, in float32 and bfloat16, and the share of it that each reaches."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = replace(job, out=Path(folder), passes=2)
+        limits = {
+            group: seconds_per_frame(work, "bf16" if group in IN_BFLOAT16 else "f32")
+            for group in (Group.EXPERT, Group.EXPERT_BFLOAT16)
+            if any(contestant.group is group for contestant in table.runs)
+        }
+    for group, parts in limits.items():
+        named = "in bfloat16" if group in IN_BFLOAT16 else "in float32"
+        stages = ", ".join(f"{name} {1 / seconds:.0f}" for name, seconds in parts.items())
+        yield f"\nLimit {named}, frames a second: {stages}; together {1 / sum(parts.values()):.0f}."
+    for contestant, runs in table.runs.items():
+        limit = limits[Group.EXPERT_BFLOAT16 if contestant.group in IN_BFLOAT16 else Group.EXPERT]
+        yield f"- {contestant.name} reaches {median(run.fps for run in runs) * sum(limit.values()):.2f} of it"
 
 
 def _us(runs: Sequence[Measured], stage: str) -> float:
