@@ -43,6 +43,17 @@ simplified by onnxsim that takes 8-bit NHWC, OpenVINO with as many streams as co
 compiled by Numba, msgspec. The ordinary loop is OpenCV's capture, ONNX Runtime with defaults, the model's demo code, a
 library's tracker, `json`, one stream after another. The ready-made contestants use the same parts, but vectorised
 post-processing and cheaper resizing. BMF is left out: its package needs the libraries of FFmpeg 4.
+
+The comparison with the expert's loop, on your machine, in about five minutes, from a clone of the repository:
+
+```console
+$ make dev && .venv/bin/python -m pip install --group bench
+$ .venv/bin/sightline models pull fastestdet
+$ .venv/bin/python -m benchmarks.pipelines --streams 1,4 --rounds 3 --confidence 0.25 --only 'expert*' --clip my.mp4
+$ .venv/bin/python -m benchmarks.pipelines.stages --streams 1 --rounds 3 --clip my.mp4
+```
+
+`my.mp4` is any video; best one of traffic or people, a minute long.
 """
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from benchmarks.pipelines.__main__ import DATA
 from benchmarks.pipelines.contestants import IN_BFLOAT16, Contestant, Group
+from benchmarks.pipelines.files import add_file_options, job_for
 from benchmarks.pipelines.job import Job
 from benchmarks.pipelines.limit import seconds_per_frame
 from benchmarks.pipelines.rounds import Measured, Table, measure
@@ -39,16 +39,16 @@ BFLOAT16 = (
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipelines.stages", description=__doc__)
+    add_file_options(parser)
     parser.add_argument("--streams", default="1,4,8", help="numbers of streams")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--confidence", type=float, default=0.25)
     parser.add_argument("--bfloat16", action="store_true", help="compare both in bfloat16 too")
     asked = parser.parse_args()
-    clip, models = DATA / "videos" / "car-detection.mp4", DATA / "models"
     contestants = [*FLOAT32, *(BFLOAT16 if asked.bfloat16 else ())]
     for streams in map(int, asked.streams.split(",")):
-        job = Job(clip, models / "FastestDet.onnx", models / "coco80.names", Path(), streams, 1, asked.confidence)
-        print(f"{streams} streams of {clip.name}")
+        job = job_for(asked, streams=streams)
+        print(f"{streams} streams of {job.clip.name}")
         table = measure(contestants, job=job, rounds=asked.rounds)
         print("\n".join([*markdown(table), *limit_rows(table, job)]), flush=True)
 

@@ -123,7 +123,9 @@ def test_a_function_that_can_not_be_called_is_told_before_anything_runs(
 def test_a_function_that_fails_is_told_with_element_stream_and_frame(name: str, folder: Path) -> None:
     function, frame, told = WHILE[name]
     text = f"{{apply: 'mine.py:{function}'}}, {{jsonl: 'out/{{stream}}.jsonl'}}"
-    mistake = Mistake(steps(text), ("error: element 'apply-1' failed on stream 'cam', ", *told), 1)
+    mistake = Mistake(
+        steps(text) + "batch: {size: 1}\n", ("error: element 'apply-1' failed on stream 'cam', ", *told), 1
+    )
 
     assert_told_once(call_apart(mistake, folder), mistake, folder)
 

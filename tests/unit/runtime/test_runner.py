@@ -9,12 +9,24 @@ import pytest
 
 from sightline.devices.discovery import DeviceInUse
 from sightline.errors import OperatorError, StreamError
-from sightline.graph import BatchOptions, Message, MessageKind, Outputs, Parallel, PipelineDescription, Step, Tee
+from sightline.graph import (
+    BatchOptions,
+    Message,
+    MessageKind,
+    Operator,
+    Outputs,
+    Parallel,
+    PipelineDescription,
+    Step,
+    Tee,
+)
 from sightline.graph.site import SystemClock
+from sightline.media import Batch
 from sightline.runtime.runner import Runner
+from sightline.runtime.scheduling.node import Node
 from sightline.runtime.sources.supervisor import Limits
 from sightline.runtime.stats.report import Report
-from sightline.testing import assert_accounted
+from sightline.testing import assert_accounted, make_frames
 from tests.unit.runtime.elements import Find, Held, Hold, Remark, Synthetic, SyntheticReader, Tallied, Tally
 from tests.waiting import wait_until
 
@@ -128,14 +140,29 @@ def test_a_step_with_streams_works_on_those_only() -> None:
 
 
 def test_the_failure_of_an_operator_names_element_stream_and_frame_and_hides_passwords() -> None:
-    runner = make_runner([Find(fail_at=7), Tally()])
+    runner = make_runner([Find(fail_at=7), Tally()], size=1)
 
     with pytest.raises(OperatorError) as failure:
         run(runner)
 
     text = str(failure.value)
-    assert "'find-1' failed on stream 'cam', frames 4 to 7" in text
+    assert "'find-1' failed on stream 'cam', frame 7" in text
     assert "secret" not in text
+
+
+class Failing(Operator):
+    def process(self, batch: Batch) -> Batch:
+        raise ValueError(f"{len(batch)} frames are too many")
+
+
+def test_the_failure_on_a_batch_names_all_of_its_frames() -> None:
+    node = Node(Find(), Failing(), element_id="find-1", probes=[])
+    ours, theirs = make_frames(3), make_frames(2, stream="other")
+
+    with pytest.raises(OperatorError, match="failed on stream 'cam', frames 0 to 2: "):
+        node.process(Batch(tuple(ours)))
+    with pytest.raises(OperatorError, match="failed on a batch of 5 frames, the first of stream 'cam', frame 0: "):
+        node.process(Batch((*ours, *theirs)))
 
 
 def test_after_a_failure_every_operator_is_closed() -> None:
