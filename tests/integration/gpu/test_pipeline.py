@@ -261,7 +261,8 @@ def test_a_gpu_that_breaks_in_mid_run_ends_it_with_the_cause(
     repository: Path, clips: dict[str, Path], tmp_path: Path, driver: FakeCudaDriver
 ) -> None:
     gpu = CudaDevice(driver)
-    pipeline = Pipeline(sources={"street": str(clips["street"])}, steps=look(repository), outputs=tmp_path, gpu=gpu)
+    sources, batch = {"street": str(clips["street"])}, {"size": 1}  # so that launches follow the first result
+    pipeline = Pipeline(sources=sources, steps=look(repository), outputs=tmp_path, gpu=gpu, batch=batch)
     pipeline.probe("detect-1", lambda batch: driver.fail_next("launch", "CUDA_ERROR_ILLEGAL_ADDRESS"))
 
     with pytest.raises(OperatorError, match=r"cuda:0 cannot be used any more: .*CUDA_ERROR_ILLEGAL_ADDRESS"):
