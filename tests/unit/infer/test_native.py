@@ -13,9 +13,8 @@ from sightline_plugins.infer.postprocessing import DetectionRules
 from sightline_plugins.infer.selection import BoxSelector
 from sightline_plugins.nms.options import NmsOptions
 from sightline_plugins.preprocess.placement import Placement, place
-from tests.conftest import missing
 from tests.fakes import run_sanitized
-from tests.fakes.native_build import build_sanitized, has_compiler, sanitized_arguments
+from tests.fakes.native_build import sanitized_arguments
 from tests.unit.infer.sanitized import candidates
 
 LIMITS = np.array([0.3, 0.6, 0.2, 0.5], np.float32)
@@ -23,23 +22,16 @@ WANTED = np.array([True, True, False, True])
 SIZE_WH = (640, 360)
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not has_compiler():
-        missing("gcc is not installed (Debian: gcc)")
-    built = tmp_path_factory.mktemp("sanitized") / "libsightline.so"
-    build_sanitized(built)
-    return built
-
-
-def test_nothing_outside_of_an_array_is_touched_whatever_comes(library: Path, repository: Path) -> None:
-    done = run_sanitized(sanitized_arguments(library, "tests.unit.infer.sanitized"), cwd=repository)
+def test_nothing_outside_of_an_array_is_touched_whatever_comes(sanitized_library: Path, repository: Path) -> None:
+    done = run_sanitized(sanitized_arguments(sanitized_library, "tests.unit.infer.sanitized"), cwd=repository)
 
     assert done.returncode == 0, done.stderr
 
 
-def test_the_sanitizers_see_these_functions(library: Path, repository: Path) -> None:
-    done = run_sanitized(sanitized_arguments(library, "tests.unit.infer.sanitized", "--wrong"), cwd=repository)
+def test_the_sanitizers_see_these_functions(sanitized_library: Path, repository: Path) -> None:
+    done = run_sanitized(
+        sanitized_arguments(sanitized_library, "tests.unit.infer.sanitized", "--wrong"), cwd=repository
+    )
 
     assert done.returncode != 0
     assert "heap-buffer-overflow" in done.stderr
