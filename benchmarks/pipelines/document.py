@@ -35,8 +35,8 @@ find objects with FastestDet in each, track them, write JSON lines to a file.
 - Loading models and compiling code does not count, for any contestant; opening files does.
 - All compute in float32, except "expert, bfloat16" and "sightline, bfloat16", which are compared with each other: the
   precision that OpenVINO chooses on processors that compute bfloat16, and `precision: bf16`. All are checked to write
-  every frame and to find the same number of objects within 8 %, with bfloat16 within 15 %: it finds other objects, and
-  the column "objects" shows how many.
+  every frame, and to find numbers of objects that lie within 5 % of their middle, with bfloat16 within 15 %: it finds
+  other objects, and the column "objects" shows how many.
 
 The expert's loop is one process without a framework: PyAV, planes resized before colours are converted, a graph
 simplified by onnxsim that takes 8-bit NHWC, OpenVINO with as many streams as cores, head, suppression and tracker

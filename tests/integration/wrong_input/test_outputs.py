@@ -114,8 +114,9 @@ def test_a_document_written_aside_does_not_replace_a_device_or_pipe(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     os.mkfifo(folder / "pipe.json")
-    told = ("error: element 'coco-2' failed on stream 'cam', frame", "pipe.json: it is no ordinary file")
-    mistake = Mistake(steps(f"{FOUND}, {{coco: {{path: pipe.json, id: coco-2}}}}"), told, 1)
+    told = ("error: element 'coco-2' failed on stream 'cam', frame 0: ", "pipe.json: it is no ordinary file")
+    text = steps(f"{FOUND}, {{coco: {{path: pipe.json, id: coco-2}}}}") + "batch: {size: 1}\n"
+    mistake = Mistake(text, told, 1)
 
     outcome = call_here(mistake, folder, monkeypatch=monkeypatch, capfd=capfd)
 

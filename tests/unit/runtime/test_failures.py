@@ -97,11 +97,11 @@ def test_a_fault_of_a_listener_is_logged_and_stops_nothing(caplog: pytest.LogCap
 
 
 def test_a_fault_of_a_probe_stops_the_run_and_names_the_element() -> None:
-    pipeline = Pipeline(sources=ENDLESS, steps=[Find(), Tally()])
+    pipeline = Pipeline(sources=ENDLESS, steps=[Find(), Tally()], batch={"size": 1})
     pipeline.probe("find-1", lambda batch: [][0])
 
     with pytest.raises(
-        OperatorError, match=r"'find-1' failed on stream 'cam', frames? 0( to [123])?: a probe of it raised IndexError"
+        OperatorError, match="'find-1' failed on stream 'cam', frame 0: a probe of it raised IndexError"
     ):
         pipeline.run()
 
