@@ -16,6 +16,10 @@ SightlineError
 │   └── StreamLost          it broke off: a live source is worth another attempt
 │       └── StreamStalled   its connection stands, but nothing comes
 ├── OutputError             an output cannot be written (place, rights, space)    (exit code 1)
+├── DeliveryError           records did not reach their destination; they are kept and tried again
+│   ├── DestinationLost     it cannot be reached, broke off or does not answer
+│   │   └── DestinationRefused  it does not accept the credentials, or does not let us write there
+│   └── RecordRefused       it refuses one record: set aside after several attempts
 ├── OperatorError           an operator failed on a batch: element, stream, frame  (exit code 1)
 ├── SurfaceReleased         a pooled surface was used after it went back
 ├── EndOfLink               the link was closed by its sender and is empty
@@ -101,6 +105,26 @@ class OutputError(SightlineError):
     def __init__(self, message: str, *, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason or message
+
+
+class DeliveryError(SightlineError):
+    """Records could not be delivered; the first `delivered` of those passed were."""
+
+    def __init__(self, message: str, *, delivered: int = 0) -> None:
+        super().__init__(message)
+        self.delivered = delivered
+
+
+class DestinationLost(DeliveryError):
+    """The destination cannot be reached, has broken off, or does not answer in time."""
+
+
+class DestinationRefused(DestinationLost):
+    """The destination answers, and does not let us in or does not let us write; another attempt soon will not help."""
+
+
+class RecordRefused(DeliveryError):
+    """The destination refuses the record after those delivered; the others may be accepted."""
 
 
 class OperatorError(SightlineError):

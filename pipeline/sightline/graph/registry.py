@@ -16,6 +16,8 @@ from sightline.redaction import redact
 
 ELEMENTS = "sightline.elements"
 SOURCES = "sightline.sources"
+TRANSPORTS = "sightline.transports"
+"""Elements that deliver records to a destination outside; they are elements like any other."""
 
 _Described = TypeVar("_Described", Element, SourceElement)
 _Extension = TypeVar("_Extension", covariant=True)
@@ -42,7 +44,7 @@ class Registry:
         elements: Mapping[str, EntryPoint] | None = None,
         sources: Mapping[str, EntryPoint] | None = None,
     ) -> None:
-        self._elements = _installed(ELEMENTS) if elements is None else _alone(elements)
+        self._elements = _installed(ELEMENTS, TRANSPORTS) if elements is None else _alone(elements)
         self._sources = _installed(SOURCES) if sources is None else _alone(sources)
 
     @property
@@ -155,10 +157,11 @@ class Extensions(Mapping[str, _Extension]):
         return self._known
 
 
-def _installed(group: str) -> dict[str, list[EntryPoint]]:
+def _installed(*groups: str) -> dict[str, list[EntryPoint]]:
     """Entry points by name; found twice through the same package (on the path twice), it is one."""
     found: dict[str, list[EntryPoint]] = {}
-    for entry in _all_installed(tuple(sys.path)).select(group=group):
+    installed = _all_installed(tuple(sys.path))
+    for entry in (entry for group in groups for entry in installed.select(group=group)):
         others = found.setdefault(entry.name, [])
         if all((entry.value, _package(entry)) != (other.value, _package(other)) for other in others):
             others.append(entry)

@@ -1,0 +1,93 @@
+"""The transport contract: records in, delivered to a destination outside, or an error that says how far it came.
+
+A transport is one small class: connect, deliver these records or raise, close. Everything else is shared by all: the
+outbox keeps records on disk until they are delivered, in order, also when the process is killed; a delivery worker
+for each destination calls its transport, waits and tries again after failures, and sets records aside that the
+destination refuses. A package registers an element that makes its transport under the entry-point group
+`sightline.transports`. `sightline.testing.transport_conformance` tests the contract.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sightline.graph.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record on its way to a destination.
+
+    `(stream, epoch, seq)` identifies it among all records for one destination: `epoch` grows with each start of the
+    pipeline, `seq` counts the records of the stream from 0 without gaps. The receiver drops what it has already.
+    `to` is the topic, subject, key or path, with its placeholders filled in; `body` is encoded as the element's format
+    says. `time_ns` is when it was made, since the epoch of the clock.
+    """
+
+    stream: str
+    epoch: int
+    seq: int
+    kind: str
+    to: str
+    body: bytes
+    time_ns: int
+    content_type: str = "application/json"
+
+
+class Transport(ABC):
+    """Delivers records to one destination. One thread at a time calls it; it keeps no records of its own."""
+
+    @abstractmethod
+    def connect(self) -> None:
+        """Connect, within the time limit of its element. Called before the first delivery, and again after `close`
+        when a delivery failed. A transport without a connection does nothing.
+
+        Raises DestinationLost when the destination cannot be reached, DestinationRefused when it does not let us in.
+        """
+
+    @abstractmethod
+    def deliver(self, records: Sequence[Record]) -> None:
+        """Deliver the records in order, and return when the destination has acknowledged all of them.
+
+        `delivered` of an error counts those acknowledged, which are the first ones; the others are delivered again.
+        Raises RecordRefused when the destination refuses the record after those; DestinationLost when it is gone, or
+        does not answer within the time limit; DestinationRefused when it does not let us write.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection, without waiting for the destination; harmless when called again."""
+
+
+class Mailbox(ABC):
+    """Where one step puts its records. They are delivered later; nothing here waits for a destination."""
+
+    @abstractmethod
+    def stamp(self, stream: str) -> tuple[int, int]:
+        """Return `epoch` and `seq` of the stream's next record."""
+
+    @abstractmethod
+    def put(self, records: Sequence[Record]) -> None:
+        """Keep records until they are delivered, in this order. From any thread; never waits."""
+
+    @abstractmethod
+    def listen(self, listener: Callable[[Message], None]) -> None:
+        """Call `listener` with every message of the run from now on, from any thread, until the mailbox is closed."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Take no more records; those put here are still delivered. Harmless when called again."""
+
+
+class Outbox(ABC):
+    """Keeps the records of a run for all destinations until they are delivered."""
+
+    @abstractmethod
+    def mailbox(self, destination: str, *, address: str, transport: Transport) -> Mailbox:
+        """Open the mailbox of a destination (the id of its step), and begin to deliver what it holds from earlier runs.
+
+        `address` names the destination in messages, without credentials. Raises OutputError when the outbox cannot be
+        written, ConfigurationError when another process has it open.
+        """

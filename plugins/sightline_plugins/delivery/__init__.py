@@ -1,0 +1,1 @@
+"""Delivery: what was seen, sent to brokers, databases and web services through the outbox."""

@@ -1,0 +1,1 @@
+"""Delivery to real brokers, databases and web services, through outages."""

@@ -1,0 +1,1 @@
+"""Delivery without a network: records, formats, the outbox."""
