@@ -11,6 +11,7 @@ from sightline.devices import Device
 from sightline.graph.messages import Message, MessageKind
 from sightline.graph.outputs import Outputs
 from sightline.graph.packets import Packets
+from sightline.graph.transport import Outbox
 from sightline.media import Frame
 from sightline.redaction import redact
 
@@ -66,6 +67,7 @@ class Site:
     `device` is one: streams, memory and kernels come from it. In a run on several GPUs each has operators of its own,
     whose frames lie on it or on the host; what serves all GPUs (`Element.serves_all_gpus`) is built as for the CPU.
     `live` says that streams are live, and do not wait. `examples` are frames of its files; None where it has none.
+    `outbox` keeps what is delivered to destinations outside; a run always has one.
     """
 
     device: Device
@@ -78,6 +80,7 @@ class Site:
     gpu: CudaDevice | None = None
     live: bool = False
     examples: Examples | None = None
+    outbox: Outbox | None = None
 
     def warn(self, text: str, *, stream: str | None = None) -> None:
         """Post a warning; credentials are taken out of it."""
