@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Source = str | Path | Mapping[str, object] | SourceElement
 """A source as Python code gives it: a URI or path, a mapping as in YAML, or a source element."""
 _Changed = tuple[str, tuple[str, ...]]
-_FIXED = ("name", "device", "keep_running", "overwrite")
+_FIXED = ("name", "device", "keep_running", "overwrite", "outbox")
 
 
 @dataclass(frozen=True, slots=True)

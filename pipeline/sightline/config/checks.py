@@ -35,6 +35,8 @@ def file_problems(
         for field, role, path in paths_of(source):
             yield from _missing(("sources", name, field), role, path)
     taken = _read_by_sources(description)
+    if any(element.delivers for _, element in elements):
+        yield from _written(("outbox", "path"), description.outbox_path, (), outputs, taken)
     for key, element in elements:
         for field, role, path in paths_of(element):
             if role is PathRole.OUTPUT:

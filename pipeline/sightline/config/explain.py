@@ -21,7 +21,7 @@ from sightline.graph.tree import PipelineDescription, identify
 from sightline.redaction import redact
 
 DEFAULT = "default"
-_ELSEWHERE = ("sources", "sources_file", "steps", "batch")
+_ELSEWHERE = ("sources", "sources_file", "steps", "batch", "outbox")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,10 @@ def _pipeline(description: PipelineDescription, root: Table, hide: Hide) -> Iter
             yield _value(name, getattr(description, name), node, hide)
     choice = choose_device(description.device)
     yield ExplainedValue("runs on", str(choice), choice.reason)
-    batch = root.entries["batch"].node if "batch" in root.entries else None
-    for value in _described(description.batch, batch, hide):
-        yield ExplainedValue(f"batch.{value.name}", value.value, value.origin)
+    for name, options in (("batch", description.batch), ("outbox", description.outbox)):
+        given = root.entries[name].node if name in root.entries else None
+        for value in _described(options, given, hide):
+            yield ExplainedValue(f"{name}.{value.name}", value.value, value.origin)
 
 
 def _described(part: Element | SourceElement | BaseModel, node: Node | None, hide: Hide) -> Iterator[ExplainedValue]:

@@ -34,7 +34,7 @@ from sightline.graph.element import Element
 from sightline.graph.outputs import Outputs
 from sightline.graph.registry import Registry
 from sightline.graph.source import SourceElement
-from sightline.graph.tree import BatchOptions, Parallel, PipelineDescription, SourcesFile, Step, Tee
+from sightline.graph.tree import BatchOptions, OutboxOptions, Parallel, PipelineDescription, SourcesFile, Step, Tee
 from sightline.graph.wording import allowed, suggest
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -242,8 +242,11 @@ class _Reader:
                 nodes.get("pipeline", Scalar(root.place, None)), key=("pipeline",)
             ),
         }
-        batch = self._batch(nodes.get("batch", nothing))
-        description = PipelineDescription.model_validate({**self._head(nodes), **parts, "batch": batch})
+        options = {
+            "batch": self._section(BatchOptions, "batch", nodes.get("batch", nothing)),
+            "outbox": self._section(OutboxOptions, "outbox", nodes.get("outbox", nothing)),
+        }
+        description = PipelineDescription.model_validate({**self._head(nodes), **parts, **options})
         return description, {**(streams.given_names if streams else {}), **sources.given_names}
 
     def _others(
@@ -258,10 +261,11 @@ class _Reader:
                 self._validator.problems.append(LocatedProblem(place, ("sources", name), message))
         return others
 
-    def _batch(self, node: Node) -> BatchOptions:
+    def _section(self, model: type[_Model], key: str, node: Node) -> _Model:
+        """Options of the whole pipeline that stand under a key of their own; the defaults where they are wrong."""
         if isinstance(node, Scalar) and node.value is None:
-            return BatchOptions()
-        return self._validator.model(BatchOptions, node, key=("batch",), place=node.place) or BatchOptions()
+            return model()
+        return self._validator.model(model, node, key=(key,), place=node.place) or model()
 
     def _head(self, nodes: Mapping[str, Node]) -> dict[str, Plain]:
         """Those options of the whole pipeline that are right; the others are noted."""

@@ -9,7 +9,7 @@ from sightline.graph.packets import EncodedFormat, EncodedPacket, PacketRing, Pa
 from sightline.graph.registry import Registry
 from sightline.graph.site import Clock, Examples, Site
 from sightline.graph.source import SourceElement, SourceReader
-from sightline.graph.tree import BatchOptions, Parallel, PipelineDescription, Step, Tee
+from sightline.graph.tree import BatchOptions, OutboxOptions, Parallel, PipelineDescription, Step, Tee
 
 __all__ = [
     "BatchOptions",
@@ -24,6 +24,7 @@ __all__ = [
     "Message",
     "MessageKind",
     "Operator",
+    "OutboxOptions",
     "OutputPath",
     "Outputs",
     "PacketRing",

@@ -73,6 +73,8 @@ class Element(Described):
     sink: ClassVar[bool] = False
     changes_images: ClassVar[bool] = False
     """Whether it writes into (copies of) images; what a branch of a parallel writes is lost where they rejoin."""
+    delivers: ClassVar[bool] = False
+    """Whether it puts records into the outbox of the run."""
     scalar: ClassVar[str | None] = None
     """The field that a bare value stands for: `jsonl: out.jsonl` is `jsonl: {path: out.jsonl}`."""
 

@@ -53,6 +53,8 @@ class MessageKind(StrEnum):
     RECORDING = "recording"
     SINK_DEGRADED = "sink_degraded"
     SINK_RECOVERED = "sink_recovered"
+    DESTINATION_LOST = "destination_lost"
+    DESTINATION_BACK = "destination_back"
     OVERLOADED = "overloaded"
     KEEPS_UP = "keeps_up"
     WARNING = "warning"

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, SerializeAsAny
 
 from sightline.graph.described import Described
 from sightline.graph.element import Element
+from sightline.graph.fields import OutputPath, Size
 from sightline.graph.outputs import Outputs
 from sightline.graph.source import SourceElement
 from sightline.media.time import Duration
@@ -49,6 +50,20 @@ class BatchOptions(Described):
     """A batch leaves when it is full, or when its oldest frame has waited this long."""
 
 
+class OutboxOptions(Described):
+    """Where records wait for destinations outside until they are delivered, and how many."""
+
+    path: OutputPath = "out/{pipeline}.outbox"
+    """The file, made when a step delivers records; `{pipeline}` stands for the pipeline's name."""
+    size: Annotated[Size, Field(ge=100_000)] = 1_000_000_000
+    """Bytes of records that wait at most; the oldest are dropped, counted and reported."""
+    age: Annotated[Duration, Field(gt=0)] = 86_400_000_000_000
+    """Records that have waited longer are dropped, counted and reported."""
+    linger: Duration = 10_000_000_000
+    """How long the end of the pipeline waits for records to be delivered; what is left then is delivered by the next
+    run. A pipeline that is stopped waits for one second at most."""
+
+
 class SourcesFile(Described):
     """A YAML file of streams by name that is looked at again and again while the pipeline runs."""
 
@@ -71,12 +86,19 @@ class PipelineDescription(Described):
     """How frames are gathered."""
     steps: tuple[Step, ...] = ()
     """What is done with each batch, in order."""
+    outbox: OutboxOptions = OutboxOptions()
+    """Where records wait until they are delivered."""
     keep_running: bool = False
     """Go on when no stream is left, and wait for others; else the pipeline ends with its last stream."""
     overwrite: bool = False
     """Let outputs replace files that Sightline did not write."""
     sources_file: SourcesFile | None = None
     """A file with more streams, which come and go as it changes. It keeps the pipeline running."""
+
+    @property
+    def outbox_path(self) -> str:
+        """The file of the outbox."""
+        return self.outbox.path.replace("{pipeline}", self.name)
 
     @property
     def stays(self) -> bool:
@@ -112,6 +134,7 @@ class PipelineDescription(Described):
             **named,
             **kept,
             "batch": self.batch.model_dump(mode="json", exclude_none=True),
+            **({} if self.outbox == OutboxOptions() else {"outbox": _plain(self.outbox)}),
             "pipeline": _plain_steps(self.steps),
         }
 

@@ -6,6 +6,7 @@ import time
 
 from sightline.devices.discovery import DeviceInUse
 from sightline.graph import Clock, Outputs
+from sightline.runtime.delivery.outbox import RunOutbox
 from sightline.runtime.scheduling.lanes import Lanes
 from sightline.runtime.sources.manager import StreamManager
 from sightline.runtime.stats.overload import OverloadMonitor, Rates
@@ -26,6 +27,7 @@ class RunStats:
         manager: StreamManager,
         lanes: Lanes,
         overload: OverloadMonitor,
+        outbox: RunOutbox,
     ) -> None:
         self._name = name
         self._device = device
@@ -34,6 +36,7 @@ class RunStats:
         self._manager = manager
         self._lanes = lanes
         self._overload = overload
+        self._outbox = outbox
         self._created_ns = clock.monotonic_ns()
         self._begun_ns = self._cpu_begun_ns = 0
         self._transfers: CudaTransfers | None = None
@@ -61,6 +64,7 @@ class RunStats:
             elements=lanes.elements.stats,
             models=self._models(),
             links=lanes.link_views(now_ns=now_ns),
+            deliveries=self._outbox.stats,
         )
 
     def report(self) -> Report:
@@ -88,6 +92,7 @@ class RunStats:
             links=lanes.link_stats,
             totals=totals,
             lost_outputs=dict(self.lost_outputs),
+            deliveries=self._outbox.stats,
             outputs=tuple(str(path) for path in self._outputs.files),
             framework_cpu_seconds=max(own_ns, 0) / 1e9,
             engine_cpu_seconds=max(cpu_ns - threads_ns, 0) / 1e9,

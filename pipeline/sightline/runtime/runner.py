@@ -22,6 +22,7 @@ from sightline.graph import (
 )
 from sightline.graph.site import Clock
 from sightline.media import Batch, Stream
+from sightline.runtime.delivery.outbox import OutboxLimits, RunOutbox
 from sightline.runtime.run_stats import RunStats
 from sightline.runtime.scheduling.factory import OperatorFactory
 from sightline.runtime.scheduling.lanes import Lane, Lanes, Rebuilt, sites_of
@@ -35,6 +36,9 @@ from sightline.runtime.stats.overload import OverloadMonitor
 from sightline.runtime.stats.report import Report
 from sightline.runtime.stats.snapshot import RunView, StreamStatus
 from sightline.runtime.watchdog import Watch, Watchdog
+
+_STOP_LINGER_NS = 1_000_000_000
+"""How long a run that is stopped waits for records to be delivered."""
 
 
 class Runner:
@@ -66,7 +70,7 @@ class Runner:
         self._device = device
         self._outputs = outputs
         self._clock = clock
-        self._post = post
+        self._post_outside = post
         self._consumer = consumer
         self._watches = watches
         self._stays = description.stays and limits == Limits()
@@ -79,6 +83,15 @@ class Runner:
         self._is_stopped = self._is_aborted = self._is_over = self._is_kept_open = False
         self._finishing = Lock()
         self.report: Report | None = None
+        options = description.outbox
+        self._outbox = RunOutbox(
+            outputs.path(description.outbox_path),
+            outputs=outputs,
+            clock=clock,
+            post=self._post_of_element,
+            limits=OutboxLimits(options.size, options.age),
+        )
+        self._linger_ns = options.linger
         self._lanes = self._make_lanes(probes)
         self._manager = StreamManager(self._lanes, limits=limits)
         self._watchdog = Watchdog(self._lanes.elements.each_node, post=self._post)
@@ -93,6 +106,7 @@ class Runner:
             manager=self._manager,
             lanes=self._lanes,
             overload=self._overload,
+            outbox=self._outbox,
         )
         description.limit(outputs)
         for name, source in description.sources.items():
@@ -132,6 +146,8 @@ class Runner:
 
     def stop(self) -> None:
         """End all sources, finish what is under way, and close all outputs."""
+        if not self._manager.has_ended:
+            self._linger_ns = min(self._linger_ns, _STOP_LINGER_NS)
         self._is_stopped = True
         self._manager.stop()
 
@@ -140,6 +156,7 @@ class Runner:
         behind.
         """
         self._is_aborted = True
+        self._linger_ns = 0
         self._manager.stop()
         self._lanes.abort()
         if self._consumer is not None:
@@ -231,6 +248,7 @@ class Runner:
         self._watchdog.stop()
         for watch in self._watches:
             watch.stop()
+        self._outbox.close(linger_seconds=self._linger_ns / 1e9)
         for name in self._manager.close():
             text = "its input does not answer; it is closed when it does"
             self._post(Message(MessageKind.WARNING, text, stream=name))
@@ -248,6 +266,7 @@ class Runner:
         self._lanes.discard()
         if self._lanes.is_running:
             self._wait_for_lanes()
+        self._outbox.close(linger_seconds=0)
         self._device.let_go()
         self._could_begin, self._is_over = False, True
         self._begun.set()
@@ -283,9 +302,15 @@ class Runner:
             packets=Packets(),
             post=self._post_of_element,
             live=self._stays or any(source.live for source in self._description.sources.values()),
+            outbox=self._outbox,
         )
         site = replace(site, examples=examples_of(self._description.sources, site))
         return Lanes(sites_of(self._device, site), factory=factory, events=self, consumer=self._consumer)
+
+    def _post(self, message: Message) -> None:
+        """Post a message to the application, and to the steps that send such."""
+        self._post_outside(message)
+        self._outbox.hear(message)
 
     def _post_of_element(self, message: Message) -> None:
         """Post a message of a part of the run, and remember outputs that are not whole."""

@@ -15,6 +15,8 @@ from sightline.graph import StreamState
 from sightline.runtime.stats.counters import (
     LIMITS_NS,
     CounterInfo,
+    DeliveryState,
+    DeliveryStats,
     ElementStats,
     Histogram,
     LinkStats,
@@ -138,6 +140,7 @@ def metrics_text(view: RunView | None, *, is_ready: bool) -> str:
         _add_streams(exposition, view)
         _add_elements(exposition, view)
         _add_links(exposition, view)
+        _add_deliveries(exposition, view)
     return exposition.text()
 
 
@@ -193,6 +196,19 @@ def _samples(info: CounterInfo, labels: Labels, stats: Stats) -> Iterator[Sample
             yield {**labels, str(info.label): name}, count
     else:
         yield labels, value
+
+
+def _add_deliveries(to: Exposition, view: RunView) -> None:
+    rows = [({"destination": one.destination}, one) for one in view.deliveries]
+    _add_counters(to, rows, of=DeliveryStats)
+    connected = [(labels, int(one.state is DeliveryState.CONNECTED)) for labels, one in rows]
+    to.gauge("delivery_connected", "1 while the destination accepts records.", connected)
+    to.gauge(
+        "delivery_records_waiting", "Records that wait in the outbox.", [(labels, one.depth) for labels, one in rows]
+    )
+    now_ns = time.time_ns()
+    ages = [(labels, 0.0 if one.oldest_ns is None else max(now_ns - one.oldest_ns, 0) / 1e9) for labels, one in rows]
+    to.gauge("delivery_oldest_record_seconds", "Age of the oldest record that waits.", ages)
 
 
 def _add_elements(to: Exposition, view: RunView) -> None:

@@ -31,6 +31,7 @@ class Delivery(Element):
     """
 
     sink: ClassVar[bool] = True
+    delivers: ClassVar[bool] = True
     schemes: ClassVar[tuple[str, ...]]
     address_key: ClassVar[str | None] = None
     unsafe: ClassVar[re.Pattern[str]] = re.compile(r"[^A-Za-z0-9._-]+")

@@ -1,6 +1,7 @@
-"""What is counted while a pipeline runs: per stream, element and link.
+"""What is counted while a pipeline runs: per stream, element, link and destination.
 
-A counter is one line here: a field of `StreamStats`, `ElementStats` or `LinkStats` that is declared with `_counter`.
+A counter is one line here: a field of `StreamStats`, `ElementStats`, `LinkStats` or `DeliveryStats` that is declared
+with `_counter`.
 The report, the status, the metrics and `Pipeline.status` iterate over these fields.
 """
 
@@ -293,7 +294,46 @@ class ElementStats:
     latency: Histogram = field(default_factory=Histogram)
 
 
-Stats = StreamStats | ElementStats | LinkStats
+class DeliveryState(StrEnum):
+    """How a destination is: `waiting` before the first delivery, `connected`, `lost` (it cannot be reached or does not
+    answer), or `refused` (it does not let us in). It is tried again in every case.
+    """
+
+    WAITING = "waiting"
+    CONNECTED = "connected"
+    LOST = "lost"
+    REFUSED = "refused"
+
+
+@dataclass(slots=True, eq=False)
+class DeliveryStats:
+    """Counts and state of one destination. Every record `found` in the outbox at the start or `put` there ends in one
+    counter: `delivered`, `refused` (set aside), or `dropped`, with the reason; the others wait.
+
+    `error` is why the destination is in trouble now; `oldest_ns` is when the oldest record that waits was made.
+    """
+
+    destination: str
+    address: str
+    state: DeliveryState = DeliveryState.WAITING
+    error: str | None = None
+    oldest_ns: int | None = None
+    found: int = _counter("delivery_records_found", "Records that earlier runs left in the outbox.")
+    put: int = _counter("delivery_records", "Records made for the destination.")
+    delivered: int = _counter("delivery_records_delivered", "Records that the destination has acknowledged.")
+    refused: int = _counter("delivery_records_refused", "Records that the destination refused; they are set aside.")
+    dropped: Counter[str] = _counter(
+        "delivery_records_dropped", "Records that were lost.", label="reason", values=("full", "age", "disk")
+    )
+    retries: int = _counter("delivery_retries", "Deliveries that failed and were tried again.")
+
+    @property
+    def depth(self) -> int:
+        """How many records wait."""
+        return max(self.found + self.put - self.delivered - self.refused - self.dropped.total(), 0)
+
+
+Stats = StreamStats | ElementStats | LinkStats | DeliveryStats
 
 _COUNTERS = {
     of: tuple(
@@ -302,7 +342,7 @@ _COUNTERS = {
         if "counter" in one.metadata
         for key, *options in [one.metadata["counter"]]
     )
-    for of in (StreamStats, ElementStats, LinkStats)
+    for of in (StreamStats, ElementStats, LinkStats, DeliveryStats)
 }
 
 

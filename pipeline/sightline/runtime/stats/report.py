@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sightline.graph import StreamState
-from sightline.runtime.stats.counters import ElementStats, LinkStats, StreamStats, snapshot
+from sightline.runtime.stats.counters import DeliveryStats, ElementStats, LinkStats, StreamStats, snapshot
 
 if TYPE_CHECKING:
     from sightline.devices.cuda.device import CudaDevice
@@ -75,6 +75,8 @@ class Report:
     """Copies between host and GPU; None when it ran on the CPU."""
     lost_outputs: Mapping[str, str] = field(default_factory=dict)
     """Steps whose output is not whole, by id, with the first reason."""
+    deliveries: tuple[DeliveryStats, ...] = ()
+    """Destinations outside, and what was delivered there."""
     runs_on: Mapping[str, str] = field(default_factory=dict)
     """Where each element worked on images, in a run on a GPU: `cuda:0`, `cpu`, or either with `(reason)`;
     several places, with `; ` between them, where each GPU has its own."""
@@ -113,6 +115,7 @@ class Report:
             "elements": {element.element_id: self._element_json(element) for element in self.elements},
             "links": {name: snapshot(link) for name, link in self.links.items()},
             "totals": {name: dict(totals) for name, totals in self.totals.items() if totals},
+            "deliveries": {one.destination: delivery_json(one) for one in self.deliveries},
             "outputs": list(self.outputs),
             "lost_outputs": dict(self.lost_outputs),
         }
@@ -126,6 +129,12 @@ class Report:
             **snapshot(element),
             "cpu_ms_per_frame": round(element.cpu_ns / _MS / frames, 4),
         }
+
+
+def delivery_json(stats: DeliveryStats) -> dict[str, Any]:
+    """The state of a destination as plain data."""
+    trouble = {} if stats.error is None else {"error": stats.error}
+    return {"address": stats.address, "state": stats.state, **snapshot(stats), "waiting": stats.depth, **trouble}
 
 
 def _stream_json(stream: StreamStats) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sightline.graph import StreamState
 from sightline.media import Stream
-from sightline.runtime.stats.counters import ElementStats, LinkStats, StreamStats, snapshot
+from sightline.runtime.stats.counters import DeliveryStats, ElementStats, LinkStats, StreamStats, snapshot
 from sightline.runtime.stats.overload import Rates
 
 
@@ -99,6 +99,7 @@ class RunView:
     elements: tuple[ElementStats, ...]
     models: Mapping[str, ModelRuns]
     links: tuple[LinkView, ...]
+    deliveries: tuple[DeliveryStats, ...] = ()
 
     @property
     def overloaded(self) -> bool:

@@ -1,0 +1,225 @@
+"""Where records wait on disk until they are delivered: chunks of them in one SQLite file.
+
+SQLite runs in write-ahead mode with `synchronous=NORMAL`: what was committed survives the end of the process, however
+it ends; a power cut may take the last commits. Records of one destination stand in the order in which they were put.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import msgspec
+
+from sightline.errors import ConfigurationError, OutputError
+from sightline.graph.outputs import Outputs
+from sightline.graph.ownership import mark
+from sightline.graph.transport import Record
+from sightline.runtime.delivery.chunks import Chunk, Commit, Waiting
+
+_VERSION = 1
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS chunks(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  destination TEXT NOT NULL,
+  created_ns INTEGER NOT NULL,
+  records INTEGER NOT NULL,
+  delivered INTEGER NOT NULL,
+  size INTEGER NOT NULL,
+  body BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS chunks_of_destination ON chunks(destination, id);
+CREATE TABLE IF NOT EXISTS epochs(stream TEXT PRIMARY KEY, epoch INTEGER NOT NULL);
+PRAGMA user_version={_VERSION};
+"""
+_SIDE_FILES = ("", "-wal", "-shm")
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+class OutboxInUse(ConfigurationError):
+    """Another process has the outbox open."""
+
+
+class OutboxStore:
+    """The file. Any thread may call it; a call holds it for the time of one transaction.
+
+    One process at a time opens it for writing. `read_only` looks at it while another process delivers.
+    """
+
+    def __init__(self, path: Path, *, outputs: Outputs | None = None, read_only: bool = False) -> None:
+        """Open the file; make it, and its folder, where it is not there.
+
+        Raises OutputError when it cannot be written or is no outbox, OutboxInUse when another process has it.
+        """
+        self.path = path
+        self._lock = Lock()
+        self._claim = None
+        if not read_only:
+            (outputs or Outputs(path.parent)).prepare(path)
+            self._claim = _claimed(path)
+        try:
+            self._database = _connected(path, read_only=read_only)
+        except sqlite3.Error as error:
+            self._release()
+            raise _output_error(path, error, doing="open") from error
+
+    def epochs(self) -> dict[str, int]:
+        """Return the last epoch of each stream. Raises OutputError."""
+        return dict(self._rows("SELECT stream, epoch FROM epochs"))
+
+    def waiting(self) -> dict[str, Waiting]:
+        """Return what waits, by destination. Raises OutputError."""
+        query = (
+            "SELECT destination, sum(records - delivered), sum(size), min(created_ns) FROM chunks GROUP BY destination"
+        )
+        return {name: Waiting(records, size, oldest) for name, records, size, oldest in self._rows(query)}
+
+    def write(self, commit: Commit) -> None:
+        """Write everything or nothing; new chunks have an id afterwards. Raises OutputError."""
+        rows = [(one, _encode([_plain(record) for record in one.records])) for one in commit.new]
+        with self._lock:
+            try:
+                with self._database as database:
+                    ids = [self._insert(one, body) for one, body in rows]
+                    database.executemany(
+                        "UPDATE chunks SET delivered=? WHERE id=?", [(one.delivered, one.id) for one in commit.progress]
+                    )
+                    database.executemany("DELETE FROM chunks WHERE id=?", [(one.id,) for one in commit.done])
+                    database.executemany("INSERT OR REPLACE INTO epochs VALUES (?, ?)", commit.epochs.items())
+            except sqlite3.Error as error:
+                with contextlib.suppress(sqlite3.Error):
+                    self._database.rollback()
+                raise _output_error(self.path, error, doing="write") from error
+        for chunk, number in zip(commit.new, ids, strict=True):
+            chunk.id = number
+
+    def next_chunk(self, destination: str, *, after: int) -> Chunk | None:
+        """Return the first chunk of a destination with a higher id than `after`. Raises OutputError."""
+        rows = self._rows(
+            "SELECT id, created_ns, delivered, size, body FROM chunks WHERE destination=? AND id>? ORDER BY id LIMIT 1",
+            (destination, after),
+        )
+        for number, created_ns, delivered, size, body in rows:
+            records = [Record(*values) for values in _decode(body)]
+            return Chunk(destination, created_ns, records, size, id=number, delivered=delivered)
+        return None
+
+    def oldest(self, *, limit: int) -> list[tuple[int, str, int, int, int]]:
+        """Return id, destination, records that wait, bytes and time of the oldest chunks. Raises OutputError."""
+        query = "SELECT id, destination, records - delivered, size, created_ns FROM chunks ORDER BY id LIMIT ?"
+        return list(self._rows(query, (limit,)))
+
+    def remove(self, ids: Iterable[int]) -> None:
+        """Remove chunks. Raises OutputError."""
+        self._run("DELETE FROM chunks WHERE id=?", [(number,) for number in ids])
+
+    def purge(self, destination: str | None = None) -> None:
+        """Remove all chunks, or those of one destination, and give the space back. Raises OutputError."""
+        self._run("DELETE FROM chunks WHERE ?1 IS NULL OR destination=?1", [(destination,)])
+        with self._lock:
+            self._database.execute("VACUUM")
+
+    def close(self) -> None:
+        """Close the file; harmless when called again."""
+        with self._lock, contextlib.suppress(sqlite3.Error):
+            self._database.close()
+        self._release()
+
+    def _insert(self, chunk: Chunk, body: bytes) -> int:
+        values = (chunk.destination, chunk.created_ns, len(chunk.records), chunk.delivered, chunk.size, body)
+        inserted = self._database.execute(
+            "INSERT INTO chunks(destination, created_ns, records, delivered, size, body) VALUES (?,?,?,?,?,?)", values
+        )
+        return int(inserted.lastrowid or 0)
+
+    def _rows(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with self._lock:
+            try:
+                return self._database.execute(query, values).fetchall()
+            except sqlite3.Error as error:
+                raise _output_error(self.path, error, doing="read") from error
+
+    def _run(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        with self._lock:
+            try:
+                with self._database as database:
+                    database.executemany(statement, rows)
+            except sqlite3.Error as error:
+                raise _output_error(self.path, error, doing="write") from error
+
+    def _release(self) -> None:
+        if self._claim is not None:
+            os.close(self._claim)
+            self._claim = None
+
+
+def _plain(record: Record) -> tuple[object, ...]:
+    return (
+        record.stream,
+        record.epoch,
+        record.seq,
+        record.kind,
+        record.to,
+        record.body,
+        record.time_ns,
+        record.content_type,
+    )
+
+
+def _claimed(path: Path) -> int:
+    """Take the lock file beside an outbox. Raises OutboxInUse."""
+    descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise OutboxInUse(
+            f"the outbox {path} is open in another process: let that end, or give this pipeline another one "
+            "(`outbox: {path: ...}`, or another `name`)"
+        ) from error
+    return descriptor
+
+
+def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    if read_only:
+        return sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False)
+    database = sqlite3.connect(path, check_same_thread=False, timeout=5)
+    try:
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version not in (0, _VERSION):
+            raise sqlite3.DatabaseError(f"it was written by another version of Sightline (format {version})")
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=NORMAL")
+        database.executescript(_SCHEMA)
+    except sqlite3.Error:
+        database.close()
+        raise
+    for side in _SIDE_FILES:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(f"{path}{side}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            mark(descriptor)
+            os.close(descriptor)
+    return database
+
+
+_REASONS = {
+    "SQLITE_FULL": "the disk is full",
+    "SQLITE_READONLY": "it is read-only",
+    "SQLITE_CANTOPEN": "it cannot be opened",
+    "SQLITE_NOTADB": "it is not an outbox",
+    "SQLITE_CORRUPT": "it is damaged: move it away",
+    "SQLITE_BUSY": "another program holds it",
+}
+
+
+def _output_error(path: Path, error: sqlite3.Error, *, doing: str) -> OutputError:
+    name = getattr(error, "sqlite_errorname", "")
+    reason = next((text for code, text in _REASONS.items() if name.startswith(code)), str(error))
+    return OutputError(f"cannot {doing} the outbox {path}: {reason}", reason=reason)

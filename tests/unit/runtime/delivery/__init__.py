@@ -1,0 +1,1 @@
+"""The outbox: what it keeps, hands out, drops and reports."""
