@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from sightline.graph import (
     Capability,
@@ -26,9 +25,10 @@ from sightline.graph import (
 from sightline.graph.described import Described
 from sightline.graph.fields import Fraction, Size, matching
 from sightline.graph.references import Named
-from sightline.media import Batch, Event, FrameView, Stream
+from sightline.media import Batch, FrameView, Stream
 from sightline.media.time import Duration
 from sightline_plugins.encode.settings import CONTAINERS
+from sightline_plugins.rules.names import RuleName, is_of_rule
 from sightline_plugins.sinks.files import STREAM, path_problems
 from sightline_plugins.sinks.retention import Keep
 
@@ -43,9 +43,6 @@ _LONG_MISSING_NS = 20_000_000_000
 REQUEST = "request"
 _MOST_REQUESTS = 1_000
 """Older ones, for streams that never come, are dropped."""
-
-RuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+\.[^\s]+$")]
-"""`step.rule` or `step.rule.direction`; `step` is an id, or the name of the element."""
 
 
 def _as_tuple(value: object) -> object:
@@ -68,21 +65,11 @@ def causes(view: FrameView, triggers: Sequence[Trigger]) -> Iterator[str]:
     """Yield the rules and labels for which a frame starts a recording."""
     for trigger in triggers:
         if not isinstance(trigger, LabelTrigger):
-            if any(_matches(event, trigger) for event in view.events):
+            if any(is_of_rule(event, trigger) for event in view.events):
                 yield trigger
         elif len(objects := view.objects):
             found = objects.has_label(trigger.label) & (objects.confidence >= np.float32(trigger.confidence))
             yield from dict.fromkeys(objects.select(found).labels())
-
-
-def _matches(event: Event, name: str) -> bool:
-    """Whether an event is of the rule of that name (and direction)."""
-    step, rest = name.split(".", 1)
-    # A step is named by its id, or by the name of its element when the id is that and a number.
-    if event.step and event.step != step and re.fullmatch(re.escape(step) + r"-\d+", event.step) is None:
-        return False
-    details = (event.data.get("direction"), event.data.get("state"), event.kind)
-    return rest == event.rule or rest in [f"{event.rule}.{detail}" for detail in details if detail is not None]
 
 
 class Record(Element):
