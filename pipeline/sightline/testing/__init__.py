@@ -2,7 +2,18 @@
 
 from sightline.testing import conformance
 from sightline.testing.invariants import FrameOrder, assert_accounted
+from sightline.testing.outbox import MemoryMailbox, MemoryOutbox
 from sightline.testing.run import run_element, run_source
 from sightline.testing.synthetic import make_batches, make_frames
 
-__all__ = ["FrameOrder", "assert_accounted", "conformance", "make_batches", "make_frames", "run_element", "run_source"]
+__all__ = [
+    "FrameOrder",
+    "MemoryMailbox",
+    "MemoryOutbox",
+    "assert_accounted",
+    "conformance",
+    "make_batches",
+    "make_frames",
+    "run_element",
+    "run_source",
+]

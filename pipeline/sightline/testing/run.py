@@ -9,16 +9,30 @@ from sightline.devices import Device, DeviceKind
 from sightline.devices.cuda.device import CudaDevice
 from sightline.graph import Element, Outputs, Pending, Site, SourceElement
 from sightline.graph.messages import Message
+from sightline.graph.transport import Outbox
 from sightline.media import Batch, Frame, Stream
+from sightline.testing.outbox import MemoryOutbox
 
 
 def site_for(
-    element_id: str, outputs: Path | None, messages: list[Message] | None = None, *, gpu: CudaDevice | None = None
+    element_id: str,
+    outputs: Path | None,
+    messages: list[Message] | None = None,
+    *,
+    gpu: CudaDevice | None = None,
+    outbox: Outbox | None = None,
 ) -> Site:
-    """A site on the CPU, or on `gpu`, whose outputs lie below a folder."""
+    """A site on the CPU, or on `gpu`, whose outputs lie below a folder; what is delivered goes into `outbox`."""
     posted = [] if messages is None else messages
     device = Device() if gpu is None else Device(DeviceKind.CUDA, gpu.index)
-    return Site(device=device, element_id=element_id, outputs=Outputs(outputs), post=posted.append, gpu=gpu)
+    return Site(
+        device=device,
+        element_id=element_id,
+        outputs=Outputs(outputs),
+        post=posted.append,
+        gpu=gpu,
+        outbox=MemoryOutbox() if outbox is None else outbox,
+    )
 
 
 def run_element(
@@ -28,12 +42,14 @@ def run_element(
     outputs: Path | None = None,
     messages: list[Message] | None = None,
     gpu: CudaDevice | None = None,
+    outbox: Outbox | None = None,
 ) -> list[Batch]:
     """Build the element on the CPU, or on `gpu`, give it the batches, end all streams, close it; return what came out.
 
-    `outputs` is the folder below which it may write; posted messages are appended to `messages`.
+    `outputs` is the folder below which it may write; posted messages are appended to `messages`. What it delivers goes
+    into `outbox`: give a `MemoryOutbox` to look at its `records`.
     """
-    operator = element.build(site_for(element.name, outputs, messages, gpu=gpu))
+    operator = element.build(site_for(element.name, outputs, messages, gpu=gpu, outbox=outbox))
     streams: dict[Stream, None] = {}
     results: list[Batch] = []
     try:
