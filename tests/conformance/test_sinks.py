@@ -14,6 +14,7 @@ from sightline.graph import Element, Operator, Sink, Site
 from sightline.media import Batch
 from sightline.testing.sink_conformance import SinkConformance
 from sightline_plugins.sinks.jsonl import Jsonl
+from tests.unit.delivery.sending import Post
 
 
 class TestJsonl(SinkConformance):
@@ -23,6 +24,14 @@ class TestJsonl(SinkConformance):
     def written(self, folder: Path) -> Sequence[tuple[str, int]]:
         lines = [json.loads(line) for line in (folder / "all.jsonl").read_text().splitlines()]
         return [(line["stream"], line["frame"]) for line in lines]
+
+
+class TestDelivery(SinkConformance):
+    def sink(self, folder: Path) -> Element:
+        return Post()
+
+    def written(self, folder: Path) -> Sequence[tuple[str, int]]:
+        return [(record.stream, json.loads(record.body)["frame"]) for record in self.outbox.records]
 
 
 class Forgetful(Element):

@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from sightline.errors import ConfigurationError
-from sightline.graph import CheckContext, Element, Problem, Site
+from sightline.graph import Capability, CheckContext, Element, Problem, Site
 from sightline.graph.fields import checked_url
+from sightline.graph.references import Named
 from sightline.graph.transport import Transport
 from sightline.graph.wording import suggest
 from sightline.media.time import Duration
 from sightline.redaction import redact
+from sightline_plugins.delivery.kinds import Kind
+from sightline_plugins.rules.names import RuleName
 
-Kind = Literal["frames", "objects", "tracks", "events", "counts", "status"]
+if TYPE_CHECKING:
+    from sightline_plugins.delivery.operator import DeliveryOperator
+
 PLACEHOLDERS = ("{stream}", "{kind}", "{pipeline}")
 _WORD = re.compile(r"\{[^{}]*\}")
+_NEEDS: Mapping[Kind, frozenset[Capability]] = {
+    "objects": frozenset({Capability.OBJECTS}),
+    "tracks": frozenset({Capability.TRACKS}),
+    "events": frozenset({Capability.EVENTS}),
+}
+"""What must be found before a step that sends a kind."""
+
+
+def _as_tuple(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
 
 
 class Delivery(Element):
@@ -38,8 +53,20 @@ class Delivery(Element):
 
     url: Annotated[str, Field(repr=False)]
     """Where the records go. Credentials belong into environment variables: `${NAME}`."""
-    send: tuple[Kind, ...] = ("frames",)
-    """What is sent."""
+    send: Annotated[tuple[Kind, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = ("frames",)
+    """What is sent, one word or several: `frames` (one record a frame, as `jsonl` writes it), `objects` (one each),
+    `tracks` (one when a track ends), `events` (one each), `counts` (at intervals), `status` (states of streams)."""
+    labels: Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(min_length=1)] | None = None
+    """Labels of the objects that are sent or counted; all when not given."""
+    rules: Annotated[tuple[RuleName, ...], BeforeValidator(_as_tuple), Field(min_length=1)] | None = None
+    """Rules whose events are sent (`lines.gate_in`, `lines.gate_in.in`); all when not given."""
+    empty: bool = True
+    """Send frames without objects and events too, so that a receiver sees that there is nothing."""
+    max_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Most records a second of `frames` and of `objects`, for each stream and by its own time. Objects of a
+    frame are sent together or not at all: after n of them the next frame is n / `max_rate` seconds later."""
+    interval: Annotated[Duration, Field(gt=0)] = 10_000_000_000
+    """Time of the stream between two records of `counts`."""
     timeout: Annotated[Duration, Field(gt=0)] = 5_000_000_000
     """How long the destination may take to answer before the connection counts as lost."""
 
@@ -50,6 +77,21 @@ class Delivery(Element):
     def destination(self) -> str:
         """Return the address for messages, without credentials."""
         return redact(self.url)
+
+    def required(self) -> frozenset[Capability]:
+        """Return what the kinds and filters need: objects, tracks, events."""
+        needs = self.needs.union(*(_NEEDS.get(kind, frozenset()) for kind in self.send))
+        if self.labels is not None:
+            needs |= {Capability.OBJECTS}
+        return needs | {Capability.EVENTS} if self.rules is not None else needs
+
+    def wanted_labels(self) -> Named:
+        """Return the labels that `labels` names."""
+        return [(("labels", number), label) for number, label in enumerate(self.labels or ())]
+
+    def wanted_rules(self) -> Named:
+        """Return the rules that `rules` names."""
+        return [(("rules", number), name) for number, name in enumerate(self.rules or ())]
 
     def address(self, stream: str, kind: str, *, pipeline: str) -> str:
         """Return where a record of this stream and kind goes."""
@@ -77,3 +119,9 @@ class Delivery(Element):
             self.transport(Site(context.device)).close()
         except ConfigurationError as error:
             yield Problem(str(error))
+
+    def build(self, site: Site) -> DeliveryOperator:
+        """Make the operator, which opens its mailbox."""
+        from sightline_plugins.delivery.operator import DeliveryOperator
+
+        return DeliveryOperator(self, site)

@@ -1,0 +1,371 @@
+"""What is sent: the bodies of records of each kind, made from the batches that pass.
+
+Every body begins with `stream`, `epoch`, `seq` and `record` (the kind, in the word of the option `send`), which the
+format adds; then come the keys of the kind in the order of the fields here. Keys that hold nothing are left out.
+`frame` counts the frames of the stream from 0, `pts_ns` is the time in the stream, `time` the time of day as RFC 3339
+in UTC (`time_source` says whose clock), left out where it is not known. Boxes are left, top, right, bottom in pixels.
+
+- `frames` (`FrameRecord`): the keys of `jsonl`.
+- `objects` (`ObjectBody`): one object of a frame.
+- `tracks` (`TrackBody`, see `tracks.py`): a track that has ended.
+- `events` (`EventBody`): one event of a rule. `data` holds what the kind of event adds (`direction`, `track_id`, ...);
+  `object` is the object with that track id, where it is on the frame.
+- `counts` (`CountsBody`): `lines` and `zones` hold the running counts of each rule by name, as `draw` shows them
+  (`{"gate_in": {"in": 3, "out": 1}}`, `{"plaza": {"inside": 2, "visitors": 8}}`), and `objects` the number of objects
+  on this frame by label. All three are always there, perhaps empty. A label that was seen once (or is named by the
+  option `labels`) stays, with 0, so that a receiver can rely on the key. `final` is true in the last record of a
+  stream, and not there in others.
+- `status` (`StatusBody`): `pipeline`, the `state` that a stream is in from now on (a word of `StreamState`), the `text`
+  for a person, and the `time`, which is always there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+
+from sightline.graph.messages import Message
+from sightline.media import Batch, Frame, Objects, Overlay, Stream
+from sightline.media.events import Event, Scalar
+from sightline.media.time import format_time
+from sightline_plugins.delivery.selection import RateLimit
+from sightline_plugins.sinks.records import (
+    BOX_STEPS,
+    CONFIDENCE_STEPS,
+    Attribute,
+    FrameRecord,
+    MaskRecord,
+    Numbers,
+    attributes_of,
+    details,
+    frame_bounds,
+    frame_records,
+    rounded,
+)
+
+Kind = Literal["frames", "objects", "tracks", "events", "counts", "status"]
+
+_MOST_LABELS = 1_000
+"""More labels than this are not kept with 0."""
+
+
+Known: TypeAlias = str | msgspec.UnsetType
+"""Text, or UNSET where it is not known: the key is left out."""
+
+
+class ObjectBody(msgspec.Struct, omit_defaults=True, gc=False):
+    """One object of a frame; `index` counts the objects of the frame, and `parent` is the `index` of another."""
+
+    stream: str
+    frame: int
+    index: int
+    pts_ns: int
+    time: Known
+    time_source: Known
+    size: tuple[int, int]
+    label: str
+    class_id: int
+    confidence: float | None
+    box: Numbers
+    track_id: int = -1
+    attributes: dict[str, Attribute] | None = None
+    parent: int = -1
+    keypoints: list[Numbers] | None = None
+    corners: list[Numbers] | None = None
+    mask: MaskRecord | None = None
+
+
+class EventObject(msgspec.Struct, omit_defaults=True):
+    """The object that an event is about."""
+
+    label: str
+    class_id: int
+    confidence: float
+    box: Numbers
+    attributes: dict[str, Attribute] | None = None
+
+
+class EventBody(msgspec.Struct, omit_defaults=True):
+    """One event; `step` is the id of the step whose rule it is."""
+
+    stream: str
+    frame: int
+    pts_ns: int
+    time: Known
+    time_source: Known
+    kind: str
+    rule: str
+    step: str = ""
+    data: dict[str, Scalar] | None = None
+    object: EventObject | None = None
+
+
+class CountsBody(msgspec.Struct, omit_defaults=True):
+    """The counts of a stream at a frame."""
+
+    stream: str
+    frame: int
+    pts_ns: int
+    time: Known
+    time_source: Known
+    lines: dict[str, dict[str, int]]
+    zones: dict[str, dict[str, int]]
+    objects: dict[str, int]
+    final: bool = False
+
+
+class StatusBody(msgspec.Struct, omit_defaults=True):
+    """The state of a stream."""
+
+    stream: str
+    pipeline: str
+    state: str
+    text: str
+    time: str
+
+
+Body: TypeAlias = FrameRecord | ObjectBody | EventBody | CountsBody | StatusBody
+
+
+When: TypeAlias = tuple[int, Known, Known]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A body of a kind, made for the frame at `row` of a batch."""
+
+    row: int
+    kind: Kind
+    body: Body
+
+
+def when(frame: Frame) -> When:
+    """The values of `pts_ns`, `time` and `time_source` of a frame."""
+    if frame.capture_ns is None:
+        return frame.pts_ns, msgspec.UNSET, msgspec.UNSET
+    source = msgspec.UNSET if frame.time_source is None else str(frame.time_source)
+    return frame.pts_ns, format_time(frame.capture_ns), source
+
+
+class Maker(ABC):
+    """Makes the bodies of one kind. Results do not depend on how many frames come together."""
+
+    @abstractmethod
+    def make(self, batch: Batch) -> Iterator[Made]:
+        """Yield the bodies of a batch, in the order of its frames."""
+
+    def end(self, stream: Stream) -> Iterator[Made]:
+        """Yield what is left of a stream that has ended, and forget it."""
+        del stream
+        return iter(())
+
+
+class FrameBodies(Maker):
+    """Makes `frames`: one for each frame, or for each with an object or event, no more than `max_rate` a second."""
+
+    def __init__(self, *, empty: bool, max_rate: float | None) -> None:
+        self._empty = empty
+        self._limit = RateLimit(max_rate)
+        self._takes_all = empty and max_rate is None
+
+    def make(self, batch: Batch) -> Iterator[Made]:
+        """Yield a body for each frame."""
+        rows: Sequence[int] = range(len(batch))
+        if not self._takes_all:
+            rows = list(self._chosen(batch))
+            batch = batch if len(rows) == len(batch) else batch.select_frames(rows)
+        for row, record in zip(rows, frame_records(batch), strict=True):
+            yield Made(row, "frames", record)
+
+    def end(self, stream: Stream) -> Iterator[Made]:
+        """Forget the stream."""
+        self._limit.end(stream)
+        return iter(())
+
+    def _chosen(self, batch: Batch) -> Iterator[int]:
+        filled = {*batch.objects.frame.tolist(), *(event.frame for event in batch.events)}
+        for row, frame in enumerate(batch.frames):
+            if (self._empty or row in filled) and self._limit.allows(frame.stream, now_ns=frame.pts_ns):
+                yield row
+
+
+class ObjectBodies(Maker):
+    """Makes `objects`: one for each object, no more than `max_rate` a second in the mean."""
+
+    def __init__(self, *, max_rate: float | None) -> None:
+        self._limit = RateLimit(max_rate)
+
+    def end(self, stream: Stream) -> Iterator[Made]:
+        """Forget the stream."""
+        self._limit.end(stream)
+        return iter(())
+
+    def make(self, batch: Batch) -> Iterator[Made]:
+        """Yield a body for each object, frame by frame."""
+        objects = batch.objects
+        if not len(objects):
+            return
+        bounds = frame_bounds(batch)
+        heads = [when(frame) for frame in batch.frames]
+        more = details(batch, bounds, with_embeddings=False)
+        attributes: Iterable[Any] = attributes_of(objects) if objects.attributes else [None] * len(objects)
+        columns = zip(
+            objects.frame.tolist(),
+            objects.labels(),
+            objects.class_id.tolist(),
+            rounded(objects.confidence, steps=CONFIDENCE_STEPS),
+            rounded(objects.xyxy, steps=BOX_STEPS),
+            objects.track_id.tolist(),
+            attributes,
+            strict=True,
+        )
+        counts = [last - first for first, last in pairwise(bounds)]
+        sent = [
+            count > 0 and self._limit.allows(frame.stream, now_ns=frame.pts_ns, records=count)
+            for frame, count in zip(batch.frames, counts, strict=True)
+        ]
+        for number, (row, label, class_id, confidence, box, track_id, attribute) in enumerate(columns):
+            if not sent[row]:
+                continue
+            frame = batch.frames[row]
+            pts_ns, time, time_source = heads[row]
+            body = ObjectBody(
+                frame.stream.name,
+                frame.index,
+                number - bounds[row],
+                pts_ns,
+                time,
+                time_source,
+                frame.size_wh,
+                label,
+                class_id,
+                confidence,
+                box,
+                track_id,
+                attribute,
+            )
+            for name, values in more.items():
+                setattr(body, name, values[number])
+            yield Made(row, "objects", body)
+
+
+class EventBodies(Maker):
+    """Makes `events`: one for each event."""
+
+    def make(self, batch: Batch) -> Iterator[Made]:
+        """Yield a body for each event."""
+        for event in batch.events:
+            yield Made(event.frame, "events", event_body(batch, event))
+
+
+def event_body(batch: Batch, event: Event) -> EventBody:
+    """The body of an event, with the object that it is about where that is on the frame."""
+    frame = batch.frames[event.frame]
+    row = row_of(batch.objects, event)
+    about = None if row is None else _event_object(batch.objects, row)
+    head = (frame.stream.name, frame.index, *when(frame))
+    return EventBody(*head, event.kind, event.rule, event.step, dict(event.data) or None, about)
+
+
+def row_of(objects: Objects, event: Event) -> int | None:
+    """The row of the object that an event is about; None where it is not on the frame, or there is none."""
+    track = event.data.get("track_id", -1)
+    if not isinstance(track, int) or track < 0:
+        return None
+    rows = np.flatnonzero((objects.frame == event.frame) & (objects.track_id == track))
+    return int(rows[0]) if len(rows) else None
+
+
+def _event_object(objects: Objects, row: int) -> EventObject:
+    one = objects.select(np.array([row]))
+    attributes = attributes_of(one)[0] if one.attributes else None
+    confidence = rounded(one.confidence, steps=CONFIDENCE_STEPS)[0]
+    box = rounded(one.xyxy, steps=BOX_STEPS)[0]
+    return EventObject(one.labels()[0], int(one.class_id[0]), confidence, box, attributes)
+
+
+class _Counted:
+    """The latest frame of a stream, without its image, and when its counts are due."""
+
+    __slots__ = ("due_ns", "final", "labels")
+
+    def __init__(self, labels: Iterable[str]) -> None:
+        self.due_ns: int | None = None
+        self.labels = dict.fromkeys(labels, 0)
+        self.final: tuple[int, When, tuple[Overlay, ...], Objects, int] | None = None
+
+
+class CountsBodies(Maker):
+    """Makes `counts`: with the first frame of a stream, then every `interval_ns` of its time, and at its end."""
+
+    def __init__(self, *, interval_ns: int, labels: Iterable[str] = ()) -> None:
+        self._interval_ns = interval_ns
+        self._labels = tuple(labels)
+        self._streams: dict[Stream, _Counted] = {}
+
+    def make(self, batch: Batch) -> Iterator[Made]:
+        """Yield the counts that are due."""
+        overlays = batch.columns.overlays
+        for row, frame in enumerate(batch.frames):
+            counted = self._streams.get(frame.stream)
+            if counted is None:
+                counted = self._streams[frame.stream] = _Counted(self._labels)
+            shown = overlays[row] if overlays else ()
+            counted.final = (frame.index, when(frame), shown, batch.objects, row)
+            due_ns, pts_ns = counted.due_ns, frame.pts_ns
+            if due_ns is None or pts_ns >= due_ns or pts_ns < due_ns - self._interval_ns:
+                counted.due_ns = _next_due(due_ns, now_ns=pts_ns, interval_ns=self._interval_ns)
+                yield Made(row, "counts", _counts_body(frame.stream.name, counted))
+
+    def end(self, stream: Stream) -> Iterator[Made]:
+        """Yield the last counts of a stream."""
+        counted = self._streams.pop(stream, None)
+        if counted is not None:
+            body = _counts_body(stream.name, counted)
+            body.final = True
+            yield Made(0, "counts", body)
+
+
+def _next_due(due_ns: int | None, *, now_ns: int, interval_ns: int) -> int:
+    """The next time on the stream's own grid; the grid begins anew where the stream's time went back."""
+    if due_ns is None or now_ns < due_ns:
+        return now_ns + interval_ns
+    return due_ns + ((now_ns - due_ns) // interval_ns + 1) * interval_ns
+
+
+def _counts_body(stream: str, counted: _Counted) -> CountsBody:
+    assert counted.final is not None
+    frame, head, overlays, objects, row = counted.final
+    now = Counter(objects.of_frame(row).labels())
+    for label in now:
+        if len(counted.labels) < _MOST_LABELS:
+            counted.labels.setdefault(label, 0)
+    lines: dict[str, dict[str, int]] = {}
+    zones: dict[str, dict[str, int]] = {}
+    for overlay in overlays:
+        shapes = lines if overlay.kind == "line" else zones
+        shapes[_free_name(overlay.name, shapes)] = dict(overlay.counts)
+    return CountsBody(stream, frame, *head, lines, zones, {**counted.labels, **now})
+
+
+def _free_name(name: str, taken: Mapping[str, object]) -> str:
+    """The name of a rule, or `name-2` and so on where another step has a rule of that name."""
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        free = f"{name}-{number}"
+    return free
+
+
+def status_body(message: Message, *, pipeline: str, now_ns: int) -> StatusBody | None:
+    """The body of a message that tells of a new state of a stream; None for another message."""
+    if message.state is None or message.stream is None:
+        return None
+    return StatusBody(message.stream, pipeline, str(message.state), message.text, format_time(now_ns))
