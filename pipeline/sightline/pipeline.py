@@ -29,6 +29,7 @@ from sightline.runtime.runner import Runner
 from sightline.runtime.scheduling.link import Item, Link
 from sightline.runtime.sources.manager import PendingChange
 from sightline.runtime.sources.supervisor import Limits
+from sightline.runtime.stats.counters import DeliveryStats
 from sightline.runtime.stats.report import Report
 from sightline.runtime.stats.snapshot import RunView, StreamStatus
 from sightline.runtime.watchdog import Watch
@@ -211,6 +212,10 @@ class Pipeline:
     def status(self) -> tuple[StreamStatus, ...]:
         """Return the state of every stream; empty before the start."""
         return () if self._runner is None else self._runner.status()
+
+    def deliveries(self) -> tuple[DeliveryStats, ...]:
+        """Return what was delivered to each destination, and what waits; empty before the start."""
+        return () if self._runner is None else self._runner.deliveries()
 
     def view(self) -> RunView | None:
         """Return the run at this moment with all counters, for monitoring; None before the start."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import socketserver
 import sqlite3
 import subprocess
 import sys
@@ -20,11 +21,13 @@ from examples.extensions.centroid_tracker.centroid_tracker import CentroidOption
 from examples.extensions.corner_head.corner_head import CORNERS
 from examples.extensions.loitering_rule.loitering_rule import Loitering
 from examples.extensions.tcp_source.tcp_source import RawTcp
+from examples.extensions.tcp_transport.tcp_transport import Tcp
 from onnx import TensorProto, helper, numpy_helper
 
 from sightline.testing.rule_conformance import RuleConformance
 from sightline.testing.source_conformance import SourceConformance
 from sightline.testing.tracker_conformance import TrackerConformance
+from sightline.testing.transport_conformance import TransportConformance
 from sightline_plugins.heads.conformance import HeadConformance
 from sightline_plugins.heads.head import Array
 from tests.conftest import REPOSITORY
@@ -91,7 +94,7 @@ def test_a_worked_package_is_short(name: str) -> None:
     assert len(lines) < LONGEST
 
 
-@pytest.mark.parametrize("name", ["loitering", "rawtcp", "sqlite"])
+@pytest.mark.parametrize("name", ["loitering", "rawtcp", "sqlite", "tcp"])
 def test_an_extension_has_a_page(installed: Path, tmp_path: Path, name: str) -> None:
     done = sightline("elements", name, installed=installed, folder=tmp_path)
 
@@ -225,6 +228,101 @@ class TestRawTcp(SourceConformance):
 
 class TestCentroidTracker(TrackerConformance):
     options = CentroidOptions()
+
+
+class LineServer(socketserver.ThreadingTCPServer):
+    """Answers `ok` to every line, and keeps them."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, port: int = 0) -> None:
+        self.lines: list[bytes] = []
+        self.connections: list[socket.socket] = []
+        super().__init__(("127.0.0.1", port), LineHandler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def end(self) -> None:
+        """End it, and its connections."""
+        self.shutdown()
+        self.server_close()
+        for connection in self.connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+class LineHandler(socketserver.StreamRequestHandler):
+    server: LineServer
+
+    def handle(self) -> None:
+        self.server.connections.append(self.connection)
+        with suppress(OSError):
+            for line in self.rfile:
+                self.server.lines.append(line.rstrip(b"\n"))
+                self.wfile.write(b"ok\n")
+
+
+class TestTcpTransport(TransportConformance):
+    server: LineServer
+
+    @pytest.fixture
+    def element(self) -> Iterator[Tcp]:
+        self.server = LineServer()
+        yield Tcp(url=f"tcp://127.0.0.1:{self.server.server_address[1]}")
+        self.server.end()
+
+    def received(self) -> Sequence[bytes]:
+        return self.server.lines
+
+    def stop(self) -> None:
+        self.server.end()
+
+
+def test_a_transport_of_another_package_delivers_events(installed: Path, tmp_path: Path) -> None:
+    clip = REPOSITORY / "sample_videos" / "street.mp4"
+    lines = LineServer()
+    (tmp_path / "events.yaml").write_text(
+        f"sources: {{street: {{uri: {clip}, duration: 4s}}}}\n"
+        "pipeline:\n"
+        f"  - replay: {{path: {clip.with_suffix('.mot.txt')}, format: mot, ids: true}}\n"
+        "  - lines: {road: {from: [0.18, 0.62], to: [0.82, 0.58]}}\n"
+        f"  - tcp: {{url: 'tcp://127.0.0.1:{lines.server_address[1]}', send: [events]}}\n"
+    )
+    done = sightline("run", "events.yaml", "--report", "report.json", installed=installed, folder=tmp_path)
+    lines.end()
+
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in lines.lines]
+    assert records
+    assert [one["seq"] for one in records] == list(range(len(records)))
+    assert {(one["record"], one["kind"], one["rule"]) for one in records} == {("events", "line", "road")}
+    report = json.loads((tmp_path / "report.json").read_text())["deliveries"]["tcp-1"]
+    assert (report["delivered"], report["waiting"], report["state"]) == (len(records), 0, "connected")
+
+
+def test_records_for_a_server_that_is_away_are_delivered_by_a_command(installed: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    (tmp_path / "away.yaml").write_text(
+        "name: away\n"
+        "sources: {cam: {pattern: bars, frames: 20}}\n"
+        "outbox: {linger: 0s}\n"
+        f"pipeline: [tcp: {{url: 'tcp://127.0.0.1:{port}'}}]\n"
+    )
+    done = sightline("run", "away.yaml", installed=installed, folder=tmp_path)
+    shown = sightline("outbox", "show", "away.yaml", installed=installed, folder=tmp_path)
+    lines = LineServer(port)
+    drained = sightline("outbox", "drain", "away.yaml", installed=installed, folder=tmp_path)
+    lines.end()
+    again = sightline("outbox", "show", "away.yaml", installed=installed, folder=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "20 records for tcp://127.0.0.1" in done.stderr
+    assert "tcp-1" in shown.stdout
+    assert "20" in shown.stdout
+    assert drained.returncode == 0, drained.stderr
+    assert [json.loads(line)["frame"] for line in lines.lines] == list(range(20))
+    assert "nothing waits" in again.stdout
 
 
 class TestLoitering(RuleConformance):

@@ -15,9 +15,10 @@ from sightline.graph.messages import Message, MessageKind, StreamState
 from sightline.redaction import redact
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.live import Live
-    from rich.table import Table
 
+    from sightline.runtime.stats.counters import DeliveryStats
     from sightline.runtime.stats.snapshot import StreamStatus
 
 WINDOW_SECONDS = 10.0
@@ -91,12 +92,15 @@ _TROUBLE = frozenset(
         MessageKind.ELEMENT_STUCK,
         MessageKind.SINK_DEGRADED,
         MessageKind.SINK_RECOVERED,
+        MessageKind.DESTINATION_LOST,
+        MessageKind.DESTINATION_BACK,
         MessageKind.OVERLOADED,
         MessageKind.KEEPS_UP,
     }
 )
 
 Statuses = Callable[[], "Sequence[StreamStatus]"]
+Deliveries = Callable[[], "Sequence[DeliveryStats]"]
 
 
 class _Screen(Protocol):
@@ -106,11 +110,11 @@ class _Screen(Protocol):
 
     def open(self) -> None: ...
 
-    def show(self, statuses: Sequence[StreamStatus]) -> None: ...
+    def show(self, statuses: Sequence[StreamStatus], deliveries: Sequence[DeliveryStats]) -> None: ...
 
     def say(self, text: str) -> None: ...
 
-    def close(self, statuses: Sequence[StreamStatus]) -> None: ...
+    def close(self, statuses: Sequence[StreamStatus], deliveries: Sequence[DeliveryStats]) -> None: ...
 
 
 class Progress:
@@ -119,8 +123,9 @@ class Progress:
     With `quiet` only trouble is shown. A message that repeats within ten seconds is counted instead of shown.
     """
 
-    def __init__(self, statuses: Statuses, *, quiet: bool = False) -> None:
+    def __init__(self, statuses: Statuses, *, deliveries: Deliveries = tuple, quiet: bool = False) -> None:
         self._statuses = statuses
+        self._deliveries = deliveries
         self._quiet = quiet
         self._screen: _Screen = _Terminal() if sys.stderr.isatty() and not quiet else _Lines()
         self._over = Event()
@@ -151,7 +156,7 @@ class Progress:
         self._over.set()
         self._thread.join()
         if not self._quiet:
-            self._screen.close(self._statuses())
+            self._screen.close(self._statuses(), self._deliveries())
         with self._lock:
             self._say(self._folding.rest())
 
@@ -159,7 +164,7 @@ class Progress:
         shown = monotonic()
         while not self._over.wait(min(self._screen.every_seconds, _LONGEST_WAIT_SECONDS)):
             if not self._quiet and monotonic() - shown >= self._screen.every_seconds:
-                self._screen.show(self._statuses())
+                self._screen.show(self._statuses(), self._deliveries())
                 shown = monotonic()
             with self._lock:
                 self._say(self._folding.due(now_seconds=monotonic()))
@@ -181,7 +186,7 @@ class _Lines:
     def open(self) -> None:
         """Nothing to prepare."""
 
-    def show(self, statuses: Sequence[StreamStatus]) -> None:
+    def show(self, statuses: Sequence[StreamStatus], deliveries: Sequence[DeliveryStats]) -> None:
         self.every_seconds = min(2 * self.every_seconds, _LINES_AT_LEAST_EVERY_SECONDS)
         for status in statuses:
             dropped = f", {status.dropped} dropped" if status.dropped else ""
@@ -189,11 +194,13 @@ class _Lines:
                 f"{status.name}: {status.state}, {position_text(status)}, {status.fps:.1f} frames/s, "
                 f"{status.objects} objects{dropped}"
             )
+        for one in deliveries:
+            self.say(f"{one.destination}: {delivery_text(one)}")
 
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)  # noqa: T201
 
-    def close(self, statuses: Sequence[StreamStatus]) -> None:
+    def close(self, statuses: Sequence[StreamStatus], deliveries: Sequence[DeliveryStats]) -> None:
         """Nothing to put back; the summary says how it ended."""
 
 
@@ -212,9 +219,9 @@ class _Terminal:
         self._live = Live(console=Console(file=raw(sys.stderr)), auto_refresh=False)
         self._live.start()
 
-    def show(self, statuses: Sequence[StreamStatus]) -> None:
+    def show(self, statuses: Sequence[StreamStatus], deliveries: Sequence[DeliveryStats]) -> None:
         if self._live is not None:
-            self._live.update(_table(statuses), refresh=True)
+            self._live.update(_table(statuses, deliveries), refresh=True)
 
     def say(self, text: str) -> None:
         if self._live is None:
@@ -222,9 +229,9 @@ class _Terminal:
         else:
             self._live.console.print(visible(text), markup=False, highlight=False)
 
-    def close(self, statuses: Sequence[StreamStatus]) -> None:
+    def close(self, statuses: Sequence[StreamStatus], deliveries: Sequence[DeliveryStats]) -> None:
         if self._live is not None:
-            self.show(statuses)
+            self.show(statuses, deliveries)
             self._live.stop()
             self._live = None
 
@@ -241,8 +248,9 @@ _COLORS = {
 }
 
 
-def _table(statuses: Sequence[StreamStatus]) -> Table:
+def _table(statuses: Sequence[StreamStatus], deliveries: Sequence[DeliveryStats]) -> Group:
     from rich.box import SIMPLE_HEAD
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
@@ -255,7 +263,20 @@ def _table(statuses: Sequence[StreamStatus]) -> Table:
         state = Text(status.state, style=_COLORS[status.state])
         numbers = (f"{status.fps:.1f}", str(status.objects), str(status.dropped))
         table.add_row(Text(visible(status.name)), state, position_text(status), *numbers)
-    return table
+    return Group(table, *(Text(visible(f"{one.destination}: {delivery_text(one)}")) for one in deliveries))
+
+
+def delivery_text(stats: DeliveryStats) -> str:
+    """How a destination is: `connected, 412 records delivered, 3 waiting`."""
+    lost = sum(stats.dropped.values())
+    parts = (
+        str(stats.state),
+        f"{stats.delivered} records delivered",
+        f"{stats.depth} waiting",
+        f"{stats.refused} refused" if stats.refused else "",
+        f"{lost} dropped" if lost else "",
+    )
+    return ", ".join(part for part in parts if part)
 
 
 def position_text(status: StreamStatus) -> str:

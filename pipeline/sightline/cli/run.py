@@ -154,7 +154,7 @@ def _run(
     from sightline.cli.progress import Progress
     from sightline.errors import StreamError
 
-    progress = Progress(pipeline.status, quiet=quiet)
+    progress = Progress(pipeline.status, deliveries=pipeline.deliveries, quiet=quiet)
     pipeline.on_message(progress.tell)
     with interrupts(pipeline, say=progress.say, reload=reload) as caught:
         try:

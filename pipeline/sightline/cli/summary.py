@@ -117,6 +117,8 @@ def summary(report: Plain) -> str:
     counts = columns(_total_rows(report["totals"]), indent="  ")
     if counts:
         parts += ["counted", counts]
+    if report["deliveries"]:
+        parts += ["delivered", columns(_delivery_rows(report["deliveries"]), indent="  ")]
     if report["outputs"]:
         parts += ["written", *(f"  {_shown(path)}" for path in report["outputs"])]
     if report["lost_outputs"]:
@@ -155,6 +157,16 @@ def _total_rows(totals: Mapping[str, Plain]) -> Iterator[tuple[str, str]]:
     for element, counts in totals.items():
         for name, value in counts.items():
             yield f"{element} {name}", _flat(value)
+
+
+def _delivery_rows(deliveries: Mapping[str, Plain]) -> Iterator[tuple[str, str, str]]:
+    for name, one in deliveries.items():
+        parts = [f"to {one['address']}"]
+        parts += [f"{one['waiting']} wait for the next run"] if one["waiting"] else []
+        parts += [f"{one['refused']} refused"] if one["refused"] else []
+        parts += [f"{count} dropped ({reason})" for reason, count in one["dropped"].items() if count]
+        parts += [one["error"]] if one.get("error") else []
+        yield name, f"{one['delivered']} records", ", ".join(parts)
 
 
 def _flat(value: object) -> str:

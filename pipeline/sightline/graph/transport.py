@@ -12,8 +12,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from sightline.graph.messages import Message
+
+if TYPE_CHECKING:
+    from sightline.graph.site import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,23 @@ class Transport(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the connection, without waiting for the destination; harmless when called again."""
+
+
+@runtime_checkable
+class Delivers(Protocol):
+    """An element with a destination outside."""
+
+    def destination(self) -> str:
+        """Return its address for messages, without credentials."""
+        ...
+
+    def address(self, stream: str, kind: str, *, pipeline: str) -> str:
+        """Return where a record of this stream and kind goes: what `Record.to` holds."""
+        ...
+
+    def transport(self, site: Site) -> Transport:
+        """Make its transport, without connecting. Raises MissingExtra when its client is not installed."""
+        ...
 
 
 class Mailbox(ABC):

@@ -31,7 +31,7 @@ from sightline.runtime.scheduling.node import Probe
 from sightline.runtime.sources.examples import examples_of
 from sightline.runtime.sources.manager import PendingChange, StreamManager
 from sightline.runtime.sources.supervisor import Limits
-from sightline.runtime.stats.counters import DropReason
+from sightline.runtime.stats.counters import DeliveryStats, DropReason
 from sightline.runtime.stats.overload import OverloadMonitor
 from sightline.runtime.stats.report import Report
 from sightline.runtime.stats.snapshot import RunView, StreamStatus
@@ -190,6 +190,10 @@ class Runner:
             return ()
         now = self._clock.monotonic_ns()
         return tuple(StreamStatus.of(stream, now_ns=now) for stream in self._manager.present)
+
+    def deliveries(self) -> tuple[DeliveryStats, ...]:
+        """Return what was delivered to each destination; it goes on counting."""
+        return self._outbox.stats
 
     def view(self) -> RunView:
         """Return the run at this moment; from any thread."""

@@ -8,7 +8,8 @@ from typing import Any
 
 from sightline.graph import StreamState
 from sightline.redaction import redact
-from sightline.runtime.stats.counters import ElementStats, StreamStats, snapshot
+from sightline.runtime.stats.counters import DeliveryStats, ElementStats, StreamStats, snapshot
+from sightline.runtime.stats.report import delivery_json
 from sightline.runtime.stats.snapshot import LinkView, RunView
 from sightline.server.metrics import Process
 
@@ -42,6 +43,7 @@ def status_json(view: RunView | None, *, is_ready: bool, messages: Sequence[dict
         "streams": [] if view is None else [_stream_json(one, view) for one in view.streams],
         "elements": [] if view is None else [_element_json(one, view) for one in view.elements],
         "links": [] if view is None else [_link_json(one) for one in view.links],
+        "deliveries": [] if view is None else [_delivery_json(one) for one in view.deliveries],
         "messages": list(messages),
         "process": {
             "resident_bytes": process.resident_bytes,
@@ -93,6 +95,11 @@ def _element_json(element: ElementStats, view: RunView) -> dict[str, Any]:
         "latency_ms_p95": round(element.latency.percentile_ns(95) / _MS, 1),
     }
     return plain if runs is None else {**plain, "engine_runs": runs.runs, "engine_saved_runs": runs.saved}
+
+
+def _delivery_json(stats: DeliveryStats) -> dict[str, Any]:
+    age = 0.0 if stats.oldest_ns is None else max(time.time_ns() - stats.oldest_ns, 0) / _NS
+    return {"id": stats.destination, **delivery_json(stats), "oldest_seconds": round(age, 3)}
 
 
 def _link_json(link: LinkView) -> dict[str, Any]:

@@ -129,6 +129,20 @@ function showSteps(status) {
   showRows("steps", rows);
 }
 
+function showDeliveries(deliveries) {
+  at("deliveries-panel").hidden = !deliveries.length;
+  showRows("deliveries", deliveries.map((one) => [
+    one.id,
+    one.state,
+    number(one.delivered),
+    number(one.waiting),
+    one.waiting ? duration(one.oldest_seconds) : "",
+    number(one.refused),
+    number(Object.values(one.dropped).reduce((sum, count) => sum + count, 0)),
+    [one.address, one.error].filter(Boolean).join(": "),
+  ]));
+}
+
 function showMessages(messages) {
   const line = (message) => {
     const item = document.createElement("li");
@@ -177,6 +191,7 @@ async function refresh() {
       `${link.depth} / ${link.capacity}`,
       link.depth ? milliseconds(1000 * link.oldest_age_seconds) : "",
     ]));
+    showDeliveries(status.deliveries);
     showMessages(status.messages);
   } catch {
     showAlarm("No answer: the pipeline has ended, or cannot be reached.", "bad");
