@@ -92,6 +92,32 @@ class Outputs:
         self._report(path)
         return path
 
+    def mark(self, path: Path) -> None:
+        """Mark a file that another library has made for us as written by Sightline; none is made."""
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            mark(descriptor)
+            os.close(descriptor)
+
+    def lock(self, path: Path) -> IO[bytes] | None:
+        """Take the lock of a file, which stands beside it, until the returned file is closed or the process ends; None
+        when another process has it. Raises OutputError.
+        """
+        import fcntl
+
+        beside = path.with_name(f"{path.name}.lock")
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            file = os.fdopen(os.open(beside, flags, 0o644), "r+b", buffering=0)
+        except OSError as error:
+            raise output_error(beside, error, doing="open") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            return None
+        return file
+
     def check_replaceable(self, path: Path) -> None:
         """See that a file written aside may take this name: it would replace a device or pipe, not write to it.
 

@@ -30,6 +30,7 @@ def report(**changes: object) -> dict[str, Any]:
         "wall_seconds": 5.0,
         "streams": {"gate": stream()},
         "totals": {},
+        "deliveries": {},
         "outputs": [],
         "lost_outputs": {},
         **changes,

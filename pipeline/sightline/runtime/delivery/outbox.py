@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from sightline.errors import OutputError
 from sightline.graph import Clock, Message, MessageKind, Outputs
 from sightline.graph.transport import Mailbox, Outbox, Record, Transport
+from sightline.runtime.delivery.chunk_queue import ChunkQueue
 from sightline.runtime.delivery.chunks import Chunk, Commit
-from sightline.runtime.delivery.queue import ChunkQueue
 from sightline.runtime.delivery.worker import DeadLetters, DeliveryWorker
 from sightline.runtime.stats.counters import DeliveryStats
 from sightline.runtime.threads import Worker

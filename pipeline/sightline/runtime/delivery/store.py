@@ -7,8 +7,6 @@ it ends; a power cut may take the last commits. Records of one destination stand
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,7 +17,6 @@ import msgspec
 
 from sightline.errors import ConfigurationError, OutputError
 from sightline.graph.outputs import Outputs
-from sightline.graph.ownership import mark
 from sightline.graph.transport import Record
 from sightline.runtime.delivery.chunks import Chunk, Commit, Waiting
 
@@ -59,13 +56,21 @@ class OutboxStore:
         Raises OutputError when it cannot be written or is no outbox, OutboxInUse when another process has it.
         """
         self.path = path
+        outputs = outputs or Outputs(path.parent)
         self._lock = Lock()
         self._claim = None
         if not read_only:
-            (outputs or Outputs(path.parent)).prepare(path)
-            self._claim = _claimed(path)
+            outputs.prepare(path)
+            self._claim = outputs.lock(path)
+            if self._claim is None:
+                raise OutboxInUse(
+                    f"the outbox {path} is open in another process: let that end, or give this pipeline another one "
+                    "(`outbox: {path: ...}`, or another `name`)"
+                )
         try:
             self._database = _connected(path, read_only=read_only)
+            for side in () if read_only else _SIDE_FILES:
+                outputs.mark(path.with_name(path.name + side))
         except sqlite3.Error as error:
             self._release()
             raise _output_error(path, error, doing="open") from error
@@ -156,7 +161,7 @@ class OutboxStore:
 
     def _release(self) -> None:
         if self._claim is not None:
-            os.close(self._claim)
+            self._claim.close()
             self._claim = None
 
 
@@ -173,20 +178,6 @@ def _plain(record: Record) -> tuple[object, ...]:
     )
 
 
-def _claimed(path: Path) -> int:
-    """Take the lock file beside an outbox. Raises OutboxInUse."""
-    descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        raise OutboxInUse(
-            f"the outbox {path} is open in another process: let that end, or give this pipeline another one "
-            "(`outbox: {path: ...}`, or another `name`)"
-        ) from error
-    return descriptor
-
-
 def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
     if read_only:
         return sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False)
@@ -201,11 +192,6 @@ def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
     except sqlite3.Error:
         database.close()
         raise
-    for side in _SIDE_FILES:
-        with contextlib.suppress(OSError):
-            descriptor = os.open(f"{path}{side}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            mark(descriptor)
-            os.close(descriptor)
     return database
 
 

@@ -14,8 +14,8 @@ from sightline.graph import Clock, Message, MessageKind, Outputs
 from sightline.graph.transport import Record, Transport
 from sightline.media.time import format_time
 from sightline.redaction import redact
+from sightline.runtime.delivery.chunk_queue import ChunkQueue
 from sightline.runtime.delivery.chunks import Chunk
-from sightline.runtime.delivery.queue import ChunkQueue
 from sightline.runtime.stats.counters import DeliveryState, DeliveryStats
 from sightline.runtime.threads import Worker
 
