@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from sightline.runtime.delivery.store import OutboxStore
 
 MEMORY_BYTES: Final = 4_000_000
-"""What a destination may hold in memory, and as much again of records that are not written yet."""
+"""What a destination may hold in memory, and twice as much of records that are not written yet."""
+URGENT_BYTES: Final = 500_000
+"""With more new records than this, they are written at once."""
 _CHUNK_RECORDS = 500
 _CHUNK_BYTES = 250_000
 _NO_ID = 0
@@ -46,7 +48,12 @@ class ChunkQueue:
         with self._ready:
             self._new += records
             self._new_bytes += sum([len(record.body) for record in records])
-            return self._drop_new() if self._new_bytes > MEMORY_BYTES else 0
+            return self._drop_new() if self._new_bytes > 2 * MEMORY_BYTES else 0
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether many new records wait to be written."""
+        return self._new_bytes > URGENT_BYTES
 
     def take_new(self) -> list[Chunk]:
         """Return what was put since the last call, as chunks that are to be written and then added."""

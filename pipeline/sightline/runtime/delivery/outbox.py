@@ -174,7 +174,7 @@ class RunOutbox(Outbox):
         destination.stats.put += len(records)
         self._dropped(destination, destination.queue.put(records), reason="disk")
         if self._writer is not None:
-            self._writer.wake()
+            self._writer.wake(at_once=destination.queue.is_urgent)
 
     def hear(self, message: Message) -> None:
         """Pass a message of the run to the steps that send such."""
@@ -353,23 +353,27 @@ class _Writer(Worker):
         super().__init__("outbox")
         self._outbox = outbox
         self._wakes = Event()
+        self._hurries = Event()
         self._stopping = Event()
 
-    def wake(self) -> None:
-        """Write soon."""
+    def wake(self, *, at_once: bool = False) -> None:
+        """Write soon, or at once."""
         self._wakes.set()
+        if at_once:
+            self._hurries.set()
 
     def stop(self) -> None:
         """End, and wait a short time for that."""
         self._stopping.set()
-        self._wakes.set()
+        self.wake(at_once=True)
         self.wait(_STOP_SECONDS)
 
     def work(self) -> None:
         """Write until it is stopped."""
         while not self._stopping.is_set():
             self._wakes.wait(_TIDY_SECONDS)
-            self._stopping.wait(COMMIT_SECONDS)
+            self._hurries.wait(COMMIT_SECONDS)
             self._wakes.clear()
+            self._hurries.clear()
             self._outbox.commit()
             self._outbox.tidy()
