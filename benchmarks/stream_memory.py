@@ -1,13 +1,15 @@
 """Memory for each stream: ours beside the expert's loop, with 1 to 64 streams, and what it is made of.
 
     python -m benchmarks.stream_memory [--data ../shared/data] [--streams 1,8,32,64] [--rounds 3] [--frames 1200]
+    python -m benchmarks.stream_memory --growth 100000 --streams 8
 
 Each run is a process of its own that reads one clip on all streams at once, as fast as it can: 640x360 and the same
 clip enlarged to 1920x1080. Both detect, track and write JSON lines with FastestDet; with YOLOX-nano the expert's loop
 only decodes, resizes and infers. The resident set is sampled from outside, 20 times a second, from the first frame on.
 Its steady value is the median of the second half of the run, its peak the kernel's. What a stream adds is the
 difference to the run with one stream, divided by the streams that are more. Surfaces are the most that were alive at
-once in our process; their bytes are the part of the queues and of what is under way.
+once in our process; their bytes are the part of the queues and of what is under way. `--growth` runs ours alone for so
+many frames of all streams together, with the clip over and over, and prints the resident set along the way.
 """
 
 from __future__ import annotations
@@ -80,7 +82,7 @@ def ours(task: Task) -> dict[str, float]:
 
     def pipeline(streams: int) -> Pipeline:
         return Pipeline(
-            sources={f"stream{number}": {"uri": task.clip} for number in range(streams)},
+            sources={f"stream{number}": {"uri": task.clip, "loop": True} for number in range(streams)},
             steps=[
                 {"detect": {"model": task.model, "labels": task.labels, "confidence": 0.4}},
                 "track",
@@ -188,8 +190,8 @@ def expert(task: Task) -> dict[str, float]:
     return {"surfaces": 0, "fps": done / (time.perf_counter() - began)}
 
 
-def measured(task: Task) -> Usage:
-    """Run a task in a process of its own, and sample its memory from outside."""
+def sampled(task: Task) -> tuple[list[float], dict[str, float]]:
+    """Run a task in a process of its own; return the megabytes of its resident set along the way, and its figures."""
     command = [sys.executable, "-m", "benchmarks.stream_memory", "--child", json.dumps(asdict(task))]
     samples: list[float] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -207,7 +209,12 @@ def measured(task: Task) -> Usage:
                 samples.append(resident * _PAGE_MB)
         if not lines:
             raise SystemExit(f"{task.way} failed with {task.streams} streams")
-        found = json.loads(lines[-1])
+        return samples, json.loads(lines[-1])
+
+
+def measured(task: Task) -> Usage:
+    """Run a task in a process of its own, and sample its memory from outside."""
+    samples, found = sampled(task)
     return Usage(statistics.median(samples[len(samples) // 2 :]), found["peak"], int(found["surfaces"]), found["fps"])
 
 
@@ -217,6 +224,24 @@ def child(task: Task) -> None:
     status = Path("/proc/self/status").read_text().splitlines()
     peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
     print(json.dumps({**found, "peak": peak * 1024 / 1e6}), flush=True)
+
+
+def growth(asked: argparse.Namespace, folder: Path) -> Iterator[str]:
+    """Run ours for many frames, and compare the resident set at its beginning, middle and end."""
+    clip, models = asked.data / "videos" / "street-cars-640x360.mp4", asked.data / "models"
+    yield "| model | streams | frames | MB at 5 to 10 % | at 45 to 55 % | at 95 to 100 % | peak | frames a second |"
+    yield "|---|" + "---:|" * 7
+    for model in asked.models:
+        for streams in asked.streams:
+            paths = str(clip), str(models / model), str(models / "coco80.names"), str(folder)
+            task = Task("ours", *paths, streams, asked.growth // streams)
+            samples, found = sampled(task)
+            parts = [
+                statistics.median(samples[len(samples) * first // 100 : len(samples) * last // 100])
+                for first, last in ((5, 10), (45, 55), (95, 100))
+            ]
+            figures = " | ".join(f"{one:.1f}" for one in (*parts, found["peak"], found["fps"]))
+            yield f"| {model.partition('.')[0]} | {streams} | {task.frames * streams} | {figures} |"
 
 
 HEADER = (
@@ -275,6 +300,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--sizes", nargs="+", default=SIZES)
+    parser.add_argument("--growth", type=int, metavar="FRAMES", help="run ours for so many frames; does memory grow?")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child is not None:
@@ -282,7 +308,7 @@ def main() -> None:
         return
     print(f"{datetime.now(UTC):%Y-%m-%d}, {processor()}, {asked.frames} frames, {asked.rounds} rounds\n")
     with tempfile.TemporaryDirectory() as folder:
-        for line in table(asked, Path(folder)):
+        for line in growth(asked, Path(folder)) if asked.growth else table(asked, Path(folder)):
             print(line, flush=True)
 
 
