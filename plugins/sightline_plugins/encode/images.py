@@ -96,16 +96,25 @@ def _copy_padded(target: npt.NDArray[np.uint8], plane: npt.NDArray[np.uint8]) ->
     target[height:] = target[height - 1 : height]
 
 
-_QUALITY = "5"
-"""The quantiser scale, 2 (best) to 31."""
+_SCALES = (2, 31)
+"""The quantiser scale, from the best to the worst; 8 is the quality 50 of other JPEG encoders."""
 _JFIF = "yuvj420p"
 
 
-def encode_jpeg(surface: Surface, *, largest_wh: tuple[int, int]) -> bytes:
-    """The image of a surface as JPEG (JFIF: BT.601, full range), made smaller to fit `largest_wh`."""
+def jpeg_size(size_wh: tuple[int, int], *, largest_wh: tuple[int, int]) -> tuple[int, int]:
+    """The width and height of the JPEG that `encode_jpeg` makes of an image of that size; both are even."""
+    width, height = even_size(size_wh)
+    scale = min(1.0, largest_wh[0] / width, largest_wh[1] / height)
+    return max(2, round(width * scale / 2) * 2), max(2, round(height * scale / 2) * 2)
+
+
+def encode_jpeg(surface: Surface, *, largest_wh: tuple[int, int], quality: int = 69) -> bytes:
+    """The image of a surface as JPEG (JFIF: BT.601, full range), made smaller to fit `largest_wh`.
+
+    `quality` is from 1 to 100, as for other encoders of JPEG (those of libjpeg's scale).
+    """
     whole = ImageMaker("yuv420p").from_surface(surface)
-    scale = min(1.0, largest_wh[0] / whole.width, largest_wh[1] / whole.height)
-    width, height = (max(2, round(side * scale / 2) * 2) for side in (whole.width, whole.height))
+    width, height = jpeg_size(surface.size_wh, largest_wh=largest_wh)
     frame = VideoReformatter().reformat(
         whole,
         width=width,
@@ -120,6 +129,14 @@ def encode_jpeg(surface: Surface, *, largest_wh: tuple[int, int]) -> bytes:
     assert isinstance(encoder, VideoCodecContext)
     encoder.width, encoder.height, encoder.pix_fmt = width, height, _JFIF
     encoder.time_base, encoder.thread_count = Fraction(1, 25), 1
-    encoder.options = {"qmin": _QUALITY, "qmax": _QUALITY}
+    scale_text = str(_quantiser_scale(quality))
+    encoder.options = {"qmin": scale_text, "qmax": scale_text}
     frame.pts = 0
     return b"".join(bytes(packet) for packet in (*encoder.encode(frame), *encoder.encode(None)))
+
+
+def _quantiser_scale(quality: int) -> int:
+    """FFmpeg's quantiser scale for a quality of libjpeg, which multiplies its tables by a percentage."""
+    percent = 200 - 2 * quality if quality >= 50 else 5000 / quality
+    best, worst = _SCALES
+    return min(max(round(percent * 8 / 100), best), worst)
