@@ -5,21 +5,26 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from sightline.errors import ConfigurationError
-from sightline.graph import Capability, CheckContext, Element, Problem, Site
-from sightline.graph.fields import checked_url
+from sightline.graph import Capability, CheckContext, Element, OutputPath, Problem, Site
+from sightline.graph.fields import Size, checked_url
 from sightline.graph.references import Named
 from sightline.graph.transport import Transport
 from sightline.graph.wording import suggest
 from sightline.media.time import Duration
 from sightline.redaction import redact
+from sightline_plugins.delivery import images
 from sightline_plugins.delivery.kinds import Kind
 from sightline_plugins.rules.names import RuleName
+from sightline_plugins.rules.shapes import Anchor
+from sightline_plugins.sinks.files import path_problems
+from sightline_plugins.sinks.retention import Keep
 
 if TYPE_CHECKING:
     from sightline_plugins.delivery.operator import DeliveryOperator
@@ -67,8 +72,40 @@ class Delivery(Element):
     frame are sent together or not at all: after n of them the next frame is n / `max_rate` seconds later."""
     interval: Annotated[Duration, Field(gt=0)] = 10_000_000_000
     """Time of the stream between two records of `counts`."""
+    track_timeout: Annotated[Duration, Field(gt=0)] = 2_000_000_000
+    """A track has ended when it was not seen for longer than this time of the stream."""
+    path_anchor: Anchor = "bottom"
+    """The point of the box that makes the path of a track."""
+    path_tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 2.0
+    """How far in pixels a path may be from the points that are left out of it."""
+    path_points: Annotated[int, Field(ge=2, le=500)] = 100
+    """Most points of a path; one with more is simplified further."""
+    image: Literal["crop", "frame"] | None = None
+    """Add a JPEG to `events` and `tracks`: the object alone (where there is one on the frame), or the whole frame."""
+    image_size: Annotated[int, Field(ge=16, le=8192)] = 640
+    """The longer side of an image at most, in pixels."""
+    image_quality: Annotated[int, Field(ge=1, le=100)] = 80
+    """Quality of JPEG."""
+    inline_below: Size = 64_000
+    """Images smaller than this are in the record itself; without `image_path`, larger ones are made smaller."""
+    image_path: OutputPath | None = None
+    """File of each larger image, `.jpg`, with `{frame}` and for crops `{track}`; also with `{stream}` and `{kind}`."""
+    image_url: str | None = None
+    """The address under which others find the files; the record then holds it with the path behind it."""
+    image_keep: Keep | None = None
+    """Limits on the image files that are kept; all when not given."""
     timeout: Annotated[Duration, Field(gt=0)] = 5_000_000_000
     """How long the destination may take to answer before the connection counts as lost."""
+
+    @model_validator(mode="after")
+    def _agrees_about_images(self) -> Self:
+        if self.image is not None and not {"events", "tracks"} & {*self.send}:
+            raise ValueError("image adds images to events and tracks: send one of them")
+        if self.image is None and self.image_path is not None:
+            raise ValueError("image_path is the file of images: give image: crop or image: frame too")
+        if self.image_path is None and (self.image_url is not None or self.image_keep is not None):
+            raise ValueError("image_url and image_keep are about files of images: give image_path too")
+        return self
 
     @abstractmethod
     def transport(self, site: Site) -> Transport:
@@ -115,10 +152,23 @@ class Delivery(Element):
                 if word not in PLACEHOLDERS:
                     near = suggest(word, PLACEHOLDERS) or f"; there is {', '.join(PLACEHOLDERS)}"
                     yield Problem(f"{word} stands for nothing here{near}", (self.address_key,))
+        if self.image_path is not None:
+            yield from self._image_path_problems(self.image_path, context)
         try:
             self.transport(Site(context.device)).close()
         except ConfigurationError as error:
             yield Problem(str(error))
+
+    def _image_path_problems(self, path: str, context: CheckContext) -> Iterator[Problem]:
+        if PurePath(path).suffix.lower() not in (".jpg", ".jpeg"):
+            yield Problem(f"{path!r} must end in .jpg", ("image_path",))
+        lacking = [
+            word for word in (images.FRAME, images.TRACK)[: 2 if self.image == "crop" else 1] if word not in path
+        ]
+        if lacking:
+            yield Problem(f"images would have one name: put {' and '.join(lacking)} into the path", ("image_path",))
+        known = images.PLACEHOLDERS
+        yield from path_problems(self, path, context=context, shareable=False, known=known, key="image_path")
 
     def build(self, site: Site) -> DeliveryOperator:
         """Make the operator, which opens its mailbox."""

@@ -7,7 +7,7 @@ in UTC (`time_source` says whose clock), left out where it is not known. Boxes a
 
 - `frames` (`FrameRecord`): the keys of `jsonl`.
 - `objects` (`ObjectBody`): one object of a frame.
-- `tracks` (`TrackBody`, see `tracks.py`): a track that has ended.
+- `tracks` (`TrackBody`, made in `tracks.py`): a track that has ended.
 - `events` (`EventBody`): one event of a rule. `data` holds what the kind of event adds (`direction`, `track_id`, ...);
   `object` is the object with that track id, where it is on the frame.
 - `counts` (`CountsBody`): `lines` and `zones` hold the running counts of each rule by name, as `draw` shows them
@@ -35,6 +35,7 @@ from sightline.graph.messages import Message
 from sightline.media import Batch, Frame, Objects, Overlay, Stream
 from sightline.media.events import Event, Scalar
 from sightline.media.time import format_time
+from sightline_plugins.delivery.images import ImageBody, ImageMaker
 from sightline_plugins.delivery.selection import RateLimit
 from sightline_plugins.sinks.records import (
     BOX_STEPS,
@@ -105,6 +106,7 @@ class EventBody(msgspec.Struct, omit_defaults=True):
     step: str = ""
     data: dict[str, Scalar] | None = None
     object: EventObject | None = None
+    image: ImageBody | None = None
 
 
 class CountsBody(msgspec.Struct, omit_defaults=True):
@@ -131,7 +133,40 @@ class StatusBody(msgspec.Struct, omit_defaults=True):
     time: str
 
 
-Body: TypeAlias = FrameRecord | ObjectBody | EventBody | CountsBody | StatusBody
+class Sighting(msgspec.Struct, gc=False):
+    """Where and when a track was first or last seen."""
+
+    frame: int
+    pts_ns: int
+    time: Known
+    box: Numbers
+
+
+class TrackBody(msgspec.Struct, omit_defaults=True):
+    """A track that has ended.
+
+    `frames` counts the frames it was seen on. `label` is the most frequent one, and so is each of `attributes` (of
+    numbers with decimals it is the mean). `confidence` is the mean, `best_confidence` the highest. `path` are points
+    [x, y] in pixels, simplified. `rules` are the names of those that reported an event about the track. `image` shows
+    the object where area times confidence was highest.
+    """
+
+    stream: str
+    track_id: int
+    label: str
+    class_id: int
+    frames: int
+    confidence: float
+    best_confidence: float
+    first: Sighting
+    last: Sighting
+    path: list[Numbers]
+    attributes: dict[str, Attribute] | None = None
+    rules: list[str] = []
+    image: ImageBody | None = None
+
+
+Body: TypeAlias = FrameRecord | ObjectBody | TrackBody | EventBody | CountsBody | StatusBody
 
 
 When: TypeAlias = tuple[int, Known, Known]
@@ -257,24 +292,30 @@ class ObjectBodies(Maker):
 
 
 class EventBodies(Maker):
-    """Makes `events`: one for each event."""
+    """Makes `events`: one for each event, with the object that it is about where that is on the frame."""
+
+    def __init__(self, images: ImageMaker | None = None) -> None:
+        self._images = images
 
     def make(self, batch: Batch) -> Iterator[Made]:
         """Yield a body for each event."""
         for event in batch.events:
-            yield Made(event.frame, "events", event_body(batch, event))
+            frame = batch.frames[event.frame]
+            row = _row_of(batch.objects, event)
+            about = None if row is None else _event_object(batch.objects, row)
+            head = (frame.stream.name, frame.index, *when(frame))
+            body = EventBody(*head, event.kind, event.rule, event.step, dict(event.data) or None, about)
+            if self._images is not None:
+                xyxy, track = None, None
+                if row is not None:
+                    xyxy, track = batch.objects.xyxy[row].tolist(), int(batch.objects.track_id[row])
+                image = self._images.take(frame, xyxy)
+                if image is not None:
+                    body.image = self._images.place(image, stream=body.stream, kind="events", track=track)
+            yield Made(event.frame, "events", body)
 
 
-def event_body(batch: Batch, event: Event) -> EventBody:
-    """The body of an event, with the object that it is about where that is on the frame."""
-    frame = batch.frames[event.frame]
-    row = row_of(batch.objects, event)
-    about = None if row is None else _event_object(batch.objects, row)
-    head = (frame.stream.name, frame.index, *when(frame))
-    return EventBody(*head, event.kind, event.rule, event.step, dict(event.data) or None, about)
-
-
-def row_of(objects: Objects, event: Event) -> int | None:
+def _row_of(objects: Objects, event: Event) -> int | None:
     """The row of the object that an event is about; None where it is not on the frame, or there is none."""
     track = event.data.get("track_id", -1)
     if not isinstance(track, int) or track < 0:

@@ -11,6 +11,7 @@ from sightline.graph.fields import matching
 from sightline.graph.transport import Record
 from sightline.media import Batch, Stream
 from sightline_plugins.delivery.formats import JsonEncoder
+from sightline_plugins.delivery.images import ImageMaker
 from sightline_plugins.delivery.kinds import (
     CountsBodies,
     EventBodies,
@@ -22,16 +23,27 @@ from sightline_plugins.delivery.kinds import (
     status_body,
 )
 from sightline_plugins.delivery.selection import Filter
+from sightline_plugins.delivery.tracks import TrackBodies
+from sightline_plugins.rules.shapes import anchor_fractions
 
 if TYPE_CHECKING:
     from sightline_plugins.delivery.element import Delivery
 
-_MAKERS: Mapping[Kind, Callable[[Delivery], Maker]] = {
-    "frames": lambda element: FrameBodies(empty=element.empty, max_rate=element.max_rate),
-    "objects": lambda element: ObjectBodies(max_rate=element.max_rate),
-    "events": lambda _: EventBodies(),
-    "counts": lambda element: CountsBodies(interval_ns=element.interval, labels=element.labels or ()),
+_Make = Callable[["Delivery", ImageMaker | None], Maker]
+_MAKERS: Mapping[Kind, _Make] = {
+    "frames": lambda element, _: FrameBodies(empty=element.empty, max_rate=element.max_rate),
+    "objects": lambda element, _: ObjectBodies(max_rate=element.max_rate),
+    "events": lambda _, images: EventBodies(images),
+    "tracks": lambda element, images: TrackBodies(
+        timeout_ns=element.track_timeout,
+        anchor=anchor_fractions([element.path_anchor])[0].tolist(),
+        tolerance=element.path_tolerance,
+        most_points=element.path_points,
+        images=images,
+    ),
+    "counts": lambda element, _: CountsBodies(interval_ns=element.interval, labels=element.labels or ()),
 }
+"""Makers of kinds, but of `status`, which is not made from batches; in the order of the records of a frame."""
 
 
 class DeliveryOperator(Sink):
@@ -48,7 +60,8 @@ class DeliveryOperator(Sink):
         self._site = site
         self._encoder = JsonEncoder()
         self._filter = Filter(labels=element.labels, rules=element.rules)
-        self._makers = [_MAKERS[kind](element) for kind in dict.fromkeys(element.send) if kind in _MAKERS]
+        images = None if element.image is None else ImageMaker(element, site)
+        self._makers = [make(element, images) for kind, make in _MAKERS.items() if kind in element.send]
         self._addresses: dict[tuple[str, Kind], str] = {}
         self._lock = Lock()
         self._is_closed = False
