@@ -20,6 +20,7 @@ from sightline.graph.wording import suggest
 from sightline.media.time import Duration
 from sightline.redaction import redact
 from sightline_plugins.delivery import images
+from sightline_plugins.delivery.formats import Envelope, Format, not_expressed
 from sightline_plugins.delivery.kinds import Kind
 from sightline_plugins.rules.names import RuleName
 from sightline_plugins.rules.shapes import Anchor
@@ -94,6 +95,11 @@ class Delivery(Element):
     """The address under which others find the files; the record then holds it with the path behind it."""
     image_keep: Keep | None = None
     """Limits on the image files that are kept; all when not given."""
+    format: Format = "json"
+    """How records are encoded: `json`, `msgpack`, `protobuf` (`sightline.proto`), or the message schemas of DeepStream:
+    `deepstream` (for objects and events) and `deepstream_minimal` (for frames)."""
+    envelope: Envelope = "none"
+    """What is put around each record: `cloudevents` makes it an event of CloudEvents 1.0, in structured JSON mode."""
     timeout: Annotated[Duration, Field(gt=0)] = 5_000_000_000
     """How long the destination may take to answer before the connection counts as lost."""
 
@@ -152,6 +158,10 @@ class Delivery(Element):
                 if word not in PLACEHOLDERS:
                     near = suggest(word, PLACEHOLDERS) or f"; there is {', '.join(PLACEHOLDERS)}"
                     yield Problem(f"{word} stands for nothing here{near}", (self.address_key,))
+        if problem := not_expressed(self.format, self.send):
+            yield Problem(problem, ("format",))
+        elif self.image is not None and self.format.startswith("deepstream"):
+            yield Problem(f"the format {self.format} has no place for images: leave image out", ("image",))
         if self.image_path is not None:
             yield from self._image_path_problems(self.image_path, context)
         try:

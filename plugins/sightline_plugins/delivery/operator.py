@@ -10,7 +10,7 @@ from sightline.graph import Message, Sink, Site
 from sightline.graph.fields import matching
 from sightline.graph.transport import Record
 from sightline.media import Batch, Stream
-from sightline_plugins.delivery.formats import JsonEncoder
+from sightline_plugins.delivery.formats import Stamp, encoder
 from sightline_plugins.delivery.images import ImageMaker
 from sightline_plugins.delivery.kinds import (
     CountsBodies,
@@ -58,7 +58,7 @@ class DeliveryOperator(Sink):
             raise ValueError("a site of an element that delivers needs an outbox")
         self._element = element
         self._site = site
-        self._encoder = JsonEncoder()
+        self._encoder = encoder(element.format, envelope=element.envelope, pipeline=site.pipeline)
         self._filter = Filter(labels=element.labels, rules=element.rules)
         images = None if element.image is None else ImageMaker(element, site)
         self._makers = [make(element, images) for kind, make in _MAKERS.items() if kind in element.send]
@@ -105,7 +105,7 @@ class DeliveryOperator(Sink):
         for one in made:
             stream, kind = one.body.stream, one.kind
             epoch, seq = self._mailbox.stamp(stream)
-            body = self._encoder.encode(one.body, kind, epoch=epoch, seq=seq)
+            body = self._encoder.encode(one, Stamp(epoch, seq, now_ns))
             yield Record(stream, epoch, seq, kind, self._address(stream, kind), body, now_ns, content_type)
 
     def _address(self, stream: str, kind: Kind) -> str:
