@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 from urllib.parse import quote
 
@@ -32,8 +31,7 @@ _EXPRESSED: Mapping[Format, tuple[Kind, ...]] = {
 _SCHEMA_VERSION = "v1"
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(msgspec.Struct, frozen=True, gc=False):
     """The place of a record in the order of its stream, and when it was made."""
 
     epoch: int

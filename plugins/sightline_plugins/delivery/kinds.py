@@ -24,7 +24,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
@@ -172,8 +171,7 @@ Body: TypeAlias = FrameRecord | ObjectBody | TrackBody | EventBody | CountsBody 
 When: TypeAlias = tuple[int, Known, Known]
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(msgspec.Struct, frozen=True, gc=False):
     """A body of a kind, made for the frame at `row` of a batch."""
 
     row: int

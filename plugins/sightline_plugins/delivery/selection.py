@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from sightline.media import Batch, Event, Stream
 from sightline.media.frame import NANOSECONDS
 from sightline_plugins.rules.names import is_of_rule
@@ -20,7 +22,7 @@ class Filter:
     """
 
     def __init__(self, *, labels: Sequence[str] | None = None, rules: Sequence[str] | None = None) -> None:
-        self._labels = labels
+        self._labels = None if labels is None else frozenset(labels)
         self._rules = rules
         self._left_out: dict[Stream, dict[int, None]] = {}
 
@@ -30,10 +32,10 @@ class Filter:
         if self._rules is not None and events:
             events = tuple(event for event in events if any(is_of_rule(event, rule) for rule in self._rules))
         if self._labels is not None:
-            wanted = batch.objects.has_label(self._labels)
-            events = tuple(self._events(batch, events, wanted=wanted.tolist()))
-            if not wanted.all():
-                batch = batch.with_objects(batch.objects.select(wanted))
+            wanted = [label in self._labels for label in batch.objects.labels()]
+            if self._left_out or not all(wanted):
+                events = tuple(self._events(batch, events, wanted=wanted))
+                batch = batch.with_objects(batch.objects.select(np.array(wanted, np.bool_)))
         return batch if len(events) == len(batch.events) else dataclasses.replace(batch, events=events)
 
     def end(self, stream: Stream) -> None:
