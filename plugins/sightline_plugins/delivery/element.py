@@ -6,7 +6,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -40,8 +40,11 @@ _NEEDS: Mapping[Kind, frozenset[Capability]] = {
 """What must be found before a step that sends a kind."""
 
 
-def _as_tuple(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
+def _one_or_several(word: Any) -> BeforeValidator:
+    """Let a word stand for a list of that word alone."""
+    return BeforeValidator(
+        lambda value: (value,) if isinstance(value, str) else value, json_schema_input_type=word | tuple[word, ...]
+    )
 
 
 class Delivery(Element):
@@ -59,12 +62,12 @@ class Delivery(Element):
 
     url: Annotated[str, Field(repr=False)]
     """Where the records go. Credentials belong into environment variables: `${NAME}`."""
-    send: Annotated[tuple[Kind, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = ("frames",)
+    send: Annotated[tuple[Kind, ...], _one_or_several(Kind), Field(min_length=1)] = ("frames",)
     """What is sent, one word or several: `frames` (one record a frame, as `jsonl` writes it), `objects` (one each),
     `tracks` (one when a track ends), `events` (one each), `counts` (at intervals), `status` (states of streams)."""
-    labels: Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(min_length=1)] | None = None
+    labels: Annotated[tuple[str, ...], _one_or_several(str), Field(min_length=1)] | None = None
     """Labels of the objects that are sent or counted; all when not given."""
-    rules: Annotated[tuple[RuleName, ...], BeforeValidator(_as_tuple), Field(min_length=1)] | None = None
+    rules: Annotated[tuple[RuleName, ...], _one_or_several(RuleName), Field(min_length=1)] | None = None
     """Rules whose events are sent (`lines.gate_in`, `lines.gate_in.in`); all when not given."""
     empty: bool = True
     """Send frames without objects and events too, so that a receiver sees that there is nothing."""
