@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from sightline.errors import ConfigurationError
 from sightline.graph import Capability, CheckContext, Element, OutputPath, Problem, Site
-from sightline.graph.fields import Size, checked_url
+from sightline.graph.fields import Size, checked_url, is_url
 from sightline.graph.references import Named
 from sightline.graph.transport import Transport
 from sightline.graph.wording import suggest
@@ -180,6 +180,8 @@ class Delivery(Element):
         ]
         if lacking:
             yield Problem(f"images would have one name: put {' and '.join(lacking)} into the path", ("image_path",))
+        if self.image_url is not None and not is_url(self.image_url):
+            yield Problem("image_url is an address such as https://HOST/PATH", ("image_url",))
         known = images.PLACEHOLDERS
         yield from path_problems(self, path, context=context, shareable=False, known=known, key="image_path")
 

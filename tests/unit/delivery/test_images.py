@@ -175,3 +175,11 @@ def test_paths_of_images_are_checked(path: str, message: str | None) -> None:
 
     assert [text for text in found if message is None or message not in text] == []
     assert len(found) == (0 if message is None else 1)
+
+
+def test_an_address_of_images_that_is_none_is_an_error() -> None:
+    path = "{stream}-{frame}-{track}.jpg"
+
+    assert problems(send="events", image="crop", image_path=path, image_url="media.example") == [
+        "image_url is an address such as https://HOST/PATH"
+    ]
