@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
+import stat
 from pathlib import Path
 from threading import Lock
 from typing import IO
@@ -246,6 +248,24 @@ class LineFile:
             raise output_error(self.path, error, doing="write") from error
         self.whole_bytes += written
 
+    def lock(self) -> None:
+        """Let other processes see, until the file is closed or this process ends, that it is being written (see
+        `take_over`). Where the file system has no locks, it does nothing.
+        """
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def synchronize(self) -> None:
+        """Wait until all is on the disk, so that not even a power cut takes it away. Raises OutputError."""
+        if self._file is None:
+            return
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            self._abandon(torn_bytes=0)
+            raise output_error(self.path, error, doing="write") from error
+
     def take_back(self, whole_bytes: int) -> None:
         """Take back all but the first `whole_bytes`, which must end with a line. Raises OutputError."""
         self.whole_bytes = min(self.whole_bytes, whole_bytes)
@@ -277,6 +297,28 @@ class LineFile:
                 file.truncate(file.tell() - torn_bytes)
         with contextlib.suppress(OSError):
             file.close()
+
+
+def take_over(path: Path) -> IO[bytes] | None:
+    """Open a file for reading, locked, that nobody writes any more: its run has closed it, or was killed.
+
+    None where it is being written or was taken over by another process, where that cannot be told, and where it is
+    empty: a file is locked before anything is written to it.
+    """
+    try:
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        about = os.fstat(file.fileno())
+    except OSError:
+        file.close()
+        return None
+    if not stat.S_ISREG(about.st_mode) or not about.st_size or not about.st_nlink:
+        file.close()
+        return None
+    return file
 
 
 _REASONS = {

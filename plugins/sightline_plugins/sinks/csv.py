@@ -11,8 +11,11 @@ import numpy as np
 
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Site
 from sightline.media import Batch
-from sightline_plugins.sinks.files import LineSink, path_problems
+from sightline_plugins.sinks.compression import Compression
+from sightline_plugins.sinks.files import STREAM, LineSink, path_problems
 from sightline_plugins.sinks.records import BOX_STEPS, CONFIDENCE_STEPS, attributes_of, frame_bounds, rounded
+from sightline_plugins.sinks.retention import Keep
+from sightline_plugins.sinks.rotation import PLACEHOLDERS, Rotate, rotation_problems
 
 COLUMNS = (
     *("stream", "frame", "pts_seconds", "label", "class_id", "confidence"),
@@ -27,10 +30,11 @@ class Csv(Element):
     `bottom` (pixels) and `track_id` (empty for none), then one column for each of the `attributes`; several values of
     one are joined with `;`. A frame without objects has no row. Events, keypoints and masks are not included: `jsonl`
     holds everything. Rows are in the file as soon as their batch is done. With `on_error: skip` a full disk costs rows
-    and not the run, as with `jsonl`.
+    and not the run, as with `jsonl`. `rotate`, `compress` and `keep` work as there; each file has its header.
 
     ```yaml
     - csv: {path: "out/{stream}.csv", attributes: [color, plate]}
+    - csv: {path: "out/{date}/{stream}.csv", rotate: {every: 1d}, compress: zstd, keep: {age: 30d}}
     ```
     """
 
@@ -40,16 +44,24 @@ class Csv(Element):
 
     path: OutputPath
     """File to write; `{stream}` stands for the stream's name, and `-` alone for standard output."""
+    rotate: Rotate | None = None
+    """When the next file begins; never when not given."""
+    compress: Compression | None = None
+    """How finished files are compressed; not at all when not given."""
+    keep: Keep | None = None
+    """What is kept of finished files; all when not given."""
     attributes: tuple[str, ...] = ()
     """Attributes that get a column, by name, in this order."""
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
-        """Check that the file can be written, and that column names are unique."""
+        """Check that the file can be written, how it is rotated, and that column names are unique."""
         names = (*COLUMNS, *self.attributes)
         for number, name in enumerate(self.attributes):
             if name in names[: len(COLUMNS) + number]:
                 yield Problem(f"there is a column {name!r} already: leave this one out", ("attributes", number))
-        yield from path_problems(self, self.path, context=context, shareable=True)
+        known = (STREAM,) if self.rotate is None else (STREAM, *PLACEHOLDERS)
+        yield from rotation_problems(self.path, rotate=self.rotate, compress=self.compress, keep=self.keep)
+        yield from path_problems(self, self.path, context=context, shareable=True, known=known)
 
     def build(self, site: Site) -> CsvWriter:
         """Make the writer; files are opened at their first frame."""
@@ -60,7 +72,15 @@ class CsvWriter(LineSink):
     """Writes a row for each object."""
 
     def __init__(self, element: Csv, site: Site) -> None:
-        super().__init__(element, element.path, site=site, header=_text([(*COLUMNS, *element.attributes)]))
+        super().__init__(
+            element,
+            element.path,
+            site=site,
+            header=_text([(*COLUMNS, *element.attributes)]),
+            rotate=element.rotate,
+            compress=element.compress,
+            keep=element.keep,
+        )
         self._attributes = element.attributes
 
     def consume(self, batch: Batch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ from sightline.graph.fields import matching
 from sightline.graph.outputs import LineFile
 from sightline.graph.wording import suggest
 from sightline.media import Batch, Stream
+from sightline_plugins.sinks.compression import Compression
+from sightline_plugins.sinks.retention import Keep
+from sightline_plugins.sinks.rotation import Period, Rotate, RotatedFiles
 
 _RETRY_NS = 2_000_000_000
 STREAM = "{stream}"
@@ -68,18 +71,33 @@ class StreamFile:
     """A file of lines, or standard output (`path` None), opened at the first write; it begins with `header`.
 
     With a `degradation`, an error stops nothing: lines are lost, and two seconds later it tries again, after the last
-    complete line. Without one, the error is raised, and nothing is written after it. Used by one thread.
+    complete line, or at once if `make_room` made room. Without one, the error is raised, and nothing is written after
+    it. `locked` files are seen by other processes to be in use. Used by one thread.
     """
 
     def __init__(
-        self, path: Path | None, *, outputs: Outputs, header: bytes = b"", degradation: Degradation | None = None
+        self,
+        path: Path | None,
+        *,
+        outputs: Outputs,
+        header: bytes = b"",
+        degradation: Degradation | None = None,
+        make_room: Callable[[], bool] | None = None,
+        locked: bool = False,
     ) -> None:
         self._path = path
+        self._make_room = make_room
+        self._locked = locked
         self._outputs = outputs
         self._header = header
         self._degradation = degradation
         self._file: LineFile | None = None
         self._stream = ""
+
+    @property
+    def whole_bytes(self) -> int:
+        """How much of the file is whole lines."""
+        return 0 if self._file is None else self._file.whole_bytes
 
     def write(self, lines: bytes, *, stream: str) -> str | None:
         """Append complete lines of a stream in one call; returns the reason if they are lost. Raises OutputError."""
@@ -115,7 +133,8 @@ class StreamFile:
     def _failed(self, error: OutputError) -> str:
         if self._degradation is None:
             raise error
-        self._degradation.failed(error, stream=self._stream)
+        has_room = self._make_room is not None and self._make_room()
+        self._degradation.failed(error, stream=self._stream, at_once=has_room)
         return error.reason
 
     def _opened(self) -> LineFile:
@@ -129,25 +148,101 @@ class StreamFile:
                 file = self._outputs.open_lines(self._path)
             else:
                 file = self._outputs.open_again(self._path, whole_bytes=whole_bytes)
+            if self._locked:
+                file.lock()
             self._file = file
         if self._header and not file.whole_bytes:
             file.write(self._header)
         return file
 
 
+class RotatingFile:
+    """Files of lines, one after another, as `StreamFile` writes each of them. Used by one thread."""
+
+    def __init__(self, files: RotatedFiles, *, header: bytes, degradation: Degradation | None) -> None:
+        self._files = files
+        self._header = header
+        self._degradation = degradation
+        self._current: tuple[Path, StreamFile, Period] | None = None
+
+    def write(self, lines: bytes, *, stream: str) -> str | None:
+        """Append complete lines of a stream, to the next file if this one is full or due; as `StreamFile.write`."""
+        if self._is_due(more_bytes=len(lines)):
+            self.close()
+        if self._current is None:
+            path = self._files.begin(stream)
+            file = StreamFile(
+                path,
+                outputs=self._files.outputs,
+                header=self._header,
+                degradation=self._degradation,
+                make_room=self._files.make_room,
+                locked=True,
+            )
+            self._current = (path, file, self._files.period())
+        path, file, _ = self._current
+        lost_because = file.write(lines, stream=stream)
+        self._files.grown(path, size_bytes=file.whole_bytes)
+        return lost_because
+
+    def restart(self) -> None:
+        """Truncate the file. Raises OutputError."""
+        if self._current is not None:
+            self._current[1].restart()
+
+    def close_if_due(self) -> None:
+        """Finish the file if its period is over, though there is nothing to write. Raises OutputError."""
+        if self._is_due(more_bytes=0):
+            self.close()
+
+    def close(self) -> None:
+        """Finish the file; harmless when called again. Raises OutputError."""
+        if self._current is not None:
+            (path, file, _), self._current = self._current, None
+            try:
+                file.close()
+            finally:
+                self._files.finished(path)
+
+    def _is_due(self, *, more_bytes: int) -> bool:
+        if self._current is None or (self._degradation is not None and self._degradation.is_degraded):
+            return False
+        _, file, period = self._current
+        size, whole_bytes = self._files.rotate.size, file.whole_bytes
+        is_full = size is not None and whole_bytes > len(self._header) and whole_bytes + more_bytes > size
+        return is_full or period.is_over
+
+
 class LineSink(Sink):
     """A sink that writes lines: one file for each stream where the path has `{stream}`, else one for all.
 
     A file is opened at the first frame that goes into it and begins with `header`. With `on_error: skip`, a file that
-    cannot be written stops nothing: its lines are lost and counted, with a warning, until it can be written again.
+    cannot be written stops nothing: its lines are lost and counted, with a warning, until it can be written again. With
+    `rotate`, a file is followed by others, and finished ones are compressed with `compress` and removed with `keep`.
     """
 
-    def __init__(self, element: Element, path: str, *, site: Site, header: bytes = b"") -> None:
+    def __init__(
+        self,
+        element: Element,
+        path: str,
+        *,
+        site: Site,
+        header: bytes = b"",
+        rotate: Rotate | None = None,
+        compress: Compression | None = None,
+        keep: Keep | None = None,
+    ) -> None:
         self._site = site
+        self._rotated: RotatedFiles | None = None
+        if rotate is not None:
+            degradation = Degradation(site)
+            self._rotated = RotatedFiles(
+                path, rotate=rotate, compress=compress, keep=keep, site=site, degradation=degradation
+            )
         self._template = path
         self._continues = element.on_error == "skip"
         self._header = header
-        self._files: dict[Stream | None, StreamFile] = {}
+        self._files: dict[Stream | None, StreamFile | RotatingFile] = {}
         self._lost: dict[str, Counter[str]] = {}
 
     def end_stream(self, stream: Stream) -> None:
@@ -160,6 +255,8 @@ class LineSink(Sink):
         """Close all files, each of them even if another fails. Raises OutputError."""
         files, self._files = self._files, {}
         with ExitStack() as stack:
+            if self._rotated is not None:
+                stack.callback(self._rotated.close)
             for file in files.values():
                 stack.callback(file.close)
 
@@ -169,7 +266,7 @@ class LineSink(Sink):
 
     def write(self, batch: Batch, lines: Sequence[bytes]) -> None:
         """Write the lines of each frame of a batch, with one call for each file. Raises OutputError."""
-        parts: dict[StreamFile, list[tuple[str, bytes]]] = {}
+        parts: dict[StreamFile | RotatingFile, list[tuple[str, bytes]]] = {}
         for frame, own in zip(batch.frames, lines, strict=True):
             parts.setdefault(self._file(frame.stream), []).append((frame.stream.name, own))
         for file, rows in parts.items():
@@ -178,19 +275,28 @@ class LineSink(Sink):
                 for stream, own in rows:
                     if count := own.count(b"\n"):
                         self._lost.setdefault(stream, Counter())[lost_because] += count
+        if self._rotated is not None:
+            for file in self._files.values():
+                if isinstance(file, RotatingFile):
+                    file.close_if_due()
+            self._rotated.work(written_bytes=sum(map(len, lines)))
 
     def restart(self, stream: Stream) -> None:
         """Truncate the stream's file. Raises OutputError."""
         self._file(stream).restart()
 
-    def _file(self, stream: Stream) -> StreamFile:
+    def _file(self, stream: Stream) -> StreamFile | RotatingFile:
         key = stream if STREAM in self._template else None
         file = self._files.get(key)
         if file is None:
+            degradation = Degradation(self._site) if self._continues else None
+            if self._rotated is not None:
+                file = RotatingFile(self._rotated, header=self._header, degradation=degradation)
+                self._files[key] = file
+                return file
             outputs, path = self._site.outputs, None
             if self._template != STANDARD_OUTPUT:
                 path = outputs.claim(outputs.path(self._template, stream=stream.name))
-            degradation = Degradation(self._site) if self._continues else None
             file = StreamFile(path, outputs=outputs, header=self._header, degradation=degradation)
             self._files[key] = file
         return file

@@ -10,8 +10,11 @@ import numpy as np
 
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Site
 from sightline.media import Batch
-from sightline_plugins.sinks.files import LineSink, path_problems
+from sightline_plugins.sinks.compression import Compression
+from sightline_plugins.sinks.files import STREAM, LineSink, path_problems
 from sightline_plugins.sinks.records import frame_records
+from sightline_plugins.sinks.retention import Keep
+from sightline_plugins.sinks.rotation import PLACEHOLDERS, Rotate, rotation_problems
 
 
 class Jsonl(Element):
@@ -32,11 +35,24 @@ class Jsonl(Element):
     during a write can leave the last line cut; `replay` and `eval` skip it. A path without `{stream}` collects all
     streams in one file.
 
+    With `rotate` the lines go on in another file when one has reached a size, or at the end of a period of the day in
+    UTC: `out/gate-20261124T160000Z.jsonl`, named by the time of its beginning. `{date}` (`2026-11-24`) and `{time}` in
+    the path put it elsewhere. No such file is ever overwritten; a name that is taken gets a number (`-2`). `compress`
+    replaces each finished file by a compressed one (`.gz`, `.zst`) bit by bit while frames pass; at the end of a run
+    that may take three seconds, and what is then left, as what a kill leaves, is compressed by the next run that writes
+    to the same path. The open file is never compressed, so that `tail -f` works and a kill costs one line. `replay` and
+    `eval` read rotated files, compressed or not, by a pattern: `out/gate-*.jsonl*`.
+
     A full disk ends the run. With `on_error: skip` it does not: lines without room are lost and counted, never cut; a
     message reports it, and writing resumes when there is room.
 
     ```yaml
     - jsonl: {path: "out/{stream}.jsonl"}
+    - jsonl:
+        path: "out/{stream}.jsonl"
+        rotate: {size: 100MB, every: 1h}
+        compress: gzip
+        keep: {age: 30d, size: 50GB}
     ```
     """
 
@@ -46,12 +62,20 @@ class Jsonl(Element):
 
     path: OutputPath
     """File to write; `{stream}` stands for the stream's name, and `-` alone for standard output."""
+    rotate: Rotate | None = None
+    """When the next file begins; never when not given."""
+    compress: Compression | None = None
+    """How finished files are compressed; not at all when not given."""
+    keep: Keep | None = None
+    """What is kept of finished files; all when not given."""
     embeddings: bool = False
     """Write the embedding of each object too, with six decimals: hundreds of numbers an object."""
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
-        """Check that the file can be written."""
-        return path_problems(self, self.path, context=context, shareable=True)
+        """Check that the file can be written, and how it is rotated."""
+        known = (STREAM,) if self.rotate is None else (STREAM, *PLACEHOLDERS)
+        yield from rotation_problems(self.path, rotate=self.rotate, compress=self.compress, keep=self.keep)
+        yield from path_problems(self, self.path, context=context, shareable=True, known=known)
 
     def build(self, site: Site) -> JsonlWriter:
         """Make the writer; files are opened at their first frame."""
@@ -62,7 +86,9 @@ class JsonlWriter(LineSink):
     """Writes a line for each frame."""
 
     def __init__(self, element: Jsonl, site: Site) -> None:
-        super().__init__(element, element.path, site=site)
+        super().__init__(
+            element, element.path, site=site, rotate=element.rotate, compress=element.compress, keep=element.keep
+        )
         self._embeddings = element.embeddings
         self._encoder = msgspec.json.Encoder(enc_hook=_plain)
 

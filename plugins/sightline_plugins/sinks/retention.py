@@ -42,10 +42,14 @@ class Keep(Described):
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """The file names of a path template. `placeholders` holds a regular expression for each one but `{stream}`."""
+    """The file names of a path template. `placeholders` holds a regular expression for each one but `{stream}`.
+
+    `ending` is what may stand behind such a name, as `.gz` behind that of a file that was compressed.
+    """
 
     template: str
     placeholders: Mapping[str, str]
+    ending: str = ""
 
     def found(self, outputs: Outputs) -> Iterator[Path]:
         """Find all files with such names, and those numbered because a name was taken."""
@@ -54,7 +58,7 @@ class FileNames:
         first = next(number for number, part in enumerate(path.parts) if "{" in part)
         folder = Path(*path.parts[:first])
         literals = _PLACEHOLDER.split("/".join((*path.parts[first:-1], path.stem)))
-        pattern = "*".join(map(glob.escape, literals)) + "*" + path.suffix
+        pattern = "*".join(map(glob.escape, literals)) + "*" + path.suffix + ("*" if self.ending else "")
         candidates = folder.glob(re.sub(r"\*+", "*", pattern))
         return (one for one in candidates if whole.fullmatch(str(one)) and one.is_file())
 
@@ -65,7 +69,8 @@ class FileNames:
         for mark in _PLACEHOLDER.finditer(text):
             parts += [re.escape(text[at : mark.start()]), expressions.get(mark[0], re.escape(mark[0]))]
             at = mark.end()
-        return re.compile("".join([*parts, re.escape(text[at:]), r"(?:-\d+)?", re.escape(path.suffix)]))
+        end = re.escape(path.suffix) + f"(?:{re.escape(self.ending)})?"
+        return re.compile("".join([*parts, re.escape(text[at:]), r"(?:-\d+)?", end]))
 
 
 def facts_of(path: Path) -> os.stat_result | None:
@@ -102,6 +107,14 @@ class Retention:
         if not any(path == known for _, known, _ in files):
             files.append((self._clock.epoch_ns(), path, size_bytes))
             self._size_bytes += size_bytes
+
+    def forget(self, path: Path) -> None:
+        """Leave a file out that is no more, because another has taken its place."""
+        for entry in self._files or ():
+            if entry[1] == path:
+                self._known().remove(entry)
+                self._size_bytes -= entry[2]
+                return
 
     def tidy(self, *, open_bytes: int = 0) -> None:
         """Remove files beyond the limits; open files hold `open_bytes`."""
