@@ -51,7 +51,7 @@ def _missing(key: Key, role: PathRole, path: str) -> Iterator[Found]:
         return
     if role is PathRole.OUTPUT or (role is PathRole.INPUT_URI and (is_url(path) or _NUMBERED.search(path))):
         return
-    if role is PathRole.INPUT_URI and glob.has_magic(path):
+    if glob.has_magic(path):
         if not is_there(Path(path)) and not _matches(Path(path)):
             yield key, f"no file matches {path}"
         return

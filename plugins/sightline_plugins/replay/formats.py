@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from sightline.errors import ConfigurationError
 from sightline.media.shapes import Mask
+from sightline_plugins.replay.files import matching_files, plain_name, read_data
 from sightline_plugins.sinks.records import Attribute, FrameRecord, MaskRecord, Numbers, ObjectRecord, decode_mask
 
 MAX_CLASS = 65_535
@@ -55,22 +56,23 @@ class RecordedObject:
 _decode_frame = msgspec.json.Decoder(FrameRecord).decode
 
 
-def read_json_lines(path: Path, data: bytes, *, stream: str) -> list[RecordedObject]:
-    """Return the objects of a stream; where the file holds a single stream, those of that one, whatever its name.
+def read_json_lines(files: Iterable[tuple[Path, bytes]], *, stream: str) -> list[RecordedObject]:
+    """Return the objects of a stream; where the files hold a single stream, those of that one, whatever its name.
 
     A truncated last line, as a killed writer leaves it, is skipped. Raises ConfigurationError with file and line.
     """
-    *lines, rest = data.split(b"\n")
-    if not _is_truncated(rest):
-        lines.append(rest)
     frames: dict[str, list[RecordedObject]] = {}
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                record = _decode_frame(line)
-                frames.setdefault(record.stream, []).extend(_objects(record))
-            except (ValueError, msgspec.MsgspecError) as error:
-                raise ConfigurationError(f"{path}, line {number}: {error}") from error
+    for path, data in files:
+        *lines, rest = data.split(b"\n")
+        if not _is_truncated(rest):
+            lines.append(rest)
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                try:
+                    record = _decode_frame(line)
+                    frames.setdefault(record.stream, []).extend(_objects(record))
+                except (ValueError, msgspec.MsgspecError) as error:
+                    raise ConfigurationError(f"{path}, line {number}: {error}") from error
     if stream not in frames and len(frames) == 1:
         return next(iter(frames.values()))
     return frames.get(stream, [])
@@ -168,25 +170,38 @@ _NUMBER_AT_END = re.compile(r"(\d+)$")
 def read_recording(path: Path, *, file_format: RecordedFormat | None, stream: str) -> list[RecordedObject]:
     """Return the objects of a stream in a recording; the format is recognised when it is not given.
 
-    Raises ConfigurationError with file and line.
+    `path` may be a pattern that matches the parts of a rotated recording, which may be compressed. Raises
+    ConfigurationError with file and line.
     """
+    if path.is_dir():
+        return _read_kitti_folder(path)
+    files = [(file, _data(file)) for file in matching_files(path)]
+    if not files:
+        raise ConfigurationError(f"no file matches {path}")
+    kind = file_format or _guess(*files[0])
+    if kind == "jsonl":
+        return read_json_lines(files, stream=stream)
+    parse = _mot_object if kind == "mot" else _kitti_object
+    return [item for file, data in files for item in _parsed(file, _lines(file, data), parse)]
+
+
+def _data(path: Path) -> bytes:
     try:
-        if path.is_dir():
-            return _read_kitti_folder(path)
-        data = path.read_bytes()
-        kind = file_format or _guess(path, data)
-        if kind == "jsonl":
-            return read_json_lines(path, data, stream=stream)
-        lines = data.decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)
-        raise ConfigurationError(f"the recording {path} cannot be read: {reason}") from error
-    return list(_parsed(path, lines, _mot_object if kind == "mot" else _kitti_object))
+        return read_data(path)
+    except OSError as error:
+        raise ConfigurationError(f"the recording {path} cannot be read: {error.strerror or error}") from error
+
+
+def _lines(path: Path, data: bytes) -> list[str]:
+    try:
+        return data.decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"the recording {path} cannot be read: it is not UTF-8 text") from error
 
 
 def _guess(path: Path, data: bytes) -> RecordedFormat:
     first = data.lstrip().partition(b"\n")[0]
-    if path.suffix.lower() in JSON_SUFFIXES or first.startswith(b"{"):
+    if plain_name(path).suffix.lower() in JSON_SUFFIXES or first.startswith(b"{"):
         return "jsonl"
     return "mot" if b"," in first or not first else "kitti"
 

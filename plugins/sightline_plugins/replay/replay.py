@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from glob import has_magic
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -41,7 +42,8 @@ class Replay(Element):
     scalar: ClassVar[str | None] = "path"
 
     path: InputPath
-    """File, or folder of KITTI labels; `{stream}` is replaced by the stream's name."""
+    """File, or folder of KITTI labels; `{stream}` is replaced by the stream's name. A pattern (`gate-*.jsonl*`) stands
+    for the parts of a rotated recording. Files that end in `.gz` or `.zst` are decompressed."""
     file_format: Annotated[RecordedFormat | None, Field(alias="format")] = None
     """Format of the file. Default: recognised from its contents."""
     label: Annotated[str, Field(min_length=1)] | None = None
@@ -87,7 +89,7 @@ class Replay(Element):
         checked: set[Path] = set()
         for stream in matching(self.streams, context.streams):
             path = self.path_for(stream)
-            if path in checked or not (is_there(path) or "{stream}" in str(self.path)):
+            if path in checked or not (is_there(path) or "{stream}" in str(self.path) or has_magic(str(path))):
                 continue
             checked.add(path)
             try:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from sightline.errors import ConfigurationError
 from sightline.media.boxes import Boxes
+from sightline_plugins.replay.files import matching_files, read_data
 from sightline_plugins.replay.formats import read_recording
 
 
@@ -117,15 +118,15 @@ def read_annotations(
 
 
 def _is_mot(path: Path, file_format: Format | None) -> bool:
-    if file_format is not None or not path.is_file():
+    if file_format is not None or path.is_dir():
         return file_format == "mot"
-    with path.open(encoding="utf-8", errors="replace") as file:
-        line = file.readline()
+    line = read_data(matching_files(path)[0]).partition(b"\n")[0].decode("utf-8", "replace")
     return "," in line[:1000] and not line.lstrip().startswith(("{", "["))
 
 
 def _with_flags(table: Annotations, path: Path) -> Annotations:
-    lines = [line.split(",") for line in path.read_text("utf-8").splitlines() if line.strip()]
+    texts = (read_data(file).decode("utf-8") for file in matching_files(path))
+    lines = [line.split(",") for text in texts for line in text.splitlines() if line.strip()]
     ignored = [len(fields) > _FLAG and float(fields[_FLAG]) == 0 for fields in lines]
     return replace(table, confidence=np.ones(len(table), np.float32), ignored=np.array(ignored, np.bool_))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +14,20 @@ if TYPE_CHECKING:
     from sightline_plugins.commands.evaluate.annotations import Annotations, Format
 
 _FORMATS = click.Choice(["mot", "kitti", "jsonl", "coco"])
-_FILE = click.Path(exists=True, path_type=Path)
+
+
+class _Recording(click.Path):
+    """A file or folder that exists, or a pattern that matches the parts of a rotated recording."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Fails when there is nothing."""
+        from sightline_plugins.replay.files import matching_files
+
+        path = Path(value)
+        return path if has_magic(str(path)) and matching_files(path) else super().convert(value, param, ctx)
+
+
+_FILE = _Recording(exists=True, path_type=Path)
 ANY_LABEL = "object"
 
 
@@ -39,6 +53,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Score the boxes and tracks in RESULTS, which `jsonl`, `mot`, `kitti` or `coco` wrote, against ground truth.
+
+    A pattern in quotes ("out/gate-*.jsonl*") stands for the parts of a rotated file, compressed or not.
 
     Prints COCO's average precision (pycocotools), HOTA, MOTA and IDF1 where both sides have tracks (TrackEval), and the
     errors of the counts. Images of a COCO document count as frames in the natural order of their names, as the
