@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sightline_plugins.sinks.kitti import Kitti
     from sightline_plugins.sinks.mot import Mot
     from sightline_plugins.sinks.snapshots import Snapshots
+    from sightline_plugins.sinks.sqlite import Sqlite
     from sightline_plugins.sinks.video import Video
     from sightline_plugins.sources.file.element import Media
     from sightline_plugins.sources.images.element import Images
@@ -69,6 +70,7 @@ _HOMES = {
     "Rtsp": "sightline_plugins.sources.live.rtsp",
     "Segment": "sightline_plugins.infer.segment",
     "Snapshots": "sightline_plugins.sinks.snapshots",
+    "Sqlite": "sightline_plugins.sinks.sqlite",
     "Tensors": "sightline_plugins.infer.tensors",
     "Track": "sightline_plugins.track.track",
     "V4l2": "sightline_plugins.sources.live.v4l2",
@@ -103,6 +105,7 @@ __all__ = [
     "Rtsp",
     "Segment",
     "Snapshots",
+    "Sqlite",
     "Tensors",
     "Track",
     "V4l2",

@@ -57,6 +57,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "replay": {"path": "det.txt", "label": "car"},
     "segment": {"model": "map.onnx", "labels": list(tiny_maps.CLASSES), **tiny_maps.PLAIN},
     "snapshots": {"path": "{stream}-{frame}.jpg"},
+    "sqlite": {"path": "{stream}.db"},
     "tensors": {"model": "map.onnx", "on": "car", **tiny_maps.PLAIN},
     "track": {},
     "video": {"path": "{stream}.mp4"},

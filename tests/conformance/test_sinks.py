@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,8 +16,9 @@ import pytest
 from sightline.graph import Element, Operator, Sink, Site
 from sightline.media import Batch
 from sightline.testing.sink_conformance import SinkConformance
-from sightline_plugins.sinks.jsonl import Jsonl
+from sightline_plugins import Csv, Jsonl, Sqlite
 from tests.unit.delivery.sending import Post
+from tests.unit.sinks.images import batches
 
 
 class TestJsonl(SinkConformance):
@@ -32,6 +36,41 @@ class TestDelivery(SinkConformance):
 
     def written(self, folder: Path) -> Sequence[tuple[str, int]]:
         return [(record.stream, json.loads(record.body)["frame"]) for record in self.outbox.records]
+
+
+class TestRotatedJsonl(SinkConformance):
+    def sink(self, folder: Path) -> Element:
+        return Jsonl.model_validate({"path": "all.jsonl", "rotate": {"size": "1kB"}, "compress": "gzip"})
+
+    def written(self, folder: Path) -> Sequence[tuple[str, int]]:
+        files = sorted(folder.iterdir(), key=lambda path: len(path.name))
+        lines = [json.loads(line) for path in files for line in gzip.decompress(path.read_bytes()).splitlines()]
+        return [(line["stream"], line["frame"]) for line in lines]
+
+
+class TestCsv(SinkConformance):
+    """Rows of objects: each frame has one."""
+
+    def sink(self, folder: Path) -> Element:
+        return Csv.model_validate({"path": "{stream}.csv", "rotate": {"every": "1d"}})
+
+    def batches(self) -> list[Batch]:
+        return [
+            batch for pair in zip(batches(12, stream="gate"), batches(12, stream="yard"), strict=True) for batch in pair
+        ]
+
+    def written(self, folder: Path) -> Sequence[tuple[str, int]]:
+        rows = [row for path in folder.iterdir() for row in csv.DictReader(path.read_text().splitlines())]
+        return [(row["stream"], int(row["frame"])) for row in rows]
+
+
+class TestSqlite(SinkConformance):
+    def sink(self, folder: Path) -> Element:
+        return Sqlite.model_validate({"path": "all.db", "tables": ["frames"]})
+
+    def written(self, folder: Path) -> Sequence[tuple[str, int]]:
+        with closing(sqlite3.connect(folder / "all.db")) as connection:
+            return connection.execute("SELECT stream, frame FROM frames ORDER BY rowid").fetchall()
 
 
 class Forgetful(Element):

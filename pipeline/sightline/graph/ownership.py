@@ -19,6 +19,11 @@ _BEGINNINGS = (
     b'{\n  "pipeline": "',
 )
 """How JSON lines, CSV tables and run reports begin."""
+SQLITE_APPLICATION_ID: Final = 0x53474C54
+"""The `application_id` of SQLite databases that hold results ("SGLT"), by which they are told from other databases."""
+_SQLITE_BEGINNING = b"SQLite format 3\x00"
+_SQLITE_APPLICATION_ID_AT = 68
+_BEGINNING_BYTES = 100
 _unmarked: set[tuple[int, int]] = set()
 """Device and inode of the files of this process on file systems without attributes."""
 
@@ -46,6 +51,13 @@ def is_foreign(path: Path) -> bool:
         return not os.getxattr(path, ATTRIBUTE, follow_symlinks=False)
     try:
         with path.open("rb") as file:
-            return not file.read(max(map(len, _BEGINNINGS))).startswith(_BEGINNINGS)
+            return not _is_ours(file.read(_BEGINNING_BYTES))
     except OSError:
         return True
+
+
+def _is_ours(beginning: bytes) -> bool:
+    if beginning.startswith(_SQLITE_BEGINNING):
+        at = _SQLITE_APPLICATION_ID_AT
+        return beginning[at : at + 4] == SQLITE_APPLICATION_ID.to_bytes(4, "big")
+    return beginning.startswith(_BEGINNINGS)
