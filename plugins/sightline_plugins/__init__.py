@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sightline_plugins.sinks.jsonl import Jsonl
     from sightline_plugins.sinks.kitti import Kitti
     from sightline_plugins.sinks.mot import Mot
+    from sightline_plugins.sinks.parquet import Parquet
     from sightline_plugins.sinks.snapshots import Snapshots
     from sightline_plugins.sinks.sqlite import Sqlite
     from sightline_plugins.sinks.video import Video
@@ -60,6 +61,7 @@ _HOMES = {
     "Media": "sightline_plugins.sources.file.element",
     "Mot": "sightline_plugins.sinks.mot",
     "MultiCamera": "sightline_plugins.track.multi_camera.element",
+    "Parquet": "sightline_plugins.sinks.parquet",
     "Pattern": "sightline_plugins.sources.pattern",
     "Pose": "sightline_plugins.infer.pose",
     "Privacy": "sightline_plugins.draw.privacy",
@@ -95,6 +97,7 @@ __all__ = [
     "Media",
     "Mot",
     "MultiCamera",
+    "Parquet",
     "Pattern",
     "Pose",
     "Privacy",

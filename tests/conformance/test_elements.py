@@ -49,6 +49,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "lines": {"middle": {"from": [0.5, 0], "to": [0.5, 1]}},
     "mot": {"path": "{stream}.txt"},
     "multi_camera": {},
+    "parquet": {"path": "out"},
     "pose": {"model": "heatmaps.onnx", "on": "car", "reinfer_interval": "1s"},
     "privacy": {"on": "car", "detector": "detect-1"},
     "publish": {"hls": "{stream}/index.m3u8"},

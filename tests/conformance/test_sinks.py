@@ -11,12 +11,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
+import pyarrow.dataset as ds
 import pytest
 
 from sightline.graph import Element, Operator, Sink, Site
 from sightline.media import Batch
 from sightline.testing.sink_conformance import SinkConformance
-from sightline_plugins import Csv, Jsonl, Sqlite
+from sightline_plugins import Csv, Jsonl, Parquet, Sqlite
 from tests.unit.delivery.sending import Post
 from tests.unit.sinks.images import batches
 
@@ -71,6 +72,15 @@ class TestSqlite(SinkConformance):
     def written(self, folder: Path) -> Sequence[tuple[str, int]]:
         with closing(sqlite3.connect(folder / "all.db")) as connection:
             return connection.execute("SELECT stream, frame FROM frames ORDER BY rowid").fetchall()
+
+
+class TestParquet(SinkConformance):
+    def sink(self, folder: Path) -> Element:
+        return Parquet.model_validate({"path": "out", "tables": ["frames"]})
+
+    def written(self, folder: Path) -> Sequence[tuple[str, int]]:
+        table = ds.dataset(folder / "out" / "frames", partitioning="hive").to_table()
+        return list(zip(table["stream"].to_pylist(), table["frame"].to_pylist(), strict=True))
 
 
 class Forgetful(Element):

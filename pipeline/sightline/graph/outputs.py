@@ -130,9 +130,12 @@ class Outputs:
             raise OutputError(f"cannot write {path}: it is no ordinary file, and would be replaced by one")
 
     def rename(self, part: Path, *, to: Path) -> None:
-        """Give a file that was written aside the name it is meant to have. Raises OutputError."""
+        """Give a file that was written aside the name it is meant to have, in a folder that is made. Raises
+        OutputError.
+        """
         self.check_replaceable(to)
         try:
+            to.parent.mkdir(parents=True, exist_ok=True)
             part.replace(to)
         except OSError as error:
             raise output_error(to, error, doing="write") from error
