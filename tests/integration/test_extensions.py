@@ -94,7 +94,7 @@ def test_a_worked_package_is_short(name: str) -> None:
     assert len(lines) < LONGEST
 
 
-@pytest.mark.parametrize("name", ["loitering", "rawtcp", "sqlite", "tcp"])
+@pytest.mark.parametrize("name", ["loitering", "rawtcp", "events_db", "tcp"])
 def test_an_extension_has_a_page(installed: Path, tmp_path: Path, name: str) -> None:
     done = sightline("elements", name, installed=installed, folder=tmp_path)
 
@@ -123,7 +123,7 @@ def test_a_sink_of_another_package_writes_events(installed: Path, tmp_path: Path
         "pipeline:\n"
         f"  - replay: {{path: {clip.with_suffix('.mot.txt')}, format: mot, ids: true}}\n"
         "  - lines: {road: {from: [0.18, 0.62], to: [0.82, 0.58]}}\n"
-        "  - sqlite: out/events.db\n"
+        "  - events_db: out/events.db\n"
     )
     done = sightline("run", "events.yaml", installed=installed, folder=tmp_path)
 
@@ -381,7 +381,9 @@ def test_a_head_of_another_package_is_found_by_the_shape_of_its_outputs(installe
 
 
 def test_a_mistake_in_an_extension_is_reported_with_its_place(installed: Path, tmp_path: Path) -> None:
-    (tmp_path / "wrong.yaml").write_text("sources: {test: {pattern: bars}}\npipeline:\n  - sqlite: 'out/{stream}.db'\n")
+    (tmp_path / "wrong.yaml").write_text(
+        "sources: {test: {pattern: bars}}\npipeline:\n  - events_db: 'out/{stream}.db'\n"
+    )
     done = sightline("check", "wrong.yaml", installed=installed, folder=tmp_path)
 
     assert done.returncode == 2

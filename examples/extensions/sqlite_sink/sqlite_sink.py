@@ -12,15 +12,15 @@ from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Si
 from sightline.media import Batch
 
 
-class Sqlite(Element):
+class EventsDb(Element):
     """Write events into a SQLite database, one row each.
 
     ```yaml
-    - sqlite: {path: "out/events.db"}
+    - events_db: {path: "out/events.db"}
     ```
     """
 
-    name: ClassVar[str] = "sqlite"
+    name: ClassVar[str] = "events_db"
     sink: ClassVar[bool] = True
     scalar: ClassVar[str | None] = "path"
     threading: ClassVar[Threading] = Threading.OWN  # a slow disk holds up this step alone

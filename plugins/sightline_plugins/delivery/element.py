@@ -21,6 +21,7 @@ from sightline.media.time import Duration
 from sightline.redaction import redact
 from sightline_plugins.delivery import images
 from sightline_plugins.delivery.formats import Envelope, Format, not_expressed
+from sightline_plugins.delivery.hosts import hosts_of, is_known
 from sightline_plugins.delivery.kinds import Kind
 from sightline_plugins.rules.names import RuleName
 from sightline_plugins.rules.shapes import Anchor
@@ -156,6 +157,8 @@ class Delivery(Element):
             if scheme not in self.schemes:
                 allowed = ", ".join(f"{name}://" for name in self.schemes)
                 yield Problem(f"`{self.name}` takes a URL that begins with {allowed}, not {scheme}://", ("url",))
+            elif unknown := [host for host in hosts_of(self.url) if not is_known(host)]:
+                yield Problem(f"there is no host {', '.join(unknown)} (no address is known for it)", ("url",))
         if self.address_key is not None:
             for word in dict.fromkeys(_WORD.findall(str(getattr(self, self.address_key)))):
                 if word not in PLACEHOLDERS:

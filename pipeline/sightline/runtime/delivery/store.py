@@ -17,6 +17,7 @@ import msgspec
 
 from sightline.errors import ConfigurationError, OutputError
 from sightline.graph.outputs import Outputs
+from sightline.graph.ownership import SQLITE_APPLICATION_ID
 from sightline.graph.transport import Record
 from sightline.runtime.delivery.chunks import Chunk, Commit, Waiting
 
@@ -34,6 +35,7 @@ CREATE TABLE IF NOT EXISTS chunks(
 CREATE INDEX IF NOT EXISTS chunks_of_destination ON chunks(destination, id);
 CREATE TABLE IF NOT EXISTS epochs(stream TEXT PRIMARY KEY, epoch INTEGER NOT NULL);
 PRAGMA user_version={_VERSION};
+PRAGMA application_id={SQLITE_APPLICATION_ID};
 """
 _SIDE_FILES = ("", "-wal", "-shm")
 _encode = msgspec.msgpack.Encoder().encode
