@@ -36,7 +36,7 @@ class Post(Delivery):
     """Delivers to nowhere.
 
     ```yaml
-    - post: {url: "post://nowhere"}
+    - post: {url: "post://127.0.0.1"}
     ```
     """
 
@@ -44,7 +44,7 @@ class Post(Delivery):
     schemes: ClassVar[tuple[str, ...]] = ("post",)
     address_key: ClassVar[str | None] = "topic"
 
-    url: Annotated[str, Field(repr=False)] = "post://nowhere"
+    url: Annotated[str, Field(repr=False)] = "post://127.0.0.1"
     topic: str = "site/{stream}/{kind}"
 
     def transport(self, site: Site) -> Transport:
