@@ -35,10 +35,11 @@ class FullSchema:
         if isinstance(body, EventBody):
             event_type = _EVENT_TYPES.get(str((body.data or {}).get("direction")), "")
             module = {"id": body.rule, "description": body.kind}
-            found, track_id = body.object, (body.data or {}).get("track_id", -1)
+            found, track_id = body.object, (body.data or {}).get("track_id")
         else:
             found, track_id = body, body.track_id
-        about = None if found is None else _object(found, track_id=int(track_id))
+        # An event has an object only where its data holds the number of a track.
+        about = None if found is None or not isinstance(track_id, int) else _object(found, track_id=track_id)
         return {
             "messageid": str(uuid5(NAMESPACE_URL, identity)),
             "mdsversion": "1.0",

@@ -67,7 +67,7 @@ class Delivery(Element):
     """What is sent, one word or several: `frames` (one record a frame, as `jsonl` writes it), `objects` (one each),
     `tracks` (one when a track ends), `events` (one each), `counts` (at intervals), `status` (states of streams)."""
     labels: Annotated[tuple[str, ...], _one_or_several(str), Field(min_length=1)] | None = None
-    """Labels of the objects that are sent or counted; all when not given."""
+    """Labels of the objects that are sent or counted, and of those that events are about; all when not given."""
     rules: Annotated[tuple[RuleName, ...], _one_or_several(RuleName), Field(min_length=1)] | None = None
     """Rules whose events are sent (`lines.gate_in`, `lines.gate_in.in`); all when not given."""
     empty: bool = True
@@ -82,7 +82,7 @@ class Delivery(Element):
     path_anchor: Anchor = "bottom"
     """The point of the box that makes the path of a track."""
     path_tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 2.0
-    """How far in pixels a path may be from the points that are left out of it."""
+    """How far in pixels a path may be from the points that are left out of it, if `path_points` are enough for that."""
     path_points: Annotated[int, Field(ge=2, le=500)] = 100
     """Most points of a path; one with more is simplified further."""
     image: Literal["crop", "frame"] | None = None
@@ -113,6 +113,8 @@ class Delivery(Element):
             raise ValueError("image adds images to events and tracks: send one of them")
         if self.image is None and self.image_path is not None:
             raise ValueError("image_path is the file of images: give image: crop or image: frame too")
+        if self.image is not None and self.image_path is None and not self.inline_below:
+            raise ValueError("images have no place: give image_path, or an inline_below above 0")
         if self.image_path is None and (self.image_url is not None or self.image_keep is not None):
             raise ValueError("image_url and image_keep are about files of images: give image_path too")
         return self

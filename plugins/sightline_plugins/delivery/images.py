@@ -6,22 +6,23 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
 
 from sightline.errors import OutputError
-from sightline.graph import Outputs, Site
+from sightline.graph import Site
 from sightline.media import Frame, Surface
 from sightline_plugins.sinks.files import Degradation
-from sightline_plugins.sinks.retention import FileNames, Keep, Retention
+from sightline_plugins.sinks.retention import FileNames, Retention
 
 if TYPE_CHECKING:
     from sightline_plugins.delivery.element import Delivery
 
 FRAME, TRACK, KIND = "{frame}", "{track}", "{kind}"
 PLACEHOLDERS = ("{stream}", FRAME, TRACK, KIND)
+_NO_TRACK = "none"
 _MARGIN = 0.1
 """How much around an object is in its crop, as a share of its width and height."""
 _SMALLER = 0.7
@@ -62,7 +63,8 @@ class ImageMaker:
 
     def __init__(self, element: Delivery, site: Site) -> None:
         assert element.image is not None
-        self._what: Literal["crop", "frame"] = element.image
+        self.is_crop = element.image == "crop"
+        """Whether images show objects, and not whole frames."""
         self._largest_side = element.image_size
         self._quality = element.image_quality
         self._inline_below = element.inline_below
@@ -71,7 +73,7 @@ class ImageMaker:
     def take(self, frame: Frame, xyxy: Box | None) -> Image | None:
         """Take an image of a frame, or of the object in that box; None where there is nothing to see."""
         surface: Surface | None = frame.surface
-        if self._what == "crop":
+        if self.is_crop:
             surface = None if xyxy is None else cut(frame.surface, _around(xyxy))
         if surface is None:
             return None
@@ -104,9 +106,11 @@ class _Store:
         assert element.image_path is not None
         self._template = element.image_path
         self._url = element.image_url
-        self._outputs: Outputs = site.outputs
+        self._outputs = site.outputs
         self._degradation = Degradation(site)
-        names = FileNames(element.image_path, {FRAME: r"\d{6,}", TRACK: r"\d+|none", KIND: "events|tracks"})
+        names = FileNames(
+            element.image_path, {FRAME: r"\d{6,}", TRACK: rf"(?:\d+|{_NO_TRACK})", KIND: "(?:events|tracks)"}
+        )
         keep: Keep | None = element.image_keep
         self._retention = Retention(keep, names=names, outputs=site.outputs, clock=site.clock, warn=site.warn)
 
@@ -115,7 +119,7 @@ class _Store:
         if self._degradation.is_waiting:
             return False
         template = self._template.replace(FRAME, f"{image.frame:06d}").replace(KIND, kind)
-        template = template.replace(TRACK, "none" if track is None else str(track))
+        template = template.replace(TRACK, _NO_TRACK if track is None else str(track))
         path = _free(self._outputs.path(template, stream=stream))
         try:
             file = self._outputs.open_lines(path)

@@ -24,7 +24,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -246,9 +246,15 @@ class ObjectBodies(Maker):
         if not len(objects):
             return
         bounds = frame_bounds(batch)
+        sent = [
+            last > first and self._limit.allows(frame.stream, now_ns=frame.pts_ns, records=last - first)
+            for frame, (first, last) in zip(batch.frames, pairwise(bounds), strict=True)
+        ]
+        if not any(sent):
+            return
         heads = [when(frame) for frame in batch.frames]
         more = details(batch, bounds, with_embeddings=False)
-        attributes: Iterable[Any] = attributes_of(objects) if objects.attributes else [None] * len(objects)
+        attributes: Iterable[Any] = attributes_of(objects) if objects.attributes else repeat(None, len(objects))
         columns = zip(
             objects.frame.tolist(),
             objects.labels(),
@@ -259,11 +265,6 @@ class ObjectBodies(Maker):
             attributes,
             strict=True,
         )
-        counts = [last - first for first, last in pairwise(bounds)]
-        sent = [
-            count > 0 and self._limit.allows(frame.stream, now_ns=frame.pts_ns, records=count)
-            for frame, count in zip(batch.frames, counts, strict=True)
-        ]
         for number, (row, label, class_id, confidence, box, track_id, attribute) in enumerate(columns):
             if not sent[row]:
                 continue
@@ -297,6 +298,7 @@ class EventBodies(Maker):
 
     def make(self, batch: Batch) -> Iterator[Made]:
         """Yield a body for each event."""
+        placed: dict[tuple[int, int | None], ImageBody | None] = {}
         for event in batch.events:
             frame = batch.frames[event.frame]
             row = _row_of(batch.objects, event)
@@ -304,13 +306,20 @@ class EventBodies(Maker):
             head = (frame.stream.name, frame.index, *when(frame))
             body = EventBody(*head, event.kind, event.rule, event.step, dict(event.data) or None, about)
             if self._images is not None:
-                xyxy, track = None, None
-                if row is not None:
-                    xyxy, track = batch.objects.xyxy[row].tolist(), int(batch.objects.track_id[row])
-                image = self._images.take(frame, xyxy)
-                if image is not None:
-                    body.image = self._images.place(image, stream=body.stream, kind="events", track=track)
+                key = (event.frame, row if self._images.is_crop else None)
+                if key not in placed:
+                    placed[key] = self._place(self._images, frame, batch.objects, key[1])
+                body.image = placed[key]
             yield Made(event.frame, "events", body)
+
+    @staticmethod
+    def _place(images: ImageMaker, frame: Frame, objects: Objects, row: int | None) -> ImageBody | None:
+        """Take the image of a frame, or of the object in that row, once for all events that it is for."""
+        image = images.take(frame, None if row is None else objects.xyxy[row].tolist())
+        if image is None:
+            return None
+        track = None if row is None else int(objects.track_id[row])
+        return images.place(image, stream=frame.stream.name, kind="events", track=track)
 
 
 def _row_of(objects: Objects, event: Event) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -123,10 +124,25 @@ def test_an_image_that_cannot_be_written_costs_no_record(tmp_path: Path) -> None
     assert [message.kind for message in messages] == [MessageKind.SINK_DEGRADED]
 
 
-def test_the_oldest_files_are_removed_beyond_the_limit(tmp_path: Path) -> None:
-    options = {"inline_below": 0, "image_path": "{stream}-{frame}-{track}.jpg", "image_keep": {"count": 1}}
-    run(tmp_path, send=["events", "tracks"], image="frame", **options)
+def test_the_oldest_files_are_removed_beyond_the_limit_those_of_earlier_runs_too(tmp_path: Path) -> None:
+    options = {"send": ["events", "tracks"], "image": "frame", "inline_below": 0}
+    path = "{kind}/{stream}-{frame}-{track}.jpg"
+    run(tmp_path, image_path=path, **options)
+    assert len(list(tmp_path.rglob("*.jpg"))) == 4
 
+    run(tmp_path, image_path=path, image_keep={"count": 3}, **options)
+    assert len(list(tmp_path.rglob("*.jpg"))) == 3
+
+
+def test_events_of_one_object_share_its_image(tmp_path: Path) -> None:
+    batch = walk()[3]
+    twice = batch.with_events([dataclasses.replace(batch.events[0], rule="gate_out")])
+    outbox = MemoryOutbox()
+    options = {"inline_below": 0, "image_path": "{stream}-{frame}-{track}.jpg"}
+    run_element(Post(send="events", image="crop", **options), [twice], outputs=tmp_path, outbox=outbox)
+
+    paths = [json.loads(record.body)["image"]["path"] for record in outbox.records]
+    assert paths == ["gate-000003-1.jpg"] * 2
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -152,6 +168,7 @@ def test_nothing_is_cut_where_there_is_nothing(box: tuple[float, float, float, f
     [
         ({"send": "frames", "image": "crop"}, "send one of them"),
         ({"send": "events", "image_path": "{frame}.jpg"}, "give image: crop or image: frame too"),
+        ({"send": "events", "image": "crop", "inline_below": 0}, "images have no place"),
         ({"send": "events", "image": "crop", "image_url": "https://a.example"}, "give image_path too"),
     ],
 )

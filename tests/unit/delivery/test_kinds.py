@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -211,3 +212,23 @@ def test_needs_follow_from_what_is_sent() -> None:
 def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigurationError, match="must be frames, objects, tracks"):
         Post(send="everything")
+
+
+def test_numbers_are_in_the_order_of_the_records_when_states_come_from_another_thread() -> None:
+    outbox = MemoryOutbox()
+    step = operator(outbox, send=["frames", "status"])
+    message = Message(MessageKind.STREAM_LOST, "it broke off", stream="gate", state=StreamState.LOST)
+
+    def tell() -> None:
+        for _ in range(2_000):
+            outbox.tell(message)
+
+    thread = threading.Thread(target=tell)
+    thread.start()
+    for batch in walk(400):
+        step.process(batch)
+    thread.join()
+    step.close()
+
+    assert [record.seq for record in outbox.records] == list(range(2_400))
+    assert len({record.kind for record in outbox.records}) == 2
