@@ -108,10 +108,9 @@ class _Store:
         self._url = element.image_url
         self._outputs = site.outputs
         self._degradation = Degradation(site)
-        names = FileNames(
-            element.image_path, {FRAME: r"\d{6,}", TRACK: rf"(?:\d+|{_NO_TRACK})", KIND: "(?:events|tracks)"}
-        )
-        keep: Keep | None = element.image_keep
+        expressions = {FRAME: r"\d{6,}", TRACK: rf"(?:\d+|{_NO_TRACK})", KIND: "(?:events|tracks)"}
+        names = FileNames(element.image_path, expressions)
+        keep = element.image_keep
         self._retention = Retention(keep, names=names, outputs=site.outputs, clock=site.clock, warn=site.warn)
 
     def write(self, image: Image, body: ImageBody, *, stream: str, kind: str, track: int | None) -> bool:

@@ -1,22 +1,29 @@
 """What is sent: the bodies of records of each kind, made from the batches that pass.
 
 Every body begins with `stream`, `epoch`, `seq` and `record` (the kind, in the word of the option `send`), which the
-format adds; then come the keys of the kind in the order of the fields here. Keys that hold nothing are left out.
+format adds; then come the keys of the kind, in the order of the fields here. Keys that hold nothing are left out.
 `frame` counts the frames of the stream from 0, `pts_ns` is the time in the stream, `time` the time of day as RFC 3339
 in UTC (`time_source` says whose clock), left out where it is not known. Boxes are left, top, right, bottom in pixels.
 
-- `frames` (`FrameRecord`): the keys of `jsonl`.
-- `objects` (`ObjectBody`): one object of a frame.
-- `tracks` (`TrackBody`, made in `tracks.py`): a track that has ended.
-- `events` (`EventBody`): one event of a rule. `data` holds what the kind of event adds (`direction`, `track_id`, ...);
-  `object` is the object with that track id, where it is on the frame.
-- `counts` (`CountsBody`): `lines` and `zones` hold the running counts of each rule by name, as `draw` shows them
-  (`{"gate_in": {"in": 3, "out": 1}}`, `{"plaza": {"inside": 2, "visitors": 8}}`), and `objects` the number of objects
-  on this frame by label. All three are always there, perhaps empty. A label that was seen once (or is named by the
-  option `labels`) stays, with 0, so that a receiver can rely on the key. `final` is true in the last record of a
-  stream, and not there in others.
+- `frames` (`FrameRecord`): the keys of `jsonl`: `frame`, `pts_ns`, `time`, `time_source`, `size`, `objects`, `events`.
+- `objects` (`ObjectBody`): one object of a frame: `frame`, `index` (among the objects of the frame that are sent),
+  `pts_ns`, `time`, `time_source`, `size` (of the frame), then the keys of an object in `frames`: `label`, `class_id`,
+  `confidence`, `box`, `track_id`, `attributes`, `parent` (the `index` of another), `keypoints`, `corners`, `mask`.
+- `tracks` (`TrackBody`, made in `tracks.py`): a track that has ended: `track_id`, `label`, `class_id`, `frames`,
+  `confidence`, `best_confidence`, `first` and `last` (each `frame`, `pts_ns`, `time`, `box`), `path`, `attributes`,
+  `rules`, `image`.
+- `events` (`EventBody`): one event of a rule: `frame`, `pts_ns`, `time`, `time_source`, `kind`, `rule`, `step` (the id
+  of the step whose rule it is), `data` (what the kind of event adds: `direction`, `track_id`, ...), `object` (`label`,
+  `class_id`, `confidence`, `box`, `attributes` of the object with that track id, where it is on the frame), `image`.
+- `counts` (`CountsBody`): `frame`, `pts_ns`, `time`, `time_source`, then `lines` and `zones`, the running counts of
+  each rule by name, as `draw` shows them (`{"gate_in": {"in": 3, "out": 1}}`, `{"plaza": {"inside": 2, "visitors":
+  8}}`), and `objects`, the number of objects on this frame by label. These three are always there, perhaps empty. A
+  label that was seen once (or is named by the option `labels`) stays, with 0, so that a receiver can rely on the key.
+  `final` is true in the last record of a stream, and not there in others.
 - `status` (`StatusBody`): `pipeline`, the `state` that a stream is in from now on (a word of `StreamState`), the `text`
-  for a person, and the `time`, which is always there.
+  for a person, and the `time`. All of them are always there.
+
+An `image` (`ImageBody`, made in `images.py`) has `media_type`, `frame`, `size`, and one of `data`, `path` and `url`.
 """
 
 from __future__ import annotations
@@ -25,7 +32,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -181,10 +188,13 @@ class Made(msgspec.Struct, frozen=True, gc=False):
 
 def when(frame: Frame) -> When:
     """The values of `pts_ns`, `time` and `time_source` of a frame."""
-    if frame.capture_ns is None:
-        return frame.pts_ns, msgspec.UNSET, msgspec.UNSET
-    source = msgspec.UNSET if frame.time_source is None else str(frame.time_source)
-    return frame.pts_ns, format_time(frame.capture_ns), source
+    return _when(frame.pts_ns, frame.capture_ns, frame.time_source)
+
+
+def _when(pts_ns: int, capture_ns: int | None, time_source: str | None) -> When:
+    if capture_ns is None:
+        return pts_ns, msgspec.UNSET, msgspec.UNSET
+    return pts_ns, format_time(capture_ns), msgspec.UNSET if time_source is None else str(time_source)
 
 
 class Maker(ABC):
@@ -339,15 +349,43 @@ def _event_object(objects: Objects, row: int) -> EventObject:
     return EventObject(one.labels()[0], int(one.class_id[0]), confidence, box, attributes)
 
 
-class _Counted:
-    """The latest frame of a stream, without its image, and when its counts are due."""
+class _Latest(NamedTuple):
+    """What is counted on the latest frame of a stream, and its times; not its image, which would stay in memory."""
 
-    __slots__ = ("due_ns", "final", "labels")
+    frame: int
+    pts_ns: int
+    capture_ns: int | None
+    time_source: str | None
+    overlays: tuple[Overlay, ...]
+    objects: Objects
+    row: int
+
+
+class _Counted:
+    """The latest frame of a stream, and when its counts are due."""
+
+    __slots__ = ("due_ns", "labels", "latest")
 
     def __init__(self, labels: Iterable[str]) -> None:
         self.due_ns: int | None = None
         self.labels = dict.fromkeys(labels, 0)
-        self.final: tuple[int, When, tuple[Overlay, ...], Objects, int] | None = None
+        self.latest: _Latest | None = None
+
+    def body(self, stream: str, *, final: bool = False) -> CountsBody:
+        """The counts on the latest frame."""
+        assert self.latest is not None
+        frame, pts_ns, capture_ns, time_source, overlays, objects, row = self.latest
+        now = Counter(objects.of_frame(row).labels())
+        for label in now:
+            if len(self.labels) < _MOST_LABELS:
+                self.labels.setdefault(label, 0)
+        lines: dict[str, dict[str, int]] = {}
+        zones: dict[str, dict[str, int]] = {}
+        for overlay in overlays:
+            shapes = lines if overlay.kind == "line" else zones
+            shapes[_free_name(overlay.name, shapes)] = dict(overlay.counts)
+        times = _when(pts_ns, capture_ns, time_source)
+        return CountsBody(stream, frame, *times, lines, zones, {**self.labels, **now}, final)
 
 
 class CountsBodies(Maker):
@@ -366,19 +404,18 @@ class CountsBodies(Maker):
             if counted is None:
                 counted = self._streams[frame.stream] = _Counted(self._labels)
             shown = overlays[row] if overlays else ()
-            counted.final = (frame.index, when(frame), shown, batch.objects, row)
             due_ns, pts_ns = counted.due_ns, frame.pts_ns
+            times = (frame.index, pts_ns, frame.capture_ns, frame.time_source)
+            counted.latest = _Latest(*times, shown, batch.objects, row)
             if due_ns is None or pts_ns >= due_ns or pts_ns < due_ns - self._interval_ns:
                 counted.due_ns = _next_due(due_ns, now_ns=pts_ns, interval_ns=self._interval_ns)
-                yield Made(row, "counts", _counts_body(frame.stream.name, counted))
+                yield Made(row, "counts", counted.body(frame.stream.name))
 
     def end(self, stream: Stream) -> Iterator[Made]:
         """Yield the last counts of a stream."""
         counted = self._streams.pop(stream, None)
         if counted is not None:
-            body = _counts_body(stream.name, counted)
-            body.final = True
-            yield Made(0, "counts", body)
+            yield Made(0, "counts", counted.body(stream.name, final=True))
 
 
 def _next_due(due_ns: int | None, *, now_ns: int, interval_ns: int) -> int:
@@ -386,21 +423,6 @@ def _next_due(due_ns: int | None, *, now_ns: int, interval_ns: int) -> int:
     if due_ns is None or now_ns < due_ns:
         return now_ns + interval_ns
     return due_ns + ((now_ns - due_ns) // interval_ns + 1) * interval_ns
-
-
-def _counts_body(stream: str, counted: _Counted) -> CountsBody:
-    assert counted.final is not None
-    frame, head, overlays, objects, row = counted.final
-    now = Counter(objects.of_frame(row).labels())
-    for label in now:
-        if len(counted.labels) < _MOST_LABELS:
-            counted.labels.setdefault(label, 0)
-    lines: dict[str, dict[str, int]] = {}
-    zones: dict[str, dict[str, int]] = {}
-    for overlay in overlays:
-        shapes = lines if overlay.kind == "line" else zones
-        shapes[_free_name(overlay.name, shapes)] = dict(overlay.counts)
-    return CountsBody(stream, frame, *head, lines, zones, {**counted.labels, **now})
 
 
 def _free_name(name: str, taken: Mapping[str, object]) -> str:

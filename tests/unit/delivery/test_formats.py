@@ -21,6 +21,18 @@ from sightline.media import Batch, Event
 from sightline.media.frame import TimeSource
 from sightline.testing import MemoryOutbox
 from sightline.testing.run import site_for
+from sightline_plugins.delivery.images import ImageBody
+from sightline_plugins.delivery.kinds import (
+    CountsBody,
+    EventBody,
+    EventObject,
+    ObjectBody,
+    Sighting,
+    StatusBody,
+    TrackBody,
+)
+from sightline_plugins.delivery.protobuf import messages
+from sightline_plugins.sinks.records import FrameRecord
 from tests.unit.delivery.proto_file import record_class
 from tests.unit.delivery.sending import Post, bodies, operator, sent, walk
 from tests.unit.sinks.findings import everything
@@ -101,6 +113,24 @@ def test_a_state_in_protobuf_is_what_our_json_says() -> None:
     status = plain(record_class().FromString(found[1]))["status"]
     body = json.loads(found[0])
     assert {**status, "time": ""} == {**{key: body[key] for key in status}, "time": ""}
+
+
+@pytest.mark.parametrize(
+    ("message", "body"),
+    [
+        ("Frame", FrameRecord),
+        ("Object", ObjectBody),
+        ("Object", EventObject),
+        ("Track", TrackBody),
+        ("Sighting", Sighting),
+        ("Event", EventBody),
+        ("Counts", CountsBody),
+        ("Status", StatusBody),
+        ("Image", ImageBody),
+    ],
+)
+def test_every_key_has_a_field_in_protobuf(message: str, body: type[msgspec.Struct]) -> None:
+    assert {*body.__struct_fields__} - {"stream", "embedding"} <= messages()[message].keys()
 
 
 def test_protobuf_tells_an_unknown_value_from_zero() -> None:
