@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from sightline.graph.messages import Message
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from sightline.graph.site import Site
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One record on its way to a destination.
 
     `(stream, epoch, seq)` identifies it among all records for one destination: `epoch` grows with each start of the
@@ -91,7 +89,9 @@ class Mailbox(ABC):
 
     @abstractmethod
     def put(self, records: Sequence[Record]) -> None:
-        """Keep records until they are delivered, in this order. From any thread; never waits."""
+        """Keep records until they are delivered, in this order; those put after `close` are lost. From any thread;
+        never waits.
+        """
 
     @abstractmethod
     def listen(self, listener: Callable[[Message], None]) -> None:

@@ -90,7 +90,7 @@ class OutboxStore:
 
     def write(self, commit: Commit) -> None:
         """Write everything or nothing; new chunks have an id afterwards. Raises OutputError."""
-        rows = [(one, _encode([_plain(record) for record in one.records])) for one in commit.new]
+        rows = [(one, _encode(one.records)) for one in commit.new]
         with self._lock:
             try:
                 with self._database as database:
@@ -165,19 +165,6 @@ class OutboxStore:
         if self._claim is not None:
             self._claim.close()
             self._claim = None
-
-
-def _plain(record: Record) -> tuple[object, ...]:
-    return (
-        record.stream,
-        record.epoch,
-        record.seq,
-        record.kind,
-        record.to,
-        record.body,
-        record.time_ns,
-        record.content_type,
-    )
 
 
 def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
