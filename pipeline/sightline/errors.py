@@ -116,7 +116,13 @@ class DeliveryError(SightlineError):
 
 
 class DestinationLost(DeliveryError):
-    """The destination cannot be reached, has broken off, or does not answer in time."""
+    """The destination cannot be reached, has broken off, or does not answer in time; `retry_after_ns` is how long it
+    asks us to wait, if it does.
+    """
+
+    def __init__(self, message: str, *, delivered: int = 0, retry_after_ns: int | None = None) -> None:
+        super().__init__(message, delivered=delivered)
+        self.retry_after_ns = retry_after_ns
 
 
 class DestinationRefused(DestinationLost):
