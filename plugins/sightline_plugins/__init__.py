@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.libraries import decline_telemetry
 
 if TYPE_CHECKING:
+    from sightline_plugins.delivery.webhook import Webhook
     from sightline_plugins.draw.draw import Draw
     from sightline_plugins.draw.privacy import Privacy
     from sightline_plugins.functions.apply import Apply
@@ -77,6 +78,7 @@ _HOMES = {
     "Track": "sightline_plugins.track.track",
     "V4l2": "sightline_plugins.sources.live.v4l2",
     "Video": "sightline_plugins.sinks.video",
+    "Webhook": "sightline_plugins.delivery.webhook",
     "Zones": "sightline_plugins.rules.zones",
 }
 
@@ -113,6 +115,7 @@ __all__ = [
     "Track",
     "V4l2",
     "Video",
+    "Webhook",
     "Zones",
 ]
 

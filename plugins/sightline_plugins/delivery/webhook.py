@@ -1,0 +1,292 @@
+"""`webhook`: records are posted to a web service, in signed batches."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import ssl
+import time
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Annotated, ClassVar, Literal
+from urllib.parse import quote, unquote, urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+
+from sightline.errors import ConfigurationError, DeliveryError, DestinationLost, DestinationRefused, RecordRefused
+from sightline.graph import CheckContext, InputPath, Problem, Site
+from sightline.graph.transport import Record, Transport
+from sightline_plugins.delivery.element import Delivery
+from sightline_plugins.delivery.http_client import Answer, HttpClient, retry_after_ns
+from sightline_plugins.delivery.refusals import deliver_in_parts, excerpt
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\x21-\x7e\xa0-\xff]([\t\x20-\x7e\xa0-\xff]*[\x21-\x7e\xa0-\xff])?")
+_OWN = ("connection", "content-length", "content-type", "host", "idempotency-key", "transfer-encoding")
+_JSON = re.compile(r"application/([a-z0-9.+-]+\+)?json\b", re.IGNORECASE)
+_BATCHES = {"application/cloudevents+json": "application/cloudevents-batch+json"}
+_BUSY = (408, 425, 429)
+_REFUSED_RECORD = (400, 404, 409, 410, 413, 414, 415, 422, 431)
+_SHORTEST_HIDDEN = 4
+
+
+def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
+    known: set[str] = set()
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name):
+            raise ValueError(f"{name!r} is not the name of a header")
+        if name.lower() in _OWN or name.lower().startswith("sightline-"):
+            raise ValueError(f"the header {name} is set by `webhook` itself")
+        if name.lower() in known:
+            raise ValueError(f"the header {name} is there twice")
+        if not _VALUE.fullmatch(value):
+            raise ValueError(f"the value of the header {name} is empty, or holds characters that no header may hold")
+        known.add(name.lower())
+    return headers
+
+
+class Webhook(Delivery):
+    """Post records to a web service.
+
+    The path of `url` is a template with `{stream}`, `{kind}` and `{pipeline}`. Up to `batch` records for the same path
+    travel in one request, as a JSON array; records that are not JSON travel one by one. Larger batches cost less time
+    per record. For each path, the records of a stream arrive in order.
+
+    Any 2xx answer acknowledges the request. After 408, 425, 429, 5xx or no answer, it is sent again later, and not
+    before the time in `Retry-After`. After 401 or 403 it is sent again too, once the credentials may have been
+    corrected. After 400, 404, 409, 410, 413, 415 or 422 the batch is halved until the refused record is found, so the
+    service should accept or refuse a request as a whole. Redirects are not followed.
+
+    A record can arrive twice, when an answer is lost. The headers `Sightline-First` and `Sightline-Last` hold
+    `STREAM/EPOCH/SEQ` of the first and the last record, and `Sightline-Sender` holds `PIPELINE/STEP`, all
+    percent-encoded. `Idempotency-Key` is the same whenever the same records are sent.
+
+    With a `secret` each request is signed. `Sightline-Signature: t=UNIX_TIME,v1=HEX` holds the HMAC-SHA256 of the time,
+    a dot and the body. A receiver in Python checks it so, with `import hmac, time`:
+
+    ```python
+    def is_genuine(header: str, body: bytes, secret: str) -> bool:
+        signed = dict(part.split("=", 1) for part in header.split(","))
+        message = signed["t"].encode() + b"." + body
+        wanted = hmac.new(secret.encode(), message, "sha256").hexdigest()
+        is_recent = abs(time.time() - int(signed["t"])) < 300
+        return is_recent and hmac.compare_digest(signed["v1"], wanted)
+    ```
+
+    ```yaml
+    - webhook: {url: "https://example.com/hooks/{stream}/{kind}", send: [events], batch: 1}
+    ```
+    """
+
+    name: ClassVar[str] = "webhook"
+    schemes: ClassVar[tuple[str, ...]] = ("http", "https")
+    address_key: ClassVar[str | None] = "url"
+    unsafe: ClassVar[re.Pattern[str]] = re.compile(r"\A\.{1,2}\Z|[^A-Za-z0-9._-]+")
+
+    batch: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """Maximum number of records in a request; with 1 the body is the record itself."""
+    body: Literal["array", "lines"] = "array"
+    """How several records share a body: as a JSON array, or as JSON lines."""
+    headers: Annotated[Annotated[dict[str, str], AfterValidator(_checked_headers)] | None, Field(repr=False)] = None
+    """Headers of each request, such as `Authorization`. Their values are treated as secrets."""
+    secret: Annotated[Annotated[str, Field(min_length=1)] | None, Field(repr=False)] = None
+    """Key that requests are signed with; without it they are not signed."""
+    ca_file: InputPath | None = None
+    """Certificates (PEM) of authorities to trust, instead of those of the system."""
+    cert_file: InputPath | None = None
+    """Client certificate (PEM) that the service asks for."""
+    key_file: InputPath | None = None
+    """Private key (PEM) of the client certificate, when it is not in `cert_file`; without a passphrase."""
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Webhook:
+        if self.key_file is not None and self.cert_file is None:
+            raise ValueError("key_file belongs to a cert_file, which is missing")
+        return self
+
+    def check(self, context: CheckContext) -> Iterator[Problem]:
+        """Check the URL and its template, the headers, and that the certificates can be loaded."""
+        yield from super().check(context)
+        try:
+            parts = urlsplit(self.url)
+        except ValueError:
+            return  # reported by the base
+        if "{" in parts.netloc or "{" in parts.query:
+            yield Problem("placeholders belong into the path of the URL, not into its host or its query", ("url",))
+        if parts.username is not None and any(name.lower() == "authorization" for name in self.headers or ()):
+            yield Problem("give user and password in `url`, or the header Authorization, not both", ("headers",))
+        if parts.scheme == "http":
+            for key in ("ca_file", "cert_file"):
+                if getattr(self, key) is not None:
+                    yield Problem(f"{key} has a meaning with https:// only", (key,))
+
+    def destination(self) -> str:
+        """Return the URL without credentials and without its query, which may hold a token."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    def address(self, stream: str, kind: str, *, pipeline: str) -> str:
+        """Return the path that a record of this stream and kind is posted to."""
+        path = urlsplit(super().address(stream, kind, pipeline=pipeline)).path
+        return quote(path or "/", safe="/%:@!$&'()*+,;=~")
+
+    def transport(self, site: Site) -> Transport:
+        """Make the transport, without connecting. Raises ConfigurationError when a certificate cannot be loaded."""
+        context = self._tls() if urlsplit(self.url).scheme == "https" else None
+        return WebhookTransport(self, sender=f"{site.pipeline}/{site.element_id}", tls=context)
+
+    def _tls(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(f"ca_file {self.ca_file} cannot be loaded: {_reason(error)}") from error
+        if self.cert_file is not None:
+            try:
+                context.load_cert_chain(self.cert_file, self.key_file, password="")  # never ask for one
+            except (OSError, ValueError) as error:
+                files = " with ".join(str(file) for file in (self.cert_file, self.key_file) if file is not None)
+                raise ConfigurationError(f"cert_file {files} cannot be loaded: {_reason(error)}") from error
+        return context
+
+
+class WebhookTransport(Transport):
+    """Posts records over one connection that is kept open."""
+
+    def __init__(self, element: Webhook, *, sender: str, tls: ssl.SSLContext | None) -> None:
+        parts = urlsplit(element.url)
+        self._element = element
+        self._where = element.destination()
+        self._sender = quote(sender, safe="/", errors="replace")
+        self._headers = element.headers or {}
+        if not any(name.lower() == "user-agent" for name in self._headers):
+            self._headers = {"User-Agent": "sightline", **self._headers}
+        self._query = f"?{quote(parts.query, safe='%=&:@!$()*+,;~/?')}" if parts.query else ""
+        user = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
+        self._client = HttpClient(
+            host=parts.hostname or "", port=parts.port, tls=tls, user=user, timeout_seconds=element.timeout / 1e9
+        )
+        values = (element.headers or {}).values()
+        words = [*values, *(value.partition(" ")[2] for value in values)]
+        words += [element.secret or "", *(user or ()), *(part.partition("=")[2] for part in parts.query.split("&"))]
+        self._secrets = [word for word in words if len(word) >= _SHORTEST_HIDDEN]
+        self._arrived: set[tuple[str, int, int]] = set()
+
+    def connect(self) -> None:
+        """Open the connection."""
+        try:
+            self._client.connect()
+        except DeliveryError as error:
+            raise type(error)(f"{self._where}: {error}") from error
+
+    def deliver(self, records: Sequence[Record]) -> None:
+        """Post the records, those for one path together.
+
+        Records that arrived before an error are remembered, also behind the one that failed, and not sent again.
+        """
+        end, refused = len(records), None
+        paths: dict[str, list[int]] = {}
+        for index, record in enumerate(records):
+            if _id(record) not in self._arrived:
+                paths.setdefault(record.to, []).append(index)
+        try:
+            for indexes in paths.values():
+                try:
+                    self._deliver_to_path([records[index] for index in indexes if index < end])
+                except RecordRefused as error:
+                    refused, end = error, indexes[error.delivered]
+            if refused is not None:
+                raise refused
+        except DeliveryError as error:
+            error.delivered = next(i for i, record in enumerate(records) if _id(record) not in self._arrived)
+            self._arrived.difference_update(_id(record) for record in records[: error.delivered])
+            raise
+        self._arrived.difference_update(map(_id, records))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def _deliver_to_path(self, records: Sequence[Record]) -> None:
+        done = 0
+        for content_type, group in groupby(records, key=lambda record: record.content_type):
+            run = list(group)
+            size = self._element.batch if _JSON.match(content_type) else 1
+            try:
+                deliver_in_parts(run, self._post, size=size)
+            except DeliveryError as error:
+                error.delivered += done
+                raise
+            done += len(run)
+
+    def _post(self, records: Sequence[Record]) -> None:
+        body, content_type = self._body(records)
+        first, last = _name(records[0]), _name(records[-1])
+        known = "\n".join([self._sender, *map(_name, records)]).encode() + b"\n" + body
+        headers = {
+            **self._headers,
+            "Content-Type": content_type,
+            "Sightline-Sender": self._sender,
+            "Sightline-First": first,
+            "Sightline-Last": last,
+            "Idempotency-Key": f'"{hashlib.sha256(known).hexdigest()[:32]}"',
+        }
+        if self._element.secret is not None:
+            headers["Sightline-Signature"] = signature(body, secret=self._element.secret, unix_time=int(time.time()))
+        try:
+            answer = self._client.post(records[0].to + self._query, body=body, headers=headers)
+        except DeliveryError as error:
+            raise type(error)(f"{self._where}: {excerpt(str(error), secrets=self._secrets)}") from error
+        self._judge(answer)
+        self._arrived.update(map(_id, records))
+
+    def _body(self, records: Sequence[Record]) -> tuple[bytes, str]:
+        content_type = records[0].content_type
+        if self._element.batch == 1 or not _JSON.match(content_type):
+            return records[0].body, content_type
+        if self._element.body == "lines":
+            return b"".join(b" ".join(record.body.splitlines()) + b"\n" for record in records), "application/x-ndjson"
+        mime = content_type.partition(";")[0].strip().lower()
+        return b"[" + b",".join(record.body for record in records) + b"]", _BATCHES.get(mime, "application/json")
+
+    def _judge(self, answer: Answer) -> None:
+        status = answer.status
+        if 200 <= status < 300:
+            return
+        said = excerpt(answer.text, secrets=self._secrets)
+        message = f"{self._where} answers {status}" + (f": {said}" if said else "")
+        if 300 <= status < 400:
+            target = excerpt(answer.headers.get("Location") or "another address", secrets=self._secrets)
+            raise DestinationRefused(
+                f"{self._where} redirects to {target} ({status}); redirects are not followed: "
+                "write the new address into `url`"
+            )
+        if status in _REFUSED_RECORD:
+            raise RecordRefused(message)
+        if status in _BUSY or not 400 <= status < 500:
+            raise DestinationLost(message, retry_after_ns=retry_after_ns(answer.headers.get("Retry-After")))
+        raise DestinationRefused(message)
+
+
+def signature(body: bytes, *, secret: str, unix_time: int) -> str:
+    """Return the value of the header `Sightline-Signature`.
+
+    >>> signature(b"[]", secret="key", unix_time=0)
+    't=0,v1=0d3a810e1e5943de594c25c7a0b72e5b38fbb411c1a3efc94df0f4b9461008cc'
+    """
+    digest = hmac.new(secret.encode(), f"{unix_time}.".encode() + body, hashlib.sha256).hexdigest()
+    return f"t={unix_time},v1={digest}"
+
+
+def _id(record: Record) -> tuple[str, int, int]:
+    return record.stream, record.epoch, record.seq
+
+
+def _name(record: Record) -> str:
+    return f"{quote(record.stream, safe='', errors='replace')}/{record.epoch}/{record.seq}"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and not isinstance(error, ssl.SSLError):
+        return error.strerror
+    return str(getattr(error, "reason", None) or error)
