@@ -17,6 +17,7 @@ from sightline.graph import (
     BatchOptions,
     Clock,
     Message,
+    OutboxOptions,
     Outputs,
     PipelineDescription,
     Step,
@@ -70,6 +71,7 @@ class Pipeline:
         name: str = "pipeline",
         device: str = "auto",
         batch: BatchOptions | Mapping[str, Any] | None = None,
+        outbox: OutboxOptions | Mapping[str, Any] | None = None,
         outputs: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
         gpu: CudaDevice | Sequence[CudaDevice] | None = None,
@@ -81,11 +83,8 @@ class Pipeline:
             name=name,
             device=device,
             sources=read_sources,
-            batch=BatchOptions()
-            if batch is None
-            else batch
-            if isinstance(batch, BatchOptions)
-            else BatchOptions(**batch),
+            batch=batch if isinstance(batch, BatchOptions) else BatchOptions(**(batch or {})),
+            outbox=outbox if isinstance(outbox, OutboxOptions) else OutboxOptions(**(outbox or {})),
             steps=read_steps,
             keep_running=keep_running,
             overwrite=overwrite,
