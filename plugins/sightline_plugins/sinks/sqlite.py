@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -43,6 +43,7 @@ _INSERT: dict[Table, str] = {
     for table, columns in COLUMNS.items()
 }
 _BUSY_SECONDS = 2.0
+_WRITE_NS = 200_000_000
 _FULL_BYTES = 1 << 16
 _REASONS = {
     "SQLITE_FULL": "the disk is full",
@@ -65,10 +66,11 @@ class Sqlite(Element):
     Several runs append to one database; each has a row in `runs`, with its start and, unless it was killed, its end. A
     stream that comes again counts its frames from 0 again. `user_version` is the version of the schema.
 
-    Each batch is one transaction of a write-ahead log (`-wal` and `-shm` beside the file while it is open): a kill
-    loses nothing that was written, and readers never wait. A power cut may lose the last seconds and damages nothing.
-    Do not put it on a network file system, where SQLite's locks do not work. A path without `{stream}` collects all
-    streams in one file.
+    Rows are in the database 200 ms after their frame at the latest, if more frames come: those of that time are one
+    transaction. A write-ahead log (`-wal` and `-shm` beside the file while it is open) lets readers never wait; a kill
+    costs the rows of the last 200 ms and damages nothing, nor does a power cut, which may cost the last seconds. Do not
+    put it on a network file system, where SQLite's locks do not work. A path without `{stream}` collects all streams in
+    one file.
 
     A full disk, or a program that locks the database for two seconds, ends the run. With `on_error: skip` it does not:
     rows are lost and counted, a message reports it, and writing resumes when it can.
@@ -107,7 +109,7 @@ class Sqlite(Element):
 
 
 class SqliteWriter(Sink):
-    """Writes the rows of a batch to each database in one transaction."""
+    """Collects rows for each database, and writes them in transactions."""
 
     def __init__(self, element: Sqlite, site: Site) -> None:
         self._element = element
@@ -117,21 +119,17 @@ class SqliteWriter(Sink):
         self._lost: dict[str, Counter[str]] = {}
 
     def consume(self, batch: Batch) -> None:
-        """Write the rows of the batch. Raises OutputError."""
-        parts: dict[Database, dict[str, dict[Table, list[Row]]]] = {}
+        """Keep the rows of the batch, and write those that are due. Raises OutputError."""
         rows = {table: ROWS[table](batch) for table in dict.fromkeys(self._element.tables)}
         for number, frame in enumerate(batch.frames):
-            capture_ns, name = frame.capture_ns, frame.stream.name
-            about = (name, frame.index, frame.pts_ns, None if capture_ns is None else format_time(capture_ns))
-            own = parts.setdefault(self._database(frame.stream), {}).setdefault(name, {})
+            time = None if frame.capture_ns is None else format_time(frame.capture_ns)
+            database = self._database(frame.stream)
             for table, by_frame in rows.items():
-                own.setdefault(table, []).extend((*about, *row) for row in by_frame[number])
-        for database, streams in parts.items():
-            lost_because = database.write(streams)
-            if lost_because is not None:
-                for stream, tables in streams.items():
-                    if count := sum(map(len, tables.values())):
-                        self._lost.setdefault(stream, Counter())[lost_because] += count
+                if by_frame[number]:
+                    about = (frame.stream.name, frame.index, frame.pts_ns, time)
+                    database.add(table, [about + row for row in by_frame[number]])
+        for database in self._databases.values():
+            database.write_if_due()
 
     def end_stream(self, stream: Stream) -> None:
         """Close the stream's database unless another stream writes to it. Raises OutputError."""
@@ -150,6 +148,10 @@ class SqliteWriter(Sink):
         """The `lost_rows` of each stream by reason, where there are any."""
         return {stream: {"lost_rows": dict(lost)} for stream, lost in self._lost.items()}
 
+    def _count_lost(self, streams: Mapping[str, int], reason: str) -> None:
+        for stream, count in streams.items():
+            self._lost.setdefault(stream, Counter())[reason] += count
+
     def _database(self, stream: Stream) -> Database:
         path = self._paths.get(stream)
         if path is None:
@@ -157,63 +159,93 @@ class SqliteWriter(Sink):
         database = self._databases.get(path)
         if database is None:
             degradation = Degradation(self._site) if self._element.on_error == "skip" else None
-            database = self._databases[path] = Database(path, site=self._site, degradation=degradation)
+            database = Database(path, site=self._site, degradation=degradation, lost=self._count_lost)
+            self._databases[path] = database
         return database
 
 
 class Database:
-    """One database, opened at the first write. Used by one thread at a time.
+    """One database, opened at the first write; rows of 200 ms are one transaction. Used by one thread at a time.
 
     With a `degradation`, an error stops nothing: rows are lost, and two seconds later it tries again. Without one, the
     error is raised.
     """
 
-    def __init__(self, path: Path, *, site: Site, degradation: Degradation | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        site: Site,
+        degradation: Degradation | None,
+        lost: Callable[[Mapping[str, int], str], None],
+    ) -> None:
+        """`lost` is called with the numbers of rows that are lost, by stream, and the reason."""
         self._path = path
         self._site = site
         self._degradation = degradation
+        self._count_lost = lost
         self._connection: sqlite3.Connection | None = None
         self._run: int | None = None
+        self._waiting: dict[Table, list[Row]] = {}
+        self._written_ns: int | None = None
 
-    def write(self, streams: Mapping[str, Mapping[Table, Sequence[Row]]]) -> str | None:
-        """Add the rows of these streams in one transaction; returns the reason if they are lost. Raises OutputError."""
-        degradation, stream = self._degradation, next(iter(streams))
-        if degradation is not None and degradation.is_waiting:
-            return degradation.reason
+    def add(self, table: Table, rows: Iterable[Row]) -> None:
+        """Keep rows, without the run, until they are written."""
+        self._waiting.setdefault(table, []).extend(rows)
+
+    def write_if_due(self) -> None:
+        """Write the rows that wait, unless some were written within the last 200 ms. Raises OutputError."""
+        now_ns = self._site.clock.monotonic_ns()
+        if self._waiting and (self._written_ns is None or now_ns - self._written_ns >= _WRITE_NS):
+            self._written_ns = now_ns
+            self._write_waiting()
+
+    def close(self) -> None:
+        """Write the rest, note the end of the run and close the database; harmless when called again.
+
+        Raises OutputError.
+        """
         try:
-            self._write(streams)
+            if self._waiting:
+                self._write_waiting()
+            if self._connection is not None:
+                now = format_time(self._site.clock.epoch_ns())
+                self._connection.execute("UPDATE runs SET ended = ? WHERE run = ?", (now, self._run))
+        except sqlite3.Error as error:
+            if self._degradation is None:
+                raise _output_error(self._path, error, doing="close") from error
+        finally:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+    def _write_waiting(self) -> None:
+        tables, self._waiting = self._waiting, {}
+        degradation, stream = self._degradation, next(iter(tables.values()))[0][0]
+        if degradation is not None and degradation.is_waiting:
+            self._lose(tables, degradation.reason)
+            return
+        try:
+            self._write(tables)
         except (OutputError, sqlite3.Error) as error:
             failure = self._released_after(error)
             if degradation is None:
                 raise failure from error
             degradation.failed(failure, stream=stream)
-            return failure.reason
-        if degradation is not None:
-            degradation.succeeded(stream=stream)
-        return None
+            self._lose(tables, failure.reason)
+        else:
+            if degradation is not None:
+                degradation.succeeded(stream=stream)
 
-    def close(self) -> None:
-        """Note the end of the run and close the database; harmless when called again. Raises OutputError."""
-        connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        try:
-            now = format_time(self._site.clock.epoch_ns())
-            connection.execute("UPDATE runs SET ended = ? WHERE run = ?", (now, self._run))
-        except sqlite3.Error as error:
-            if self._degradation is None:
-                raise _output_error(self._path, error, doing="close") from error
-        finally:
-            connection.close()
+    def _lose(self, tables: Mapping[Table, Sequence[Row]], reason: str) -> None:
+        self._count_lost(Counter(row[0] for rows in tables.values() for row in rows), reason)
 
-    def _write(self, streams: Mapping[str, Mapping[Table, Sequence[Row]]]) -> None:
+    def _write(self, tables: Mapping[Table, Sequence[Row]]) -> None:
         connection = self._opened()
         run = (self._run,)
         connection.execute("BEGIN IMMEDIATE")
-        for tables in streams.values():
-            for table, rows in tables.items():
-                if rows:
-                    connection.executemany(_INSERT[table], [run + row for row in rows])
+        for table, rows in tables.items():
+            connection.executemany(_INSERT[table], [run + row for row in rows])
         connection.execute("COMMIT")
 
     def _opened(self) -> sqlite3.Connection:

@@ -69,6 +69,26 @@ def live(given: Sequence[Batch]) -> list[Batch]:
     ]
 
 
+class Watched:
+    """A step whose messages and clock are seen."""
+
+    def __init__(self, step: Sqlite, folder: Path) -> None:
+        self.messages: list[Message] = []
+        self.clock = StepClock()
+        outputs = Outputs(folder)
+        site = Site(device=Device(), element_id="db", outputs=outputs, clock=self.clock, post=self.messages.append)
+        sink = step.build(site)
+        assert isinstance(sink, Sink)
+        self.sink = sink
+
+    def frame(self, batch: Batch) -> None:
+        self.sink.process(batch)
+        self.clock.now_ns += 500_000_000
+
+    def kinds(self) -> list[MessageKind]:
+        return [message.kind for message in self.messages]
+
+
 def test_a_row_holds_one_object(tmp_path: Path) -> None:
     run_element(element(), live(batches(2)), outputs=tmp_path)
 
@@ -108,12 +128,17 @@ def test_frames_have_a_row_each_when_asked(tmp_path: Path) -> None:
     assert query(path, "SELECT count(*) FROM objects") == [(0,)]
 
 
-def test_rows_are_there_as_soon_as_their_batch_is_done(tmp_path: Path) -> None:
-    operator = element().build(Site(device=Device(), outputs=Outputs(tmp_path)))
-    operator.process(batches(1)[0])
+def test_rows_of_a_fifth_of_a_second_are_written_together(tmp_path: Path) -> None:
+    watched = Watched(element(), tmp_path)
+    counts = []
+    for batch in batches(7):
+        watched.sink.process(batch)
+        watched.clock.now_ns += 40_000_000
+        counts += query(tmp_path / "a.db", "SELECT count(*) FROM objects")
+    watched.sink.close()
 
-    assert query(tmp_path / "a.db", "SELECT count(*) FROM objects") == [(1,)]
-    operator.close()
+    assert counts == [(1,), (1,), (1,), (1,), (1,), (6,), (6,)]
+    assert query(tmp_path / "a.db", "SELECT count(*) FROM objects") == [(7,)]
 
 
 def test_runs_append_and_each_has_its_row(tmp_path: Path) -> None:
@@ -223,36 +248,20 @@ def test_a_path_that_cannot_be_a_database_is_a_problem(tmp_path: Path, path: str
     assert [expected in message for message in problems(element(path), tmp_path)] == [True]
 
 
-class Watched:
-    """A step whose messages and clock are seen."""
-
-    def __init__(self, step: Sqlite, folder: Path) -> None:
-        self.messages: list[Message] = []
-        self.clock = StepClock()
-        outputs = Outputs(folder)
-        site = Site(device=Device(), element_id="db", outputs=outputs, clock=self.clock, post=self.messages.append)
-        sink = step.build(site)
-        assert isinstance(sink, Sink)
-        self.sink = sink
-
-    def kinds(self) -> list[MessageKind]:
-        return [message.kind for message in self.messages]
-
-
 def test_a_locked_database_costs_rows_that_are_counted_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "_BUSY_SECONDS", 0.0)
     watched = Watched(element(on_error="skip"), tmp_path)
     first, second, third, fourth = batches(4)
-    watched.sink.process(first)
+    watched.frame(first)
     with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        watched.sink.process(second)
-        watched.sink.process(third)
+        watched.frame(second)
+        watched.frame(third)
         other.execute("ROLLBACK")
     watched.clock.now_ns += 2_000_000_000
-    watched.sink.process(fourth)
+    watched.frame(fourth)
     watched.sink.close()
 
     assert query(tmp_path / "a.db", "SELECT run, frame FROM objects") == [(1, 0), (1, 3)]
@@ -264,11 +273,11 @@ def test_a_locked_database_ends_the_run_otherwise(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(sqlite, "_BUSY_SECONDS", 0.0)
     watched = Watched(element(), tmp_path)
     first, second = batches(2)
-    watched.sink.process(first)
+    watched.frame(first)
     with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(OutputError, match=r"cannot write .*a\.db: another program has locked the database"):
-            watched.sink.process(second)
+            watched.frame(second)
         other.execute("ROLLBACK")
     watched.sink.close()
 
@@ -278,9 +287,9 @@ def test_a_locked_database_ends_the_run_otherwise(tmp_path: Path, monkeypatch: p
 def test_a_batch_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(element(tables=["objects", "frames"], on_error="skip"), tmp_path)
     first, second = batches(2)
-    watched.sink.process(first)
+    watched.frame(first)
     query(tmp_path / "a.db", "DROP TABLE frames")
-    watched.sink.process(second)
+    watched.frame(second)
     watched.sink.close()
 
     assert query(tmp_path / "a.db", "SELECT frame FROM objects") == [(0,)]
