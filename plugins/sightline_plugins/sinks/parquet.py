@@ -19,7 +19,7 @@ from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Si
 from sightline.graph.ownership import is_foreign
 from sightline.media import Batch, Frame, Stream
 from sightline_plugins.sinks.files import Degradation, StreamFile
-from sightline_plugins.sinks.retention import FileNames, Keep, Retention
+from sightline_plugins.sinks.retention import FileNames, Keep, Retention, facts_of
 from sightline_plugins.sinks.rotation import EXPRESSIONS, TIME, Period, Rotate, fill_times
 from sightline_plugins.sinks.tables import ROWS, Row, Table
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sightline_plugins.sinks.arrow_parts import Partition
 
 _FLUSH_NS = 200_000_000
+_ABANDONED_NS = 60_000_000_000
 _SECOND_NS = 1_000_000_000
 _MISSING = MissingExtra("pyarrow", extra="parquet", purpose="`parquet`")
 
@@ -271,3 +272,10 @@ class ParquetSink(Sink):
             for path in sorted(self._open_folder.glob("part-*.arrow")):
                 if not is_foreign(path):
                     self._converter.add(path)
+                    self._remove_empty(path)
+
+    def _remove_empty(self, path: Path) -> None:
+        """Remove a part that a kill has left empty; one that is new may be about to be locked and written."""
+        facts, now_ns = facts_of(path), self._site.clock.epoch_ns()
+        if facts is not None and not facts.st_size and now_ns - facts.st_mtime_ns > _ABANDONED_NS:
+            self._site.outputs.remove(path)
