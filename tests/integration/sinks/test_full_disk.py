@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import pytest
 from tests.disks import fill
 from tests.integration.encode.clips import read_back
@@ -18,7 +21,7 @@ from sightline import Pipeline
 from sightline.graph import Element, MessageKind
 from sightline.media import Batch, FrameView, Objects, Origin
 from sightline.runtime.stats.report import Report
-from sightline_plugins import Apply, Callback, Coco, Csv, Jsonl, Video
+from sightline_plugins import Apply, Callback, Coco, Csv, Jsonl, Parquet, Sqlite, Video
 
 FIRST, AFTER = 100, 100
 PATIENCE_SECONDS = 300.0
@@ -101,6 +104,37 @@ def test_lines_are_whole_or_counted_and_go_on_when_there_is_room(tmpfs: Path, fi
     assert header.startswith("stream,frame,")
     assert all(row.count(",") == header.count(",") for row in rows)
     assert not any(stream.error for stream in report.streams)
+
+
+@pytest.mark.row(id="C4")
+@pytest.mark.parametrize("element", [Sqlite(path="out/all.db", on_error="skip"), Parquet(path="out", on_error="skip")])
+def test_rows_are_whole_or_counted_and_go_on_when_there_is_room(tmpfs: Path, figure: Record, element: Element) -> None:
+    told = Told()
+    step = f"{element.name}-1"
+    disk = Disk(tmpfs / "filler", told, writers={step})
+    report = run(disk, told, [element], outputs=tmpfs)
+
+    frames = rows_in(tmpfs / "out")
+    figure(
+        f"`{element.name}` with `on_error: skip` writes again, once there is room, after",
+        disk.seconds,
+        limit=10.0,
+        unit="s",
+    )
+    assert frames == sorted(set(frames))
+    assert len(frames) > FIRST
+    assert report.frames - len(frames) == lost(report, step, "lost_rows")
+    assert not any(stream.error for stream in report.streams)
+
+
+def rows_in(folder: Path) -> list[int]:
+    """The frames of the rows that were written."""
+    if (folder / "all.db").exists():
+        with closing(sqlite3.connect(folder / "all.db")) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            return [frame for (frame,) in connection.execute("SELECT frame FROM objects ORDER BY rowid")]
+    found = duckdb.execute(f"SELECT frame FROM '{folder}/objects/**/*.parquet' ORDER BY frame").fetchall()
+    return [frame for (frame,) in found]
 
 
 def test_videos_and_documents_go_on_when_there_is_room(tmpfs: Path) -> None:
