@@ -83,8 +83,9 @@ class Parquet(Element):
     """The folder; it is made."""
     tables: Annotated[tuple[Table, ...], Field(min_length=1)] = ("objects", "events")
     """What is written: `objects`, `events`, `frames`."""
-    rotate: RotateParts = RotateParts.model_validate({"every": "1m"})
-    """When the next file of a table and stream begins. Sizes are those before compression."""
+    rotate: RotateParts | None = None
+    """When the next file of a table and stream begins: every minute when not given. Sizes are those before
+    compression."""
     keep: Keep | None = None
     """What is kept of finished files; all when not given."""
 
@@ -132,6 +133,7 @@ class ParquetSink(Sink):
         from sightline_plugins.sinks.arrow_parts import OPEN_FOLDER, PartConverter
 
         self._element = element
+        self._rotate = RotateParts.model_validate({"every": "1m"}) if element.rotate is None else element.rotate
         self._site = site
         self._folder = site.outputs.path(element.path)
         self._open_folder = self._folder / OPEN_FOLDER
@@ -214,7 +216,7 @@ class ParquetSink(Sink):
             make_room=self._retention.make_room,
             locked=True,
         )
-        period = Period(self._element.rotate.every, clock=self._site.clock)
+        period = Period(self._rotate.every, clock=self._site.clock)
         return _Part(partition, path, file, schema, period)
 
     def _write(self, part: _Part, *, now_ns: int) -> None:
@@ -231,7 +233,7 @@ class ParquetSink(Sink):
     def _is_due(self, part: _Part) -> bool:
         if self._degradation is not None and self._degradation.is_degraded:
             return False
-        rotate = self._element.rotate
+        rotate = self._rotate
         is_full = rotate.rows is not None and part.rows >= rotate.rows
         is_large = rotate.size is not None and part.file.whole_bytes >= rotate.size
         return is_full or is_large or part.period.is_over
