@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field
 
 from sightline.errors import MissingExtra, OutputError
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
+from sightline.graph.fields import Size
 from sightline.graph.ownership import is_foreign
 from sightline.media import Batch, Frame, Stream
 from sightline_plugins.sinks.files import Degradation, StreamFile
@@ -39,6 +40,8 @@ class RotateParts(Rotate):
 
     rows: Annotated[int, Field(ge=1)] | None = None
     """A file is finished when it has this many rows."""
+    size: Annotated[Size, Field(gt=0)] | None = None
+    """A file is finished when its rows take this much, before compression."""
 
 
 def _without_slash(path: str) -> str:
@@ -55,11 +58,8 @@ class Parquet(Element):
     (JSON); `events` has `kind`, `rule` and `data` (JSON); `frames`, if chosen, a row for each frame: `time_source`,
     `width`, `height` and the numbers of its `objects` and `events`. `stream` and `date` are in the path alone; the date
     is that of the capture time, else of the day of writing. Metadata `sightline.version` is the version of the schema.
-    Keypoints, masks and embeddings are not included: `jsonl` holds everything.
-
-    ```sql
-    SELECT stream, label, count(DISTINCT track_id) FROM 'out/objects/**/*.parquet' GROUP BY ALL
-    ```
+    Keypoints, masks and embeddings are not included: `jsonl` holds everything. DuckDB answers, for example,
+    `SELECT stream, label, count(DISTINCT track_id) FROM 'out/objects/**/*.parquet' GROUP BY ALL`.
 
     A file appears when it is finished: every minute, unless `rotate` says otherwise. Fewer and larger files are read
     faster. Until then its rows are in `out/.open` as an Arrow stream, which is written every 200 ms. After a kill it is
@@ -84,8 +84,7 @@ class Parquet(Element):
     tables: Annotated[tuple[Table, ...], Field(min_length=1)] = ("objects", "events")
     """What is written: `objects`, `events`, `frames`."""
     rotate: RotateParts | None = None
-    """When the next file of a table and stream begins: every minute when not given. Sizes are those before
-    compression."""
+    """When the next file of a table and stream begins: every minute when not given."""
     keep: Keep | None = None
     """What is kept of finished files; all when not given."""
 
