@@ -81,6 +81,20 @@ class Outputs:
             self._claimed.add(free)
             return free
 
+    def reserve(self, path: Path) -> bool:
+        """Make an empty file, and its folder, so that no other process takes that name; False if it is taken.
+
+        Another reason why it cannot be made is reported when the file is opened.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+        except FileExistsError:
+            return not path.parent.is_dir()
+        except OSError:
+            return True
+        return True
+
     def prepare(self, path: Path) -> Path:
         """Make the folder of an output and see that a plain file can be written there. Raises OutputError."""
         self._check_replaced(path)

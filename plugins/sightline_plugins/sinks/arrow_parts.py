@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from sightline.errors import OutputError
 from sightline.graph import Outputs
 from sightline.graph.outputs import LineFile, safe_name, take_over
+from sightline.graph.ownership import is_foreign
 from sightline_plugins.sinks.tables import COLUMNS, Row, Table
 
 VERSION = 1
@@ -169,10 +170,14 @@ class PartConverter:
             partition = None
         if partition is None or self._final(path, partition).exists():  # or killed between the last two steps
             source.close()
-            self._outputs.remove(path)
+            if partition is not None or not is_foreign(path):
+                self._outputs.remove(path)
             return
         try:
-            file = LineFile(path.with_suffix(".parquet"), self._outputs.open_binary(path.with_suffix(".parquet")))
+            part = path.with_suffix(".parquet")
+            if part.exists():  # a kill came before: nobody else has the lock
+                self._outputs.remove(part)
+            file = LineFile(part, self._outputs.open_binary(part))
             writer = pq.ParquetWriter(_Whole(file), reader.schema, compression="zstd")
         except OutputError:
             source.close()

@@ -74,7 +74,7 @@ class FileCompressor:
     """Compresses finished files of lines, one after another; each is replaced when its compressed one is complete.
 
     A torn last line, as a killed run leaves it, is left out. A kill during the work leaves the file as it was and one
-    with `.part` behind its name, which the next attempt overwrites. Used by one thread.
+    with `.part` behind its name, which the next attempt removes. Used by one thread.
     """
 
     def __init__(self, compression: Compression, *, outputs: Outputs, done: Callable[[Path, Path, int], None]) -> None:
@@ -135,7 +135,10 @@ class FileCompressor:
                 self._outputs.remove(path)
             return
         try:
-            part = self._outputs.open_lines(_with_ending(final, PART))
+            part_path = _with_ending(final, PART)
+            if part_path.exists():  # a kill came before: nobody else has the lock
+                self._outputs.remove(part_path)
+            part = self._outputs.open_lines(part_path)
         except OutputError:
             source.close()
             self._waiting.append(path)
@@ -158,7 +161,8 @@ class FileCompressor:
         final = _with_ending(job.path, self.ending)
         self._outputs.rename(job.part.path, to=final)
         os.utime(final, ns=(job.modified_ns, job.modified_ns))
-        self._outputs.remove(job.path)
+        if job.path.exists():
+            self._outputs.remove(job.path)
         job.source.close()
         self._job = None
         self._done(job.path, final, job.part.whole_bytes)

@@ -17,7 +17,6 @@ from pydantic import AfterValidator, Field
 from sightline.errors import MissingExtra, OutputError
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
 from sightline.graph.fields import Size
-from sightline.graph.ownership import is_foreign
 from sightline.media import Batch, Frame, Stream
 from sightline_plugins.sinks.files import Degradation, StreamFile
 from sightline_plugins.sinks.retention import FileNames, Keep, Retention, facts_of
@@ -271,9 +270,8 @@ class ParquetSink(Sink):
         if not self._has_looked:
             self._has_looked = True
             for path in sorted(self._open_folder.glob("part-*.arrow")):
-                if not is_foreign(path):
-                    self._converter.add(path)
-                    self._remove_empty(path)
+                self._converter.add(path)
+                self._remove_empty(path)
 
     def _remove_empty(self, path: Path) -> None:
         """Remove a part that a kill has left empty; one that is new may be about to be locked and written."""

@@ -16,7 +16,7 @@ from sightline.graph.fields import Size
 from sightline.graph.ownership import is_foreign
 from sightline.media.time import Duration
 from sightline_plugins.sinks.compression import ENDINGS, PART, Compression, FileCompressor, make_encoder
-from sightline_plugins.sinks.retention import FileNames, Keep, Retention
+from sightline_plugins.sinks.retention import FileNames, Keep, Retention, facts_of
 
 if TYPE_CHECKING:
     from sightline_plugins.sinks.files import Degradation
@@ -140,11 +140,15 @@ class RotatedFiles:
         template = fill_times(self._template, epoch_ns=self._site.clock.epoch_ns())
         path = wanted = self.outputs.path(template, stream=stream)
         number = 1
-        while path in self._open or any(_is_there(path.with_name(path.name + ending)) for ending in self._taken):
+        while path in self._open or self._is_taken(path) or not self.outputs.reserve(path):
             number += 1
             path = wanted.with_stem(f"{wanted.stem}-{number}")
         self._open[path] = 0
         return path
+
+    def _is_taken(self, path: Path) -> bool:
+        """Whether a file has that name, or had it until it was compressed."""
+        return any(_is_there(path.with_name(path.name + ending)) for ending in self._taken)
 
     def grown(self, path: Path, *, size_bytes: int) -> None:
         """Count the size of an open file."""
@@ -153,9 +157,10 @@ class RotatedFiles:
     def finished(self, path: Path) -> None:
         """Take over a file that was closed."""
         size_bytes = self._open.pop(path, 0)
-        if self._compressor is None:
-            if _is_there(path):
-                self._retention.add(path, size_bytes=size_bytes)
+        if not size_bytes:
+            self._remove_empty(path)
+        elif self._compressor is None:
+            self._retention.add(path, size_bytes=size_bytes)
         else:
             self._compressor.add(path)
         self._tidy()
@@ -191,6 +196,15 @@ class RotatedFiles:
     def _tidy(self) -> None:
         waiting_bytes = 0 if self._compressor is None else self._compressor.waiting_bytes
         self._retention.tidy(open_bytes=sum(self._open.values()) + waiting_bytes)
+
+    def _remove_empty(self, path: Path) -> None:
+        """Remove a file that only reserved its name, because nothing could be written."""
+        facts = facts_of(path)
+        if facts is not None and not facts.st_size:
+            try:
+                self.outputs.remove(path)
+            except OutputError as error:
+                self._site.warn(str(error))
 
     def _look_for_unfinished(self) -> None:
         """Find files that an earlier run has not compressed; those that another run writes are locked."""

@@ -45,6 +45,7 @@ _INSERT: dict[Table, str] = {
 _BUSY_SECONDS = 2.0
 _WRITE_NS = 200_000_000
 _FULL_BYTES = 1 << 16
+_HEADER_BYTES, _VERSION_AT, _APPLICATION_ID_AT = 100, 60, 68
 _REASONS = {
     "SQLITE_FULL": "the disk is full",
     "SQLITE_BUSY": "another program has locked the database",
@@ -267,9 +268,12 @@ class Database:
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        if mistake := _mistake(connection):
-            raise OutputError(f"cannot write {self._path}: {mistake}", reason=mistake)
-        if not _pragma(connection, "user_version"):
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables:
+            found = {name: _pragma(connection, name) for name in ("application_id", "user_version")}
+            if mistake := _mistake(application_id=found["application_id"], version=found["user_version"]):
+                raise OutputError(f"cannot write {self._path}: {mistake}", reason=mistake)
+        else:
             for statement in _SCHEMA.split(";"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {SQLITE_APPLICATION_ID}")
@@ -303,31 +307,25 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(value)
 
 
-def _mistake(connection: sqlite3.Connection) -> str:
-    """Return why this database is none to append to; empty for ours, and for one without tables."""
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if not tables:
-        return ""
-    if _pragma(connection, "application_id") != SQLITE_APPLICATION_ID:
+def _mistake(*, application_id: int, version: int) -> str:
+    """Return why a database is none to append to; empty for ours."""
+    if application_id != SQLITE_APPLICATION_ID:
         return "it is a database of another kind: name another file"
-    found = _pragma(connection, "user_version")
-    if found > VERSION:
-        return f"its schema has version {found}, of a newer Sightline; this one knows {VERSION}: name another file"
+    if version > VERSION:
+        return f"its schema has version {version}, of a newer Sightline; this one knows {VERSION}: name another file"
     return ""
 
 
 def _mistake_in(path: Path) -> str:
-    """Return why the file there is no database to append to; empty where there is none."""
+    """Return why the file there is no database to append to, by its header; empty where there is none."""
     if not path.is_file() or not path.stat().st_size:
         return ""
-    try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_SECONDS)
-        try:
-            return _mistake(connection)
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        return _reason(path, error)
+    with path.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+    if not header.startswith(b"SQLite format 3\x00") or len(header) < _HEADER_BYTES:
+        return _REASONS["SQLITE_NOTADB"]
+    version, application_id = (int.from_bytes(header[at : at + 4], "big") for at in (_VERSION_AT, _APPLICATION_ID_AT))
+    return _mistake(application_id=application_id, version=version)
 
 
 def _is_called(error: Exception, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from tests.unit.sinks.images import batches
 
 from sightline.devices import Device
 from sightline.errors import ConfigurationError, MissingExtra, OutputError
-from sightline.graph import CheckContext, Message, MessageKind, Outputs, Sink, Site
+from sightline.graph import CheckContext, Message, MessageKind, Outputs, Sink, Site, ownership
 from sightline.media import Batch, Event, Stream
 from sightline.testing import run_element
 from sightline_plugins import Parquet
@@ -313,6 +314,31 @@ def test_a_kill_before_the_open_file_was_removed_leaves_no_double(write: Writing
 
     assert [numbers(path) for path in finished(tmp_path)] == [[0, 1, 2]]
     assert not part.exists()
+
+
+def test_a_part_is_known_where_files_have_no_attributes(
+    write: Writing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "setxattr")
+    monkeypatch.delattr(os, "getxattr")
+    part = left_by_a_kill(tmp_path)
+    part.with_suffix(".parquet").write_bytes(b"PAR1 and half of the rows")
+    ownership._unmarked.clear()
+
+    write().frames(batches(1))
+
+    assert [numbers(path) for path in finished(tmp_path)] == [[0, 1, 2]]
+    assert len(opened(tmp_path)) == 1
+
+
+def test_a_file_of_somebody_else_among_the_parts_is_left_alone(write: Writing, tmp_path: Path) -> None:
+    foreign = tmp_path / "out" / ".open" / "part-1.arrow"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_bytes(arrow_parts.schema_bytes(pa.schema([("a", pa.int64())])))
+
+    write().frames(batches(1))
+
+    assert foreign.exists()
 
 
 def test_a_part_that_another_run_is_writing_is_left_to_it(write: Writing, tmp_path: Path) -> None:

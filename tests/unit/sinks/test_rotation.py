@@ -18,7 +18,7 @@ from tests.unit.sinks.images import batches
 
 from sightline.devices import Device
 from sightline.errors import ConfigurationError
-from sightline.graph import CheckContext, Element, Message, MessageKind, Outputs, Sink, Site
+from sightline.graph import CheckContext, Element, Message, MessageKind, Outputs, Sink, Site, ownership
 from sightline.media import Batch, Stream
 from sightline_plugins import Csv, Jsonl
 from sightline_plugins.sinks import compression, rotation
@@ -336,6 +336,37 @@ def test_lines_lost_on_a_full_disk_are_counted_and_the_oldest_files_make_room(wr
     assert kept[-1] == 59
     assert written.sink.totals()["cam"]["lost_lines"]["the disk is full"] < 20
     assert kept == sorted(kept)
+
+
+def test_two_runs_that_begin_in_the_same_second_share_no_file(write: Writing, tmp_path: Path) -> None:
+    first, second = (write(jsonl(rotate={"every": "1h"})) for _ in range(2))
+    for batch in batches(3):
+        first.frames([batch])
+        second.frames([batch])
+
+    assert [numbers(tmp_path / name) for name in names(tmp_path)] == [[0, 1, 2], [0, 1, 2]]
+
+
+def test_a_file_that_nothing_could_be_written_to_is_not_left(write: Writing, tmp_path: Path) -> None:
+    written = write(jsonl(rotate={"every": "1h"}, on_error="skip"), SmallDisk(tmp_path, capacity=0))
+    written.frames(batches(3))
+    written.sink.close()
+
+    assert names(tmp_path) == []
+
+
+def test_half_a_compressed_file_is_replaced_where_files_have_no_attributes(
+    write: Writing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "setxattr")
+    monkeypatch.delattr(os, "getxattr")
+    path = torn(tmp_path, write)
+    path.with_name(path.name + ".gz.part").write_bytes(b"half")
+    ownership._unmarked.clear()
+
+    write(jsonl(rotate={"every": "1h"}, compress="gzip")).frames(batches(3))
+
+    assert names(tmp_path) == ["cam-20261124T160000Z-2.jsonl", "cam-20261124T160000Z.jsonl.gz"]
 
 
 def test_names_of_streams_never_leave_the_folder(write: Writing, tmp_path: Path) -> None:

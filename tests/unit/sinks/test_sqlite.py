@@ -207,6 +207,13 @@ def test_a_database_of_ours_is_known_without_its_mark(tmp_path: Path) -> None:
     assert problems(element("copy.db"), tmp_path) == []
 
 
+def test_a_check_touches_nothing_beside_the_database(tmp_path: Path) -> None:
+    run_element(element(), batches(1), outputs=tmp_path)
+
+    assert problems(element(), tmp_path) == []
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.db"]
+
+
 def test_a_database_of_somebody_else_is_replaced_when_that_is_allowed(tmp_path: Path) -> None:
     path = foreign(tmp_path)
     outputs = Outputs(tmp_path)
@@ -241,6 +248,7 @@ def test_a_file_of_ours_that_cannot_be_appended_to_is_left_as_it_is(tmp_path: Pa
     with pytest.raises(OutputError, match=expected):
         run_element(element(), batches(1), outputs=tmp_path)
     assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.db"]
 
 
 @pytest.mark.parametrize(("path", "expected"), [("-", "standard output"), ("{strem}.db", "{strem} stands for nothing")])
