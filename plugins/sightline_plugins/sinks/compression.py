@@ -8,7 +8,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol
 
@@ -22,6 +22,8 @@ ENDINGS: dict[Compression, str] = {"gzip": ".gz", "zstd": ".zst"}
 """What the name of a compressed file ends in."""
 PART = ".part"
 _STEP_BYTES = 1 << 16
+_SYNCHRONIZED_BYTES = 1 << 20
+"""What is waited for to be on the disk at once; all of a file would be a long wait."""
 _GZIP_LEVEL = 6
 _GZIP_BITS = 16 + zlib.MAX_WBITS
 
@@ -67,7 +69,8 @@ class _Job:
     part: LineFile
     encoder: Encoder
     modified_ns: int
-    rest: bytes = field(default=b"")
+    rest: bytes = b""
+    synchronized_bytes: int = 0
 
 
 class FileCompressor:
@@ -154,6 +157,9 @@ class FileCompressor:
             lines, newline, rest = (job.rest + data).rpartition(b"\n")
             job.rest = rest
             job.part.write(job.encoder.compress(lines + newline))
+            if job.part.whole_bytes - job.synchronized_bytes >= _SYNCHRONIZED_BYTES:
+                job.part.synchronize()
+                job.synchronized_bytes = job.part.whole_bytes
             return
         job.part.write(job.encoder.flush())
         job.part.synchronize()
