@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tools.docs.reference import grouped, source_names
+from tools.docs.reference import FAMILIES, grouped, source_names
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -40,8 +40,7 @@ def _reference(commands: Iterable[str]) -> Iterator[str]:
     for group, names in grouped().items():
         yield f"    - {group}:"
         yield from (f"        - elements/{name}.md" for name in names)
-        if group == "Models":
-            yield "        - elements/model-options.md"
+        yield from (f"        - elements/{family.page}.md" for family in FAMILIES if family.group == group)
     yield "    - Sources:"
     yield from (f"        - sources/{name}.md" for name in source_names())
     yield "- Command line:"

@@ -1,13 +1,15 @@
 """The reference: one Markdown page per element and source, made from what their classes state.
 
-Options that every element with a model takes are described once, on `elements/model-options.md`. Options that such an
-element has in common with `detect` are described on the page of `detect`. Options of every step are on the index.
+Options that all elements of a family take (those with a model, those that deliver) are described once, on a page of the
+family. Options that an element with a model has in common with `detect` are described on the page of `detect`. Options
+of every step are on the index.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from sightline.config.schema import OptionPage, Page, page_of
 from sightline.graph import Registry
@@ -21,6 +23,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Rules": ("rules",),
     "Drawing and privacy": ("draw",),
     "Outputs": ("sinks", "record", "publish"),
+    "Delivery": ("delivery",),
     "Recorded results": ("replay",),
     "Your own functions": ("functions",),
 }
@@ -42,6 +45,37 @@ run a model and take the options below. Values that you leave out come from the
 [model card](../guide/models.md#model-cards), then from the model file, then from the defaults of the head.
 [Models](../guide/models.md) explains how to choose them.
 """
+DELIVERY = """# Options of elements that deliver
+
+Generated from the code by `python -m tools.docs`. {elements}
+deliver records to a destination outside and take the options below: what is sent, and how it is encoded.
+[Delivering results](../guide/delivery.md) explains how records get there.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Elements of a group that share options, described on `page`. They are those with the option `key`.
+
+    `first` is the one whose page also describes what others have in common with it, if any.
+    """
+
+    group: str
+    key: str
+    page: str
+    head: str
+    called: str
+    first: str | None = None
+
+    def has(self, page: Page) -> bool:
+        """Whether an element belongs to it."""
+        return any(option.key == self.key for option in page.options)
+
+
+FAMILIES = (
+    Family("Models", "model", "model-options", MODELS, "elements with a model", FIRST_OF_MODELS),
+    Family("Delivery", "send", "delivery-options", DELIVERY, "elements that deliver"),
+)
 
 
 def reference() -> dict[str, str]:
@@ -49,26 +83,33 @@ def reference() -> dict[str, str]:
     registry = Registry()
     elements = [page_of(registry.element(name)) for name in registry.element_names if registry.package(name) == PACKAGE]
     sources = [page_of(registry.source(name)) for name in source_names()]
-    models = [page for page in elements if any(option.key == "model" for option in page.options)]
-    common = _common(models)
-    first = next(page for page in models if page.name == FIRST_OF_MODELS)
-    as_in_first = [option for option in first.options if option not in common and option.key not in EVERY_STEP]
-    pages = {
-        "elements/index.md": _text(_index(elements, sources)),
-        "elements/model-options.md": _text(_model_options(models, common)),
-    }
-    for page in elements:
-        shared = [option for option in page.options if page in models and option in common]
-        same = [option for option in page.options if page in models and page is not first and option in as_in_first]
-        pages[f"elements/{page.name}.md"] = _text(_page(page, shared=shared, same=same))
-    for page in sources:
-        pages[f"sources/{page.name}.md"] = _text(_page(page, shared=[], same=[]))
+    pages = {"elements/index.md": _text(_index(elements, sources))}
+    for page in [*elements, *sources]:
+        folder = "elements" if page in elements else "sources"
+        pages[f"{folder}/{page.name}.md"] = _text(_page(page, shared=[], same=[], family=None))
+    for family in FAMILIES:
+        members = [page for page in elements if family.has(page)]
+        common = _common(members)
+        pages[f"elements/{family.page}.md"] = _text(_family_options(family, members, common))
+        first = next((page for page in members if page.name == family.first), None)
+        for page in members:
+            same = [] if first in (None, page) else _as_in(first, page, common=common)
+            shared = [option for option in page.options if option in common]
+            pages[f"elements/{page.name}.md"] = _text(_page(page, shared=shared, same=same, family=family))
     return pages
 
 
-def _common(models: list[Page]) -> list[OptionPage]:
-    """Return the options that all elements with a model describe in the same words."""
-    first, *others = models
+def _as_in(first: Page | None, page: Page, *, common: list[OptionPage]) -> list[OptionPage]:
+    """Return the options that a page has in common with the first of its family alone."""
+    own = () if first is None else first.options
+    return [
+        option for option in page.options if option in own and option not in common and option.key not in EVERY_STEP
+    ]
+
+
+def _common(members: list[Page]) -> list[OptionPage]:
+    """Return the options that all elements of a family describe in the same words."""
+    first, *others = members
     return [
         option
         for option in first.options
@@ -106,8 +147,7 @@ def _index(elements: list[Page], sources: list[Page]) -> Iterator[str]:
     for group, names in grouped().items():
         yield f"## {group}"
         yield table(("name", "purpose"), ((f"[`{name}`]({name}.md)", by_name[name].purpose) for name in names))
-        if FIRST_OF_MODELS in names:
-            yield "They share [many options](model-options.md)."
+        yield from (f"They share [many options]({one.page}.md)." for one in FAMILIES if one.group == group)
     yield "## Sources"
     yield table(
         ("name", "purpose"), ((f"[`{page.name}`](../sources/{page.name}.md)", page.purpose) for page in sources)
@@ -116,13 +156,13 @@ def _index(elements: list[Page], sources: list[Page]) -> Iterator[str]:
     yield _options(option for option in elements[0].options if option.key in EVERY_STEP)
 
 
-def _model_options(models: list[Page], common: list[OptionPage]) -> Iterator[str]:
-    names = [f"[`{page.name}`]({page.name}.md)" for page in models]
-    yield MODELS.format(elements=f"{', '.join(names[:-1])} and {names[-1]}")
+def _family_options(family: Family, members: list[Page], common: list[OptionPage]) -> Iterator[str]:
+    names = [f"[`{page.name}`]({page.name}.md)" for page in members]
+    yield family.head.format(elements=f"{', '.join(names[:-1])} and {names[-1]}")
     yield _options(common)
 
 
-def _page(page: Page, *, shared: list[OptionPage], same: list[OptionPage]) -> Iterator[str]:
+def _page(page: Page, *, shared: list[OptionPage], same: list[OptionPage], family: Family | None) -> Iterator[str]:
     yield f"# {page.name}"
     yield page.purpose
     if page.example:
@@ -136,10 +176,10 @@ def _page(page: Page, *, shared: list[OptionPage], same: list[OptionPage]) -> It
     yield "## Options"
     if own:
         yield _options(own)
-    if same:
-        yield f"As in [`{FIRST_OF_MODELS}`]({FIRST_OF_MODELS}.md): {_keys(same)}."
-    if shared:
-        yield f"As in all [elements with a model](model-options.md): {_keys(shared)}."
+    if family is not None and same:
+        yield f"As in [`{family.first}`]({family.first}.md): {_keys(same)}."
+    if family is not None and shared:
+        yield f"As in all [{family.called}]({family.page}.md): {_keys(shared)}."
     if any(option.key in EVERY_STEP for option in page.options):
         yield f"As in [every step](index.md#options-of-every-step): {_keys(page.options, only=EVERY_STEP)}."
 

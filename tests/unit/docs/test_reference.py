@@ -13,7 +13,7 @@ from sightline.graph import Registry
 from tests.conftest import REPOSITORY
 
 ELEMENTS = [name for name in Registry().element_names if Registry().package(name) == PACKAGE]
-SHARED = ("elements/model-options.md", "elements/detect.md", "elements/index.md")
+SHARED = ("elements/model-options.md", "elements/delivery-options.md", "elements/detect.md", "elements/index.md")
 
 
 @pytest.fixture(scope="module")
