@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.libraries import decline_telemetry
 
 if TYPE_CHECKING:
+    from sightline_plugins.delivery.postgres import Postgres
     from sightline_plugins.delivery.webhook import Webhook
     from sightline_plugins.draw.draw import Draw
     from sightline_plugins.draw.privacy import Privacy
@@ -65,6 +66,7 @@ _HOMES = {
     "Parquet": "sightline_plugins.sinks.parquet",
     "Pattern": "sightline_plugins.sources.pattern",
     "Pose": "sightline_plugins.infer.pose",
+    "Postgres": "sightline_plugins.delivery.postgres",
     "Privacy": "sightline_plugins.draw.privacy",
     "Publish": "sightline_plugins.publish.publish",
     "Read": "sightline_plugins.infer.read",
@@ -102,6 +104,7 @@ __all__ = [
     "Parquet",
     "Pattern",
     "Pose",
+    "Postgres",
     "Privacy",
     "Publish",
     "Read",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from sightline.errors import DeliveryError, RecordRefused
@@ -9,6 +10,8 @@ from sightline.graph.transport import Record
 from sightline.redaction import redact
 
 _MOST_CHARACTERS = 200
+_SHORT = 4
+"""A secret shorter than this is hidden where it stands alone, and not within words."""
 
 
 def deliver_in_parts(records: Sequence[Record], send: Callable[[Sequence[Record]], None], *, size: int) -> None:
@@ -41,7 +44,8 @@ def excerpt(text: str, *, secrets: Iterable[str] = ()) -> str:
     'no such key: ***\\x1b[31m'
     """
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, "***")
+        exact = re.escape(secret)
+        text = re.sub(rf"(?<!\w){exact}(?!\w)" if len(secret) < _SHORT else exact, "***", text)
     shown = "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in redact(" ".join(text.split()))

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, model_validator
 from sightline.errors import ConfigurationError, DeliveryError, DestinationLost, DestinationRefused, RecordRefused
 from sightline.graph import CheckContext, InputPath, Problem, Site
 from sightline.graph.transport import Record, Transport
+from sightline_plugins.delivery.content_types import is_json
 from sightline_plugins.delivery.element import Delivery
 from sightline_plugins.delivery.http_client import Answer, HttpClient, retry_after_ns
 from sightline_plugins.delivery.refusals import deliver_in_parts, excerpt
@@ -24,11 +25,9 @@ from sightline_plugins.delivery.refusals import deliver_in_parts, excerpt
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\x21-\x7e\xa0-\xff]([\t\x20-\x7e\xa0-\xff]*[\x21-\x7e\xa0-\xff])?")
 _OWN = ("connection", "content-length", "content-type", "host", "idempotency-key", "transfer-encoding")
-_JSON = re.compile(r"application/([a-z0-9.+-]+\+)?json\b", re.IGNORECASE)
 _BATCHES = {"application/cloudevents+json": "application/cloudevents-batch+json"}
 _BUSY = (408, 425, 429)
 _REFUSED_RECORD = (400, 404, 409, 410, 413, 414, 415, 422, 431)
-_SHORTEST_HIDDEN = 4
 
 
 def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
@@ -169,7 +168,7 @@ class WebhookTransport(Transport):
         values = (element.headers or {}).values()
         words = [*values, *(value.partition(" ")[2] for value in values)]
         words += [element.secret or "", *(user or ()), *(part.partition("=")[2] for part in parts.query.split("&"))]
-        self._secrets = [word for word in words if len(word) >= _SHORTEST_HIDDEN]
+        self._secrets = words
         self._arrived: set[tuple[str, int, int]] = set()
 
     def connect(self) -> None:
@@ -211,7 +210,7 @@ class WebhookTransport(Transport):
         done = 0
         for content_type, group in groupby(records, key=lambda record: record.content_type):
             run = list(group)
-            size = self._element.batch if _JSON.match(content_type) else 1
+            size = self._element.batch if is_json(content_type) else 1
             try:
                 deliver_in_parts(run, self._post, size=size)
             except DeliveryError as error:
@@ -242,7 +241,7 @@ class WebhookTransport(Transport):
 
     def _body(self, records: Sequence[Record]) -> tuple[bytes, str]:
         content_type = records[0].content_type
-        if self._element.batch == 1 or not _JSON.match(content_type):
+        if self._element.batch == 1 or not is_json(content_type):
             return records[0].body, content_type
         if self._element.body == "lines":
             return b"".join(b" ".join(record.body.splitlines()) + b"\n" for record in records), "application/x-ndjson"
