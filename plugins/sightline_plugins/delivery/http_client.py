@@ -24,6 +24,7 @@ from sightline.errors import DestinationLost, DestinationRefused
 _PIECE_BYTES = 64 << 10
 _MOST_ANSWER_BYTES = 64 << 10
 _DAY_NS = 86_400_000_000_000
+_CLOSED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _BROKEN = (HTTPError, http.client.HTTPException, OSError)
 
 
@@ -72,7 +73,7 @@ class HttpClient:
         try:
             try:
                 response = self._exchange(connection, target, body=body, headers=headers)
-            except ConnectionError:
+            except _CLOSED:
                 if not self._is_proven:
                     raise
                 connection = self._open()
@@ -113,7 +114,7 @@ class HttpClient:
         try:
             pieces = self._pieces(connection, body)
             connection.request("POST", target, body=pieces, headers=headers, preload_content=False)
-        except (BrokenPipeError, ConnectionResetError) as error:
+        except _CLOSED as error:
             # The server may have answered without reading all of the body.
             try:
                 return connection.getresponse()

@@ -221,19 +221,20 @@ class WebhookTransport(Transport):
     def _post(self, records: Sequence[Record]) -> None:
         body, content_type = self._body(records)
         first, last = _name(records[0]), _name(records[-1])
-        known = "\n".join([self._sender, *map(_name, records)]).encode() + b"\n" + body
+        ids = "\n".join(f"{record.stream}\t{record.epoch}\t{record.seq}" for record in records)
+        known = hashlib.sha256(f"{self._sender}\n{ids}".encode(errors="surrogatepass"))
         headers = {
             **self._headers,
             "Content-Type": content_type,
             "Sightline-Sender": self._sender,
             "Sightline-First": first,
             "Sightline-Last": last,
-            "Idempotency-Key": f'"{hashlib.sha256(known).hexdigest()[:32]}"',
+            "Idempotency-Key": f'"{known.hexdigest()[:32]}"',
         }
         if self._element.secret is not None:
             headers["Sightline-Signature"] = signature(body, secret=self._element.secret, unix_time=int(time.time()))
         try:
-            answer = self._client.post(records[0].to + self._query, body=body, headers=headers)
+            answer = self._client.post(f"/{records[0].to.lstrip('/')}{self._query}", body=body, headers=headers)
         except DeliveryError as error:
             raise type(error)(f"{self._where}: {excerpt(str(error), secrets=self._secrets)}") from error
         self._judge(answer)

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from sightline.graph import Site
 from sightline.graph.transport import Record, Transport
 from sightline_plugins.delivery import postgres_table
 from sightline_plugins.delivery.postgres import Postgres
+from tests.integration.delivery.certificates import Certificates, make_certificates
 from tests.integration.delivery.postgresql import PASSWORD, PostgresServer, postgresql
 from tests.integration.delivery.servers import free_port
 from tests.waiting import wait_until
@@ -38,6 +41,37 @@ def server(running: PostgresServer) -> Iterator[PostgresServer]:
     wait_until(lambda: running._query("site", "SELECT 1").returncode == 0)
     running.psql("DROP SCHEMA public CASCADE; CREATE SCHEMA public AUTHORIZATION sightline")
     running.psql("DROP SCHEMA IF EXISTS metrics CASCADE")
+
+
+TlsServer = tuple[PostgresServer, Certificates]
+
+
+@pytest.fixture
+def tls_server(server: PostgresServer, tmp_path: Path) -> Iterator[TlsServer]:
+    """The server with TLS, which lets the user `client` in with a certificate only."""
+    files = make_certificates(tmp_path)
+    settings = server.folder / "data" / "pg_hba.conf"
+    before = settings.read_text()
+    for name, file in (
+        ("ssl_key_file", files.server_key),
+        ("ssl_cert_file", files.server),
+        ("ssl_ca_file", files.authority),
+    ):
+        own = server.folder / file.name
+        shutil.copy(file, own)
+        shutil.chown(own, *((server.folder / "data").owner(), (server.folder / "data").group()))
+        own.chmod(0o600)
+        server.psql(f"ALTER SYSTEM SET {name} = '{own}'")
+    server.psql("ALTER SYSTEM SET ssl = on")
+    settings.write_text(f"hostssl all client all cert\n{before}")
+    server.psql("CREATE ROLE client LOGIN; GRANT CREATE, USAGE ON SCHEMA public TO client")
+    server.psql("SELECT pg_reload_conf()")
+    wait_until(lambda: server.psql("SHOW ssl") == ["on"])
+    yield server, files
+    settings.write_text(before)
+    server.psql("ALTER SYSTEM RESET ALL")
+    server.psql("SELECT pg_reload_conf()")
+    server.psql("DROP OWNED BY client; DROP ROLE client")
 
 
 def record(seq: int, *, stream: str = "gate", body: bytes | None = None, **more: Any) -> Record:
@@ -369,6 +403,37 @@ class TestNotLetIn:
         assert "too many connections" in str(error)
 
 
+class TestTls:
+    def test_records_arrive_over_tls_with_a_client_certificate(self, tls_server: TlsServer) -> None:
+        server, files = tls_server
+        own = f"sslcert={files.client}&sslkey={files.client_key}"
+        url = (
+            f"postgresql://client@127.0.0.1:{server.port}/site?sslmode=verify-full&sslrootcert={files.authority}&{own}"
+        )
+
+        deliver(server, records(3), url=url)
+
+        assert stored(server) == [0, 1, 2]
+
+    def test_without_the_client_certificate_it_is_refused(self, tls_server: TlsServer) -> None:
+        server, files = tls_server
+        url = f"postgresql://client@127.0.0.1:{server.port}/site?sslmode=verify-full&sslrootcert={files.authority}"
+
+        error = failure(server, url=url)
+
+        assert type(error) is DestinationRefused
+        assert "certificate" in str(error)
+
+    def test_a_server_that_the_authority_did_not_sign_is_refused(self, tls_server: TlsServer) -> None:
+        server, files = tls_server
+        url = f"postgresql://client@127.0.0.1:{server.port}/site?sslmode=verify-full&sslrootcert={files.client}"
+
+        error = failure(server, url=url)
+
+        assert type(error) is DestinationRefused
+        assert "certificate verify failed" in str(error)
+
+
 class TestOutages:
     def test_nothing_listening_is_lost(self, server: PostgresServer) -> None:
         url = server.url().replace(str(server.port), str(free_port()))
@@ -469,6 +534,35 @@ class TestOutages:
 
         assert "statement timeout" in str(caught.value)
         assert stored(server) == [0, 1]
+
+    def test_a_full_disk_is_lost_and_all_arrives_once_there_is_space(self, server: PostgresServer, tmpfs: Path) -> None:
+        # The server enters folders on the way as a user of its own.
+        for folder in (tmpfs, *tmpfs.parents):
+            if not folder.stat().st_mode & 0o001:
+                folder.chmod(folder.stat().st_mode | 0o011)
+        shutil.chown(tmpfs, "postgres", "postgres")
+        ballast = tmpfs / "ballast"
+        server.psql(f"CREATE TABLESPACE small LOCATION '{tmpfs}'")
+        try:
+            server.psql(
+                "ALTER ROLE sightline SET default_tablespace = small; GRANT CREATE ON TABLESPACE small TO sightline"
+            )
+            with closing(transport(server)) as database:
+                database.connect()
+                ballast.write_bytes(b"x" * (800 << 10))
+                with pytest.raises(DestinationLost) as caught:
+                    database.deliver(records(5000, body=b'"' + b"x" * 100 + b'"'))
+                assert "No space left on device" in str(caught.value)
+                ballast.unlink()
+                database.close()
+                database.connect()
+                database.deliver(records(1000)[caught.value.delivered :])
+
+            assert stored(server) == list(range(1000))
+        finally:
+            server.psql("DROP TABLE IF EXISTS sightline; ALTER ROLE sightline RESET ALL")
+            server.psql("REVOKE ALL ON TABLESPACE small FROM sightline")
+            server.psql("DROP TABLESPACE small")
 
     def test_a_session_that_an_administrator_ends_is_lost(self, server: PostgresServer) -> None:
         with closing(transport(server)) as database:

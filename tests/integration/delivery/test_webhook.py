@@ -317,6 +317,26 @@ class TestRefusedRecords:
         assert sorted(accepted(web.requests, poison=(9, 13))) == [seq for seq in range(30) if seq not in (9, 13)]
 
 
+def test_a_server_that_refuses_a_large_body_without_reading_it_is_heard() -> None:
+    def refuse(listener: socket.socket) -> None:
+        taken, _ = listener.accept()
+        with taken:
+            taken.recv(4096)
+            taken.sendall(b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig")
+            taken.shutdown(socket.SHUT_WR)
+            while taken.recv(1 << 20):
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=refuse, args=[listener])
+        thread.start()
+        error = delivery_error(f"http://127.0.0.1:{listener.getsockname()[1]}", [record(0, body=b"x" * (16 << 20))])
+        thread.join()
+
+    assert type(error) is RecordRefused
+    assert "answers 413: big" in str(error)
+
+
 class TestOutages:
     def test_nothing_that_was_acknowledged_before_an_error_is_sent_again(self) -> None:
         batch = [record(seq, to=f"/{seq % 4}") for seq in range(40)]
@@ -446,7 +466,7 @@ class TestServersThatHoldUs:
         assert len(web.requests) == 2
 
     def test_a_server_that_takes_the_body_byte_by_byte_is_lost(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener, threading_sip(listener):
+        with socket.create_server(("127.0.0.1", 0)) as listener, sipping(listener):
             error = delivery_error(
                 f"http://127.0.0.1:{listener.getsockname()[1]}",
                 [record(0, body=b"x" * (32 << 20))],
@@ -465,8 +485,8 @@ class TestServersThatHoldUs:
         assert "no answer within 0.5 s" in str(caught.value)
 
 
-class threading_sip:  # noqa: N801
-    """Reads one byte at a time from whoever connects, for as long as the context is open."""
+class sipping:  # noqa: N801
+    """Reads a little now and then from whoever connects, for as long as the context is open."""
 
     def __init__(self, listener: socket.socket) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -589,10 +609,10 @@ class TestTls:
         self, certificates: Certificates, server_tls: ssl.SSLContext
     ) -> None:
         with web_server(accept, tls=server_tls) as web:
-            url = web.url.replace("127.0.0.1", "127.0.0.2")
-            error = delivery_error(url, ca_file=certificates.authority)
+            error = delivery_error(web.url.replace("127.0.0.1", "localhost"), ca_file=certificates.authority)
 
-        assert isinstance(error, DestinationLost)
+        assert type(error) is DestinationRefused
+        assert "mismatch" in str(error)
         assert web.requests == []
 
     def test_a_drip_through_tls_is_lost_too(self, certificates: Certificates, server_tls: ssl.SSLContext) -> None:
@@ -601,6 +621,21 @@ class TestTls:
 
         assert type(error) is DestinationLost
         assert "no answer within 1 s" in str(error)
+
+    def test_a_kept_connection_that_the_server_has_closed_is_opened_again(
+        self, certificates: Certificates, server_tls: ssl.SSLContext
+    ) -> None:
+        def script(exchange: Exchange, request: Request) -> None:
+            exchange.answer(200)
+            exchange.break_off()
+
+        with (
+            web_server(script, tls=server_tls) as web,
+            closing(transport(web.url, batch=1, ca_file=certificates.authority)) as hook,
+        ):
+            hook.deliver(records(5))
+
+        assert [json.loads(request.body)["seq"] for request in web.requests] == list(range(5))
 
     def test_a_server_without_tls_is_lost(self, certificates: Certificates) -> None:
         with web_server(accept) as web:
