@@ -37,6 +37,9 @@ CREATE TABLE IF NOT EXISTS epochs(stream TEXT PRIMARY KEY, epoch INTEGER NOT NUL
 PRAGMA user_version={_VERSION};
 PRAGMA application_id={SQLITE_APPLICATION_ID};
 """
+_CHECKPOINT_PAGES = 4_000
+"""Pages of 4 kB in the log before it is worked into the file, which waits for the disk. Most records are delivered and
+removed before that."""
 _SIDE_FILES = ("", "-wal", "-shm")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -177,6 +180,7 @@ def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
             raise sqlite3.DatabaseError(f"it was written by another version of Sightline (format {version})")
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=NORMAL")
+        database.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         database.executescript(_SCHEMA)
     except sqlite3.Error:
         database.close()
