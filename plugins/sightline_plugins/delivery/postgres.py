@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, ClassVar
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from sightline.errors import ConfigurationError, DestinationLost, MissingExtra, RecordRefused
 from sightline.graph import Site
@@ -16,6 +16,7 @@ from sightline.graph.transport import Record, Transport
 from sightline_plugins.delivery.content_types import is_json
 from sightline_plugins.delivery.element import Delivery
 from sightline_plugins.delivery.refusals import deliver_in_parts, excerpt
+from sightline_plugins.delivery.urls import readable_url
 
 if TYPE_CHECKING:
     from sightline_plugins.delivery.postgres_table import Row, TimedConnection
@@ -69,6 +70,8 @@ class Postgres(Delivery):
     name: ClassVar[str] = "postgres"
     schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres")
 
+    url: Annotated[str, AfterValidator(readable_url), Field(repr=False)]
+    """The database. Credentials belong into environment variables: `${NAME}`."""
     table: Annotated[str, AfterValidator(_checked_table)] = "sightline"
     """Table, or schema and table: `SCHEMA.TABLE`. Names are taken as written, so upper case letters matter."""
     create: bool = True

@@ -21,6 +21,7 @@ from sightline_plugins.delivery.content_types import is_json
 from sightline_plugins.delivery.element import Delivery
 from sightline_plugins.delivery.http_client import Answer, HttpClient, retry_after_ns
 from sightline_plugins.delivery.refusals import deliver_in_parts, excerpt
+from sightline_plugins.delivery.urls import readable_url
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\x21-\x7e\xa0-\xff]([\t\x20-\x7e\xa0-\xff]*[\x21-\x7e\xa0-\xff])?")
@@ -83,6 +84,8 @@ class Webhook(Delivery):
     address_key: ClassVar[str | None] = "url"
     unsafe: ClassVar[re.Pattern[str]] = re.compile(r"\A\.{1,2}\Z|[^A-Za-z0-9._-]+")
 
+    url: Annotated[str, AfterValidator(readable_url), Field(repr=False)]
+    """Where records are posted. Credentials belong into environment variables: `${NAME}`."""
     batch: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Maximum number of records in a request; with 1 the body is the record itself."""
     body: Literal["array", "lines"] = "array"
@@ -107,10 +110,7 @@ class Webhook(Delivery):
     def check(self, context: CheckContext) -> Iterator[Problem]:
         """Check the URL and its template, the headers, and that the certificates can be loaded."""
         yield from super().check(context)
-        try:
-            parts = urlsplit(self.url)
-        except ValueError:
-            return  # reported by the base
+        parts = urlsplit(self.url)
         if "{" in parts.netloc or "{" in parts.query:
             yield Problem("placeholders belong into the path of the URL, not into its host or its query", ("url",))
         if parts.username is not None and any(name.lower() == "authorization" for name in self.headers or ()):

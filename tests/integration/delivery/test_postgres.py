@@ -17,6 +17,7 @@ from sightline.devices import Device
 from sightline.errors import DeliveryError, DestinationLost, DestinationRefused, RecordRefused
 from sightline.graph import Site
 from sightline.graph.transport import Record, Transport
+from sightline.testing.transport_conformance import TransportConformance
 from sightline_plugins.delivery import postgres_table
 from sightline_plugins.delivery.postgres import Postgres
 from tests.integration.delivery.certificates import Certificates, make_certificates
@@ -103,6 +104,26 @@ def failure(server: PostgresServer, batch: list[Record] | None = None, **options
 
 def stored(server: PostgresServer, table: str = "sightline") -> list[int]:
     return [int(line) for line in server.psql(f"SELECT seq FROM {table} ORDER BY stream, epoch, seq")]
+
+
+class TestContract(TransportConformance):
+    @pytest.fixture
+    def element(self, server: PostgresServer) -> Iterator[Postgres]:
+        self._server, self._was_stopped = server, False
+        yield Postgres(url=server.url(), timeout="60s")
+        if self._was_stopped:
+            server.start()
+
+    def received(self) -> list[bytes]:
+        exists = self._server.psql("SELECT to_regclass('sightline') IS NOT NULL") == ["t"]
+        lines = self._server.psql("SELECT record FROM sightline ORDER BY ctid") if exists else []
+        found = [json.loads(line) for line in lines]
+        keys = ("stream", "epoch", "seq", "record")
+        return [json.dumps({key: item[key] for key in keys}, separators=(",", ":")).encode() for item in found]
+
+    def stop(self) -> None:
+        self._was_stopped = True
+        self._server.kill()
 
 
 class TestRows:

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from sightline.devices import Device
 from sightline.errors import ConfigurationError, DeliveryError, DestinationLost, DestinationRefused, RecordRefused
 from sightline.graph import Site
 from sightline.graph.transport import Record, Transport
+from sightline.testing.transport_conformance import TransportConformance
 from sightline_plugins.delivery.webhook import Webhook
 from tests.integration.delivery.certificates import Certificates, make_certificates
 from tests.integration.delivery.servers import free_port
@@ -83,6 +84,21 @@ def delivery_error(url: str, batch: list[Record] | None = None, **options: Any) 
         except DeliveryError as error:
             return error
     pytest.fail("it was delivered")
+
+
+class TestContract(TransportConformance):
+    @pytest.fixture
+    def element(self) -> Iterator[Webhook]:
+        with ExitStack() as self._serving:
+            self._web = self._serving.enter_context(web_server(accept))
+            yield Webhook(url=self._web.url)
+
+    def received(self) -> list[bytes]:
+        found = [item for request in self._web.requests for item in json.loads(request.body)]
+        return [json.dumps(item, separators=(",", ":")).encode() for item in found]
+
+    def stop(self) -> None:
+        self._serving.close()
 
 
 class TestBodies:

@@ -20,21 +20,29 @@ def problems(url: str, **options: Any) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
 def test_both_schemes_are_right(scheme: str) -> None:
-    assert problems(f"{scheme}://user:pass@db.example.com:5432/site?sslmode=require") == []
+    assert problems(f"{scheme}://user:pass@127.0.0.1:5432/site?sslmode=require") == []
 
 
 def test_an_option_that_the_client_does_not_know_is_a_mistake_that_shows_no_password() -> None:
-    found = problems("postgres://user:s3cret@db/site?sslpassword=hidden&colour=red")
+    found = problems("postgres://user:s3cret@127.0.0.1/site?sslpassword=hidden&colour=red")
 
     assert len(found) == 1
     assert 'invalid URI query parameter: "colour"' in found[0]
 
 
 def test_a_password_that_is_not_encoded_is_a_mistake_that_does_not_show_it() -> None:
-    found = problems("postgres://user:s3cr%zz@db/site")
+    found = problems("postgres://user:s3cr%zz@127.0.0.1/site")
 
     assert len(found) == 1
     assert "s3cr" not in found[0]
+
+
+@pytest.mark.parametrize("url", ["postgres://u:hidden[@x/", "postgres://x:99999/y", "postgres://x:hidden/y"])
+def test_a_url_that_cannot_be_read_is_one_mistake_that_does_not_show_it(url: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Postgres(url=url)
+
+    assert "hidden" not in str(caught.value)
 
 
 def test_messages_name_the_place_without_credentials_and_options() -> None:

@@ -21,11 +21,21 @@ def path(url: str, *, stream: str = "gate", kind: str = "events") -> str:
 
 
 def test_a_url_with_a_template_is_right() -> None:
-    assert problems("https://user:pass@example.com/hooks/{pipeline}/{stream}/{kind}?key=1") == []
+    assert problems("https://user:pass@127.0.0.1/hooks/{pipeline}/{stream}/{kind}?key=1") == []
 
 
 def test_another_scheme_is_named_with_those_allowed() -> None:
-    assert problems("ftp://example.com/x") == ["`webhook` takes a URL that begins with http://, https://, not ftp://"]
+    assert problems("ftp://127.0.0.1/x") == ["`webhook` takes a URL that begins with http://, https://, not ftp://"]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://u:hidden[@x/", "http://[", "http://x:99999/", "http://x:hidden/", "http://", ""]
+)
+def test_a_url_that_cannot_be_read_is_one_mistake_that_does_not_show_it(url: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Webhook(url=url)
+
+    assert "hidden" not in str(caught.value)
 
 
 @pytest.mark.parametrize("url", ["http://{stream}.example.com/", "http://example.com/?stream={stream}"])
@@ -34,17 +44,17 @@ def test_placeholders_belong_into_the_path(url: str) -> None:
 
 
 def test_an_unknown_placeholder_is_a_mistake() -> None:
-    assert any("{strem}" in problem for problem in problems("http://example.com/{strem}"))
+    assert any("{strem}" in problem for problem in problems("http://127.0.0.1/{strem}"))
 
 
 def test_credentials_are_given_once() -> None:
-    found = problems("http://user:pass@example.com", headers={"authorization": "Bearer x"})
+    found = problems("http://user:pass@127.0.0.1", headers={"authorization": "Bearer x"})
 
     assert found == ["give user and password in `url`, or the header Authorization, not both"]
 
 
 def test_certificates_have_no_meaning_without_tls(tmp_path: Path) -> None:
-    assert problems("http://example.com", ca_file=tmp_path / "ca.pem") == ["ca_file has a meaning with https:// only"]
+    assert problems("http://127.0.0.1", ca_file=tmp_path / "ca.pem") == ["ca_file has a meaning with https:// only"]
 
 
 def test_a_certificate_that_cannot_be_loaded_is_a_mistake(tmp_path: Path) -> None:
