@@ -9,6 +9,7 @@ from sightline.libraries import decline_telemetry
 
 if TYPE_CHECKING:
     from sightline_plugins.delivery.postgres import Postgres
+    from sightline_plugins.delivery.redis import Redis
     from sightline_plugins.delivery.webhook import Webhook
     from sightline_plugins.draw.draw import Draw
     from sightline_plugins.draw.privacy import Privacy
@@ -71,6 +72,7 @@ _HOMES = {
     "Publish": "sightline_plugins.publish.publish",
     "Read": "sightline_plugins.infer.read",
     "Record": "sightline_plugins.record.record",
+    "Redis": "sightline_plugins.delivery.redis",
     "Replay": "sightline_plugins.replay.replay",
     "Rtsp": "sightline_plugins.sources.live.rtsp",
     "Segment": "sightline_plugins.infer.segment",
@@ -109,6 +111,7 @@ __all__ = [
     "Publish",
     "Read",
     "Record",
+    "Redis",
     "Replay",
     "Rtsp",
     "Segment",
