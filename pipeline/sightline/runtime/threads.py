@@ -55,9 +55,11 @@ class LoopThread(Worker):
     Tasks that are left at the end are cancelled, and end before the loop closes.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self, name: str, *, loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    ) -> None:
         super().__init__(name)
-        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._runner = asyncio.Runner(loop_factory=loop_factory)
 
     def start(self) -> None:
         """Make the loop and run it."""
