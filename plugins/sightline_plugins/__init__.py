@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.libraries import decline_telemetry
 
 if TYPE_CHECKING:
+    from sightline_plugins.delivery.nats import Nats
     from sightline_plugins.delivery.postgres import Postgres
     from sightline_plugins.delivery.redis import Redis
     from sightline_plugins.delivery.webhook import Webhook
@@ -64,6 +65,7 @@ _HOMES = {
     "Media": "sightline_plugins.sources.file.element",
     "Mot": "sightline_plugins.sinks.mot",
     "MultiCamera": "sightline_plugins.track.multi_camera.element",
+    "Nats": "sightline_plugins.delivery.nats",
     "Parquet": "sightline_plugins.sinks.parquet",
     "Pattern": "sightline_plugins.sources.pattern",
     "Pose": "sightline_plugins.infer.pose",
@@ -103,6 +105,7 @@ __all__ = [
     "Media",
     "Mot",
     "MultiCamera",
+    "Nats",
     "Parquet",
     "Pattern",
     "Pose",
