@@ -142,11 +142,14 @@ class Delivery(Element):
         """Return the rules that `rules` names."""
         return [(("rules", number), name) for number, name in enumerate(self.rules or ())]
 
+    def template(self) -> str:
+        """Return the text with placeholders that says where records go; no credentials are in it."""
+        return "" if self.address_key is None else str(getattr(self, self.address_key))
+
     def address(self, stream: str, kind: str, *, pipeline: str) -> str:
         """Return where a record of this stream and kind goes."""
-        template = "" if self.address_key is None else str(getattr(self, self.address_key))
         values = {"{stream}": stream, "{kind}": kind, "{pipeline}": pipeline}
-        return _WORD.sub(lambda word: self.unsafe.sub("_", values[word[0]]) or "_", template)
+        return _WORD.sub(lambda word: self.unsafe.sub("_", values[word[0]]) or "_", self.template())
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
         """Check the URL, the template of the address, and that the client is installed."""
@@ -162,7 +165,7 @@ class Delivery(Element):
             elif unknown := [host for host in hosts_of(self.url) if not is_known(host)]:
                 yield Problem(f"there is no host {', '.join(unknown)} (no address is known for it)", ("url",))
         if self.address_key is not None:
-            for word in dict.fromkeys(_WORD.findall(str(getattr(self, self.address_key)))):
+            for word in dict.fromkeys(_WORD.findall(self.template())):
                 if word not in PLACEHOLDERS:
                     near = suggest(word, PLACEHOLDERS) or f"; there is {', '.join(PLACEHOLDERS)}"
                     yield Problem(f"{word} stands for nothing here{near}", (self.address_key,))

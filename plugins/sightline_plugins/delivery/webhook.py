@@ -125,10 +125,13 @@ class Webhook(Delivery):
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
+    def template(self) -> str:
+        """Return the path of the URL."""
+        return urlsplit(self.url).path
+
     def address(self, stream: str, kind: str, *, pipeline: str) -> str:
         """Return the path that a record of this stream and kind is posted to."""
-        path = urlsplit(super().address(stream, kind, pipeline=pipeline)).path
-        return quote(path or "/", safe="/%:@!$&'()*+,;=~")
+        return quote(super().address(stream, kind, pipeline=pipeline) or "/", safe="/%:@!$&'()*+,;=~")
 
     def transport(self, site: Site) -> Transport:
         """Make the transport, without connecting. Raises ConfigurationError when a certificate cannot be loaded."""
