@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.libraries import decline_telemetry
 
 if TYPE_CHECKING:
+    from sightline_plugins.delivery.kafka import Kafka
     from sightline_plugins.delivery.nats import Nats
     from sightline_plugins.delivery.postgres import Postgres
     from sightline_plugins.delivery.redis import Redis
@@ -60,6 +61,7 @@ _HOMES = {
     "Images": "sightline_plugins.sources.images.element",
     "Infer": "sightline_plugins.infer.infer",
     "Jsonl": "sightline_plugins.sinks.jsonl",
+    "Kafka": "sightline_plugins.delivery.kafka",
     "Kitti": "sightline_plugins.sinks.kitti",
     "Lines": "sightline_plugins.rules.lines",
     "Media": "sightline_plugins.sources.file.element",
@@ -100,6 +102,7 @@ __all__ = [
     "Images",
     "Infer",
     "Jsonl",
+    "Kafka",
     "Kitti",
     "Lines",
     "Media",
