@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.libraries import decline_telemetry
 
 if TYPE_CHECKING:
+    from sightline_plugins.delivery.amqp import Amqp
     from sightline_plugins.delivery.kafka import Kafka
     from sightline_plugins.delivery.nats import Nats
     from sightline_plugins.delivery.postgres import Postgres
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 decline_telemetry()  # before any module here imports ONNX Runtime
 
 _HOMES = {
+    "Amqp": "sightline_plugins.delivery.amqp",
     "Apply": "sightline_plugins.functions.apply",
     "Callback": "sightline_plugins.functions.callback",
     "Classify": "sightline_plugins.infer.classify",
@@ -91,6 +93,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Amqp",
     "Apply",
     "Callback",
     "Classify",
