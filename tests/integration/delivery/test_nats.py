@@ -21,6 +21,7 @@ from sightline.graph.transport import Record, Transport
 from sightline.testing.transport_conformance import TransportConformance
 from sightline_plugins.delivery.nats import Nats
 from tests.integration.delivery.certificates import Certificates, make_certificates
+from tests.integration.delivery.nats_server import new_server
 from tests.integration.delivery.outage import Courier, doubles, first_in_order, hang, killed_amid, made
 from tests.integration.delivery.servers import Server, free_port, program
 
@@ -32,14 +33,6 @@ from nats.js.api import AckPolicy, ConsumerConfig
 
 Result = TypeVar("Result")
 STREAMS = ("gate", "yard.north", "Tor 7 *", "Hof 🚗 >")
-
-
-def new_server(folder: Path, *, config: str = "") -> Server:
-    """Return a server with JetStream that has not been started."""
-    port = free_port()
-    file = folder / "nats.conf"
-    file.write_text(f'listen: "127.0.0.1:{port}"\njetstream: {{store_dir: "{folder / "store"}"}}\n{config}')
-    return Server([program("nats-server", package="nats-server"), "-c", file], port=port, folder=folder)
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from sightline.errors import ConfigurationError, DestinationRefused
+from tests.integration.delivery.nats_server import new_server
 from tests.integration.delivery.servers import Server
-from tests.integration.delivery.test_nats import new_element, new_server, new_transport, read_all, records_for, seen
+from tests.integration.delivery.test_nats import new_element, new_transport, read_all, records_for, seen
 
 pytest.importorskip("nats")
 nkeys: Any = pytest.importorskip("nkeys")
