@@ -112,7 +112,7 @@ class RabbitMq(Server):
 
 def address(scheme: str, port: int, vhost: str = "", *, user: str = USER, password: str = PASSWORD) -> str:
     """Return a URL of a broker on this machine."""
-    return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@localhost:{port}/{quote(vhost, safe='')}"
+    return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@127.0.0.1:{port}/{quote(vhost, safe='')}"
 
 
 def _definitions() -> dict[str, object]:

@@ -298,19 +298,19 @@ def test_a_record_that_is_refused_alone_is_refused_at_once(make: Make) -> None:
 
 def test_a_broker_that_hangs_is_lost_after_the_time_limit(broker: RabbitMq, make: Make) -> None:
     queue = Queue(broker, exchange="hang")
-    transport, sent = make(exchange="hang", timeout="1s"), records(4000, to=TO)
+    transport, sent = make(exchange="hang", timeout="3s"), records(4000, to=TO)
     sent = [record._replace(body=b"x" * 10_000) for record in sent]
     transport.connect()
     transport.deliver(sent[:20])
     broker.hang()
     try:
         begin = time.monotonic()
-        with pytest.raises(DestinationLost, match="did not answer within 1 s") as lost:
+        with pytest.raises(DestinationLost, match="did not answer within 3 s") as lost:
             transport.deliver(sent[20:])
         transport.close()
-        with pytest.raises(DestinationLost, match="did not answer within 1 s"):
+        with pytest.raises(DestinationLost, match="did not answer within 3 s"):
             transport.connect()
-        assert time.monotonic() - begin >= 2
+        assert time.monotonic() - begin >= 6
         assert lost.value.delivered == 0
     finally:
         broker.go_on()
@@ -342,7 +342,7 @@ def test_a_broker_with_an_alarm_is_lost_and_gets_no_record_twice_for_each_attemp
         broker.start()
         queue, sent = Queue(broker, exchange="sightline"), records(100, to=TO)
         url = broker.url() if may_probe else broker.url(user=NARROW, password=NARROW_PASSWORD)
-        transport = Amqp(url=url, timeout="1s").transport(Site(Device()))
+        transport = Amqp(url=url, timeout="3s").transport(Site(Device()))
         for _ in range(4):
             with pytest.raises(DestinationLost, match="short of memory or disk"):
                 connect_and_deliver(transport, sent)

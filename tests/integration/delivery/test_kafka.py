@@ -278,18 +278,18 @@ def test_a_cluster_that_is_not_there_is_lost(make: Make) -> None:
 
 
 def test_a_cluster_that_hangs_is_lost_after_the_time_limit(cluster: KafkaCluster, make: Make, topic: str) -> None:
-    transport, sent = make(timeout="1s"), records(600, to=topic)
+    transport, sent = make(timeout="3s"), records(600, to=topic)
     transport.connect()
     transport.deliver(sent[:100])
     cluster.hang()
     try:
         begin = time.monotonic()
-        with pytest.raises(DestinationLost, match="within 1 s") as lost:
+        with pytest.raises(DestinationLost, match="within 3 s") as lost:
             transport.deliver(sent[100:])
         transport.close()
-        with pytest.raises(DestinationLost, match="did not answer within 1 s"):
+        with pytest.raises(DestinationLost, match="did not answer within 3 s"):
             transport.connect()
-        assert time.monotonic() - begin >= 2
+        assert time.monotonic() - begin >= 6
         assert lost.value.delivered == 0
     finally:
         cluster.go_on()
@@ -322,8 +322,8 @@ def test_tls_checks_the_brokers_certificate_and_shows_ours(tmp_path: Path, make:
     files = {"ca_file": made.authority, "cert_file": made.client, "key_file": made.client_key}
     with TlsServer(made) as server:
         with pytest.raises(DestinationLost, match="certificate verify failed"):
-            make(url=f"kafkas://localhost:{server.port}", timeout="2s").connect()
-        transport = make(url=f"kafkas://localhost:{server.port}", timeout="2s", **files)
+            make(url=f"kafkas://127.0.0.1:{server.port}", timeout="2s").connect()
+        transport = make(url=f"kafkas://127.0.0.1:{server.port}", timeout="2s", **files)
         with pytest.raises(DestinationLost):
             transport.connect()  # it speaks no Kafka
         assert "(('commonName', 'client'),)" in server.clients[0]
