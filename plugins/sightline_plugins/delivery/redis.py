@@ -14,6 +14,7 @@ from sightline.errors import DeliveryError, DestinationLost, DestinationRefused,
 from sightline.graph import CheckContext, InputPath, Problem, Site
 from sightline.graph.transport import Record, Transport
 from sightline.redaction import redact
+from sightline_plugins.delivery.acknowledged import Acknowledged
 from sightline_plugins.delivery.element import Delivery
 from sightline_plugins.delivery.tls import client_context
 
@@ -114,7 +115,7 @@ class RedisTransport(Transport):
         self._connection: Connection | None = None
         self._largest_body = _LARGEST_BODY
         self._in_doubt: set[Identity] = set()
-        self._acknowledged: set[Identity] = set()
+        self._acknowledged = Acknowledged()
         if element.url.startswith("rediss://"):
             client_context(element.ca_file, element.cert_file, element.key_file)
 
@@ -140,29 +141,26 @@ class RedisTransport(Transport):
         from redis.exceptions import RedisError, ResponseError
 
         connection = self._open_connection()
-        there: set[int] = set()
-        refusals: dict[int, Exception] = {}
+        missing = set(self._acknowledged.missing(records))
+        refusals = {place: _too_large(records[place]) for place in missing if self._is_too_large(records[place])}
         waiting: list[int] = []
         try:
-            there = self._find_delivered(connection, records)
-            waiting = [place for place in range(len(records)) if place not in there]
-            refusals = {place: _too_large(records[place]) for place in waiting if self._is_too_large(records[place])}
-            waiting = [place for place in waiting if place not in refusals]
+            missing -= self._find_delivered(connection, records)
+            waiting = [place for place in sorted(missing) if place not in refusals]
             commands = [self._command(records[place]) for place in waiting]
             connection.send_packed_command(connection.pack_commands(commands), check_health=False)
             for place in waiting:
                 try:
                     connection.read_response()
-                    there.add(place)
+                    missing.remove(place)
                 except ResponseError as error:
                     refusals[place] = error
         except (RedisError, OSError) as error:
             self.close()
-            unanswered = {place for place in waiting if place not in there and place not in refusals}
-            self._in_doubt |= {_identity(records[place]) for place in unanswered}
-            delivered = self._count_delivered(records, there)
+            self._in_doubt |= {_identity(records[place]) for place in waiting if place in missing - refusals.keys()}
+            delivered = self._count_delivered(records, missing)
             raise self._judged(error, delivered=delivered, to=records[delivered].to) from error
-        delivered = self._count_delivered(records, there)
+        delivered = self._count_delivered(records, missing)
         if refusals:
             raise self._judged(refusals[delivered], delivered=delivered, to=records[delivered].to)
 
@@ -210,25 +208,21 @@ class RedisTransport(Transport):
         return len(record.body) > self._largest_body
 
     def _find_delivered(self, connection: Connection, records: Sequence[Record]) -> set[int]:
-        """Return the places of records that are in their stream already, from an earlier delivery."""
-        places = {place for place, record in enumerate(records) if _identity(record) in self._acknowledged}
+        """Return the places of records whose reply was lost and that are in their stream."""
         doubtful: dict[str, dict[tuple[bytes, ...], int]] = {}
         for place, record in enumerate(records):
             if _identity(record) in self._in_doubt:
                 doubtful.setdefault(record.to, {})[_fields(record)] = place
+        places: set[int] = set()
         for key, by_fields in doubtful.items():
             entries = _last_entries(connection, key, 2 * len(by_fields) + _MORE_ENTRIES)
             places |= {by_fields[fields] for fields in entries if fields in by_fields}
         return places
 
-    def _count_delivered(self, records: Sequence[Record], there: set[int]) -> int:
+    def _count_delivered(self, records: Sequence[Record], missing: set[int]) -> int:
         """Return how many of the first records are there, and remember the others that are."""
-        delivered = next((place for place in range(len(records)) if place not in there), len(records))
-        identities = {_identity(records[place]) for place in there}
-        self._in_doubt -= identities
-        self._acknowledged -= identities
-        self._acknowledged |= {_identity(records[place]) for place in there if place > delivered}
-        return delivered
+        self._in_doubt -= {_identity(record) for place, record in enumerate(records) if place not in missing}
+        return self._acknowledged.count(records, missing)
 
     def _judged(self, error: Exception, *, delivered: int, to: str) -> DeliveryError:
         from redis import exceptions
