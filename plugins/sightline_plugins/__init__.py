@@ -10,6 +10,7 @@ from sightline.libraries import decline_telemetry
 if TYPE_CHECKING:
     from sightline_plugins.delivery.amqp import Amqp
     from sightline_plugins.delivery.kafka import Kafka
+    from sightline_plugins.delivery.mqtt import Mqtt
     from sightline_plugins.delivery.nats import Nats
     from sightline_plugins.delivery.postgres import Postgres
     from sightline_plugins.delivery.redis import Redis
@@ -68,6 +69,7 @@ _HOMES = {
     "Lines": "sightline_plugins.rules.lines",
     "Media": "sightline_plugins.sources.file.element",
     "Mot": "sightline_plugins.sinks.mot",
+    "Mqtt": "sightline_plugins.delivery.mqtt",
     "MultiCamera": "sightline_plugins.track.multi_camera.element",
     "Nats": "sightline_plugins.delivery.nats",
     "Parquet": "sightline_plugins.sinks.parquet",
@@ -110,6 +112,7 @@ __all__ = [
     "Lines",
     "Media",
     "Mot",
+    "Mqtt",
     "MultiCamera",
     "Nats",
     "Parquet",
