@@ -5,8 +5,9 @@
 
 Servers are the real ones, on this machine, except Kafka: librdkafka's mock cluster. Both ways send the same records of
 300 bytes, in turn. The plain loop is what a careful user writes with the same client: it sends many records before it
-waits for their acknowledgement, or as many in a request as ours; it keeps nothing on disk. `--pipeline` compares the CPU time
-a frame of a pipeline (FastestDet, tracking, JSON lines, four files) without and with a step that delivers every frame.
+waits for their acknowledgement, or as many in a request as ours; it keeps nothing on disk. `--pipeline` compares the
+CPU time a frame of a pipeline (FastestDet, tracking, JSON lines, four files) without and with a step that delivers
+every frame.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.integration.delivery.postgresql import postgresql
+from tests.integration.delivery.web_server import web_server
+
 from benchmarks.graph_passes import DATA
 from benchmarks.pipelines.document import machine
 from sightline import Pipeline
@@ -35,8 +39,6 @@ from sightline.graph.site import SystemClock
 from sightline.graph.transport import Record
 from sightline.runtime.delivery.outbox import RunOutbox
 from sightline_plugins.delivery.element import Delivery
-from tests.integration.delivery.postgresql import postgresql
-from tests.integration.delivery.web_server import web_server
 
 BODY = 300
 AT_ONCE = 10
@@ -98,14 +100,14 @@ def webhook() -> Iterator[Contestant]:
 DESTINATIONS: dict[str, Callable[[], Any]] = {"postgres": postgres, "webhook": webhook}
 
 
-def records(count: int, *, to: Callable[[str], str], epoch: int) -> list[Record]:
+def records(count: int, element: Delivery, *, epoch: int) -> list[Record]:
     """Return records of two streams, in turn."""
-    made = []
+    made, to = [], {name: element.address(name, "events", pipeline="benchmark") for name in ("gate", "yard")}
     for number in range(count):
         stream = ("gate", "yard")[number % 2]
         body = json.dumps({"stream": stream, "epoch": epoch, "seq": number // 2, "record": "events"})
         padded = f'{body[:-1]}, "text": "{"x" * (BODY - len(body) - 12)}"}}'.encode()
-        made.append(Record(stream, epoch, number // 2, "events", to(stream), padded, time.time_ns()))
+        made.append(Record(stream, epoch, number // 2, "events", to[stream], padded, time.time_ns()))
     return made
 
 
@@ -139,11 +141,7 @@ def throughput(asked: argparse.Namespace) -> Iterator[str]:
             element, rounds = contestant.element, []
             for _ in range(asked.rounds):
                 epoch += 1
-                made = records(
-                    asked.records,
-                    to=lambda stream: element.address(stream, "events", pipeline="benchmark"),
-                    epoch=epoch,
-                )
+                made = records(asked.records, element, epoch=epoch)
                 with tempfile.TemporaryDirectory() as folder:
                     ours = through_outbox(element, made, Path(folder))
                 began = time.perf_counter()

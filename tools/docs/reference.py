@@ -218,7 +218,8 @@ def _default(option: OptionPage) -> str:
 
 def _is_unset(default: str) -> bool:
     """Whether a default is a mapping without any value: what happens then is in the meaning of the option."""
-    if not default.startswith("{"):
+    try:
+        values = json.loads(default)
+    except ValueError:  # text, such as the template `{stream}`
         return False
-    values = json.loads(default)
-    return bool(values) and all(value is None for value in values.values())
+    return isinstance(values, dict) and bool(values) and all(value is None for value in values.values())

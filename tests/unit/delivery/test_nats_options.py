@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
@@ -83,8 +82,9 @@ def test_a_missing_client_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
         Nats(url="nats://localhost").transport(Site(Device()))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("nkeys") is not None, reason="nkeys is installed")
-def test_credentials_files_name_the_extra_when_their_package_is_missing() -> None:
+def test_credentials_files_name_the_extra_when_their_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nkeys", None)
+
     with pytest.raises(MissingExtra, match="needs the package 'nkeys'"):
         Nats(url="nats://localhost", credentials_file=Path("site.creds")).transport(Site(Device()))
 

@@ -103,8 +103,8 @@ class DeliveryWorker(Worker):
         self._queue.wake()
 
     def work(self) -> None:
-        """Deliver, until it is stopped; then put back what is not delivered."""
-        chunks: list[Chunk] = []
+        """Connect, and deliver until it is stopped; then put back what is not delivered."""
+        chunks: list[Chunk] = self._deliver([])
         while not self._stopping.is_set():
             chunks = chunks or self._taken()
             if chunks:
@@ -140,7 +140,8 @@ class DeliveryWorker(Worker):
             if not self._is_connected:
                 self._transport.connect()
                 self._is_connected = True
-            self._transport.deliver(records)
+            if records:
+                self._transport.deliver(records)
         except RecordRefused as error:
             left = self._advance(chunks, error.delivered)
             return self._after_refusal(left, error)
