@@ -18,7 +18,9 @@ from sightline.graph import PipelineDescription
 from sightline_plugins.commands.camera.packets import load_clip
 from sightline_plugins.commands.camera.server import FakeCamera
 from tests.conftest import REPOSITORY, missing
+from tests.integration.delivery.mosquitto import broker, subscriber
 from tests.integration.sources.clips import write_clip
+from tests.waiting import wait_until
 
 CONFIGS = sorted((REPOSITORY / "configs").glob("*.yaml"))
 CLIPS = REPOSITORY / "sample_videos"
@@ -231,3 +233,16 @@ def test_a_camera_is_read_and_written_down(model: Path, tmp_path: Path) -> None:
 
     assert len(read_lines(tmp_path / "out/camera/camera.jsonl")) > 0
     assert "secret" not in done.stdout + done.stderr
+
+
+def test_events_are_delivered_to_a_broker(tmp_path: Path) -> None:
+    (tmp_path / "broker").mkdir()
+    with broker(tmp_path / "broker") as server, subscriber(server, "sightline/#") as reader:
+        sightline("run", config("deliver-events"), folder=tmp_path, MQTT_URL=f"mqtt://127.0.0.1:{server.port}")
+        states = "sightline/street/status"
+        wait_until(lambda: [one.body["state"] for one in reader.of(states)][-1:] == ["ended"])
+        events = [one.body for one in reader.of("sightline/street/events")]
+        *_, last = [one.body for one in reader.of("sightline/street/counts")]
+
+    assert Counter((one["rule"], one["data"]["direction"]) for one in events) == true_counts("street")
+    assert last["lines"] == truth("street")["totals"]["lines"]

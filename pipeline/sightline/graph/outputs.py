@@ -319,7 +319,7 @@ class LineFile:
 def take_over(path: Path) -> IO[bytes] | None:
     """Open a file for reading, locked, that nobody writes any more: its run has closed it, or was killed.
 
-    None where it is being written or was taken over by another process, where that cannot be told, and where it is
+    None where it is being written or was taken over by another process, where that cannot be known, and where it is
     empty: a file is locked before anything is written to it.
     """
     try:

@@ -93,7 +93,7 @@ class TransportConformance:
         error = failure(lambda: (transport.connect(), transport.deliver(records(element, 0, 3))))
         transport.close()
         assert isinstance(error, DestinationLost), f"raised {error!r} instead of DestinationLost"
-        assert error.delivered == 0, f"{error.delivered} records are said to be delivered to a server that is away"
+        assert error.delivered == 0, f"it claims to have delivered {error.delivered} records to a server that is away"
 
     def test_a_server_that_goes_away_is_lost(self, element: Delivers) -> None:
         """When the server ends between two deliveries, the next one raises DestinationLost."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from sightline.media.time import format_time
 from sightline_plugins.delivery import deepstream, protobuf
-from sightline_plugins.delivery.kinds import Body, EventBody, Kind, Made, ObjectBody, TrackBody
+from sightline_plugins.delivery.kinds import Body, Draft, EventBody, Kind, ObjectBody, TrackBody
 from sightline_plugins.sinks.records import FrameRecord
 
 Format = Literal["json", "msgpack", "protobuf", "deepstream", "deepstream_minimal"]
@@ -45,7 +45,7 @@ class Encoder(ABC):
     content_type: ClassVar[str]
 
     @abstractmethod
-    def encode(self, made: Made, stamp: Stamp) -> bytes:
+    def encode(self, made: Draft, stamp: Stamp) -> bytes:
         """Encode a body with its place in the order of the stream's records."""
 
 
@@ -82,7 +82,7 @@ class JsonEncoder(Encoder):
         self._encode = msgspec.json.Encoder(enc_hook=_plain).encode
         self._heads: dict[str, bytes] = {}
 
-    def encode(self, made: Made, stamp: Stamp) -> bytes:
+    def encode(self, made: Draft, stamp: Stamp) -> bytes:
         """Encode a body as JSON."""
         stream = made.body.stream
         head = self._heads.get(stream)
@@ -100,7 +100,7 @@ class MsgpackEncoder(Encoder):
     def __init__(self) -> None:
         self._encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 
-    def encode(self, made: Made, stamp: Stamp) -> bytes:
+    def encode(self, made: Draft, stamp: Stamp) -> bytes:
         """Encode a body as MessagePack."""
         body = self._encode(made.body)
         # A map begins with 1000nnnn, or with 0xde and the number of its keys in two bytes.
@@ -116,7 +116,7 @@ class ProtobufEncoder(Encoder):
 
     content_type = "application/protobuf"
 
-    def encode(self, made: Made, stamp: Stamp) -> bytes:
+    def encode(self, made: Draft, stamp: Stamp) -> bytes:
         """Encode a body as a Record."""
         values = msgspec.to_builtins(made.body, builtin_types=(bytes,), enc_hook=_plain)
         stream = values.pop("stream")
@@ -136,7 +136,7 @@ class DeepStreamEncoder(Encoder):
     def __init__(self, *, pipeline: str) -> None:
         self._full = deepstream.FullSchema(pipeline=pipeline)
 
-    def encode(self, made: Made, stamp: Stamp) -> bytes:
+    def encode(self, made: Draft, stamp: Stamp) -> bytes:
         """Encode a body in the schema that expresses its kind."""
         time = format_time(stamp.now_ns)
         if isinstance(made.body, FrameRecord):
@@ -157,7 +157,7 @@ class CloudEventsEncoder(Encoder):
         self._pipeline = pipeline
         self._is_json = inner.content_type == "application/json"
 
-    def encode(self, made: Made, stamp: Stamp) -> bytes:
+    def encode(self, made: Draft, stamp: Stamp) -> bytes:
         """Encode a body, and put it into an event."""
         data = self._inner.encode(made, stamp)
         stream = made.body.stream

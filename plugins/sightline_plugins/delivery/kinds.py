@@ -178,8 +178,8 @@ Body: TypeAlias = FrameRecord | ObjectBody | TrackBody | EventBody | CountsBody 
 When: TypeAlias = tuple[int, Known, Known]
 
 
-class Made(msgspec.Struct, frozen=True, gc=False):
-    """A body of a kind, made for the frame at `row` of a batch."""
+class Draft(msgspec.Struct, frozen=True, gc=False):
+    """A record that has no number yet: a body of a kind, made for the frame at `row` of a batch."""
 
     row: int
     kind: Kind
@@ -201,10 +201,10 @@ class Maker(ABC):
     """Makes the bodies of one kind. Results do not depend on how many frames come together."""
 
     @abstractmethod
-    def make(self, batch: Batch) -> Iterator[Made]:
+    def make(self, batch: Batch) -> Iterator[Draft]:
         """Yield the bodies of a batch, in the order of its frames."""
 
-    def end(self, stream: Stream) -> Iterator[Made]:
+    def end(self, stream: Stream) -> Iterator[Draft]:
         """Yield what is left of a stream that has ended, and forget it."""
         del stream
         return iter(())
@@ -218,16 +218,16 @@ class FrameBodies(Maker):
         self._limit = RateLimit(max_rate)
         self._takes_all = empty and max_rate is None
 
-    def make(self, batch: Batch) -> Iterator[Made]:
+    def make(self, batch: Batch) -> Iterator[Draft]:
         """Yield a body for each frame."""
         rows: Sequence[int] = range(len(batch))
         if not self._takes_all:
             rows = list(self._chosen(batch))
             batch = batch if len(rows) == len(batch) else batch.select_frames(rows)
         for row, record in zip(rows, frame_records(batch), strict=True):
-            yield Made(row, "frames", record)
+            yield Draft(row, "frames", record)
 
-    def end(self, stream: Stream) -> Iterator[Made]:
+    def end(self, stream: Stream) -> Iterator[Draft]:
         """Forget the stream."""
         self._limit.end(stream)
         return iter(())
@@ -245,12 +245,12 @@ class ObjectBodies(Maker):
     def __init__(self, *, max_rate: float | None) -> None:
         self._limit = RateLimit(max_rate)
 
-    def end(self, stream: Stream) -> Iterator[Made]:
+    def end(self, stream: Stream) -> Iterator[Draft]:
         """Forget the stream."""
         self._limit.end(stream)
         return iter(())
 
-    def make(self, batch: Batch) -> Iterator[Made]:
+    def make(self, batch: Batch) -> Iterator[Draft]:
         """Yield a body for each object, frame by frame."""
         objects = batch.objects
         if not len(objects):
@@ -297,7 +297,7 @@ class ObjectBodies(Maker):
             )
             for name, values in more.items():
                 setattr(body, name, values[number])
-            yield Made(row, "objects", body)
+            yield Draft(row, "objects", body)
 
 
 class EventBodies(Maker):
@@ -306,7 +306,7 @@ class EventBodies(Maker):
     def __init__(self, images: ImageMaker | None = None) -> None:
         self._images = images
 
-    def make(self, batch: Batch) -> Iterator[Made]:
+    def make(self, batch: Batch) -> Iterator[Draft]:
         """Yield a body for each event."""
         placed: dict[tuple[int, int | None], ImageBody | None] = {}
         for event in batch.events:
@@ -320,7 +320,7 @@ class EventBodies(Maker):
                 if key not in placed:
                     placed[key] = self._place(self._images, frame, batch.objects, key[1])
                 body.image = placed[key]
-            yield Made(event.frame, "events", body)
+            yield Draft(event.frame, "events", body)
 
     @staticmethod
     def _place(images: ImageMaker, frame: Frame, objects: Objects, row: int | None) -> ImageBody | None:
@@ -396,7 +396,7 @@ class CountsBodies(Maker):
         self._labels = tuple(labels)
         self._streams: dict[Stream, _Counted] = {}
 
-    def make(self, batch: Batch) -> Iterator[Made]:
+    def make(self, batch: Batch) -> Iterator[Draft]:
         """Yield the counts that are due."""
         overlays = batch.columns.overlays
         for row, frame in enumerate(batch.frames):
@@ -409,13 +409,13 @@ class CountsBodies(Maker):
             counted.latest = _Latest(*times, shown, batch.objects, row)
             if due_ns is None or pts_ns >= due_ns or pts_ns < due_ns - self._interval_ns:
                 counted.due_ns = _next_due(due_ns, now_ns=pts_ns, interval_ns=self._interval_ns)
-                yield Made(row, "counts", counted.body(frame.stream.name))
+                yield Draft(row, "counts", counted.body(frame.stream.name))
 
-    def end(self, stream: Stream) -> Iterator[Made]:
+    def end(self, stream: Stream) -> Iterator[Draft]:
         """Yield the last counts of a stream."""
         counted = self._streams.pop(stream, None)
         if counted is not None:
-            yield Made(0, "counts", counted.body(stream.name, final=True))
+            yield Draft(0, "counts", counted.body(stream.name, final=True))
 
 
 def _next_due(due_ns: int | None, *, now_ns: int, interval_ns: int) -> int:

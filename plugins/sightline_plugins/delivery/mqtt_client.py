@@ -88,8 +88,8 @@ class _Client(Client):
 
 
 class PublishProperties:
-    """The properties of a message: content type and user properties, encoded, in the place of paho's `Properties`,
-    which takes twice the time of all else that a message needs.
+    """The properties of a message: content type and user properties, encoded. They stand for paho's `Properties`, which
+    takes twice the time of all else that a message needs.
     """
 
     __slots__ = ("_packed",)

@@ -14,10 +14,10 @@ from sightline_plugins.delivery.formats import Stamp, encoder
 from sightline_plugins.delivery.images import ImageMaker
 from sightline_plugins.delivery.kinds import (
     CountsBodies,
+    Draft,
     EventBodies,
     FrameBodies,
     Kind,
-    Made,
     Maker,
     ObjectBodies,
     status_body,
@@ -79,7 +79,7 @@ class DeliveryOperator(Sink):
         self._put(made)
 
     def end_stream(self, stream: Stream) -> None:
-        """Put what can be said at the end of a stream only."""
+        """Put the records that only the end of a stream makes."""
         self._put([one for maker in self._makers for one in maker.end(stream)])
         self._filter.end(stream)
 
@@ -92,14 +92,14 @@ class DeliveryOperator(Sink):
     def _heard(self, message: Message) -> None:
         body = status_body(message, pipeline=self._site.pipeline, now_ns=self._site.clock.epoch_ns())
         if body is not None and matching(self._element.streams, (body.stream,)):
-            self._put([Made(0, "status", body)])
+            self._put([Draft(0, "status", body)])
 
-    def _put(self, made: Iterable[Made]) -> None:
+    def _put(self, made: Iterable[Draft]) -> None:
         with self._lock:
             if not self._is_closed and (records := list(self._records(made))):
                 self._mailbox.put(records)
 
-    def _records(self, made: Iterable[Made]) -> Iterator[Record]:
+    def _records(self, made: Iterable[Draft]) -> Iterator[Record]:
         """Number and encode bodies; the lock is held."""
         now_ns, content_type = self._site.clock.epoch_ns(), self._encoder.content_type
         for one in made:
@@ -116,5 +116,5 @@ class DeliveryOperator(Sink):
         return address
 
 
-def _row(made: Made) -> int:
+def _row(made: Draft) -> int:
     return made.row

@@ -13,7 +13,7 @@ import numpy as np
 from sightline.media import Batch, Event, Frame, Objects, Stream
 from sightline.media.time import format_time
 from sightline_plugins.delivery.images import Image, ImageMaker
-from sightline_plugins.delivery.kinds import Made, Maker, Sighting, TrackBody
+from sightline_plugins.delivery.kinds import Draft, Maker, Sighting, TrackBody
 from sightline_plugins.delivery.paths import simplify_to
 from sightline_plugins.sinks.records import (
     BOX_STEPS,
@@ -183,7 +183,7 @@ class TrackBodies(Maker):
         self._images = images
         self._streams: dict[Stream, dict[int, _Track]] = {}
 
-    def make(self, batch: Batch) -> Iterator[Made]:
+    def make(self, batch: Batch) -> Iterator[Draft]:
         """Yield the tracks that have ended."""
         seen, bounds = _seen(batch.objects), frame_bounds(batch)
         events = iter(batch.events)
@@ -203,7 +203,7 @@ class TrackBodies(Maker):
                 event = next(events, None)
             yield from self._overdue(row, frame.stream, tracks, now_ns=frame.pts_ns)
 
-    def end(self, stream: Stream) -> Iterator[Made]:
+    def end(self, stream: Stream) -> Iterator[Draft]:
         """Yield the open tracks of a stream."""
         for track_id, track in self._streams.pop(stream, {}).items():
             yield self._ended(0, stream, track_id, track)
@@ -225,7 +225,7 @@ class TrackBodies(Maker):
         """Whether a track was not seen for too long, or the stream's time went back."""
         return not 0 <= now_ns - track.last[1] <= self._timeout_ns
 
-    def _overdue(self, row: int, stream: Stream, tracks: dict[int, _Track], *, now_ns: int) -> Iterator[Made]:
+    def _overdue(self, row: int, stream: Stream, tracks: dict[int, _Track], *, now_ns: int) -> Iterator[Draft]:
         while tracks:
             track_id = next(iter(tracks))
             if not self._is_over(tracks[track_id], now_ns) and len(tracks) <= MOST_TRACKS:
@@ -242,7 +242,7 @@ class TrackBodies(Maker):
             if image is not None:
                 track.best_score, track.image = score, image
 
-    def _ended(self, row: int, stream: Stream, track_id: int, track: _Track) -> Made:
+    def _ended(self, row: int, stream: Stream, track_id: int, track: _Track) -> Draft:
         label, class_id = winner(track.labels)
         image = None
         if self._images is not None and track.image is not None:
@@ -265,7 +265,7 @@ class TrackBodies(Maker):
             list(track.rules),
             image,
         )
-        return Made(row, "tracks", body)
+        return Draft(row, "tracks", body)
 
 
 def _sighting(when: _When, xyxy: Box) -> Sighting:

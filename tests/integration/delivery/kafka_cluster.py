@@ -2,7 +2,7 @@
 
 No package here ships a Kafka broker. The mock cluster is part of the client library that all users of confluent-kafka
 have: it listens on loopback, speaks the protocol to any client of any process (producers, consumer groups), keeps
-messages in memory, and can be told to fail. It knows no TLS, no SASL and no limit on sizes, and a kill loses its state.
+messages in memory, and fails on request. It knows no TLS, no SASL and no limit on sizes, and a kill loses its state.
 """
 
 from __future__ import annotations

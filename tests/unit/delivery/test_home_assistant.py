@@ -17,7 +17,7 @@ from sightline_plugins.delivery.home_assistant import Discovery, HomeAssistant
 # https://www.home-assistant.io/integrations/mqtt/#mqtt-discovery (as of Home Assistant 2025).
 _COMMON = """
     availability availability_mode availability_template availability_topic default_entity_id device device_class
-    enabled_by_default encoding entity_category entity_picture expire_after force_update icon
+    enabled_by_default encoding entity_category expire_after force_update icon
     json_attributes_template json_attributes_topic name object_id origin payload_available payload_not_available
     platform qos state_topic unique_id value_template
 """

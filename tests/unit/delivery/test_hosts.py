@@ -1,4 +1,4 @@
-"""Hosts of URLs are found, and those that do not exist are told from those that may."""
+"""Hosts of URLs are found, and those that do not exist are distinguished from those that may."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_mistake_is_one_problem(url: str, options: dict[str, Any], problem: str)
         {"version": "3.1"},
         {"topic": ""},
         {"client_id": ""},
-        {"retain": "pictures"},
+        {"retain": "images"},
         {"key_file": "key.pem"},
         {"insecure": True, "ca_file": "ca.pem"},
         {"home_assistant": {"prefix": "a/#"}},

@@ -83,7 +83,9 @@ def test_yaml_loads(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch)
     path = folder / "page.yaml"
     path.write_text(text)
 
-    assert load_description(path, environment=dict.fromkeys(SECRETS, "secret") | {"CAMERA_URL": "rtsp://10.0.0.7/main"}).sources
+    assert load_description(
+        path, environment=dict.fromkeys(SECRETS, "secret") | {"CAMERA_URL": "rtsp://10.0.0.7/main"}
+    ).sources
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
