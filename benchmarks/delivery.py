@@ -126,7 +126,8 @@ def through_outbox(element: Delivery, made: Sequence[Record], folder: Path) -> f
     while outbox.stats[0].depth:
         time.sleep(0.0005)
     seconds = time.perf_counter() - began
-    outbox.close(linger_seconds=0)
+    outbox.linger(at_most_ns=0)
+    outbox.close()
     if messages or outbox.stats[0].delivered != len(made):
         raise SystemExit(f"not everything was delivered: {[one.text for one in messages]}")
     return seconds

@@ -118,7 +118,8 @@ def drain(config: Path, output_root: Path | None, timeout: int | None) -> int:
             outbox.mailbox(name, address=element.destination(), transport=transport).close()
         _wait(outbox, timeout_seconds=None if timeout is None else timeout / 1e9)
     finally:
-        outbox.close(linger_seconds=0)
+        outbox.linger(at_most_ns=0)
+        outbox.close()
     left = sum(one.depth for one in outbox.stats)
     for one in outbox.stats:
         click.echo(f"{one.destination}: {one.delivered} records delivered to {one.address}, {one.depth} left")

@@ -20,8 +20,13 @@ _LOG = logging.getLogger(__name__)
 
 def end(runner: Runner) -> Report:
     """Stop and wait for the end; when that is interrupted (Ctrl-C), drop what is under way."""
+    runner.stop()
+    return wait(runner)
+
+
+def wait(runner: Runner) -> Report:
+    """Wait for the end; when that is interrupted (Ctrl-C), drop what is under way."""
     try:
-        runner.stop()
         return runner.wait()
     except KeyboardInterrupt as interrupt:
         runner.abort()
@@ -64,7 +69,7 @@ def each_frame(begin: Begin) -> Generator[FrameView, None, None]:
         iterator.link.receiver.close()
         end_because_of(error, runner)
         raise
-    end(runner)
+    wait(runner)
 
 
 async def each_frame_in_event_loop(begin: Begin) -> AsyncGenerator[FrameView, None]:
@@ -78,7 +83,7 @@ async def each_frame_in_event_loop(begin: Begin) -> AsyncGenerator[FrameView, No
         async for batch in iterator.batches():
             for frame in batch:
                 yield frame
-        await asyncio.shield(loop.run_in_executor(None, end, runner))
+        await asyncio.shield(loop.run_in_executor(None, wait, runner))
     except BaseException as error:
         iterator.link.receiver.close()
         await asyncio.shield(loop.run_in_executor(None, _end_begun, error, begun))

@@ -91,7 +91,7 @@ class Runner:
             post=self._post_of_element,
             limits=OutboxLimits(options.size, options.age),
         )
-        self._linger_ns = options.linger
+        self._outbox.linger(at_most_ns=options.linger)
         self._lanes = self._make_lanes(probes)
         self._manager = StreamManager(self._lanes, limits=limits)
         self._watchdog = Watchdog(self._lanes.elements.each_node, post=self._post)
@@ -146,9 +146,8 @@ class Runner:
 
     def stop(self) -> None:
         """End all sources, finish what is under way, and close all outputs."""
-        if not self._manager.has_ended:
-            self._linger_ns = min(self._linger_ns, _STOP_LINGER_NS)
         self._is_stopped = True
+        self._outbox.linger(at_most_ns=_STOP_LINGER_NS)
         self._manager.stop()
 
     def abort(self) -> None:
@@ -156,7 +155,7 @@ class Runner:
         behind.
         """
         self._is_aborted = True
-        self._linger_ns = 0
+        self._outbox.linger(at_most_ns=0)
         self._manager.stop()
         self._lanes.abort()
         if self._consumer is not None:
@@ -252,7 +251,7 @@ class Runner:
         self._watchdog.stop()
         for watch in self._watches:
             watch.stop()
-        self._outbox.close(linger_seconds=self._linger_ns / 1e9)
+        self._outbox.close()
         for name in self._manager.close():
             text = "its input does not answer; it is closed when it does"
             self._post(Message(MessageKind.WARNING, text, stream=name))
@@ -270,7 +269,8 @@ class Runner:
         self._lanes.discard()
         if self._lanes.is_running:
             self._wait_for_lanes()
-        self._outbox.close(linger_seconds=0)
+        self._outbox.linger(at_most_ns=0)
+        self._outbox.close()
         self._device.let_go()
         self._could_begin, self._is_over = False, True
         self._begun.set()

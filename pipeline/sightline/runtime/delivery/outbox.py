@@ -32,6 +32,8 @@ _STOP_SECONDS = 1.0
 _RETRY_NS = 1_000_000_000
 _TOLD_AGAIN_NS = 60_000_000_000
 _REMOVED_AT_ONCE = 200
+_LOOK_SECONDS = 0.02
+_LONGEST_LINGER_NS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ class RunOutbox(Outbox):
         self._retry_at_ns = 0
         self._tidy_at_ns = 0
         self._is_degraded = False
+        self._linger_ns = _LONGEST_LINGER_NS
         self.others: dict[str, int] = {}
         """Records for destinations that the pipeline does not have, when the outbox was opened."""
 
@@ -187,10 +190,13 @@ class RunOutbox(Outbox):
             if mailbox in self._mailboxes:
                 self._mailboxes.remove(mailbox)
 
-    def close(self, *, linger_seconds: float) -> None:
-        """Deliver what waits for at most this long, end all threads and close the file; harmless when called again.
+    def linger(self, *, at_most_ns: int) -> None:
+        """Let `close` wait for deliveries no longer than this, also when it waits already; from any thread."""
+        self._linger_ns = min(self._linger_ns, at_most_ns)
 
-        Records that are left stay on disk, for the next run.
+    def close(self) -> None:
+        """Deliver what waits as long as `linger` allows, end all threads and close the file; harmless when called
+        again. Records that are left stay on disk, for the next run.
         """
         if self._store is None:
             return
@@ -198,10 +204,11 @@ class RunOutbox(Outbox):
         for mailbox in tuple(self._mailboxes):
             mailbox.close()
         self.commit()
-        end_ns = self._clock.monotonic_ns() + round(linger_seconds * 1e9)
-        pause = Event()
-        while any(one.stats.depth for one in destinations) and self._clock.monotonic_ns() < end_ns:
-            pause.wait(0.02)
+        began_ns, pause = self._clock.monotonic_ns(), Event()
+        while any(one.stats.depth for one in destinations):
+            if self._clock.monotonic_ns() - began_ns >= self._linger_ns:
+                break
+            pause.wait(_LOOK_SECONDS)
         workers = [one.worker for one in destinations if one.worker is not None]
         for worker in workers:
             worker.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ from sightline.graph import Message, MessageKind, StreamState
 from sightline.runtime.delivery.outbox import OutboxLimits
 from sightline.runtime.delivery.store import OutboxStore
 from sightline.runtime.stats.counters import DeliveryState
-from tests.unit.runtime.delivery.transports import Destination, Messages, numbers, outbox_at, put
-from tests.waiting import wait_until
+from tests.unit.runtime.delivery.transports import Destination, Messages, close, numbers, outbox_at, put
+from tests.waiting import LIMIT_SECONDS, wait_until
 
 
 def test_records_arrive_in_order(tmp_path: Path) -> None:
@@ -23,7 +24,7 @@ def test_records_arrive_in_order(tmp_path: Path) -> None:
 
     for first in range(0, 5_000, 10):
         put(mailbox, numbers(first, first + 10))
-    outbox.close(linger_seconds=60)
+    close(outbox, seconds=60)
 
     assert destination.bodies == numbers(0, 5_000)
 
@@ -35,7 +36,7 @@ def test_records_of_a_stream_are_numbered_without_gaps(tmp_path: Path) -> None:
     put(mailbox, numbers(0, 3), stream="gate")
     put(mailbox, numbers(0, 2), stream="yard")
     put(mailbox, numbers(3, 5), stream="gate")
-    outbox.close(linger_seconds=60)
+    close(outbox, seconds=60)
 
     assert [record.seq for record in destination.records if record.stream == "gate"] == [0, 1, 2, 3, 4]
     assert [record.seq for record in destination.records if record.stream == "yard"] == [0, 1]
@@ -47,7 +48,7 @@ def test_the_epoch_grows_with_each_run(tmp_path: Path) -> None:
         outbox = outbox_at(tmp_path)
         mailbox = outbox.mailbox("mqtt-1", address="", transport=Destination())
         epochs.append(mailbox.stamp("gate")[0])
-        outbox.close(linger_seconds=60)
+        close(outbox, seconds=60)
 
     assert epochs == sorted(set(epochs))
 
@@ -61,7 +62,7 @@ def test_records_wait_for_a_destination_that_is_lost(tmp_path: Path) -> None:
     wait_until(lambda: outbox.stats[0].state is DeliveryState.LOST)
     put(mailbox, numbers(100, 200))
     destination.trouble = None
-    outbox.close(linger_seconds=60)
+    close(outbox, seconds=60)
 
     assert destination.bodies == numbers(0, 200)
     assert [message.kind for message in messages] == [MessageKind.DESTINATION_LOST, MessageKind.DESTINATION_BACK]
@@ -73,11 +74,11 @@ def test_the_next_run_delivers_what_an_earlier_one_left(tmp_path: Path) -> None:
         outbox = outbox_at(tmp_path, messages=messages)
         lost = Destination(trouble=DestinationLost("no answer"))
         put(outbox.mailbox("mqtt-1", address="mqtt://broker", transport=lost), numbers(first, first + 100))
-        outbox.close(linger_seconds=0)
+        close(outbox, seconds=0)
 
     destination, outbox = Destination(), outbox_at(tmp_path)
     put(outbox.mailbox("mqtt-1", address="", transport=destination), numbers(200, 300))
-    outbox.close(linger_seconds=60)
+    close(outbox, seconds=60)
 
     assert destination.bodies == numbers(0, 300)
     assert "100 records for mqtt://broker wait in the outbox" in messages.texts("warning")[0]
@@ -90,7 +91,7 @@ def test_each_destination_gets_its_own_records(tmp_path: Path) -> None:
     put(outbox.mailbox("two", address="", transport=second), numbers(50, 90))
     wait_until(lambda: len(first.records) == 50)
     second.trouble = None
-    outbox.close(linger_seconds=60)
+    close(outbox, seconds=60)
 
     assert (first.bodies, second.bodies) == (numbers(0, 50), numbers(50, 90))
 
@@ -104,7 +105,7 @@ def test_records_acknowledged_before_a_failure_are_not_delivered_again(tmp_path:
 
     destination, outbox = Breaking(), outbox_at(tmp_path)
     put(outbox.mailbox("one", address="", transport=destination), numbers(0, 20))
-    outbox.close(linger_seconds=60)
+    close(outbox, seconds=60)
 
     assert destination.bodies == numbers(0, 20)
 
@@ -120,10 +121,10 @@ def test_progress_within_a_chunk_survives_the_run(tmp_path: Path) -> None:
     first, outbox = Breaking(), outbox_at(tmp_path)
     put(outbox.mailbox("one", address="", transport=first), numbers(0, 20))
     wait_until(lambda: first.records)
-    outbox.close(linger_seconds=0)
+    close(outbox, seconds=0)
     second, outbox = Destination(), outbox_at(tmp_path)
     outbox.mailbox("one", address="", transport=second)
-    outbox.close(linger_seconds=60)
+    close(outbox, seconds=60)
 
     assert first.bodies + second.bodies == numbers(0, 20)
 
@@ -133,7 +134,7 @@ def test_a_record_that_is_refused_is_set_aside_and_blocks_nothing(tmp_path: Path
     outbox = outbox_at(tmp_path, messages=messages)
 
     put(outbox.mailbox("one", address="mqtt://broker", transport=destination), numbers(0, 30))
-    outbox.close(linger_seconds=60)
+    close(outbox, seconds=60)
 
     (line,) = (tmp_path / "run.outbox.refused.jsonl").read_text().splitlines()
     kept = json.loads(line)
@@ -150,7 +151,7 @@ def test_wrong_credentials_are_a_state_of_their_own(tmp_path: Path) -> None:
 
     put(outbox.mailbox("one", address="", transport=destination), numbers(0, 3))
     wait_until(lambda: outbox.stats[0].state is DeliveryState.REFUSED)
-    outbox.close(linger_seconds=0)
+    close(outbox, seconds=0)
 
     assert "secret" not in messages[0].text
     assert "***" in messages[0].text
@@ -167,7 +168,7 @@ def test_a_transport_that_fails_in_its_own_way_ends_nothing(tmp_path: Path) -> N
     messages, destination = Messages(), Broken()
     outbox = outbox_at(tmp_path, messages=messages)
     put(outbox.mailbox("one", address="", transport=destination), numbers(0, 3))
-    outbox.close(linger_seconds=60)
+    close(outbox, seconds=60)
 
     assert destination.bodies == numbers(0, 3)
     assert "ZeroDivisionError" in messages[0].text
@@ -183,7 +184,7 @@ def test_the_oldest_records_give_way_when_the_outbox_is_full(tmp_path: Path) -> 
         outbox.commit()
         outbox.tidy()
     destination.trouble = None
-    outbox.close(linger_seconds=60)
+    close(outbox, seconds=60)
 
     got = [int(body) for body in destination.bodies]
     dropped = outbox.stats[0].dropped["full"]
@@ -202,7 +203,7 @@ def test_records_that_are_too_old_are_dropped(tmp_path: Path) -> None:
     put(mailbox, numbers(0, 9))
     wait_until(lambda: outbox.stats[0].dropped["age"] == 9)
     destination.trouble = None
-    outbox.close(linger_seconds=60)
+    close(outbox, seconds=60)
 
     assert destination.bodies == []
 
@@ -217,7 +218,7 @@ def test_memory_is_bounded_while_a_destination_is_away(tmp_path: Path) -> None:
             outbox.commit()
     held = outbox._destinations["one"].queue._memory_bytes
     destination.trouble = None
-    outbox.close(linger_seconds=120)
+    close(outbox, seconds=120)
 
     assert held <= 4_000_000
     assert [int(body) for body in destination.bodies] == list(range(1_000))
@@ -233,7 +234,7 @@ def test_a_step_that_is_built_anew_goes_on_where_it_was(tmp_path: Path) -> None:
     put(before, numbers(10, 20))
     before.close()
     put(after, numbers(20, 30))
-    outbox.close(linger_seconds=60)
+    close(outbox, seconds=60)
 
     assert new.bodies == numbers(0, 30)
     assert [record.seq for record in new.records] == list(range(30))
@@ -247,7 +248,7 @@ def test_messages_of_the_run_are_heard(tmp_path: Path) -> None:
     outbox.hear(Message(MessageKind.STREAM_LOST, "gate is lost", stream="gate", state=StreamState.LOST))
     mailbox.close()
     outbox.hear(Message(MessageKind.STREAM_BACK, "gate is back", stream="gate", state=StreamState.LIVE))
-    outbox.close(linger_seconds=0)
+    close(outbox, seconds=0)
 
     assert [message.text for message in heard] == ["gate is lost"]
 
@@ -258,7 +259,7 @@ def test_two_processes_cannot_have_one_outbox(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="open in another process"):
         outbox_at(tmp_path).mailbox("one", address="", transport=Destination())
-    outbox.close(linger_seconds=0)
+    close(outbox, seconds=0)
     outbox_at(tmp_path).mailbox("one", address="", transport=Destination())
 
 
@@ -281,9 +282,23 @@ def test_another_program_can_look_at_what_waits(tmp_path: Path) -> None:
     store = OutboxStore(tmp_path / "run.outbox", read_only=True)
     waiting = store.waiting()["one"]
     store.close()
-    outbox.close(linger_seconds=0)
+    close(outbox, seconds=0)
 
     assert waiting.records == 2
     assert waiting.oldest_ns is not None
     with sqlite3.connect(tmp_path / "run.outbox") as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_close_that_waits_ends_when_less_patience_is_asked_for(tmp_path: Path) -> None:
+    outbox = outbox_at(tmp_path)
+    put(outbox.mailbox("one", address="", transport=Destination(trouble=DestinationLost("away"))), numbers(0, 3))
+    closing = threading.Thread(target=outbox.close)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive()
+
+    outbox.linger(at_most_ns=0)
+    closing.join(LIMIT_SECONDS)
+
+    assert not closing.is_alive()

@@ -74,3 +74,9 @@ def put(mailbox: Mailbox, bodies: Sequence[bytes], *, stream: str = "gate") -> N
 def numbers(first: int, last: int) -> list[bytes]:
     """Bodies that are numbers."""
     return [str(number).encode() for number in range(first, last)]
+
+
+def close(outbox: RunOutbox, *, seconds: float) -> None:
+    """Close an outbox, and let it wait for deliveries so long."""
+    outbox.linger(at_most_ns=round(seconds * 1e9))
+    outbox.close()
