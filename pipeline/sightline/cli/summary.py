@@ -161,11 +161,12 @@ def _total_rows(totals: Mapping[str, Plain]) -> Iterator[tuple[str, str]]:
 
 def _delivery_rows(deliveries: Mapping[str, Plain]) -> Iterator[tuple[str, str, str]]:
     for name, one in deliveries.items():
-        parts = [f"to {one['address']}"]
+        error = one.get("error", "")
+        parts = [] if one["address"] in error else [f"to {one['address']}"]
         parts += [f"{one['waiting']} wait for the next run"] if one["waiting"] else []
         parts += [f"{one['refused']} refused"] if one["refused"] else []
         parts += [f"{count} dropped ({reason})" for reason, count in one["dropped"].items() if count]
-        parts += [one["error"]] if one.get("error") else []
+        parts += [error] if error else []
         yield name, f"{one['delivered']} records", ", ".join(parts)
 
 

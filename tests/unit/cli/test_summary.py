@@ -71,3 +71,27 @@ def test_it_names_the_files_as_they_are_found_from_here() -> None:
     outputs = [str(Path.cwd() / "out" / "gate.jsonl"), "/tmp/elsewhere.mp4"]
 
     assert summary(report(outputs=outputs)).splitlines()[-3:] == ["written", "  out/gate.jsonl", "  /tmp/elsewhere.mp4"]
+
+
+def delivery(**changes: object) -> dict[str, object]:
+    return {
+        "address": "mqtt://***@broker",
+        "delivered": 12,
+        "waiting": 0,
+        "refused": 0,
+        "dropped": {"full": 0, "age": 0},
+        **changes,
+    }
+
+
+def test_it_says_what_was_delivered() -> None:
+    text = summary(report(deliveries={"mqtt-1": delivery()}))
+
+    assert "mqtt-1  12 records  to mqtt://***@broker\n" in f"{text}\n"
+
+
+def test_it_says_what_was_not_delivered_and_why() -> None:
+    lost = delivery(waiting=3, refused=1, dropped={"full": 5, "age": 0}, error="mqtt://***@broker: no answer")
+    text = summary(report(deliveries={"mqtt-1": lost}))
+
+    assert "3 wait for the next run, 1 refused, 5 dropped (full), mqtt://***@broker: no answer" in text
