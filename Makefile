@@ -27,9 +27,9 @@ types: dev
 audit: dev
 	$(BIN)/python -m tools.release.audit
 
-# Two test files at a time: while one waits for a camera, the other computes. The slowest come first. A test that hangs or
+# Three test files at a time: while one waits for a camera or a broker, the others compute. The slowest come first. A test that hangs or
 # crashes ends the run. Modules are compiled first, because many tests start processes.
-PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 SUITES := tests/integration tests/parity tests/conformance tests/unit
 tests: dev
 	$(BIN)/python -m compileall -q pipeline plugins tools

@@ -35,6 +35,7 @@ def nothing(batch: Batch) -> Batch:
 
 HERE = "tests.conformance.test_elements:nothing"
 OPTIONS: dict[str, dict[str, object]] = {
+    "amqp": {"url": "amqp://127.0.0.1"},
     "apply": {"function": HERE},
     "callback": {"function": HERE},
     "classify": {"model": "colors.onnx", "labels": list(mean_color.COLORS), "on": "car", **mean_color.PLAIN},
@@ -45,16 +46,21 @@ OPTIONS: dict[str, dict[str, object]] = {
     "embed": {"model": "colors.onnx", "on": "car", **mean_color.PLAIN},
     "infer": {"model": "heatmaps.onnx", "head": "tests.unit.infer.own_heads:red_cells", "on": "car"},
     "jsonl": {"path": "{stream}.jsonl"},
+    "kafka": {"url": "kafka://127.0.0.1:9092"},
     "kitti": {"path": "{stream}.txt"},
     "lines": {"middle": {"from": [0.5, 0], "to": [0.5, 1]}},
     "mot": {"path": "{stream}.txt"},
+    "mqtt": {"url": "mqtt://127.0.0.1"},
     "multi_camera": {},
+    "nats": {"url": "nats://127.0.0.1"},
     "parquet": {"path": "out"},
     "pose": {"model": "heatmaps.onnx", "on": "car", "reinfer_interval": "1s"},
+    "postgres": {"url": "postgresql://127.0.0.1/site"},
     "privacy": {"on": "car", "detector": "detect-1"},
     "publish": {"hls": "{stream}/index.m3u8"},
     "read": {"model": "stripes.onnx", "labels": ["a", "b"], "on": "car"},
     "record": {"path": "{stream}-{time}.mp4"},
+    "redis": {"url": "redis://127.0.0.1"},
     "replay": {"path": "det.txt", "label": "car"},
     "segment": {"model": "map.onnx", "labels": list(tiny_maps.CLASSES), **tiny_maps.PLAIN},
     "snapshots": {"path": "{stream}-{frame}.jpg"},
@@ -62,6 +68,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "tensors": {"model": "map.onnx", "on": "car", **tiny_maps.PLAIN},
     "track": {},
     "video": {"path": "{stream}.mp4"},
+    "webhook": {"url": "http://127.0.0.1"},
     "zones": {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]]}},
 }
 
