@@ -27,8 +27,8 @@ types: dev
 audit: dev
 	$(BIN)/python -m tools.release.audit
 
-# Three test files at a time: while one waits for a camera or a broker, the others compute. The slowest come first. A test that hangs or
-# crashes ends the run. Modules are compiled first, because many tests start processes.
+# Three test files at a time: while one waits for a camera or a broker, the others compute. The slowest come first. A
+# test that hangs or crashes ends the run. Modules are compiled first, because many tests start processes.
 PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 SUITES := tests/integration tests/parity tests/conformance tests/unit
 tests: dev
