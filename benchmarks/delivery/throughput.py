@@ -1,0 +1,78 @@
+"""Records a second through the outbox, beside the plain client in a loop."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.delivery.contestants import DESTINATIONS
+from sightline.devices import Device
+from sightline.graph import Message, Outputs, Site
+from sightline.graph.site import SystemClock
+from sightline.graph.transport import Record
+from sightline.runtime.delivery.outbox import RunOutbox
+from sightline_plugins.delivery.element import Delivery
+
+TARGET = 0.8
+_BODY_BYTES = 300
+_PUT_AT_ONCE = 10
+_MOST_WAITING = 10_000
+
+
+def throughput(names: Sequence[str], *, count: int, rounds: int) -> Iterator[str]:
+    """The lines of the table."""
+    yield "| destination | records a second, plain loop | through the outbox | ratio |"
+    yield "|---|---:|---:|---:|"
+    epoch = int(time.time())
+    for name in names:
+        found = []
+        with DESTINATIONS[name]() as contestant:
+            element = contestant.element
+            for _ in range(rounds):
+                epoch += 1
+                made = records(count, element, epoch=epoch)
+                with tempfile.TemporaryDirectory() as folder:
+                    ours = through_outbox(element, made, Path(folder))
+                began = time.perf_counter()
+                contestant.plain(made)
+                found.append((ours, time.perf_counter() - began))
+        own, plain = (statistics.median(count / one[index] for one in found) for index in (0, 1))
+        ratio = statistics.median(one[1] / one[0] for one in found)
+        verdict = "met" if ratio >= TARGET else "missed"
+        yield f"| {name} | {plain:,.0f} | {own:,.0f} | {ratio:.2f} ({verdict}) |"
+
+
+def records(count: int, element: Delivery, *, epoch: int) -> list[Record]:
+    """Return records of two streams, in turn."""
+    made, to = [], {name: element.address(name, "events", pipeline="benchmark") for name in ("gate", "yard")}
+    for number in range(count):
+        stream = ("gate", "yard")[number % 2]
+        body = json.dumps({"stream": stream, "epoch": epoch, "seq": number // 2, "record": "events"})
+        padded = f'{body[:-1]}, "text": "{"x" * (_BODY_BYTES - len(body) - 12)}"}}'.encode()
+        made.append(Record(stream, epoch, number // 2, "events", to[stream], padded, time.time_ns()))
+    return made
+
+
+def through_outbox(element: Delivery, made: Sequence[Record], folder: Path) -> float:
+    """Return the seconds from the first record put until the last is acknowledged; connecting is part of them."""
+    messages: list[Message] = []
+    outputs, clock = Outputs(folder), SystemClock()
+    outbox = RunOutbox(folder / "run.outbox", outputs=outputs, clock=clock, post=messages.append)
+    site = Site(Device(), element_id="delivery", pipeline="benchmark", outputs=outputs, outbox=outbox)
+    began = time.perf_counter()
+    mailbox = outbox.mailbox("delivery", address=element.destination(), transport=element.transport(site))
+    for first in range(0, len(made), _PUT_AT_ONCE):
+        mailbox.put(made[first : first + _PUT_AT_ONCE])
+        while outbox.stats[0].depth > _MOST_WAITING:
+            time.sleep(0.001)
+    while outbox.stats[0].depth:
+        time.sleep(0.0005)
+    seconds = time.perf_counter() - began
+    outbox.close(linger_seconds=0)
+    if messages or outbox.stats[0].delivered != len(made):
+        raise SystemExit(f"not everything was delivered: {[one.text for one in messages]}")
+    return seconds
