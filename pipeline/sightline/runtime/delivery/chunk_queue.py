@@ -170,12 +170,14 @@ class ChunkQueue:
 def _chunks(destination: str, records: Sequence[Record]) -> list[Chunk]:
     """Cut records into chunks of a size that is read and written at once."""
     chunks: list[Chunk] = []
-    first = size = 0
-    for index, record in enumerate(records):
-        if index > first and (index - first == _CHUNK_RECORDS or size + len(record.body) > _CHUNK_BYTES):
-            chunks.append(Chunk.of(destination, records[first:index]))
-            first, size = index, 0
-        size += len(record.body)
-    if records:
-        chunks.append(Chunk.of(destination, records[first:]))
+    for start in range(0, len(records), _CHUNK_RECORDS):
+        part = records[start : start + _CHUNK_RECORDS]
+        first = size = 0
+        if sum([len(record.body) for record in part]) > _CHUNK_BYTES:
+            for index, record in enumerate(part):
+                if index > first and size + len(record.body) > _CHUNK_BYTES:
+                    chunks.append(Chunk.of(destination, part[first:index]))
+                    first, size = index, 0
+                size += len(record.body)
+        chunks.append(Chunk.of(destination, part[first:]))
     return chunks

@@ -32,7 +32,7 @@ class Chunk:
     @classmethod
     def of(cls, destination: str, records: Sequence[Record]) -> Self:
         """Make a chunk of new records."""
-        size = sum(len(record.body) + len(record.to) for record in records)
+        size = sum([len(record.body) + len(record.to) for record in records])
         return cls(destination, records[0].time_ns, records, size)
 
     @property
