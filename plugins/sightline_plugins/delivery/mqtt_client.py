@@ -12,7 +12,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -37,6 +37,9 @@ _FAREWELL_SECONDS = 0.5
 WINDOW = 20
 """Messages under way at most, as Mosquitto takes them. So many may arrive twice when a connection breaks."""
 _LARGEST_PACKET = 268_435_460
+_QUICK_ACK: int | None = getattr(socket, "TCP_QUICKACK", None)
+"""Linux waits up to 40 ms with the TCP acknowledgement of what it received, and Mosquitto sends nothing meanwhile: the
+last acknowledgements of a batch would come that late."""
 
 
 class VersionRefused(DestinationRefused):
@@ -342,7 +345,10 @@ class Connection:
     def _published(
         self, client: Client, userdata: object, mid: int, reason: ReasonCode, properties: Properties
     ) -> None:
-        del client, userdata, properties
+        del userdata, properties
+        if _QUICK_ACK is not None and isinstance(connected := client.socket(), socket.socket):
+            with suppress(OSError):  # it was closed just now
+                connected.setsockopt(socket.IPPROTO_TCP, _QUICK_ACK, 1)  # not kept: the kernel goes back by itself
         with self._changed:
             self._reasons[mid] = self._client.refusals.pop(mid, reason.value)
             self._heard_at = time.monotonic()
