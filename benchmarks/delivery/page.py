@@ -54,8 +54,8 @@ Rows of objects, {objects} a frame, until the file is closed. Target: at least 2
 
 {stores}
 
-- The plain loops write the same values, {at_once:,} rows at a time: `executemany` into a table with two indexes, and
-  `ParquetWriter` with zstd. `sqlite` has two indexes too, and columns for the run, the stream and the time of day.
+- The plain loops write what a person would write by hand, {at_once:,} rows at a time: `executemany` into a table with
+  two indexes, and `ParquetWriter` with zstd. Ours have more columns: run, stream, time of day, attributes.
 - `parquet` writes rows to an Arrow file first, which survives a kill, and makes a Parquet file of it at the end; both
   count here.
 

@@ -74,7 +74,8 @@ def through_outbox(element: Delivery, made: Sequence[Record], folder: Path, *, f
             time.sleep(0.001)
     _wait_until_empty(outbox)
     seconds = time.perf_counter() - began
-    outbox.close(linger_seconds=0)
+    outbox.linger(at_most_ns=0)
+    outbox.close()
     if messages or outbox.stats[0].delivered != 1 + len(made):
         raise SystemExit(f"not everything was delivered: {[one.text for one in messages]}")
     return seconds
