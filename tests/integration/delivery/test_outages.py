@@ -16,14 +16,18 @@ from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka import Consumer
+from paho.mqtt.client import Client, MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion
 
 from tests.integration.delivery.kafka_cluster import KafkaCluster
+from tests.integration.delivery.mosquitto import broker
 from tests.integration.delivery.nats_server import new_server
 from tests.integration.delivery.postgresql import postgresql
 from tests.integration.delivery.rabbitmq import RabbitMq
 from tests.integration.delivery.redis_server import RedisServer
-from tests.integration.delivery.servers import Server
+from tests.integration.delivery.servers import Server, free_port
 from tests.integration.delivery.test_nats import read_all
+from tests.integration.delivery.web_server import Exchange, Request, web_server
 from tests.integration.figures import MEASURING, Record, form
 from tests.waiting import LIMIT_SECONDS, wait_until
 
@@ -136,6 +140,57 @@ def amqp(folder: Path) -> Iterator[Destination]:
 
 
 @contextmanager
+def mqtt(folder: Path) -> Iterator[Destination]:
+    """The broker keeps the subscriber's session on disk, so that what it acknowledged is not lost with it."""
+    kept = ("persistence true", f"persistence_location {folder}/", "autosave_interval 1", "autosave_on_changes true")
+    settings = ("allow_anonymous true", "max_inflight_messages 0", *kept)
+    with broker(folder, *settings) as server:
+        received: list[Identity] = []
+
+        def keep(client: Client, userdata: object, message: MQTTMessage) -> None:
+            del client, userdata
+            one = json.loads(message.payload)
+            received.append((one["stream"], one["epoch"], one["seq"]))
+
+        reader = Client(CallbackAPIVersion.VERSION2, client_id="reader", clean_session=False)
+        reader.on_connect = lambda client, *_: client.subscribe("sightline/+/+/frames", qos=1)
+        reader.on_message = keep
+        reader.reconnect_delay_set(1, 1)
+        reader.connect("127.0.0.1", server.port)
+        reader.loop_start()
+        wait_until(lambda: "Sending SUBACK to reader" in server.log)
+        try:
+            step = {"mqtt": {"url": f"mqtt://127.0.0.1:{server.port}", "timeout": "2s"}}
+            yield Destination(step, server.kill, server.start, lambda: received)
+        finally:
+            reader.disconnect()
+            reader.loop_stop()
+
+
+@contextmanager
+def webhook(folder: Path) -> Iterator[Destination]:
+    """A web service whose port is closed for a while, and its connections broken off."""
+    del folder
+    received: list[Identity] = []
+
+    def keep(exchange: Exchange, request: Request) -> None:
+        received.extend((one["stream"], one["epoch"], one["seq"]) for one in json.loads(request.body))
+        exchange.answer(200)
+
+    port, running = free_port(), ExitStack()
+
+    def back() -> None:
+        running.enter_context(web_server(keep, port=port))
+
+    back()
+    try:
+        step = {"webhook": {"url": f"http://127.0.0.1:{port}/{{stream}}", "timeout": "2s"}}
+        yield Destination(step, running.close, back, lambda: received)
+    finally:
+        running.close()
+
+
+@contextmanager
 def started(server: Started) -> Iterator[Started]:
     """A server that runs while the context is open."""
     server.start()
@@ -149,9 +204,11 @@ def started(server: Started) -> Iterator[Started]:
 DESTINATIONS: Mapping[str, Callable[[Path], AbstractContextManager[Destination]]] = {
     "amqp": amqp,
     "kafka": kafka,
+    "mqtt": mqtt,
     "nats": nats,
     "postgres": postgres,
     "redis": redis,
+    "webhook": webhook,
 }
 
 
