@@ -158,6 +158,7 @@ class RunOutbox(Outbox):
                 clock=self._clock,
                 post=self._post,
                 finished=self._chunks_finished,
+                after=own.worker,
             )
             own.worker.start()
             mailbox = RunMailbox(self, own)
@@ -212,8 +213,9 @@ class RunOutbox(Outbox):
         workers = [one.worker for one in destinations if one.worker is not None]
         for worker in workers:
             worker.stop()
+        end_ns = self._clock.monotonic_ns() + round(_STOP_SECONDS * 1e9)
         for worker in workers:
-            worker.wait(_STOP_SECONDS)
+            worker.wait(max(end_ns - self._clock.monotonic_ns(), 0) / 1e9)
         if self._writer is not None:
             self._writer.stop()
         self.commit()

@@ -22,6 +22,10 @@ from sightline.runtime.threads import Worker
 MOST_RECORDS: Final = 500
 MOST_BYTES: Final = 1_000_000
 """About how much a transport gets at once."""
+_FIRST_RECORDS = 32
+_FEWEST_RECORDS = 16
+_LONG_NS = 3_000_000_000
+"""A delivery that takes longer is followed by a smaller one: its records count as delivered at its end only."""
 ATTEMPTS: Final = 5
 """How often a record is tried that the destination refuses."""
 _FIRST_WAIT_NS = 200_000_000
@@ -81,7 +85,9 @@ class DeliveryWorker(Worker):
         clock: Clock,
         post: Callable[[Message], None],
         finished: Callable[[Sequence[Chunk]], None],
+        after: DeliveryWorker | None = None,
     ) -> None:
+        """Make the worker; it begins when the one of the same queue before it has ended, however long that hangs."""
         super().__init__(f"deliver-{stats.destination}")
         self._queue = queue
         self._transport = transport
@@ -90,9 +96,11 @@ class DeliveryWorker(Worker):
         self._clock = clock
         self._post = post
         self._finished = finished
+        self.before = () if after is None else tuple(one for one in (*after.before, after) if one.running)
         self._stopping = Event()
         self._wait_ns = self._pause_ns = 0
         self._attempts = 0
+        self._most_records = _FIRST_RECORDS
         self._is_connected = False
         self.held: frozenset[int | None] = frozenset()
         """The ids of the chunks that it works on."""
@@ -104,6 +112,8 @@ class DeliveryWorker(Worker):
 
     def work(self) -> None:
         """Connect, and deliver until it is stopped; then put back what is not delivered."""
+        if not self._is_alone():
+            return
         chunks: list[Chunk] = self._deliver([])
         while not self._stopping.is_set():
             chunks = chunks or self._taken()
@@ -117,6 +127,14 @@ class DeliveryWorker(Worker):
         self._put_back(chunks)
         self._transport.close()
 
+    def _is_alone(self) -> bool:
+        """Wait until the workers before have put back what they held, so that the order stays; False when stopped."""
+        while not self._stopping.is_set():
+            if all(one.wait(_IDLE_SECONDS / 10) for one in self.before):
+                self.before = ()
+                return True
+        return False
+
     def _put_back(self, chunks: Sequence[Chunk]) -> None:
         """Hold nothing while the destination is away, so that the oldest records can give way to others."""
         self._queue.put_back(chunks)
@@ -124,7 +142,9 @@ class DeliveryWorker(Worker):
 
     def _taken(self) -> list[Chunk]:
         try:
-            chunks = self._queue.take(most_records=MOST_RECORDS, most_bytes=MOST_BYTES, timeout_seconds=_IDLE_SECONDS)
+            chunks = self._queue.take(
+                most_records=self._most_records, most_bytes=MOST_BYTES, timeout_seconds=_IDLE_SECONDS
+            )
         except OutputError as error:
             self._stats.error = error.reason
             self._pause_ns = _LONGEST_WAIT_NS
@@ -135,13 +155,15 @@ class DeliveryWorker(Worker):
 
     def _deliver(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Deliver what it can of the chunks, and return those that are left."""
-        records = [record for chunk in chunks for record in chunk.waiting]
+        records = [record for chunk in chunks for record in chunk.waiting][: self._most_records]
         try:
             if not self._is_connected:
                 self._transport.connect()
                 self._is_connected = True
             if records:
+                began_ns = self._clock.monotonic_ns()
                 self._transport.deliver(records)
+                self._choose_size(len(records), self._clock.monotonic_ns() - began_ns)
         except RecordRefused as error:
             left = self._advance(chunks, error.delivered)
             return self._after_refusal(left, error)
@@ -152,9 +174,16 @@ class DeliveryWorker(Worker):
         except Exception as error:  # noqa: BLE001  somebody's transport: it must not end the delivery
             self._lost(DestinationLost(f"the transport failed: {type(error).__name__}: {error}"))
             return list(chunks)
-        self._advance(chunks, len(records))
+        left = self._advance(chunks, len(records))
         self._succeeded()
-        return []
+        return left
+
+    def _choose_size(self, records: int, took_ns: int) -> None:
+        """Deliver fewer records at once to a slow destination, so that few come twice when the process ends amid it."""
+        if took_ns > _LONG_NS:
+            self._most_records = max(records // 2, _FEWEST_RECORDS)
+        elif records >= self._most_records and 2 * took_ns <= _LONG_NS:
+            self._most_records = min(2 * self._most_records, MOST_RECORDS)
 
     def _advance(self, chunks: Sequence[Chunk], delivered: int) -> list[Chunk]:
         """Note the first records as delivered, and return the chunks of which some are not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,17 @@ from sightline.graph import Message, MessageKind, StreamState
 from sightline.runtime.delivery.outbox import OutboxLimits
 from sightline.runtime.delivery.store import OutboxStore
 from sightline.runtime.stats.counters import DeliveryState
-from tests.unit.runtime.delivery.transports import Destination, Messages, close, numbers, outbox_at, put
+from tests.unit.runtime.delivery.transports import (
+    Destination,
+    ForwardClock,
+    Hanging,
+    Messages,
+    Slow,
+    close,
+    numbers,
+    outbox_at,
+    put,
+)
 from tests.waiting import LIMIT_SECONDS, wait_until
 
 
@@ -238,6 +249,61 @@ def test_a_step_that_is_built_anew_goes_on_where_it_was(tmp_path: Path) -> None:
 
     assert new.bodies == numbers(0, 30)
     assert [record.seq for record in new.records] == list(range(30))
+
+
+def test_order_is_kept_when_a_step_is_built_anew_while_its_destination_hangs(tmp_path: Path) -> None:
+    old, new, outbox = Hanging(), Destination(), outbox_at(tmp_path)
+    before = outbox.mailbox("one", address="", transport=old)
+    put(before, numbers(0, 10))
+    wait_until(lambda: old.held)
+
+    after = outbox.mailbox("one", address="", transport=new)
+    put(after, numbers(10, 20))
+    outbox.commit()
+    wait_until(lambda: new.records or not outbox._destinations["one"].queue._new)
+    old.released.set()
+    close(outbox, seconds=60)
+
+    assert new.bodies == numbers(0, 20)
+
+
+def test_hanging_destinations_do_not_add_up_at_the_end(tmp_path: Path) -> None:
+    hanging, outbox = [Hanging() for _ in range(20)], outbox_at(tmp_path)
+    for number, one in enumerate(hanging):
+        put(outbox.mailbox(f"step-{number}", address="", transport=one), [b"1"])
+    wait_until(lambda: all(one.held for one in hanging))
+
+    began = time.monotonic()
+    close(outbox, seconds=0)
+    seconds = time.monotonic() - began
+    for one in hanging:
+        one.released.set()
+
+    assert seconds < len(hanging) / 2  # each may take one second
+    assert [one.depth for one in outbox.stats] == [1] * len(hanging)
+
+
+def test_a_slow_destination_gets_fewer_records_at_once(tmp_path: Path) -> None:
+    clock = ForwardClock()
+    slow, outbox = Slow(clock, ns_per_record=100_000_000), outbox_at(tmp_path, clock=clock)
+    put(outbox.mailbox("one", address="", transport=slow), numbers(0, 400))
+    wait_until(lambda: len(slow.records) == 400)
+    close(outbox, seconds=0)
+
+    assert slow.bodies == numbers(0, 400)
+    assert max(slow.batches) <= 32
+    assert max(slow.batches[2:]) <= 30
+    assert outbox.stats[0].delivered == 400
+
+
+def test_a_fast_destination_gets_many_records_at_once(tmp_path: Path) -> None:
+    clock = ForwardClock()
+    fast, outbox = Slow(clock, ns_per_record=1), outbox_at(tmp_path, clock=clock)
+    put(outbox.mailbox("one", address="", transport=fast), numbers(0, 5_000))
+    close(outbox, seconds=60)
+
+    assert fast.bodies == numbers(0, 5_000)
+    assert max(fast.batches) == 500
 
 
 def test_messages_of_the_run_are_heard(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 
-from sightline.errors import DeliveryError, RecordRefused
+from sightline.errors import DeliveryError, DestinationLost, RecordRefused
 from sightline.graph import Message, Outputs
 from sightline.graph.site import SystemClock
 from sightline.graph.transport import Mailbox, Record, Transport
@@ -47,6 +47,45 @@ class Destination(Transport):
             return [record.body for record in self.records]
 
 
+class Hanging(Destination):
+    """Answers nothing until it is released; then it is lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = Event()
+        self.held: list[Record] = []
+
+    def deliver(self, records: Sequence[Record]) -> None:
+        self.held = list(records)
+        self.released.wait()
+        raise DestinationLost("no answer")
+
+
+class ForwardClock(SystemClock):
+    """The clock of the system, set forward."""
+
+    def __init__(self) -> None:
+        self.ahead_ns = 0
+
+    def monotonic_ns(self) -> int:
+        return super().monotonic_ns() + self.ahead_ns
+
+
+class Slow(Destination):
+    """Takes some time of a clock for each record."""
+
+    def __init__(self, clock: ForwardClock, *, ns_per_record: int) -> None:
+        super().__init__()
+        self.batches: list[int] = []
+        self._clock = clock
+        self._ns_per_record = ns_per_record
+
+    def deliver(self, records: Sequence[Record]) -> None:
+        super().deliver(records)
+        self.batches.append(len(records))
+        self._clock.ahead_ns += self._ns_per_record * len(records)
+
+
 class Messages(list[Message]):
     """The messages of a run."""
 
@@ -54,11 +93,17 @@ class Messages(list[Message]):
         return [message.text for message in self if message.kind == kind]
 
 
-def outbox_at(folder: Path, *, messages: list[Message] | None = None, limits: OutboxLimits | None = None) -> RunOutbox:
+def outbox_at(
+    folder: Path,
+    *,
+    messages: list[Message] | None = None,
+    limits: OutboxLimits | None = None,
+    clock: SystemClock | None = None,
+) -> RunOutbox:
     """Make an outbox in a folder."""
     heard: list[Message] = [] if messages is None else messages
     return RunOutbox(
-        folder / "run.outbox", outputs=Outputs(folder), clock=SystemClock(), post=heard.append, limits=limits
+        folder / "run.outbox", outputs=Outputs(folder), clock=clock or SystemClock(), post=heard.append, limits=limits
     )
 
 
