@@ -101,6 +101,8 @@ _HIGHEST_PORT = 65535
 def checked_url(url: str) -> str:
     """The URL itself. Raises ValueError when its host is missing or its port is none."""
     scheme, _, rest = url.partition("://")
+    if not is_url(url):  # the text is not shown: it may hold a password
+        raise ValueError("an address is written SCHEME://HOST:PORT/PATH, and this one does not begin with SCHEME://")
     if scheme.lower() == "file":
         return url
     found = _HOST_AND_PORT.fullmatch(re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2])

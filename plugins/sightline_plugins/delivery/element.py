@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from sightline.errors import ConfigurationError
 from sightline.graph import Capability, CheckContext, Element, OutputPath, Problem, Site
-from sightline.graph.fields import Size, checked_url, is_url
+from sightline.graph.fields import PathRole, Size, checked_url, is_there, is_url, paths_of
 from sightline.graph.references import Named
 from sightline.graph.transport import Transport
 from sightline.graph.wording import suggest
@@ -175,10 +175,19 @@ class Delivery(Element):
             yield Problem(f"the format {self.format} has no place for images: leave image out", ("image",))
         if self.image_path is not None:
             yield from self._image_path_problems(self.image_path, context)
+        yield from self._transport_problems(context)
+
+    def _transport_problems(self, context: CheckContext) -> Iterator[Problem]:
+        if not self._files_are_there():
+            return  # which is an error already
         try:
             self.transport(Site(context.device)).close()
         except ConfigurationError as error:
             yield Problem(str(error))
+
+    def _files_are_there(self) -> bool:
+        """Whether all files that options name can be found, such as certificates."""
+        return all(is_there(Path(path)) for _, role, path in paths_of(self) if role is PathRole.INPUT)
 
     def _image_path_problems(self, path: str, context: CheckContext) -> Iterator[Problem]:
         if PurePath(path).suffix.lower() not in (".jpg", ".jpeg"):

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from sightline.errors import DeliveryError, DestinationLost, DestinationRefused, MissingExtra, RecordRefused
 from sightline.graph import CheckContext, InputPath, Problem, Site
+from sightline.graph.fields import is_url
 from sightline.graph.transport import Record, Transport
 from sightline.redaction import redact
 from sightline_plugins.delivery.acknowledged import Acknowledged
@@ -79,6 +80,8 @@ class Redis(Delivery):
         for problem in super().check(context):
             if not (is_socket and problem.key == ("url",)):  # it has a path instead of a host
                 yield problem
+        if not is_url(self.url):
+            return  # reported already; nothing of it is shown
         try:
             parts = urlsplit(self.url)
         except ValueError:

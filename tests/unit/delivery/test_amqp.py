@@ -60,6 +60,7 @@ def test_certificates_without_tls_are_a_problem(tmp_path: Path) -> None:
 
 
 def test_a_certificate_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("no certificate")
     (problem,) = problems(url="amqps://localhost", ca_file=tmp_path / "ca.crt")
     assert "certificate" in problem[0]
 

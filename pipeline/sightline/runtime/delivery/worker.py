@@ -96,7 +96,8 @@ class DeliveryWorker(Worker):
         self._clock = clock
         self._post = post
         self._finished = finished
-        self.before = () if after is None else tuple(one for one in (*after.before, after) if one.running)
+        before = () if after is None else (*after.before, after)
+        self.before: tuple[DeliveryWorker, ...] = tuple(one for one in before if one.running)
         self._stopping = Event()
         self._wait_ns = self._pause_ns = 0
         self._attempts = 0

@@ -1,0 +1,57 @@
+"""Each wrong setting of a step that delivers is one error with file, line, key and what to do, before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sightline.config import load_description
+from sightline.errors import ConfigurationError
+
+CANARY = "canary-7041"
+HEAD = "name: site\nsources: {gate: {pattern: counter, frames: 3}}\npipeline:\n"
+
+
+def mistakes(folder: Path, steps: str) -> list[str]:
+    """What is wrong with a pipeline of these steps, without the folder."""
+    path = folder / "site.yaml"
+    path.write_text(f"{HEAD}  - {steps}\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load_description(path)
+    return [line.replace(f"{folder}/", "") for line in str(caught.value).splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize(
+    ("step", "place", "said"),
+    [
+        ("mqtt: {url: 'mqtt://u:canary-7041@no-such-host.invalid'}", "mqtt.url", "there is no host no-such-host"),
+        ("kafka: {url: 'kafka://u:canary-7041@no-such-host.invalid,127.0.0.1'}", "kafka.url", "there is no host"),
+        ("mqtt: {url: 'redis://u:canary-7041@127.0.0.1'}", "mqtt.url", "begins with mqtt://"),
+        ("mqtt: {url: 'u:canary-7041@127.0.0.1'}", "mqtt.url", "does not begin with SCHEME://"),
+        ("amqp: {url: 'u:canary-7041@127.0.0.1'}", "amqp.url", "does not begin with SCHEME://"),
+        ("redis: {url: 'u:canary-7041@127.0.0.1://x'}", "redis.url", "does not begin with SCHEME://"),
+        ("mqtt: {url: 'mqtt://127.0.0.1', topic: 'a/{strem}'}", "mqtt.topic", "did you mean '{stream}'"),
+        ("mqtt: {url: 'mqtt://u:${NOT_SET_7041}@127.0.0.1'}", "mqtt.url", "NOT_SET_7041 is not set: set it"),
+        ("mqtt: {url: 'mqtt://127.0.0.1', send: things}", "mqtt.send", "must be frames, objects"),
+        ("mqtt: {url: 'mqtt://127.0.0.1', send: tracks}", "mqtt", "put track before it"),
+        ("mqtt: {url: 'mqtts://127.0.0.1', ca_file: no.pem}", "mqtt.ca_file", "there is no file no.pem"),
+        ("webhook: {url: 'https://127.0.0.1', cert_file: no.pem}", "webhook.cert_file", "there is no file no.pem"),
+        ("redis: {url: 'rediss://127.0.0.1', ca_file: no.pem}", "redis.ca_file", "there is no file no.pem"),
+        ("kafka: {url: 'kafkas://127.0.0.1', ca_file: no.pem}", "kafka.ca_file", "there is no file no.pem"),
+        ("nats: {url: 'tls://127.0.0.1', ca_file: no.pem}", "nats.ca_file", "there is no file no.pem"),
+        ("amqp: {url: 'amqps://127.0.0.1', ca_file: no.pem}", "amqp.ca_file", "there is no file no.pem"),
+        (
+            "redis: {url: 'redis://127.0.0.1', id: a}\n  - mqtt: {url: 'mqtt://127.0.0.1', id: a}",
+            "mqtt.id",
+            "every step has its own",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_one_error_at_its_place(tmp_path: Path, step: str, place: str, said: str) -> None:
+    (found,) = mistakes(tmp_path, step)
+
+    assert found.startswith("site.yaml:")
+    assert f".{place}: " in found
+    assert said in found
+    assert CANARY not in found
