@@ -67,8 +67,11 @@ class Server:
             self._process = None
 
     def hang(self) -> None:
-        """Stop it where it is: connections stay open, nothing answers."""
+        """Stop it where it is: connections stay open, nothing answers. Returns when it has stopped, which takes a
+        moment on a busy machine.
+        """
         self._signal(signal.SIGSTOP)
+        wait_until(lambda: all(map(_is_stopped, self._processes())))
 
     def go_on(self) -> None:
         """Let a stopped server go on."""
@@ -80,6 +83,34 @@ class Server:
             pytest.fail(f"{self._command[0]} ended: {(self.folder / 'server.log').read_text()[-2000:]}")
         return self._ready()
 
+    def _processes(self) -> list[int]:
+        """The processes that a signal reaches: its process group."""
+        if self._process is None:
+            return []
+        group = self._process.pid
+        everything = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+        return [process for process in everything if _group_of(process) == group]
+
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, number)
+
+
+def _group_of(process: int) -> int | None:
+    try:
+        return os.getpgid(process)
+    except OSError:  # it has ended meanwhile
+        return None
+
+
+def _is_stopped(process: int) -> bool:
+    """Whether all threads of a process are stopped, or it has ended."""
+    try:
+        states = [_state(task) for task in Path(f"/proc/{process}/task").iterdir()]
+    except OSError:
+        return True
+    return all(state in "TZ" for state in states)
+
+
+def _state(task: Path) -> str:
+    return (task / "stat").read_text().rpartition(") ")[2][0]

@@ -22,7 +22,7 @@ from sightline.testing.transport_conformance import TransportConformance
 from sightline_plugins.delivery.nats import Nats
 from tests.integration.delivery.certificates import Certificates, make_certificates
 from tests.integration.delivery.nats_server import new_server
-from tests.integration.delivery.outage import Courier, doubles, first_in_order, hang, killed_amid, made
+from tests.integration.delivery.outages import Delivering, deliver_through_kills, doubles, records, without_doubles
 from tests.integration.delivery.servers import Server, free_port, program
 
 pytest.importorskip("nats")
@@ -80,7 +80,12 @@ def new_transport(element: Nats, *, element_id: str = "nats-1") -> Transport:
 
 
 def records_for(element: Nats, count: int, **options: Any) -> list[Record]:
-    return made(lambda stream, kind: element.address(stream, kind, pipeline="pipeline"), count, **options)
+    streams = options.pop("streams", ("gate",))
+
+    def address(stream: str, kind: str) -> str:
+        return element.address(stream, kind, pipeline="pipeline")
+
+    return records(count * len(streams), to=address, streams=streams, **options)
 
 
 def ask(server: Server, work: Callable[[Client], Awaitable[Result]], **options: Any) -> Result:
@@ -131,11 +136,11 @@ class TestWhatArrives:
         (message,) = read_all(server)
 
         assert message.subject == "sightline.pipeline.gate.events"
-        assert json.loads(message.data) == {"seq": 0, "stream": "gate"}
+        assert json.loads(message.data) == {"number": 0}
         assert message.headers is not None
         assert {name: value for name, value in message.headers.items() if not name.startswith("Nats-")} == {
             "Sightline-Stream": "gate",
-            "Sightline-Epoch": "3",
+            "Sightline-Epoch": "7",
             "Sightline-Seq": "0",
             "Sightline-Kind": "events",
             "Content-Type": "application/json",
@@ -147,7 +152,7 @@ class TestWhatArrives:
 
         found = read_all(server)
 
-        assert [first_in_order(seen(found), stream) for stream in STREAMS] == [list(range(100))] * len(STREAMS)
+        assert without_doubles(seen(found)) == {name: list(range(100)) for name in STREAMS}
         assert {message.subject for message in found} == {
             "sightline.pipeline.gate.events",
             "sightline.pipeline.yard_north.events",
@@ -256,15 +261,14 @@ class TestOutages:
     ) -> None:
         element = new_element(server)
         transports.append(new_transport(element))
-        courier = Courier(transports[0])
-        records = records_for(element, 4000, streams=("gate", "yard"), body=b"x" * 500)
+        sent = records_for(element, 4000, streams=("gate", "yard"), body=b"x" * 500)
+        delivering = Delivering(transports[0], sent, per_second=2000)
 
-        with killed_amid(server, courier, at=(1500, 4000)):
-            courier.deliver(records)
+        deliver_through_kills(server, delivering, at=(1500, 4000))
 
         found = seen(read_all(server))
-        assert courier.losses >= 2
-        assert [first_in_order(found, stream) for stream in ("gate", "yard")] == [list(range(4000))] * 2
+        assert delivering.losses >= 2
+        assert without_doubles(found) == {name: list(range(4000)) for name in ("gate", "yard")}
         assert doubles(found) == 0
 
     @pytest.mark.parametrize("jetstream", [True, False])
@@ -274,7 +278,7 @@ class TestOutages:
         element = new_element(server, timeout="1s", jetstream=jetstream)
         transport = connected(element)
         transport.deliver(records_for(element, 10))
-        hang(server)
+        server.hang()
         start = time.monotonic()
 
         with pytest.raises(DestinationLost, match="no answer within 1 s") as lost:
@@ -288,7 +292,7 @@ class TestOutages:
     ) -> None:
         element = new_element(server, timeout="1s")
         transport = connected(element)
-        hang(server)
+        server.hang()
         with pytest.raises(DestinationLost, match="no answer"):
             transport.deliver(records_for(element, 60, body=b"x" * 500_000))
 
@@ -303,7 +307,7 @@ class TestOutages:
     ) -> None:
         element = new_element(server, timeout="1s")
         transport, records = connected(element), records_for(element, 20)
-        hang(server)
+        server.hang()
         with pytest.raises(DestinationLost, match="no answer"):
             transport.deliver(records)
         transport.close()
@@ -421,7 +425,7 @@ class TestRefusals:
         self, server: Server, connected: Callable[[Nats], Transport]
     ) -> None:
         element = new_element(server)
-        elsewhere = made(lambda stream, kind: f"elsewhere.{stream}", 1)
+        elsewhere = records(1, to="elsewhere.gate", streams=("gate",))
 
         with pytest.raises(RecordRefused, match=r"does not take elsewhere\.gate, but sightline") as refused:
             connected(element).deliver([*records_for(element, 2), *elsewhere, *records_for(element, 2)])
@@ -433,7 +437,7 @@ class TestRefusals:
     ) -> None:
         element = new_element(server)
         transport = connected(element)
-        invalid = made(lambda stream, kind: "a blank", 1)
+        invalid = records(1, to="a blank", streams=("gate",))
 
         with pytest.raises(RecordRefused, match="no subject") as refused:
             transport.deliver([*records_for(element, 2), *invalid])
@@ -557,7 +561,7 @@ class TestTls:
         }
         element = new_element(encrypted, scheme="tls", timeout="1s", **files)
         transport = connected(element)
-        hang(encrypted)
+        encrypted.hang()
         with pytest.raises(DestinationLost, match="no answer within 1 s"):
             transport.deliver(records_for(element, 60, body=b"x" * 500_000))
 

@@ -16,7 +16,7 @@ from sightline.graph.transport import Record, Transport
 from sightline.testing.transport_conformance import TransportConformance
 from sightline_plugins.delivery.redis import Redis
 from tests.integration.delivery.certificates import Certificates, make_certificates
-from tests.integration.delivery.outage import Courier, doubles, first_in_order, hang, killed_amid, made
+from tests.integration.delivery.outages import Delivering, deliver_through_kills, doubles, records, without_doubles
 from tests.integration.delivery.redis_server import RedisServer
 from tests.integration.delivery.servers import free_port
 from tests.waiting import wait_until
@@ -66,7 +66,12 @@ def new_transport(element: Redis) -> Transport:
 
 
 def records_for(element: Redis, count: int, **options: Any) -> list[Record]:
-    return made(lambda stream, kind: element.address(stream, kind, pipeline="pipeline"), count, **options)
+    streams = options.pop("streams", ("gate",))
+
+    def address(stream: str, kind: str) -> str:
+        return element.address(stream, kind, pipeline="pipeline")
+
+    return records(count * len(streams), to=address, streams=streams, **options)
 
 
 GATE = "sightline:pipeline:gate:events"
@@ -81,11 +86,11 @@ class TestWhatArrives:
         assert server.entries(GATE) == [
             {
                 "stream": "gate",
-                "epoch": "3",
+                "epoch": "7",
                 "seq": "0",
                 "kind": "events",
                 "content_type": "application/json",
-                "body": '{"seq": 0, "stream": "gate"}',
+                "body": '{"number": 0}',
             }
         ]
 
@@ -136,23 +141,21 @@ class TestOutages:
         self, server: RedisServer, connected: Connect
     ) -> None:
         element = new_element(server, key="all")
-        courier = Courier(new_transport(element))
-        records = records_for(element, 4000, streams=("gate", "yard"), body=b"x" * 500)
+        sent = records_for(element, 4000, streams=("gate", "yard"), body=b"x" * 500)
+        delivering = Delivering(new_transport(element), sent, per_second=2000)
 
-        with killed_amid(server, courier, at=(1500, 4000)):
-            courier.deliver(records)
+        deliver_through_kills(server, delivering, at=(1500, 4000))
 
-        courier.transport.close()
         found = server.seen("all")
-        assert courier.losses >= 2
-        assert [first_in_order(found, stream) for stream in ("gate", "yard")] == [list(range(4000))] * 2
+        assert delivering.losses >= 2
+        assert without_doubles(found) == {name: list(range(4000)) for name in ("gate", "yard")}
         assert doubles(found) == 0
 
     def test_a_server_that_hangs_is_lost_at_about_the_time_limit(self, server: RedisServer, connected: Connect) -> None:
         element = new_element(server, timeout="1s")
         transport = connected(element)
         transport.deliver(records_for(element, 10))
-        hang(server)
+        server.hang()
         start = time.monotonic()
 
         with pytest.raises(DestinationLost, match="no answer within 1 s") as lost:
@@ -166,7 +169,7 @@ class TestOutages:
     def test_what_was_sent_to_a_hanging_server_arrives_once(self, server: RedisServer, connected: Connect) -> None:
         element = new_element(server, timeout="1s")
         transport, records = connected(element), records_for(element, 20)
-        hang(server)
+        server.hang()
         with pytest.raises(DestinationLost, match="no answer"):
             transport.deliver(records[:15])
         transport.close()
@@ -437,7 +440,7 @@ class TestTls:
         }
         element = new_element(encrypted, scheme="rediss", timeout="1s", **files)
         transport = connected(element)
-        hang(encrypted)
+        encrypted.hang()
 
         with pytest.raises(DestinationLost, match="no answer within 1 s"):
             transport.deliver(records_for(element, 60, body=b"x" * 500_000))
