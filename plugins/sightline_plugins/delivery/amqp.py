@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import logging
 import re
-import ssl
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sightline.errors import (
-    ConfigurationError,
     DeliveryError,
     DestinationLost,
     DestinationRefused,
     MissingExtra,
     RecordRefused,
 )
-from sightline.graph import CheckContext, InputPath, Problem, Site
+from sightline.graph import CheckContext, Problem, Site
 from sightline.graph.fields import matching
 from sightline.graph.transport import Record, Transport
 from sightline.redaction import redact
 from sightline_plugins.delivery.acknowledged import Acknowledged
-from sightline_plugins.delivery.element import PLACEHOLDERS, Delivery
+from sightline_plugins.delivery.element import PLACEHOLDERS
+from sightline_plugins.delivery.tls import TlsDelivery
 
 if TYPE_CHECKING:
     from pika import BasicProperties, ConnectionParameters, SelectConnection
@@ -46,7 +45,7 @@ _LIMIT = re.compile(r"message size \d+ is larger than.*?(\d+)")
 _FAREWELL_SECONDS = 0.5
 
 
-class Amqp(Delivery):
+class Amqp(TlsDelivery):
     """Deliver records to RabbitMQ (AMQP 0-9-1).
 
     Records are published to a topic exchange as persistent messages, and count as delivered when the broker confirms
@@ -70,6 +69,7 @@ class Amqp(Delivery):
 
     name: ClassVar[str] = "amqp"
     schemes: ClassVar[tuple[str, ...]] = ("amqp", "amqps")
+    tls_schemes: ClassVar[tuple[str, ...]] = ("amqps",)
     address_key: ClassVar[str | None] = "routing_key"
     unsafe: ClassVar[re.Pattern[str]] = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -81,18 +81,6 @@ class Amqp(Delivery):
     """Declare the exchange, durable and of type `topic`; otherwise it must exist."""
     mandatory: bool = False
     """Whether a record that no queue takes is refused instead of dropped by the broker."""
-    ca_file: InputPath | None = None
-    """Certificates (PEM) that the broker's is checked against; those of the system when not given."""
-    cert_file: InputPath | None = None
-    """Certificate (PEM) of this client."""
-    key_file: InputPath | None = None
-    """Private key (PEM) of `cert_file`."""
-
-    @model_validator(mode="after")
-    def _agrees(self) -> Self:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("give cert_file and key_file together")
-        return self
 
     def address(self, stream: str, kind: str, *, pipeline: str) -> str:
         """Return the routing key; long names are cut where it would be longer than AMQP allows."""
@@ -102,12 +90,8 @@ class Amqp(Delivery):
         return super().address(stream[:_CUT], kind, pipeline=pipeline[:_CUT])
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
-        """Check the address, the routing keys, and TLS."""
+        """Check the address, TLS, and the routing keys."""
         yield from super().check(context)
-        if not urlsplit(self.url).scheme.endswith("s"):
-            for key in ("ca_file", "cert_file"):
-                if getattr(self, key) is not None:
-                    yield Problem("certificates are for TLS: write amqps:// in the URL", (key,))
         if set("*#") & set(self.routing_key):
             yield Problem("`*` and `#` are for binding queues; a record has a full routing key", ("routing_key",))
         if not set(_TEMPLATE_WORD.findall(self.routing_key)) <= set(PLACEHOLDERS):
@@ -133,14 +117,14 @@ class Amqp(Delivery):
 
         url = urlsplit(self.url)
         seconds = self.timeout / 1e9
-        is_tls = url.scheme == "amqps"
+        tls = self.tls_context()
         user, password = unquote(url.username or "guest"), unquote(url.password or "guest")
         return ConnectionParameters(
             host=url.hostname or "localhost",
-            port=url.port or (5671 if is_tls else 5672),
+            port=url.port or (5672 if tls is None else 5671),
             virtual_host=unquote(url.path[1:]) or "/",
             credentials=PlainCredentials(user, password),
-            ssl_options=SSLOptions(self._tls(), url.hostname) if is_tls else None,
+            ssl_options=None if tls is None else SSLOptions(tls, url.hostname),
             heartbeat=0,
             socket_timeout=seconds,
             stack_timeout=seconds,
@@ -148,15 +132,6 @@ class Amqp(Delivery):
             tcp_options={"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3},
             client_properties={"connection_name": "sightline"},
         )
-
-    def _tls(self) -> ssl.SSLContext:
-        try:
-            context = ssl.create_default_context(cafile=self.ca_file)
-            if self.cert_file is not None:
-                context.load_cert_chain(self.cert_file, self.key_file)
-        except OSError as error:  # ssl.SSLError is one
-            raise ConfigurationError(f"a certificate cannot be used: {error}") from error
-        return context
 
 
 class AmqpTransport(Transport):

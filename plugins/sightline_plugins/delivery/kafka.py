@@ -6,10 +6,10 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import unquote
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sightline.errors import (
     ConfigurationError,
@@ -19,13 +19,14 @@ from sightline.errors import (
     MissingExtra,
     RecordRefused,
 )
-from sightline.graph import CheckContext, InputPath, Problem, Site
+from sightline.graph import CheckContext, Problem, Site
 from sightline.graph.fields import checked_url, matching
 from sightline.graph.transport import Record, Transport
 from sightline.redaction import redact
 from sightline_plugins.delivery.acknowledged import Acknowledged
-from sightline_plugins.delivery.element import PLACEHOLDERS, Delivery
+from sightline_plugins.delivery.element import PLACEHOLDERS
 from sightline_plugins.delivery.hosts import hosts_of, is_known
+from sightline_plugins.delivery.tls import TlsDelivery
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Producer
@@ -75,7 +76,7 @@ _CUT = 100
 _SLICE_SECONDS = 0.2
 
 
-class Kafka(Delivery):
+class Kafka(TlsDelivery):
     """Deliver records to Apache Kafka, or to a broker that speaks its protocol (Redpanda).
 
     The URL names one or more brokers of the cluster: `kafka://one:9092,two:9092`, or `kafkas://` for TLS. A user and
@@ -104,6 +105,7 @@ class Kafka(Delivery):
 
     name: ClassVar[str] = "kafka"
     schemes: ClassVar[tuple[str, ...]] = ("kafka", "kafkas")
+    tls_schemes: ClassVar[tuple[str, ...]] = ("kafkas",)
     address_key: ClassVar[str | None] = "topic"
 
     topic: Annotated[str, Field(min_length=1)] = "sightline.{kind}"
@@ -116,20 +118,8 @@ class Kafka(Delivery):
     """How messages are compressed."""
     sasl: Literal["plain", "scram-sha-256", "scram-sha-512"] | None = None
     """How user and password are sent; `plain` when the URL has them."""
-    ca_file: InputPath | None = None
-    """Certificates (PEM) that the brokers' are checked against; those of the system when not given."""
-    cert_file: InputPath | None = None
-    """Certificate (PEM) of this client."""
-    key_file: InputPath | None = None
-    """Private key (PEM) of `cert_file`."""
     options: Annotated[dict[str, str | int | float | bool], Field(repr=False)] = Field(default_factory=dict)
     """Other settings of the producer, by their names in librdkafka (`linger.ms`, `client.id`)."""
-
-    @model_validator(mode="after")
-    def _agrees(self) -> Self:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("give cert_file and key_file together")
-        return self
 
     def address(self, stream: str, kind: str, *, pipeline: str) -> str:
         """Return the topic; long names are cut where it would be longer than Kafka allows."""
@@ -148,10 +138,6 @@ class Kafka(Delivery):
         user, password = self.credentials()
         if self.sasl is not None and not (user and password):
             yield Problem(f"{self.sasl} needs user and password: {self._scheme()}://USER:PASSWORD@HOST:PORT", ("sasl",))
-        if self._scheme() == "kafka":
-            for key in ("ca_file", "cert_file"):
-                if getattr(self, key) is not None:
-                    yield Problem("certificates are for TLS: write kafkas:// in the URL", (key,))
         for key in self.options:
             if key in RESERVED:
                 yield Problem(f"{key} is set by `{RESERVED[key]}`", ("options", key))
@@ -159,11 +145,15 @@ class Kafka(Delivery):
                 yield Problem(f"{key} cannot be set here", ("options", key))
 
     def transport(self, site: Site) -> Transport:
-        """Make the transport. Raises MissingExtra, or ConfigurationError when librdkafka refuses a setting."""
+        """Make the transport. Raises MissingExtra, or ConfigurationError when librdkafka refuses a setting, or a
+        certificate cannot be used.
+        """
         try:
             from confluent_kafka import KafkaException, Producer
         except ModuleNotFoundError as error:
             raise MissingExtra("confluent-kafka", extra="kafka", purpose="`kafka`") from error
+        if "ssl.key.password" not in self.options:
+            self.tls_context()  # librdkafka reads the files itself, and says less about what is wrong with them
         settings = self.settings(site.pipeline)
         try:
             Producer({key: value for key, value in settings.items() if key != "bootstrap.servers"})
@@ -185,7 +175,7 @@ class Kafka(Delivery):
     def settings(self, client: str) -> Settings:
         """Return the settings of librdkafka."""
         user, password = self.credentials()
-        is_tls, milliseconds = self._scheme() == "kafkas", max(1, self.timeout // 1_000_000)
+        milliseconds = max(1, self.timeout // 1_000_000)
         settings: Settings = {
             "client.id": f"sightline-{self.unsafe.sub('_', client)}",
             "log_level": 0,
@@ -194,7 +184,7 @@ class Kafka(Delivery):
             "max.in.flight.requests.per.connection": 5 if self.acks == "all" else 1,
             **self.options,
             "bootstrap.servers": ",".join(self.brokers()),
-            "security.protocol": ("sasl_" if user else "") + ("ssl" if is_tls else "plaintext"),
+            "security.protocol": ("sasl_" if user else "") + ("ssl" if self.is_tls() else "plaintext"),
             "acks": str(self.acks),
             "enable.idempotence": self.acks == "all",
             "compression.type": self.compression,
@@ -203,7 +193,7 @@ class Kafka(Delivery):
         if user:
             mechanism = (self.sasl or "plain").upper()
             settings |= {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password}
-        files = {"ca": self.ca_file, "certificate": self.cert_file, "key": self.key_file}
+        files = {"ca": self.ca_file, "certificate": self.cert_file, "key": self.key_file or self.cert_file}
         return settings | {f"ssl.{name}.location": str(path) for name, path in files.items() if path is not None}
 
     def _scheme(self) -> str:

@@ -7,17 +7,16 @@ import ssl
 from collections.abc import Iterator
 from hashlib import sha256
 from socket import gethostname
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from sightline.errors import ConfigurationError, MissingExtra
-from sightline.graph import CheckContext, InputPath, Problem, Site
-from sightline.graph.fields import is_there
+from sightline.errors import MissingExtra
+from sightline.graph import CheckContext, Problem, Site
 from sightline.graph.transport import Transport
-from sightline_plugins.delivery.element import Delivery
 from sightline_plugins.delivery.home_assistant import HomeAssistant, identifier
 from sightline_plugins.delivery.kinds import Kind
+from sightline_plugins.delivery.tls import TlsDelivery
 
 _NOT_IN_TEXT = "\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
 """What brokers take for a malformed packet in a text: control characters, halves of pairs, no characters."""
@@ -33,7 +32,7 @@ def _as_tuple(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
-class Mqtt(Delivery):
+class Mqtt(TlsDelivery):
     """Deliver records to an MQTT broker, as MQTT 5 or 3.1.1.
 
     With `qos` 1 or 2 a record counts as delivered when the broker has acknowledged it; after an outage some of those
@@ -58,12 +57,16 @@ class Mqtt(Delivery):
 
     name: ClassVar[str] = "mqtt"
     schemes: ClassVar[tuple[str, ...]] = ("mqtt", "mqtts")
+    tls_schemes: ClassVar[tuple[str, ...]] = ("mqtts",)
     address_key: ClassVar[str | None] = "topic"
     unsafe: ClassVar[re.Pattern[str]] = re.compile(rf"[/+#{_NOT_IN_TEXT}]+|^\$+")
 
     url: Annotated[str, Field(repr=False)]
     """The broker: `mqtt://HOST`, or `mqtts://HOST` for TLS, with `USER:PASSWORD@` before and `:PORT` behind the host
     where needed. Credentials belong into environment variables: `${NAME}`."""
+    insecure: bool = False
+    """Accept any certificate. Whoever is between us and the broker can then read the password, and read and change what
+    is sent. Prefer `ca_file`."""
     topic: Annotated[str, StringConstraints(min_length=1)] = "sightline/{pipeline}/{stream}/{kind}"
     """Topic of each record; `{stream}`, `{kind}` and `{pipeline}` stand for the names."""
     version: Annotated[Literal["3.1.1", 5], BeforeValidator(_as_version)] | None = None
@@ -80,23 +83,11 @@ class Mqtt(Delivery):
     so that the broker ends a dead connection when we come again. Another client with the same id throws us out."""
     will: Annotated[str, StringConstraints(min_length=1)] | None = "sightline/{pipeline}/availability"
     """Topic of the availability, `online` or `offline`, retained; nothing is published with `null`."""
-    ca_file: InputPath | None = None
-    """Certificates (PEM) of the authorities that the broker's certificate must come from; those of the system when not
-    given. A self-signed certificate of a broker can stand here itself."""
-    cert_file: InputPath | None = None
-    """Our certificate (PEM), for brokers that ask for one."""
-    key_file: InputPath | None = None
-    """Its private key (PEM, without a password), when it is not in `cert_file`."""
-    insecure: bool = False
-    """Accept any certificate. Whoever is between us and the broker can then read the password, and read and change what
-    is sent. Prefer `ca_file`."""
     home_assistant: bool | HomeAssistant = False
     """Announce the streams to Home Assistant: `true`, or its options."""
 
     @model_validator(mode="after")
-    def _agrees(self) -> Mqtt:
-        if self.key_file is not None and self.cert_file is None:
-            raise ValueError("key_file needs cert_file")
+    def _agrees(self) -> Self:
         if self.insecure and self.ca_file is not None:
             raise ValueError("give ca_file or insecure, not both: insecure accepts any certificate")
         return self
@@ -107,9 +98,7 @@ class Mqtt(Delivery):
             from sightline_plugins.delivery.mqtt_transport import MqttTransport
         except ModuleNotFoundError as error:
             raise MissingExtra("paho-mqtt", extra="mqtt", purpose="`mqtt`") from error
-        files = [path for path in (self.ca_file, self.cert_file, self.key_file) if path is not None]
-        if self.url.startswith("mqtts:") and all(is_there(path) for path in files):
-            self.tls()
+        self.tls_context()
         return MqttTransport(self, site)
 
     def availability_topic(self, pipeline: str) -> str | None:
@@ -128,8 +117,7 @@ class Mqtt(Delivery):
     def check(self, context: CheckContext) -> Iterator[Problem]:
         """Check the URL, the topics, the certificates, and that Home Assistant gets what it shows."""
         yield from super().check(context)
-        scheme, _, rest = self.url.partition("://")
-        if re.search("[/?#].", rest.rpartition("@")[2]):
+        if re.search("[/?#].", self.url.partition("://")[2].rpartition("@")[2]):
             yield Problem("the address ends with the port: the topic belongs into `topic`", ("url",))
         for key, topic in (("topic", self.topic), ("will", self.will or "")):
             if re.search(rf"[+#{_NOT_IN_TEXT}]", topic):
@@ -139,10 +127,6 @@ class Mqtt(Delivery):
                 yield Problem(f"{word} stands for nothing here; there is {{pipeline}}", ("will",))
         if self.home_assistant:
             yield from self._home_assistant_problems()
-        if scheme == "mqtt":
-            for key in ("ca_file", "cert_file", "insecure"):
-                if key in self.model_fields_set and getattr(self, key):
-                    yield Problem(f"{key} is for TLS: write mqtts:// for the scheme of `url`", (key,))
 
     def _home_assistant_problems(self) -> Iterator[Problem]:
         for word in ("{stream}", "{kind}"):
@@ -153,21 +137,13 @@ class Mqtt(Delivery):
         if not {"counts", "status"} & {*self.send}:
             yield Problem("home_assistant shows counts and status: put one or both into `send`", ("home_assistant",))
 
-    def tls(self) -> ssl.SSLContext:
-        """Make the TLS context, with the certificates as they are now. Raises ConfigurationError."""
-        try:
-            context = ssl.create_default_context(cafile=self.ca_file)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigurationError(f"ca_file {self.ca_file} holds no certificates: {error}") from error
-        if self.insecure:
+    def tls_context(self) -> ssl.SSLContext | None:
+        """Make the context, as those of others; with `insecure` it checks nothing."""
+        context = super().tls_context()
+        if context is not None and self.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        if self.cert_file is not None:
-            try:
-                context.load_cert_chain(self.cert_file, self.key_file, password="")
-            except (OSError, ssl.SSLError) as error:
-                raise ConfigurationError(
-                    f"cert_file {self.cert_file} and its key cannot be used: {error}; the key must belong to the "
-                    "certificate, and have no password"
-                ) from error
         return context
+
+    def _tls_options(self) -> tuple[str, ...]:
+        return (*super()._tls_options(), "insecure")

@@ -52,8 +52,8 @@ class Unanswered(DestinationLost):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Where a connection goes, and as whom; `address` is for messages. `tls` makes a context, None without TLS;
-    `lacks_certificate` says that it has no certificate of ours.
+    """Where a connection goes, and as whom; `address` is for messages. `tls` makes a context with
+    the certificates of now, None without TLS; `lacks_certificate` says that it has no certificate of ours.
     """
 
     address: str
@@ -64,7 +64,7 @@ class Broker:
     timeout_seconds: float
     username: str | None = None
     password: str | None = field(default=None, repr=False)
-    tls: Callable[[], ssl.SSLContext] | None = None
+    tls: Callable[[], ssl.SSLContext | None] = lambda: None
     lacks_certificate: bool = False
     availability_topic: str | None = None
 
@@ -158,8 +158,7 @@ class Connection:
         """Connect. Raises DestinationLost, DestinationRefused, and of these kinds Unanswered and VersionRefused."""
         broker, client = self._broker, self._client
         try:
-            if broker.tls is not None:
-                context = broker.tls()
+            if (context := broker.tls()) is not None:
                 context.sslsocket_class = _TlsSocket
                 client.tls_set_context(context)
                 client.tls_insecure_set(not context.check_hostname)

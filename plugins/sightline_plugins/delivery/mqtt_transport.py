@@ -258,14 +258,14 @@ class MqttTransport(Transport):
             timeout_seconds=element.timeout / 1e9,
             username=None if parts.username is None else unquote(parts.username),
             password=None if parts.password is None else unquote(parts.password),
-            tls=self._tls if parts.scheme == "mqtts" else None,
-            lacks_certificate=parts.scheme == "mqtts" and element.cert_file is None,
+            tls=self._tls,
+            lacks_certificate=element.is_tls() and element.cert_file is None,
             availability_topic=self._availability_topic,
         )
 
-    def _tls(self) -> ssl.SSLContext:
+    def _tls(self) -> ssl.SSLContext | None:
         try:
-            return self._element.tls()
+            return self._element.tls_context()
         except ConfigurationError as error:  # a file that has changed since it was checked
             raise DestinationRefused(str(error)) from error
 

@@ -18,8 +18,7 @@ from sightline.graph.fields import Size
 from sightline.graph.transport import Record, Transport
 from sightline.media.time import Duration
 from sightline.runtime.threads import LoopThread
-from sightline_plugins.delivery.element import Delivery
-from sightline_plugins.delivery.tls import client_context
+from sightline_plugins.delivery.tls import TlsDelivery
 
 if TYPE_CHECKING:
     from sightline_plugins.delivery.nats_session import Loop, Session
@@ -41,7 +40,7 @@ class JetStream(Described):
     """On how many servers of a cluster a created stream is kept."""
 
 
-class Nats(Delivery):
+class Nats(TlsDelivery):
     """Deliver records to NATS, by default into a stream of JetStream that keeps them for its consumers.
 
     Each record is a message with the headers `Sightline-Stream`, `Sightline-Epoch`, `Sightline-Seq`, `Sightline-Kind`
@@ -70,27 +69,20 @@ class Nats(Delivery):
 
     name: ClassVar[str] = "nats"
     schemes: ClassVar[tuple[str, ...]] = ("nats", "tls")
+    tls_schemes: ClassVar[tuple[str, ...]] = ("tls", "nats")
     address_key: ClassVar[str | None] = "subject"
     unsafe: ClassVar[re.Pattern[str]] = re.compile(r"[\s.*>\x00-\x1f\x7f]+")
 
+    credentials_file: InputPath | None = None
+    """File with the user's JWT and key (`.creds`), instead of a user in the URL."""
     subject: Annotated[str, Field(min_length=1)] = "sightline.{pipeline}.{stream}.{kind}"
     """Subject of a record, with `{stream}`, `{kind}`, `{pipeline}`."""
     jetstream: JetStream | bool = True
     """The stream that keeps the records; `true` for one of the name SIGHTLINE, `false` for core NATS, which keeps
     nothing."""
-    credentials_file: InputPath | None = None
-    """File with the user's JWT and key (`.creds`), instead of a user in the URL."""
-    ca_file: InputPath | None = None
-    """Certificates (PEM) that the server's is checked against; those of the system when not given."""
-    cert_file: InputPath | None = None
-    """Certificate (PEM) of this client."""
-    key_file: InputPath | None = None
-    """Private key (PEM) of `cert_file`, when it is not in that file."""
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
-        if self.key_file is not None and self.cert_file is None:
-            raise ValueError("key_file needs cert_file")
         if self.credentials_file is not None and "@" in urlsplit(self.url).netloc:
             raise ValueError("give credentials_file or a user in the URL, not both")
         return self
@@ -144,7 +136,7 @@ class NatsTransport(Transport):
         self._element = element
         self._source = source
         self._address = element.destination()
-        self._tls = client_context(element.ca_file, element.cert_file, element.key_file)
+        self._tls = element.tls_context()
         self._thread: LoopThread | None = None
         self._loop: Loop | None = None
         self._session: Session | None = None

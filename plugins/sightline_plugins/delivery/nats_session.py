@@ -76,7 +76,7 @@ class Loop(asyncio.SelectorEventLoop):
 class Session:
     """One connection, and the records that are under way on it. All of it runs in the loop."""
 
-    def __init__(self, element: Nats, *, source: str, loop: Loop, tls: ssl.SSLContext) -> None:
+    def __init__(self, element: Nats, *, source: str, loop: Loop, tls: ssl.SSLContext | None) -> None:
         self._element = element
         self._source = source
         self._loop = loop

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sightline.errors import DeliveryError, DestinationLost, DestinationRefused, MissingExtra, RecordRefused
-from sightline.graph import CheckContext, InputPath, Problem, Site
+from sightline.graph import CheckContext, Problem, Site
 from sightline.graph.fields import is_url
 from sightline.graph.transport import Record, Transport
 from sightline.redaction import redact
 from sightline_plugins.delivery.acknowledged import Acknowledged
-from sightline_plugins.delivery.element import Delivery
-from sightline_plugins.delivery.tls import client_context
+from sightline_plugins.delivery.tls import TlsDelivery
 
 Connection = Any
 """A connection of redis-py, whose methods have no types."""
@@ -30,7 +29,7 @@ _REFUSED_RECORDS = re.compile(r"WRONGTYPE |The stream has exhausted|its \d+ byte
 _REFUSED_ALL = re.compile(r"unknown command|DB index is out of range|.*alert .*(certificate|unknown ca)")
 
 
-class Redis(Delivery):
+class Redis(TlsDelivery):
     """Deliver records to Redis streams (`XADD`), for `XREADGROUP`, `redis-cli` and everything else that reads them.
 
     Each record is an entry with the fields `stream`, `epoch`, `seq`, `kind`, `content_type` and `body`; Redis makes the
@@ -52,6 +51,7 @@ class Redis(Delivery):
 
     name: ClassVar[str] = "redis"
     schemes: ClassVar[tuple[str, ...]] = ("redis", "rediss", "unix")
+    tls_schemes: ClassVar[tuple[str, ...]] = ("rediss",)
     address_key: ClassVar[str | None] = "key"
     unsafe: ClassVar[re.Pattern[str]] = re.compile(r"[\s:*?\[\]{}\\\x00-\x1f\x7f]+")
 
@@ -59,20 +59,6 @@ class Redis(Delivery):
     """Key of the stream that a record is added to, with `{stream}`, `{kind}`, `{pipeline}`."""
     max_length: Annotated[int, Field(ge=1)] | None = None
     """About how many entries a stream keeps, removing the oldest (`MAXLEN ~`); all when not given."""
-    ca_file: InputPath | None = None
-    """Certificates (PEM) that the server's is checked against; those of the system when not given."""
-    cert_file: InputPath | None = None
-    """Certificate (PEM) of this client."""
-    key_file: InputPath | None = None
-    """Private key (PEM) of `cert_file`, when it is not in that file."""
-
-    @model_validator(mode="after")
-    def _agrees(self) -> Self:
-        if self.key_file is not None and self.cert_file is None:
-            raise ValueError("key_file needs cert_file")
-        if not self.url.startswith("rediss://") and (self.ca_file or self.cert_file):
-            raise ValueError("certificates are for rediss://, which connects with TLS")
-        return self
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
         """Check the URL with its database, the key, the certificates, and that the client is installed."""
@@ -119,8 +105,7 @@ class RedisTransport(Transport):
         self._largest_body = _LARGEST_BODY
         self._in_doubt: set[Identity] = set()
         self._acknowledged = Acknowledged()
-        if element.url.startswith("rediss://"):
-            client_context(element.ca_file, element.cert_file, element.key_file)
+        element.tls_context()  # redis-py reads the files itself, and asks for the passphrase of a key
 
     def connect(self) -> None:
         """Connect, log in and select the database. Raises DestinationLost, DestinationRefused."""
@@ -197,7 +182,7 @@ class RedisTransport(Transport):
         options |= {"socket_timeout": seconds, "socket_connect_timeout": seconds, "protocol": 2}
         if not element.url.startswith("unix://"):
             options["socket_keepalive"] = True
-        if element.url.startswith("rediss://"):
+        if element.is_tls():
             options |= {"ssl_cert_reqs": "required", "ssl_check_hostname": True}
             options |= {"ssl_ca_certs": _text(element.ca_file), "ssl_certfile": _text(element.cert_file)}
             options["ssl_keyfile"] = _text(element.key_file or element.cert_file)

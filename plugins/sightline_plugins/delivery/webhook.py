@@ -12,15 +12,15 @@ from itertools import groupby
 from typing import Annotated, ClassVar, Literal
 from urllib.parse import quote, unquote, urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
-from sightline.errors import ConfigurationError, DeliveryError, DestinationLost, DestinationRefused, RecordRefused
-from sightline.graph import CheckContext, InputPath, Problem, Site
+from sightline.errors import DeliveryError, DestinationLost, DestinationRefused, RecordRefused
+from sightline.graph import CheckContext, Problem, Site
 from sightline.graph.transport import Record, Transport
 from sightline_plugins.delivery.content_types import is_json
-from sightline_plugins.delivery.element import Delivery
 from sightline_plugins.delivery.http_client import Answer, HttpClient, retry_after_ns
 from sightline_plugins.delivery.refusals import deliver_in_parts, excerpt
+from sightline_plugins.delivery.tls import TlsDelivery
 from sightline_plugins.delivery.urls import readable_url
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -46,7 +46,7 @@ def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
-class Webhook(Delivery):
+class Webhook(TlsDelivery):
     """Post records to a web service.
 
     The path of `url` is a template with `{stream}`, `{kind}` and `{pipeline}`. Up to `batch` records for the same path
@@ -81,6 +81,7 @@ class Webhook(Delivery):
 
     name: ClassVar[str] = "webhook"
     schemes: ClassVar[tuple[str, ...]] = ("http", "https")
+    tls_schemes: ClassVar[tuple[str, ...]] = ("https",)
     address_key: ClassVar[str | None] = "url"
     unsafe: ClassVar[re.Pattern[str]] = re.compile(r"\A\.{1,2}\Z|[^A-Za-z0-9._-]+")
 
@@ -94,18 +95,6 @@ class Webhook(Delivery):
     """Headers of each request, such as `Authorization`. Their values are treated as secrets."""
     secret: Annotated[Annotated[str, Field(min_length=1)] | None, Field(repr=False)] = None
     """Key that requests are signed with; without it they are not signed."""
-    ca_file: InputPath | None = None
-    """Certificates (PEM) of authorities to trust, instead of those of the system."""
-    cert_file: InputPath | None = None
-    """Client certificate (PEM) that the service asks for."""
-    key_file: InputPath | None = None
-    """Private key (PEM) of the client certificate, when it is not in `cert_file`; without a passphrase."""
-
-    @model_validator(mode="after")
-    def _agrees(self) -> Webhook:
-        if self.key_file is not None and self.cert_file is None:
-            raise ValueError("key_file belongs to a cert_file, which is missing")
-        return self
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
         """Check the URL and its template, the headers, and that the certificates can be loaded."""
@@ -115,10 +104,6 @@ class Webhook(Delivery):
             yield Problem("placeholders belong into the path of the URL, not into its host or its query", ("url",))
         if parts.username is not None and any(name.lower() == "authorization" for name in self.headers or ()):
             yield Problem("give user and password in `url`, or the header Authorization, not both", ("headers",))
-        if parts.scheme == "http":
-            for key in ("ca_file", "cert_file"):
-                if getattr(self, key) is not None:
-                    yield Problem(f"{key} has a meaning with https:// only", (key,))
 
     def destination(self) -> str:
         """Return the URL without credentials and without its query, which may hold a token."""
@@ -135,21 +120,7 @@ class Webhook(Delivery):
 
     def transport(self, site: Site) -> Transport:
         """Make the transport, without connecting. Raises ConfigurationError when a certificate cannot be loaded."""
-        context = self._tls() if urlsplit(self.url).scheme == "https" else None
-        return WebhookTransport(self, sender=f"{site.pipeline}/{site.element_id}", tls=context)
-
-    def _tls(self) -> ssl.SSLContext:
-        try:
-            context = ssl.create_default_context(cafile=self.ca_file)
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(f"ca_file {self.ca_file} cannot be loaded: {_reason(error)}") from error
-        if self.cert_file is not None:
-            try:
-                context.load_cert_chain(self.cert_file, self.key_file, password="")  # never ask for one
-            except (OSError, ValueError) as error:
-                files = " with ".join(str(file) for file in (self.cert_file, self.key_file) if file is not None)
-                raise ConfigurationError(f"cert_file {files} cannot be loaded: {_reason(error)}") from error
-        return context
+        return WebhookTransport(self, sender=f"{site.pipeline}/{site.element_id}", tls=self.tls_context())
 
 
 class WebhookTransport(Transport):
@@ -287,9 +258,3 @@ def _id(record: Record) -> tuple[str, int, int]:
 
 def _name(record: Record) -> str:
     return f"{quote(record.stream, safe='', errors='replace')}/{record.epoch}/{record.seq}"
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror and not isinstance(error, ssl.SSLError):
-        return error.strerror
-    return str(getattr(error, "reason", None) or error)

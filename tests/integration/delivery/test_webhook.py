@@ -6,7 +6,6 @@ import json
 import re
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 
 from sightline.devices import Device
-from sightline.errors import ConfigurationError, DeliveryError, DestinationLost, DestinationRefused, RecordRefused
+from sightline.errors import DeliveryError, DestinationLost, DestinationRefused, RecordRefused
 from sightline.graph import Site
 from sightline.graph.transport import Record, Transport
 from sightline.testing.transport_conformance import TransportConformance
@@ -659,16 +658,6 @@ class TestTls:
 
         assert type(error) is DestinationLost
         assert "TLS failed" in str(error)
-
-    def test_a_key_with_a_passphrase_is_an_error_and_asks_nobody(
-        self, certificates: Certificates, tmp_path: Path
-    ) -> None:
-        locked = tmp_path / "locked.key"
-        encrypting = ["openssl", "rsa", "-aes256", "-passout", "pass:abcd", "-in", str(certificates.client_key)]
-        subprocess.run([*encrypting, "-out", str(locked)], check=True, capture_output=True)
-
-        with pytest.raises(ConfigurationError, match="cannot be loaded"):
-            transport("https://x", cert_file=certificates.client, key_file=locked)
 
 
 def test_deliveries_from_one_thread_after_another_work(tmp_path: Path) -> None:

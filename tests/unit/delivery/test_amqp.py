@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sightline.devices import Device
-from sightline.errors import ConfigurationError
 from sightline.graph import CheckContext, Outputs
 from sightline_plugins import Amqp
 
@@ -52,22 +50,6 @@ def test_a_routing_key_that_is_too_long_nevertheless_is_a_problem() -> None:
 
 def test_a_name_becomes_one_word_of_the_routing_key() -> None:
     assert Amqp(url=URL).address("gate.north #1*", "events", pipeline="a.b") == "a_b.gate_north_1_.events"
-
-
-def test_certificates_without_tls_are_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "ca.crt").touch()
-    assert ("ca_file",) in keys(ca_file=tmp_path / "ca.crt")
-
-
-def test_a_certificate_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "ca.crt").write_text("no certificate")
-    (problem,) = problems(url="amqps://localhost", ca_file=tmp_path / "ca.crt")
-    assert "certificate" in problem[0]
-
-
-def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="cert_file and key_file together"):
-        Amqp(url="amqps://localhost", key_file=tmp_path / "a.key")
 
 
 def test_the_url_names_the_virtual_host_and_the_user() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sightline.devices import Device
-from sightline.errors import ConfigurationError
 from sightline.graph import CheckContext, Outputs
 from sightline_plugins import Kafka
 
@@ -105,18 +103,3 @@ def test_a_setting_that_librdkafka_does_not_know_is_named() -> None:
 
 def test_sasl_without_a_password_is_a_problem() -> None:
     assert ("sasl",) in keys(sasl="plain")
-
-
-def test_certificates_without_tls_are_a_problem(tmp_path: Path) -> None:
-    assert ("ca_file",) in keys(ca_file=tmp_path / "ca.crt")
-
-
-def test_a_certificate_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "ca.crt").write_text("no certificate")
-    (problem,) = problems(url="kafkas://localhost", ca_file=tmp_path / "ca.crt")
-    assert "ssl.ca.location" in problem[0]
-
-
-def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="cert_file and key_file together"):
-        Kafka(url="kafkas://one", cert_file=tmp_path / "a.crt")

@@ -13,7 +13,6 @@ from sightline.devices import Device
 from sightline.errors import ConfigurationError, MissingExtra
 from sightline.graph import CheckContext, Outputs, Site
 from sightline_plugins.delivery.mqtt import Mqtt
-from tests.integration.delivery.servers import program
 
 
 def problems(url: str = "mqtt://127.0.0.1", **options: Any) -> list[str]:
@@ -77,20 +76,6 @@ def test_mistake_is_one_problem(url: str, options: dict[str, Any], problem: str)
 def test_value_that_is_none_is_an_error(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         Mqtt(url="mqtt://127.0.0.1", **options)
-
-
-def test_file_without_a_certificate_is_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "ca.pem").write_text("none")
-    (found,) = problems("mqtts://127.0.0.1", ca_file=tmp_path / "ca.pem")
-    assert "ca.pem holds no certificates" in found
-
-
-def test_key_with_a_password_is_a_problem_and_asks_nobody(tmp_path: Path) -> None:
-    arguments = "req -x509 -newkey rsa:2048 -passout pass:word -keyout key.pem -out cert.pem -subj /CN=x"
-    openssl = program("openssl", package="openssl")
-    subprocess.run([openssl, *arguments.split()], cwd=tmp_path, check=True, capture_output=True)
-    (found,) = problems("mqtts://127.0.0.1", cert_file=tmp_path / "cert.pem", key_file=tmp_path / "key.pem")
-    assert "have no password" in found
 
 
 def test_missing_client_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sightline.devices import Device
-from sightline.errors import ConfigurationError, MissingExtra
+from sightline.errors import MissingExtra
 from sightline.graph import CheckContext, Site
 from sightline.graph.outputs import Outputs
 from sightline_plugins.delivery.redis import Redis
@@ -59,25 +58,6 @@ def test_an_unknown_placeholder_in_the_key_is_reported() -> None:
     (found,) = problems(url="redis://localhost", key="x:{steam}")
 
     assert "{stream}" in found
-
-
-def test_certificates_need_tls() -> None:
-    with pytest.raises(ConfigurationError, match="certificates are for rediss://"):
-        Redis(url="redis://localhost", ca_file=Path("ca.pem"))
-
-
-def test_a_key_without_its_certificate_is_reported() -> None:
-    with pytest.raises(ConfigurationError, match="key_file needs cert_file"):
-        Redis(url="rediss://localhost", key_file=Path("key.pem"))
-
-
-def test_a_file_without_certificates_is_reported(tmp_path: Path) -> None:
-    file = tmp_path / "ca.pem"
-    file.write_text("nothing")
-
-    (found,) = problems(url="rediss://localhost", ca_file=file)
-
-    assert "holds no certificates in PEM" in found
 
 
 def test_a_missing_client_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

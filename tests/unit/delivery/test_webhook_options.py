@@ -53,21 +53,6 @@ def test_credentials_are_given_once() -> None:
     assert found == ["give user and password in `url`, or the header Authorization, not both"]
 
 
-def test_certificates_have_no_meaning_without_tls(tmp_path: Path) -> None:
-    assert problems("http://127.0.0.1", ca_file=tmp_path / "ca.pem") == ["ca_file has a meaning with https:// only"]
-
-
-def test_a_certificate_that_cannot_be_loaded_is_a_mistake(tmp_path: Path) -> None:
-    (tmp_path / "ca.pem").write_text("none")
-
-    assert any("ca.pem cannot be loaded" in problem for problem in problems("https://x", ca_file=tmp_path / "ca.pem"))
-
-
-def test_a_key_belongs_to_a_certificate() -> None:
-    with pytest.raises(ConfigurationError, match="key_file belongs to a cert_file"):
-        Webhook(url="https://x", key_file=Path("x.key"))
-
-
 @pytest.mark.parametrize(
     ("headers", "what"),
     [
