@@ -39,12 +39,16 @@ class Record(NamedTuple):
 
 
 class Transport(ABC):
-    """Delivers records to one destination. One thread at a time calls it; it keeps no records of its own."""
+    """Delivers records to one destination. One thread at a time calls it.
+
+    It keeps no records of its own. It may remember the ids of those it knows to be acknowledged behind one that failed,
+    so that they are not sent again when they come again.
+    """
 
     @abstractmethod
     def connect(self) -> None:
-        """Connect, within the time limit of its element. Called before the first delivery, and again after `close`
-        when a delivery failed. A transport without a connection does nothing.
+        """Connect, within the time limit of its element. Called once when a run starts, before there are records, and
+        again after `close` when a delivery failed. A transport without a connection does nothing.
 
         Raises DestinationLost when the destination cannot be reached, DestinationRefused when it does not let us in.
         """
@@ -53,9 +57,11 @@ class Transport(ABC):
     def deliver(self, records: Sequence[Record]) -> None:
         """Deliver the records in order, and return when the destination has acknowledged all of them.
 
+        The time limit begins again with each acknowledgement: a destination that is slow is not lost.
+
         `delivered` of an error counts those acknowledged, which are the first ones; the others are delivered again.
         Raises RecordRefused when the destination refuses the record after those; DestinationLost when it is gone, or
-        does not answer within the time limit; DestinationRefused when it does not let us write.
+        acknowledges nothing within the time limit; DestinationRefused when it does not let us write.
         """
 
     @abstractmethod
