@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from sightline.errors import ConfigurationError
 from sightline.graph import Capability, CheckContext, Element, OutputPath, Problem, Site
-from sightline.graph.fields import PathRole, Size, checked_url, is_there, is_url, paths_of
+from sightline.graph.fields import PathRole, Size, is_there, is_url, paths_of
 from sightline.graph.references import Named
 from sightline.graph.transport import Transport
 from sightline.graph.wording import suggest
@@ -23,6 +22,7 @@ from sightline_plugins.delivery import images
 from sightline_plugins.delivery.formats import Envelope, Format, not_expressed
 from sightline_plugins.delivery.hosts import hosts_of, is_known
 from sightline_plugins.delivery.kinds import Kind
+from sightline_plugins.delivery.urls import readable_url
 from sightline_plugins.rules.names import RuleName
 from sightline_plugins.rules.shapes import Anchor
 from sightline_plugins.sinks.files import path_problems
@@ -142,6 +142,10 @@ class Delivery(Element):
         """Return the rules that `rules` names."""
         return [(("rules", number), name) for number, name in enumerate(self.rules or ())]
 
+    def urls(self) -> Sequence[str]:
+        """Return a URL for each server that `url` names; none where it names a socket in the file system."""
+        return (self.url,)
+
     def template(self) -> str:
         """Return the text with placeholders that says where records go; no credentials are in it."""
         return "" if self.address_key is None else str(getattr(self, self.address_key))
@@ -153,17 +157,8 @@ class Delivery(Element):
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
         """Check the URL, the template of the address, and that the client is installed."""
-        try:
-            checked_url(self.url)
-            scheme = urlsplit(self.url).scheme
-        except ValueError as error:
-            yield Problem(str(error), ("url",))
-        else:
-            if scheme not in self.schemes:
-                allowed = ", ".join(f"{name}://" for name in self.schemes)
-                yield Problem(f"`{self.name}` takes a URL that begins with {allowed}, not {scheme}://", ("url",))
-            elif unknown := [host for host in hosts_of(self.url) if not is_known(host)]:
-                yield Problem(f"there is no host {', '.join(unknown)} (no address is known for it)", ("url",))
+        wrong = list(self._url_problems())
+        yield from wrong
         if self.address_key is not None:
             for word in dict.fromkeys(_WORD.findall(self.template())):
                 if word not in PLACEHOLDERS:
@@ -175,7 +170,23 @@ class Delivery(Element):
             yield Problem(f"the format {self.format} has no place for images: leave image out", ("image",))
         if self.image_path is not None:
             yield from self._image_path_problems(self.image_path, context)
-        yield from self._transport_problems(context)
+        if not wrong:
+            yield from self._transport_problems(context)
+
+    def _url_problems(self) -> Iterator[Problem]:
+        scheme = self.url.partition("://")[0].lower()
+        if is_url(self.url) and scheme not in self.schemes:
+            allowed = ", ".join(f"{name}://" for name in self.schemes)
+            yield Problem(f"`{self.name}` takes a URL that begins with {allowed}, not {scheme}://", ("url",))
+            return
+        for url in self.urls() if is_url(self.url) else (self.url,):
+            try:
+                unknown = [host for host in hosts_of(readable_url(url)) if not is_known(host)]
+            except ValueError as error:
+                yield Problem(str(error), ("url",))
+            else:
+                if unknown:
+                    yield Problem(f"there is no host {', '.join(unknown)} (no address is known for it)", ("url",))
 
     def _transport_problems(self, context: CheckContext) -> Iterator[Problem]:
         if not self._files_are_there():

@@ -20,12 +20,11 @@ from sightline.errors import (
     RecordRefused,
 )
 from sightline.graph import CheckContext, Problem, Site
-from sightline.graph.fields import checked_url, matching
+from sightline.graph.fields import matching
 from sightline.graph.transport import Record, Transport
 from sightline.redaction import redact
 from sightline_plugins.delivery.acknowledged import Acknowledged
 from sightline_plugins.delivery.element import PLACEHOLDERS
-from sightline_plugins.delivery.hosts import hosts_of, is_known
 from sightline_plugins.delivery.tls import TlsDelivery
 
 if TYPE_CHECKING:
@@ -128,12 +127,13 @@ class Kafka(TlsDelivery):
             return topic
         return super().address(stream[:_CUT], kind, pipeline=pipeline[:_CUT])
 
+    def urls(self) -> list[str]:
+        """Return a URL for each broker."""
+        return [f"{self._scheme()}://{broker}" for broker in self.brokers()]
+
     def check(self, context: CheckContext) -> Iterator[Problem]:
         """Check the address of each broker, the topics, TLS and SASL, and that librdkafka accepts the settings."""
-        first, *others = (f"{self._scheme()}://{broker}" for broker in self.brokers())
-        yield from super(Kafka, self.model_copy(update={"url": first})).check(context)
-        for url in others:
-            yield from _broker_problems(url)
+        yield from super().check(context)
         yield from self._topic_problems(context)
         user, password = self.credentials()
         if self.sasl is not None and not (user and password):
@@ -345,16 +345,6 @@ class KafkaTransport(Transport):
             size = f"{len(record.body)} bytes for {record.to!r}"
             return RecordRefused(f"{where} refuses a record of {size}: {text}", delivered=delivered)
         return DestinationLost(f"{where}: {text}", delivered=delivered)
-
-
-def _broker_problems(url: str) -> Iterator[Problem]:
-    try:
-        checked_url(url)
-    except ValueError as error:
-        yield Problem(str(error), ("url",))
-    else:
-        if unknown := [host for host in hosts_of(url) if not is_known(host)]:
-            yield Problem(f"there is no host {', '.join(unknown)} (no address is known for it)", ("url",))
 
 
 def _is_one_of(names: set[str], error: KafkaError | None) -> bool:

@@ -60,12 +60,14 @@ class Redis(TlsDelivery):
     max_length: Annotated[int, Field(ge=1)] | None = None
     """About how many entries a stream keeps, removing the oldest (`MAXLEN ~`); all when not given."""
 
+    def urls(self) -> tuple[str, ...]:
+        """Return the URL, if it names a host."""
+        return () if self.url.startswith("unix://") else (self.url,)
+
     def check(self, context: CheckContext) -> Iterator[Problem]:
         """Check the URL with its database, the key, the certificates, and that the client is installed."""
-        is_socket = self.url.startswith("unix://")
-        for problem in super().check(context):
-            if not (is_socket and problem.key == ("url",)):  # it has a path instead of a host
-                yield problem
+        is_socket = not self.urls()
+        yield from super().check(context)
         if not is_url(self.url):
             return  # reported already; nothing of it is shown
         try:
