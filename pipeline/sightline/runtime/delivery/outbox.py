@@ -25,8 +25,9 @@ from sightline.runtime.threads import Worker
 if TYPE_CHECKING:
     from sightline.runtime.delivery.store import OutboxStore
 
-COMMIT_SECONDS: Final = 0.05
-"""How long records are gathered before they are written."""
+GATHER_SECONDS: Final = (0.02, 0.1)
+"""How long records are gathered before they are written: few, so that a rare event is not kept waiting, and many."""
+_MANY_RECORDS = 5
 _TIDY_SECONDS = 1.0
 _STOP_SECONDS = 1.0
 _RETRY_NS = 1_000_000_000
@@ -229,37 +230,42 @@ class RunOutbox(Outbox):
         self._store.close()
         self._store = None
 
-    def commit(self) -> None:
-        """Write what is new, and remove what is delivered. What cannot be written is tried again a second later."""
-        store = self._store
-        if store is None:
-            return
+    def commit(self) -> int:
+        """Write what is new, and remove what is delivered; return how many records were new. What cannot be written is
+        tried again a second later.
+        """
+        if self._store is None:
+            return 0
         with self._committing:
             new = [chunk for one in tuple(self._destinations.values()) for chunk in one.queue.take_new()]
-            with self._lock:
-                finished, self._finished = self._finished, []
-            self._unsaved = [chunk for chunk in self._unsaved if not chunk.is_done] + new
-            epochs = {name: epoch for name, epoch in self._epochs.items() if self._stored_epochs.get(name) != epoch}
-            commit = Commit(
-                new=self._unsaved,
-                progress=[chunk for chunk in finished if not chunk.is_done and chunk.id is not None],
-                done=[chunk for chunk in finished if chunk.is_done and chunk.id is not None],
-                epochs=epochs,
-            )
-            if not commit or (self._is_degraded and self._clock.monotonic_ns() < self._retry_at_ns):
-                self._keep(new, finished)
-                return
-            try:
-                store.write(commit)
-            except OutputError as error:
-                self._keep(new, finished)
-                self._degraded(error)
-                return
-            self._size += sum(chunk.size for chunk in self._unsaved) - sum(chunk.size for chunk in commit.done)
-            self._stored_epochs |= epochs
-            self._unsaved = []
-            self._recovered()
-            self._pass_on(new)
+            self._write(new, self._store)
+            return sum(len(chunk.records) for chunk in new)
+
+    def _write(self, new: Sequence[Chunk], store: OutboxStore) -> None:
+        with self._lock:
+            finished, self._finished = self._finished, []
+        self._unsaved = [*(chunk for chunk in self._unsaved if not chunk.is_done), *new]
+        epochs = {name: epoch for name, epoch in self._epochs.items() if self._stored_epochs.get(name) != epoch}
+        commit = Commit(
+            new=self._unsaved,
+            progress=[chunk for chunk in finished if not chunk.is_done and chunk.id is not None],
+            done=[chunk for chunk in finished if chunk.is_done and chunk.id is not None],
+            epochs=epochs,
+        )
+        if not commit or (self._is_degraded and self._clock.monotonic_ns() < self._retry_at_ns):
+            self._keep(new, finished)
+            return
+        try:
+            store.write(commit)
+        except OutputError as error:
+            self._keep(new, finished)
+            self._degraded(error)
+            return
+        self._size += sum(chunk.size for chunk in self._unsaved) - sum(chunk.size for chunk in commit.done)
+        self._stored_epochs |= epochs
+        self._unsaved = []
+        self._recovered()
+        self._pass_on(new)
 
     def tidy(self) -> None:
         """Remove the oldest records while there are more bytes, or older ones, than the limits allow."""
@@ -379,10 +385,11 @@ class _Writer(Worker):
 
     def work(self) -> None:
         """Write until it is stopped."""
+        written = 0
         while not self._stopping.is_set():
             self._wakes.wait(_TIDY_SECONDS)
-            self._hurries.wait(COMMIT_SECONDS)
+            self._hurries.wait(GATHER_SECONDS[written >= _MANY_RECORDS])
             self._wakes.clear()
             self._hurries.clear()
-            self._outbox.commit()
+            written = self._outbox.commit()
             self._outbox.tidy()
