@@ -106,3 +106,18 @@ def test_a_wrong_pipeline_is_not_explained(config: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="there is no class 'lorry'"):
         explain(config)
+
+
+def test_secrets_that_the_file_holds_are_not_shown(tmp_path: Path) -> None:
+    config = tmp_path / "hook.yaml"
+    config.write_text(
+        "sources: {gate: {pattern: counter}}\n"
+        "pipeline:\n"
+        "  - webhook: {url: 'http://me:hidden@127.0.0.1/', secret: hidden, headers: {X-Key: hidden}}\n"
+    )
+
+    *_, webhook = map(by_name, explain(config))
+
+    assert webhook["url"][0] == "http://***@127.0.0.1/"
+    assert webhook["secret"][0] == "***"
+    assert webhook["headers"][0] == '{"X-Key": "***"}'
