@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from sightline.config.sources import name_problems
 from sightline.errors import ConfigurationError
 from sightline.graph import CheckContext, Outputs
 from sightline.graph.messages import Message, MessageKind
@@ -79,6 +80,22 @@ def test_large_images_are_files_named_by_their_records(tmp_path: Path) -> None:
     assert crossing["image"]["path"] == "events/gate/000003-1.jpg"
     assert "data" not in crossing["image"]
     assert decoded((tmp_path / crossing["image"]["path"]).read_bytes()).shape == (38, 12, 3)
+
+
+@pytest.mark.parametrize("name", ["gate and " * 7 + "g", "a" + " ." * 31 + " ", "ü" * 64, "\U00020000" * 64])
+def test_files_of_streams_with_long_and_odd_names_stay_in_the_folder(tmp_path: Path, name: str) -> None:
+    root, outbox = tmp_path / "a" / "root", MemoryOutbox()
+    post = Post(send=["events"], image="crop", inline_below=0, image_path="{stream}/{stream}-{frame}-{track}.jpg")
+    messages: list[Message] = []
+
+    assert len(name) == 64
+    assert not list(name_problems([name]))
+    run_element(post, walk(stream=name), outputs=root, outbox=outbox, messages=messages)
+
+    [file] = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert messages == []
+    assert root in file.parents
+    assert json.loads(outbox.records[0].body)["image"]["path"] == file.relative_to(root).as_posix()
 
 
 def test_small_images_are_in_the_record_even_with_a_path(tmp_path: Path) -> None:
