@@ -9,29 +9,31 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 from urllib.request import urlopen
 
 from tests.integration.delivery.servers import free_port
 from tests.integration.delivery.web_server import web_server
 from tests.waiting import LIMIT_SECONDS, wait_until
 
-PASSWORD = "canary-4f9b"
+PASSWORD = "p@ss/canary:ü"
 SIGHTLINE = [sys.executable, "-m", "sightline.cli.main"]
-FORMS = (PASSWORD, base64.b64encode(f"me:{PASSWORD}".encode()).decode())
-"""The password itself, and as HTTP sends it."""
+FORMS = ("canary", base64.b64encode(f"me:{PASSWORD}".encode()).decode())
+"""What is in the password however it is quoted, and what HTTP sends."""
 
 
 def steps(refusing: str) -> list[dict[str, dict[str, object]]]:
     """A step for each kind of destination; nothing listens but a web service that refuses all records."""
     schemes = ("mqtt", "nats", "redis", "kafka", "amqp", "postgresql", "http")
-    urls = {scheme: f"{scheme}://me:{PASSWORD}@127.0.0.1:{free_port()}/" for scheme in schemes}
+    me = f"me:{quote(PASSWORD, safe='')}"
+    urls = {scheme: f"{scheme}://{me}@127.0.0.1:{free_port()}/" for scheme in schemes}
     names = {"postgresql": "postgres", "http": "webhook"}
     own: dict[str, dict[str, object]] = {"amqp": {"exchange": "sightline"}}
     away: list[dict[str, dict[str, object]]] = [
         {names.get(scheme, scheme): {"url": url, "timeout": "1s", **own.get(scheme, {})}}
         for scheme, url in urls.items()
     ]
-    there = refusing.replace("//", f"//me:{PASSWORD}@") + f"/?token={PASSWORD}"
+    there = refusing.replace("//", f"//{me}@") + "/?token=canary"
     return [*away, {"webhook": {"url": there, "secret": PASSWORD, "headers": {"X-Key": PASSWORD}}}]
 
 
@@ -43,7 +45,7 @@ def test_passwords_of_destinations_are_nowhere(tmp_path: Path) -> None:
         config.write_text(json.dumps(pipeline))
 
         shown = {" ".join(one): _output(tmp_path, *one) for one in _COMMANDS}
-        command = [*SIGHTLINE, "run", "secret.yaml", "-v", "--listen", "127.0.0.1:0", "--report", "report.json"]
+        command = [*SIGHTLINE, "run", "secret.yaml", "--verbose", "--listen", "127.0.0.1:0", "--report", "report.json"]
         log = tmp_path / "log"
         with log.open("wb") as file, subprocess.Popen(command, cwd=tmp_path, stdout=file, stderr=file) as process:
             try:
@@ -53,7 +55,7 @@ def test_passwords_of_destinations_are_nowhere(tmp_path: Path) -> None:
                 [server] = re.findall(r"http://127\.0\.0\.1:\d+(?=/)", log.read_text())[:1]
                 shown |= {path: _served(server + path) for path in ("/", "/status", "/metrics", "/readyz")}
                 shown["outbox show"] = _output(tmp_path, "outbox", "show", "secret.yaml")
-                files = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+                files = {f"{path.name} early": path.read_bytes() for path in (tmp_path / "out").iterdir()}
                 process.send_signal(signal.SIGTERM)
                 process.wait(LIMIT_SECONDS)
             finally:
@@ -63,6 +65,7 @@ def test_passwords_of_destinations_are_nowhere(tmp_path: Path) -> None:
     files |= {path.name: path.read_bytes() for path in (log, tmp_path / "report.json")}
     everything = {name: text.encode() for name, text in shown.items()} | files
     assert {"secret.outbox", "secret.outbox.refused.jsonl", "report.json", "log"} <= {*files}
+    assert all("webhook-1" in shown[path] for path in ("/status", "/metrics"))
     assert [name for name, content in everything.items() if any(form.encode() in content for form in FORMS)] == []
 
 
