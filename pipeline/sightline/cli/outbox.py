@@ -69,7 +69,8 @@ def show(config: Path, output_root: Path | None, as_json: bool) -> None:
     table = [("destination", "records", "size", "oldest", "address")]
     for name, row in rows.items():
         known = row["address"] or ("" if description is None else "no step of the pipeline has this id")
-        size = f"{int(row['bytes'] or 0) / 1e6:.1f} MB"
+        size_bytes = int(row["bytes"] or 0)
+        size = f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 100_000 else f"{size_bytes / 1e3:.1f} kB"
         table.append((name, str(row["records"]), size, f"{row['oldest_seconds']} s", str(known)))
     click.echo(f"{path}:")
     click.echo(columns(table, indent="  "))
@@ -122,7 +123,10 @@ def drain(config: Path, output_root: Path | None, timeout: int | None) -> int:
         outbox.close()
     left = sum(one.depth for one in outbox.stats)
     for one in outbox.stats:
-        click.echo(f"{one.destination}: {one.delivered} records delivered to {one.address}, {one.depth} left")
+        counts = [f"{one.delivered} records delivered to {one.address}", f"{one.depth} left"]
+        counts += [f"{one.refused} refused"] if one.refused else []
+        counts += [f"{lost} dropped"] if (lost := one.dropped.total()) else []
+        click.echo(f"{one.destination}: {', '.join(counts)}")
     return _FAILED if left else 0
 
 

@@ -134,7 +134,10 @@ class OutboxStore:
         """Remove all chunks, or those of one destination, and give the space back. Raises OutputError."""
         self._run("DELETE FROM chunks WHERE ?1 IS NULL OR destination=?1", [(destination,)])
         with self._lock:
-            self._database.execute("VACUUM")
+            try:
+                self._database.execute("VACUUM")
+            except sqlite3.Error as error:
+                raise _output_error(self.path, error, doing="write") from error
 
     def close(self) -> None:
         """Close the file; harmless when called again."""
@@ -172,7 +175,9 @@ class OutboxStore:
 
 def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
     if read_only:
-        return sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False)
+        # Without a log nobody writes, and SQLite leaves no side files behind when it is told so.
+        options = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
+        return sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True, check_same_thread=False)
     database = sqlite3.connect(path, check_same_thread=False, timeout=5)
     try:
         (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -191,6 +196,7 @@ def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
 _REASONS = {
     "SQLITE_FULL": "the disk is full",
     "SQLITE_READONLY": "it is read-only",
+    "SQLITE_IOERR_READ": "it cannot be read",
     "SQLITE_CANTOPEN": "it cannot be opened",
     "SQLITE_NOTADB": "it is not an outbox",
     "SQLITE_CORRUPT": "it is damaged: move it away",
@@ -201,4 +207,6 @@ _REASONS = {
 def _output_error(path: Path, error: sqlite3.Error, *, doing: str) -> OutputError:
     name = getattr(error, "sqlite_errorname", "")
     reason = next((text for code, text in _REASONS.items() if name.startswith(code)), str(error))
+    if reason.startswith("no such table"):
+        reason = _REASONS["SQLITE_NOTADB"]
     return OutputError(f"cannot {doing} the outbox {path}: {reason}", reason=reason)
