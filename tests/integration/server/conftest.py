@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,8 +16,10 @@ import pytest
 
 from sightline import Pipeline
 from sightline.server import Listener, listen
+from tests.conftest import missing
 
 TOKEN = "0123456789abcdef0123456789abcdef"
+Lint = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +78,18 @@ def listener() -> Iterator[Listener]:
     with watched(pipeline) as listening:
         wait_for(lambda: ask(listening.port, "/readyz").status == 200)
         yield listening
+
+
+@pytest.fixture
+def lint() -> Lint:
+    """Return what the linter of Prometheus says about metrics: nothing when they are right."""
+    tool = shutil.which("promtool")
+    if tool is None:
+        missing("promtool is not installed (Debian: prometheus)")
+    command = [str(tool), "check", "metrics"]
+
+    def linted(text: str) -> str:
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=300)
+        return done.stdout + done.stderr + ("" if done.returncode == 0 else f"exit code {done.returncode}")
+
+    return linted

@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 import time
-from collections.abc import Callable, Mapping
-
-import pytest
+from collections.abc import Mapping
 
 from sightline import Pipeline
 from sightline.graph import StreamState
 from sightline.server import Listener, listen
-from tests.conftest import missing
-from tests.integration.server.conftest import ask, endless, wait_for, watched
+from tests.integration.server.conftest import Lint, ask, endless, wait_for, watched
 
-Lint = Callable[[str], str]
 SAMPLE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
-
-
-@pytest.fixture
-def lint() -> Lint:
-    tool = shutil.which("promtool")
-    if tool is None:
-        missing("promtool is not installed (Debian: prometheus)")
-    command = [str(tool), "check", "metrics"]
-
-    def linted(text: str) -> str:
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=300)
-        return done.stdout + done.stderr + ("" if done.returncode == 0 else f"exit code {done.returncode}")
-
-    return linted
 
 
 def samples(text: str) -> dict[str, float]:
