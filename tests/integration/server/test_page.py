@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from sightline import Pipeline
 from sightline.server import Listener, listen
 from tests.conftest import missing
+from tests.integration.delivery.servers import free_port
+from tests.integration.delivery.web_server import web_server
 from tests.integration.server.conftest import TOKEN, endless
 
 if TYPE_CHECKING:
@@ -174,6 +177,33 @@ def test_streams_that_are_gone_leave_the_page(shown: Listener, page: Page) -> No
     )
 
     until(page, "document.querySelectorAll('.card').length === 1")
+
+
+def test_without_deliveries_there_is_no_panel_for_them(shown: Listener, page: Page) -> None:
+    page.goto(shown.url)
+    page.wait_for_selector(".badge.live")
+
+    assert page.locator("#deliveries-panel").is_hidden()
+
+
+def test_a_destination_is_shown_lost_and_back(page: Page, tmp_path: Path) -> None:
+    port = free_port()
+    hook = {"webhook": {"url": f"http://admin:hunter2@127.0.0.1:{port}/seen", "timeout": "5s"}}
+    pipeline = Pipeline(sources={"gate": endless()}, steps=["draw", hook], outputs=tmp_path)
+    state = "document.querySelector('#deliveries tbody td:nth-child(2)')?.textContent"
+    with listen(pipeline, "127.0.0.1:0") as listener, pipeline:
+        page.goto(listener.url)
+        until(page, f"{state} === 'lost'")
+        row = page.locator("#deliveries tbody td").all_inner_texts()
+        assert row[0] == "webhook-1"
+        assert row[-1].startswith(f"http://127.0.0.1:{port}/seen: ")
+        assert page.locator("#deliveries-panel").is_visible()
+        assert "hunter2" not in page.content()
+
+        with web_server(lambda exchange, _: exchange.answer(204), port=port):
+            until(page, f"{state} === 'connected'")
+            until(page, "parseInt(document.querySelector('#deliveries tbody td:nth-child(3)').textContent) > 0")
+            assert page.locator("#deliveries tbody td").last.inner_text() == f"http://127.0.0.1:{port}/seen"
 
 
 def test_the_end_of_the_pipeline_is_seen(pipeline: Pipeline, page: Page) -> None:
