@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+import io
+import sys
+from collections import Counter
+from threading import Event
 
-from sightline.cli.progress import Progress, clock_text, position_text
+import pytest
+from tests.waiting import LIMIT_SECONDS
+
+from sightline.cli import progress as progress_module
+from sightline.cli.progress import Progress, clock_text, delivery_text, position_text
 from sightline.graph.messages import Message, MessageKind, StreamState
+from sightline.runtime.stats.counters import DeliveryState, DeliveryStats
 from sightline.runtime.stats.snapshot import StreamStatus
 
 
@@ -89,3 +97,67 @@ def test_a_message_shows_no_password(capsys: pytest.CaptureFixture[str]) -> None
     told(Message(MessageKind.WARNING, "rtsp://user:secret@10.0.0.7 is slow"))
 
     assert "secret" not in capsys.readouterr().err
+
+
+def delivery(*, refused: int = 0) -> DeliveryStats:
+    return DeliveryStats(
+        "mqtt-1", "mqtt://broker", state=DeliveryState.CONNECTED, put=415, delivered=412, refused=refused
+    )
+
+
+def test_a_destination_is_told_with_its_state_and_what_waits() -> None:
+    assert delivery_text(delivery()) == "connected, 412 records delivered, 3 waiting"
+
+
+def test_lost_records_are_told_where_there_are_some() -> None:
+    stats = delivery(refused=1)
+    stats.state, stats.dropped = DeliveryState.LOST, Counter(full=1, age=1)
+
+    assert delivery_text(stats) == "lost, 412 records delivered, 0 waiting, 1 refused, 2 dropped"
+
+
+def test_each_stream_and_each_destination_is_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress_module, "_LINES_EVERY_SECONDS", 0.01)
+    shown = Event()
+
+    def deliveries() -> tuple[DeliveryStats, ...]:
+        shown.set()
+        return (delivery(),)
+
+    with Progress(lambda: (status(),), deliveries=deliveries):
+        assert shown.wait(LIMIT_SECONDS)
+
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        "gate: live, 412/480 frames (86 %), 24.0 frames/s, 9 objects",
+        "mqtt-1: connected, 412 records delivered, 3 waiting",
+    ]
+
+
+class Terminal(io.StringIO):
+    """What a terminal is to programs."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_destinations_stand_below_the_table_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    stats = delivery()
+    stats.destination = "mqtt\x1b[31m"
+
+    with Progress(lambda: (status(),), deliveries=lambda: (stats,)):
+        pass
+
+    text = terminal.getvalue()
+    assert text.index("412/480 frames") < text.index("connected, 412 records delivered, 3 waiting")
+    assert "mqtt\x1b[31m" not in text
+
+
+def test_quiet_shows_no_destinations(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(lambda: (), deliveries=lambda: (delivery(),), quiet=True):
+        pass
+
+    assert capsys.readouterr().err == ""
