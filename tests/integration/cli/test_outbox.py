@@ -62,7 +62,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def outbox(capsys: pytest.CaptureFixture[str]) -> Outbox:
-    """Call `sightline outbox`; returns the exit code, the output and what was said."""
+    """Call `sightline outbox`; returns the exit code, the output and what stood on standard error."""
 
     def called(*arguments: str) -> tuple[int, str, str]:
         capsys.readouterr()

@@ -175,7 +175,7 @@ class OutboxStore:
 
 def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
     if read_only:
-        # Without a log nobody writes, and SQLite leaves no side files behind when it is told so.
+        # Without a log nobody writes; an immutable database leaves no side files behind.
         options = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
         return sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True, check_same_thread=False)
     database = sqlite3.connect(path, check_same_thread=False, timeout=5)
