@@ -122,7 +122,16 @@ class Session:
             await self._find_stream(self._stream)
         self._inbox = self._client.new_inbox()
         await self._client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
-        await self._client.flush(self._seconds)  # type: ignore[arg-type]  # annotated as int, used as float
+        await self._settle()
+
+    async def _settle(self) -> None:
+        """Wait until the server has dealt with all that was sent, and its errors are here.
+
+        nats-py sends the question (PING) ahead of what is still pending: the first answer shows that it was sent, the
+        second that the server has read it.
+        """
+        for _ in range(2):
+            await self._client.flush(self._seconds)  # type: ignore[arg-type]  # annotated as int, used as float
 
     async def _connect(self) -> None:
         address = urlsplit(self._element.url)
@@ -241,7 +250,7 @@ class Session:
                 break
             await self._publish(record, headers)
         try:
-            await self._client.flush(self._seconds)  # type: ignore[arg-type]
+            await self._settle()
         except (Error, OSError) as error:
             raise self._lost(self._failure or error, delivered=delivered) from error
         if self._failure is not None:
