@@ -107,7 +107,7 @@ def drain(config: Path, output_root: Path | None, timeout: int | None) -> int:
         return 0
 
     def post(message: Message) -> None:
-        click.echo(f"{message.element}: {message.text}", err=True)
+        click.echo(f"{message.element}: {message.text}" if message.element else message.text, err=True)
 
     limits = OutboxLimits(description.outbox.size, description.outbox.age)
     clock, outputs = SystemClock(), Outputs(output_root)

@@ -20,7 +20,7 @@ _BEGINNINGS = (
 )
 """How JSON lines, CSV tables and run reports begin."""
 SQLITE_APPLICATION_ID: Final = 0x53474C54
-"""The `application_id` of SQLite databases that hold results ("SGLT"), by which they are told from other databases."""
+"""The `application_id` of SQLite databases that hold results ("SGLT"); other databases have another."""
 _SQLITE_BEGINNING = b"SQLite format 3\x00"
 _SQLITE_APPLICATION_ID_AT = 68
 _BEGINNING_BYTES = 100

@@ -252,6 +252,10 @@ class Runner:
         for watch in self._watches:
             watch.stop()
         self._outbox.close()
+        for name, records in self._outbox.others.items():
+            text = f"{records} records for {name!r}, which is no step now, stay in the outbox {self._outbox.path}"
+            text += ": give the step its id again, or use `sightline outbox purge`"
+            self._post(Message(MessageKind.WARNING, text))
         for name in self._manager.close():
             text = "its input does not answer; it is closed when it does"
             self._post(Message(MessageKind.WARNING, text, stream=name))

@@ -128,7 +128,7 @@ class RunOutbox(Outbox):
         self._is_degraded = False
         self._linger_ns = _LONGEST_LINGER_NS
         self.others: dict[str, int] = {}
-        """Records for destinations that the pipeline does not have, when the outbox was opened."""
+        """Records for destinations that no step has opened, when the outbox was opened."""
 
     @property
     def stats(self) -> tuple[DeliveryStats, ...]:
@@ -284,9 +284,9 @@ class RunOutbox(Outbox):
                     continue
                 removed[number] = name, records, "full" if excess > 0 else "age"
                 excess -= size
-                self._size -= size
             if removed:
                 self._store.remove(removed)
+                self._size = excess + self._limits.size_bytes
         except OutputError as error:
             self._degraded(error)
             return

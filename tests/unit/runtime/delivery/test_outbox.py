@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from sightline import Pipeline
 from sightline.errors import ConfigurationError, DestinationLost, DestinationRefused
 from sightline.graph import Message, MessageKind, StreamState
 from sightline.runtime.delivery.outbox import OutboxLimits
 from sightline.runtime.delivery.store import OutboxStore
 from sightline.runtime.stats.counters import DeliveryState
+from tests.unit.delivery.sending import Post
 from tests.unit.runtime.delivery.transports import (
     Destination,
     ForwardClock,
@@ -368,3 +370,24 @@ def test_a_close_that_waits_ends_when_less_patience_is_asked_for(tmp_path: Path)
     closing.join(LIMIT_SECONDS)
 
     assert not closing.is_alive()
+
+
+def test_records_for_a_step_that_is_gone_are_named_and_stay(tmp_path: Path) -> None:
+    outbox = outbox_at(tmp_path)
+    put(outbox.mailbox("old", address="", transport=Destination(trouble=DestinationLost("away"))), numbers(0, 3))
+    close(outbox, seconds=0)
+
+    messages = Messages()
+    pipeline = Pipeline(
+        sources={"gate": {"pattern": "bars", "frames": 2}},
+        steps=[Post(id="new")],
+        outbox={"path": "run.outbox", "linger": 0},
+        outputs=tmp_path,
+    )
+    pipeline.on_message(messages.append)
+    pipeline.run()
+
+    assert [text for text in messages.texts("warning") if "3 records for 'old', which is no step now" in text]
+    store = OutboxStore(tmp_path / "run.outbox", read_only=True)
+    assert store.waiting()["old"].records == 3
+    store.close()
