@@ -269,14 +269,17 @@ class RunOutbox(Outbox):
 
     def tidy(self) -> None:
         """Remove the oldest records while there are more bytes, or older ones, than the limits allow."""
-        now_ns = self._clock.monotonic_ns()
-        if self._store is None or (now_ns < self._tidy_at_ns and self._size <= self._limits.size_bytes):
-            return
+        with self._committing:
+            now_ns = self._clock.monotonic_ns()
+            if self._store is not None and (now_ns >= self._tidy_at_ns or self._size > self._limits.size_bytes):
+                self._remove_oldest(self._store, now_ns=now_ns)
+
+    def _remove_oldest(self, store: OutboxStore, *, now_ns: int) -> None:
         self._tidy_at_ns = now_ns + round(_TIDY_SECONDS * 1e9)
         too_old_ns = self._clock.epoch_ns() - self._limits.age_ns
         held = frozenset[int | None]().union(*(one.worker.held for one in self._destinations.values() if one.worker))
         try:
-            rows = self._store.oldest(limit=_REMOVED_AT_ONCE)
+            rows = store.oldest(limit=_REMOVED_AT_ONCE)
             excess = self._size - self._limits.size_bytes
             removed: dict[int, tuple[str, int, str]] = {}
             for number, name, records, size, created_ns in rows:
@@ -285,7 +288,7 @@ class RunOutbox(Outbox):
                 removed[number] = name, records, "full" if excess > 0 else "age"
                 excess -= size
             if removed:
-                self._store.remove(removed)
+                store.remove(removed)
                 self._size = excess + self._limits.size_bytes
         except OutputError as error:
             self._degraded(error)
