@@ -322,7 +322,7 @@ def test_a_broker_that_hangs_is_lost_after_the_time_limit(broker: RabbitMq, make
 
 def test_everything_arrives_in_order_when_the_broker_is_killed_meanwhile(broker: RabbitMq, make: Make) -> None:
     queue, sent = Queue(broker, exchange="killed"), records(3000, to=TO)
-    delivering = Delivering(make(exchange="killed", timeout="5s"), sent).start()
+    delivering = Delivering(make(exchange="killed", timeout="5s"), sent, per_second=400).start()
     wait_until(lambda: delivering.delivered > 500 or delivering.is_done)
     broker.kill()
     broker.start()
@@ -342,8 +342,8 @@ def test_a_broker_with_an_alarm_is_lost_and_gets_no_record_twice_for_each_attemp
         broker.start()
         queue, sent = Queue(broker, exchange="sightline"), records(100, to=TO)
         url = broker.url() if may_probe else broker.url(user=NARROW, password=NARROW_PASSWORD)
-        transport = Amqp(url=url, timeout="3s").transport(Site(Device()))
-        for _ in range(4):
+        transport = Amqp(url=url, timeout="2s").transport(Site(Device()))
+        for _ in range(3):
             with pytest.raises(DestinationLost, match="short of memory or disk"):
                 connect_and_deliver(transport, sent)
             transport.close()

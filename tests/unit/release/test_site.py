@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import tarfile
 from pathlib import Path
 
 from tools.release.artefacts import Release
-from tools.release.site import build_site, packed
+from tools.release.site import packed
 
 RELEASE = Release("1.2.3", "0" * 40, 1_700_000_000)
 
@@ -28,15 +27,6 @@ def test_times_modes_and_order_of_files_do_not_count(tmp_path: Path) -> None:
     other = write_site(tmp_path / "other", mode=0o600, modified=2_000_000_000, order=names[::-1])
 
     assert packed(one, RELEASE) == packed(other, RELEASE)
-
-
-def test_the_site_of_a_release_is_a_version_beside_others(tmp_path: Path) -> None:
-    archive = build_site(RELEASE, tmp_path, tmp_path / "docs.tar.gz")
-
-    with tarfile.open(archive) as packed_site:
-        names = set(packed_site.getnames())
-    top = "sightline-1.2.3-docs"
-    assert {f"{top}/index.html", f"{top}/versions.json", f"{top}/1.2.3/quickstart/index.html"} <= names
 
 
 def test_another_content_is_another_archive(tmp_path: Path) -> None:
