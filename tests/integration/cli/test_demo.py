@@ -41,7 +41,7 @@ def earlier(place: Path) -> Earlier:
     """A folder in which the demo ran before."""
     folder = place / "sightline-demo"
     write_demo(folder)
-    results = '{"stream":"street","frame":0,"pts_ns":0,"size":[768,432]}\n'.encode()
+    results = b'{"stream":"street","frame":0,"pts_ns":0,"size":[768,432]}\n'
     (folder / "out" / "demo").mkdir(parents=True)
     (folder / "out" / "demo" / "street.jsonl").write_bytes(results)
     return Earlier(results, (folder / "models" / "street.onnx").stat().st_mtime_ns)
