@@ -184,9 +184,9 @@ def _waiting(
 
 
 def _destinations(description: PipelineDescription) -> Mapping[str, Delivers]:
-    from sightline.graph.transport import Delivers
+    from sightline.graph.transport import destinations
 
-    return {name: element for name, element in description.elements() if isinstance(element, Delivers)}
+    return dict(destinations(description.elements()))
 
 
 def _addresses(description: PipelineDescription) -> Mapping[str, str]:

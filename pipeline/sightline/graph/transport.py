@@ -10,7 +10,7 @@ destination refuses. A package registers an element that makes its transport und
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from sightline.graph.messages import Message
@@ -85,6 +85,18 @@ class Delivers(Protocol):
         """Make its transport, without connecting. Raises MissingExtra when its client is not installed."""
         ...
 
+    def others(self) -> Mapping[str, Delivers]:
+        """Return further destinations of the step, by what stands behind its id and a slash in their names."""
+        ...
+
+
+def destinations(elements: Iterable[tuple[str, object]]) -> Iterator[tuple[str, Delivers]]:
+    """Yield the name of each destination of these elements, which come with their ids, and what delivers there."""
+    for element_id, element in elements:
+        if isinstance(element, Delivers):
+            yield element_id, element
+            yield from ((f"{element_id}/{name}", one) for name, one in element.others().items())
+
 
 class Mailbox(ABC):
     """Where one step puts its records. They are delivered later; nothing here waits for a destination."""
@@ -113,8 +125,9 @@ class Outbox(ABC):
 
     @abstractmethod
     def mailbox(self, destination: str, *, address: str, transport: Transport) -> Mailbox:
-        """Open the mailbox of a destination (the id of its step), and begin to deliver what it holds from earlier runs.
+        """Open the mailbox of a destination, and begin to deliver what it holds from earlier runs.
 
+        `destination` is its name (see `destinations`): the id of its step, or that with a slash and a word behind it.
         `address` names the destination in messages, without credentials. Raises OutputError when the outbox cannot be
         written, ConfigurationError when another process has it open.
         """

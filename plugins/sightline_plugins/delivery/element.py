@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -14,13 +15,14 @@ from sightline.errors import ConfigurationError
 from sightline.graph import Capability, CheckContext, Element, OutputPath, Problem, Site
 from sightline.graph.fields import PathRole, Size, is_there, is_url, paths_of
 from sightline.graph.references import Named
-from sightline.graph.transport import Transport
+from sightline.graph.transport import Delivers, Transport
 from sightline.graph.wording import suggest
 from sightline.media.time import Duration
 from sightline.redaction import redact
 from sightline_plugins.delivery import images
 from sightline_plugins.delivery.formats import Envelope, Format, not_expressed
 from sightline_plugins.delivery.hosts import hosts_of, is_known
+from sightline_plugins.delivery.image_store import ImageStore
 from sightline_plugins.delivery.kinds import Kind
 from sightline_plugins.delivery.urls import readable_url
 from sightline_plugins.rules.names import RuleName
@@ -31,6 +33,9 @@ from sightline_plugins.sinks.retention import Keep
 if TYPE_CHECKING:
     from sightline_plugins.delivery.operator import DeliveryOperator
 
+_STORE = BeforeValidator(
+    lambda value: {"url": value} if isinstance(value, str) else value, json_schema_input_type=str | ImageStore
+)
 PLACEHOLDERS = ("{stream}", "{kind}", "{pipeline}")
 _WORD = re.compile(r"\{[^{}]*\}")
 _NEEDS: Mapping[Kind, frozenset[Capability]] = {
@@ -92,11 +97,14 @@ class Delivery(Element):
     image_quality: Annotated[int, Field(ge=1, le=100)] = 80
     """Quality of JPEG."""
     inline_below: Size = 64_000
-    """Images smaller than this are in the record itself; without `image_path`, larger ones are made smaller."""
+    """Images smaller than this are in the record itself; larger ones are made smaller if they have no other place."""
     image_path: OutputPath | None = None
     """File of each larger image, `.jpg`, with `{frame}` and for crops `{track}`; also with `{stream}` and `{kind}`."""
+    image_store: Annotated[ImageStore, _STORE] | None = None
+    """An object store that takes the larger images instead: `s3://BUCKET/PREFIX`, or a mapping. They go through the
+    outbox like records, so that outages lose none."""
     image_url: str | None = None
-    """The address under which others find the files; the record then holds it with the path behind it."""
+    """The address under which others find the images; the record then holds it with the path or key behind it."""
     image_keep: Keep | None = None
     """Limits on the image files that are kept; all when not given."""
     format: Format = "json"
@@ -113,10 +121,17 @@ class Delivery(Element):
             raise ValueError("image adds images to events and tracks: send one of them")
         if self.image is None and self.image_path is not None:
             raise ValueError("image_path is the file of images: give image: crop or image: frame too")
-        if self.image is not None and self.image_path is None and not self.inline_below:
-            raise ValueError("images have no place: give image_path, or an inline_below above 0")
-        if self.image_path is None and (self.image_url is not None or self.image_keep is not None):
-            raise ValueError("image_url and image_keep are about files of images: give image_path too")
+        if self.image is None and self.image_store is not None:
+            raise ValueError("image_store keeps images: give image: crop or image: frame too")
+        if self.image_path is not None and self.image_store is not None:
+            raise ValueError("images go to files or to a store: give image_path or image_store")
+        has_place = self.image_path is not None or self.image_store is not None
+        if self.image is not None and not has_place and not self.inline_below:
+            raise ValueError("images have no place: give image_path, image_store, or an inline_below above 0")
+        if self.image_url is not None and not has_place:
+            raise ValueError("image_url says where others find images: give image_path or image_store too")
+        if self.image_keep is not None and self.image_path is None:
+            raise ValueError("image_keep is about files of images: give image_path too")
         return self
 
     @abstractmethod
@@ -126,6 +141,10 @@ class Delivery(Element):
     def destination(self) -> str:
         """Return the address for messages, without credentials."""
         return redact(self.url)
+
+    def others(self) -> Mapping[str, Delivers]:
+        """Return the store of images, if there is one."""
+        return {} if self.image_store is None else {images.IMAGES: self.image_store}
 
     def required(self) -> frozenset[Capability]:
         """Return what the kinds and filters need: objects, tracks, events."""
@@ -170,6 +189,11 @@ class Delivery(Element):
             yield Problem(f"the format {self.format} has no place for images: leave image out", ("image",))
         if self.image_path is not None:
             yield from self._image_path_problems(self.image_path, context)
+        if self.image_url is not None and not is_url(self.image_url):
+            yield Problem("image_url is an address such as https://HOST/PATH", ("image_url",))
+        if self.image_store is not None:
+            for found in self.image_store.problems(is_crop=self.image == "crop"):
+                yield replace(found, key=("image_store", *found.key))
         if not wrong:
             yield from self._transport_problems(context)
 
@@ -191,10 +215,11 @@ class Delivery(Element):
     def _transport_problems(self, context: CheckContext) -> Iterator[Problem]:
         if not self._files_are_there():
             return  # which is an error already
-        try:
-            self.transport(Site(context.device)).close()
-        except ConfigurationError as error:
-            yield Problem(str(error))
+        for one in (self, *self.others().values()):
+            try:
+                one.transport(Site(context.device)).close()
+            except ConfigurationError as error:
+                yield Problem(str(error))
 
     def _files_are_there(self) -> bool:
         """Whether all files that options name can be found, such as certificates."""
@@ -208,8 +233,6 @@ class Delivery(Element):
         ]
         if lacking:
             yield Problem(f"images would have one name: put {' and '.join(lacking)} into the path", ("image_path",))
-        if self.image_url is not None and not is_url(self.image_url):
-            yield Problem("image_url is an address such as https://HOST/PATH", ("image_url",))
         known = images.PLACEHOLDERS
         yield from path_problems(self, path, context=context, shareable=False, known=known, key="image_path")
 

@@ -13,15 +13,19 @@ import msgspec
 
 from sightline.errors import OutputError
 from sightline.graph import Site
+from sightline.graph.transport import Record
 from sightline.media import Frame, Surface
 from sightline_plugins.sinks.files import Degradation
 from sightline_plugins.sinks.retention import FileNames, Retention
 
 if TYPE_CHECKING:
     from sightline_plugins.delivery.element import Delivery
+    from sightline_plugins.delivery.image_store import ImageStore
 
 FRAME, TRACK, KIND = "{frame}", "{track}", "{kind}"
 PLACEHOLDERS = ("{stream}", FRAME, TRACK, KIND)
+IMAGES = "images"
+"""What is added to the id of a step to name the destination of its images."""
 _NO_TRACK = "none"
 _MARGIN = 0.1
 """How much around an object is in its crop, as a share of its width and height."""
@@ -57,8 +61,8 @@ class Image:
 class ImageMaker:
     """Takes images of frames or of objects on them, and puts them into records. One thread uses it.
 
-    What is larger than `inline_below` becomes a file; without a path for files, it is made smaller until it fits.
-    A file that cannot be written is reported, and the record goes without an image.
+    What is larger than `inline_below` goes to the object store, or becomes a file; without either, it is made smaller
+    until it fits. A file that cannot be written is reported, and the record goes without an image.
     """
 
     def __init__(self, element: Delivery, site: Site) -> None:
@@ -68,7 +72,11 @@ class ImageMaker:
         self._largest_side = element.image_size
         self._quality = element.image_quality
         self._inline_below = element.inline_below
-        self._store = None if element.image_path is None else _Store(element, site)
+        self._store: _Files | _Bucket | None = None
+        if element.image_store is not None:
+            self._store = _Bucket(element.image_store, site, url=element.image_url)
+        elif element.image_path is not None:
+            self._store = _Files(element, site)
 
     def take(self, frame: Frame, xyxy: Box | None) -> Image | None:
         """Take an image of a frame, or of the object in that box; None where there is nothing to see."""
@@ -85,12 +93,17 @@ class ImageMaker:
         return image
 
     def place(self, image: Image, *, stream: str, kind: str, track: int | None) -> ImageBody | None:
-        """Put an image into a record, as a file where it is large; None where that cannot be written."""
+        """Put an image into a record, or where it is kept if it is large; None where that cannot be written."""
         body = ImageBody(_MEDIA_TYPE, image.frame, image.size_wh)
         if self._store is None or len(image.jpeg) < self._inline_below:
             body.data = image.jpeg
             return body
         return body if self._store.write(image, body, stream=stream, kind=kind, track=track) else None
+
+    def close(self) -> None:
+        """Take no more images."""
+        if self._store is not None:
+            self._store.close()
 
     def _encoded(self, surface: Surface, frame: int, side: int) -> Image:
         from sightline_plugins.encode.images import encode_jpeg, jpeg_size
@@ -99,8 +112,34 @@ class ImageMaker:
         return Image(jpeg, frame, jpeg_size(surface.size_wh, largest_wh=(side, side)))
 
 
-class _Store:
-    """The files of images."""
+class _Bucket:
+    """Images in an object store: they are records of a destination of its own, so that outages lose none."""
+
+    def __init__(self, store: ImageStore, site: Site, *, url: str | None) -> None:
+        assert site.outbox is not None
+        self._store = store
+        self._url = url
+        self._clock = site.clock
+        destination = f"{site.element_id}/{IMAGES}"
+        transport = store.transport(site)
+        self._mailbox = site.outbox.mailbox(destination, address=store.destination(), transport=transport)
+
+    def write(self, image: Image, body: ImageBody, *, stream: str, kind: str, track: int | None) -> bool:
+        """Put an image, and say in its body where it will be."""
+        epoch, seq = self._mailbox.stamp(stream)
+        key = self._store.key_of(stream, kind, epoch=epoch, frame=image.frame, track=track)
+        made_ns = self._clock.epoch_ns()
+        self._mailbox.put([Record(stream, epoch, seq, kind, key, image.jpeg, made_ns, _MEDIA_TYPE)])
+        body.url = self._store.url_of(key) if self._url is None else f"{self._url.rstrip('/')}/{quote(key)}"
+        return True
+
+    def close(self) -> None:
+        """Close the mailbox; what is in it is still delivered."""
+        self._mailbox.close()
+
+
+class _Files:
+    """Images in files."""
 
     def __init__(self, element: Delivery, site: Site) -> None:
         assert element.image_path is not None
@@ -132,6 +171,9 @@ class _Store:
         self._retention.tidy()
         self._name(path, body)
         return True
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     def _name(self, path: Path, body: ImageBody) -> None:
         inside = path.is_relative_to(self._outputs.root)

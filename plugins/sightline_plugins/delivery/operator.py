@@ -60,8 +60,8 @@ class DeliveryOperator(Sink):
         self._site = site
         self._encoder = encoder(element.format, envelope=element.envelope, pipeline=site.pipeline)
         self._filter = Filter(labels=element.labels, rules=element.rules)
-        images = None if element.image is None else ImageMaker(element, site)
-        self._makers = [make(element, images) for kind, make in _MAKERS.items() if kind in element.send]
+        self._images = None if element.image is None else ImageMaker(element, site)
+        self._makers = [make(element, self._images) for kind, make in _MAKERS.items() if kind in element.send]
         self._addresses: dict[tuple[str, Kind], str] = {}
         self._lock = Lock()
         self._is_closed = False
@@ -84,10 +84,12 @@ class DeliveryOperator(Sink):
         self._filter.end(stream)
 
     def close(self) -> None:
-        """Close the mailbox; what is in it is still delivered."""
+        """Close the mailboxes; what is in them is still delivered."""
         with self._lock:
             self._is_closed = True
             self._mailbox.close()
+        if self._images is not None:
+            self._images.close()
 
     def _heard(self, message: Message) -> None:
         body = status_body(message, pipeline=self._site.pipeline, now_ns=self._site.clock.epoch_ns())

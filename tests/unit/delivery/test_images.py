@@ -186,7 +186,7 @@ def test_nothing_is_cut_where_there_is_nothing(box: tuple[float, float, float, f
         ({"send": "frames", "image": "crop"}, "send one of them"),
         ({"send": "events", "image_path": "{frame}.jpg"}, "give image: crop or image: frame too"),
         ({"send": "events", "image": "crop", "inline_below": 0}, "images have no place"),
-        ({"send": "events", "image": "crop", "image_url": "https://a.example"}, "give image_path too"),
+        ({"send": "events", "image": "crop", "image_url": "https://a.example"}, "give image_path or image_store too"),
     ],
 )
 def test_options_of_images_that_do_nothing_are_refused(options: dict[str, Any], message: str) -> None:

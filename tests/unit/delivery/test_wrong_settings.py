@@ -17,9 +17,18 @@ def mistakes(folder: Path, steps: str) -> list[str]:
     """What is wrong with a pipeline of these steps, without the folder."""
     path = folder / "site.yaml"
     path.write_text(f"{HEAD}  - {steps}\n")
+    (folder / "found.txt").write_text("1,-1,10,10,20,20,0.9,-1,-1,-1\n")
     with pytest.raises(ConfigurationError) as caught:
         load_description(path)
     return [line.replace(f"{folder}/", "") for line in str(caught.value).splitlines() if line.strip()]
+
+
+def stored(url: str, options: str = "") -> str:
+    """Steps that send images to an object store."""
+    lines = "lines: {a: {from: [0, 0.5], to: [1, 0.5]}}"
+    images = f"send: events, image: crop, image_store: {{url: '{url}', {options}}}"
+    steps = ["replay: {path: found.txt, format: mot, label: car}", "track", lines]
+    return "\n  - ".join([*steps, f"mqtt: {{url: 'mqtt://127.0.0.1', {images}}}"])
 
 
 @pytest.mark.parametrize(
@@ -41,6 +50,26 @@ def mistakes(folder: Path, steps: str) -> list[str]:
         ("kafka: {url: 'kafkas://127.0.0.1', ca_file: no.pem}", "kafka.ca_file", "there is no file no.pem"),
         ("nats: {url: 'tls://127.0.0.1', ca_file: no.pem}", "nats.ca_file", "there is no file no.pem"),
         ("amqp: {url: 'amqps://127.0.0.1', ca_file: no.pem}", "amqp.ca_file", "there is no file no.pem"),
+        (stored("s4://site"), "image_store.url", "is written s3://BUCKET/PREFIX"),
+        (stored("s3://key:canary-7041@site"), "image_store.url", "credentials are access_key and secret_key"),
+        (stored("s3://Site"), "image_store.url", "lower-case letters"),
+        (stored("s3://site/../x"), "image_store.url", "no parts that are empty, `.` or `..`"),
+        (stored("s3://site", "key: '{stream}/{epoch}.jpg'"), "image_store.key", "put {frame} and {track} into it"),
+        (stored("s3://site", "key: '{epoch}/{fram}{frame}{track}.jpg'"), "image_store.key", "did you mean '{frame}'"),
+        (stored("s3://site", "key: '{epoch}{frame}{track}.png'"), "image_store.key", "must end in .jpg"),
+        (stored("s3://site", "key: '../{epoch}{frame}{track}.jpg'"), "image_store.key", "`.` or `..`"),
+        (
+            stored("s3://site", "access_key: a, secret_key: b, endpoint: 'ftp://127.0.0.1'"),
+            "image_store.endpoint",
+            "such as https://HOST:PORT",
+        ),
+        (
+            stored("s3://site", "access_key: a, secret_key: b, endpoint: 'http://no.invalid'"),
+            "image_store.endpoint",
+            "there is no host",
+        ),
+        (stored("s3://site", "endpoint: 'http://127.0.0.1'"), "image_store.access_key", "set AWS_ACCESS_KEY_ID and"),
+        (stored("s3://site", "secret_key: canary-7041"), "image_store.access_key", "go together"),
         (
             "redis: {url: 'redis://127.0.0.1', id: a}\n  - mqtt: {url: 'mqtt://127.0.0.1', id: a}",
             "mqtt.id",
