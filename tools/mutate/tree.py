@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import resource
 import shutil
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from tools.mutate.changes import Change
@@ -18,6 +20,7 @@ from tools.mutate.changes import Change
 CODE = ("pipeline", "plugins")
 _MEMORY_BYTES = 12 << 30
 _LATER_NS = 10_000_000_000
+_WAITING = 10
 
 
 class Tree:
@@ -85,7 +88,8 @@ class Tree:
     ) -> int | None:
         """Run pytest in the copy; returns its exit code, or None when it took longer than `seconds`.
 
-        It ends with all processes that it started, and its temporary files go.
+        These are seconds of a processor, so that other work of the machine does not count; a test that only waits has
+        ten times as long. It ends with all processes that it started, and its temporary files go.
         """
         temporary = self._home / "tmp"
         temporary.mkdir()
@@ -103,10 +107,11 @@ class Tree:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=_limit_memory,
+            preexec_fn=partial(_limit, seconds),
         )
         try:
-            return process.wait(seconds)
+            code = process.wait(None if seconds is None else _WAITING * seconds)
+            return None if code == -signal.SIGXCPU else code
         except subprocess.TimeoutExpired:
             return None
         finally:
@@ -116,6 +121,9 @@ class Tree:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _limit_memory() -> None:
-    """A change may ask for any amount of memory; the machine goes on."""
+def _limit(seconds: float | None) -> None:
+    """A change may ask for any amount of memory and compute without end; the machine goes on."""
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
+    if seconds is not None:
+        whole = math.ceil(seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (whole, whole + 1))
