@@ -140,9 +140,9 @@ def test_auto_without_a_gpu_is_the_cpu_and_says_why(machine: pytest.MonkeyPatch)
 
 
 def test_auto_without_the_packages_is_the_cpu_and_says_what_to_install(machine: pytest.MonkeyPatch) -> None:
-    machine.setattr(opening, "_is_installed", lambda module: module != "pycuda")
+    machine.setattr(opening, "_is_installed", lambda module: module != "cuda.bindings")
 
-    assert "but not the package pycuda: pip install 'sightline[gpu]'" in choose_device("auto").reason
+    assert "but not the package cuda-bindings: pip install 'sightline[gpu]'" in choose_device("auto").reason
 
 
 def test_cpu_is_the_cpu_whatever_there_is(machine: pytest.MonkeyPatch) -> None:

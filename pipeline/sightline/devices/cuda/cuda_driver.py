@@ -1,226 +1,238 @@
-"""The real driver: pycuda and cuda-bindings.
+"""The real driver, through cuda-bindings 12.9 or 13: what CUDA's driver API calls and returns, and nothing more.
 
-pycuda keeps a stack of contexts for each thread, and aborts the process when a thread goes with one on it. A thread
-that still runs when the interpreter ends goes as soon as it comes back from a call; so `end` waits for all to leave.
+A GPU has one primary context in a process, which torch, ONNX Runtime and TensorRT use, too. A driver retains it and
+releases it at `close`; a context that another library made is used as it is. No thread keeps a context: it is pushed
+for as long as calls are made, and popped again. The host waits for events without spinning (`BLOCKING_SYNC`), and no
+event measures time.
 
-It follows the sources of pycuda 2026.1 and the documentation of CUDA's driver API.
-
-pycuda keeps a stack of contexts for each thread, and ends the process when a thread ends with one on it. So a context
-is pushed for as long as calls are made and popped again; nothing stays behind in any thread. The primary context of a
-GPU is retained once in a process and kept to its end: pycuda lets go of it only in the thread that retained it.
+Signatures are those of cuda-bindings 12.9.1 to 13.5.0, which do not differ for the calls made here. 12.9.0 has them,
+too, but keeps the GIL while it waits, and every other thread with it.
 """
 
 from __future__ import annotations
 
-import atexit
-import ctypes
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from functools import lru_cache, wraps
 from importlib import import_module
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
-
-import numpy as np
+from typing import Any
 
 from sightline.devices.cuda.driver import DriverError, Extent3, Harm, KernelSource, PackedArguments, Span
+from sightline.devices.cuda.libcuda import driver_facts
 from sightline.devices.cuda.nvrtc import compile_cubin
 from sightline.errors import DeviceUnavailable, MissingExtra
 
+_PURPOSE = "working on a GPU"
+_STREAM_NON_BLOCKING = 1
+_EVENT_BLOCKING_SYNC = 1
+_EVENT_DISABLE_TIMING = 2
+_NAME_BYTES = 256
+_DESTROYERS = (
+    "cuGraphExecDestroy",
+    "cuModuleUnload",
+    "cuEventDestroy",
+    "cuStreamDestroy",
+    "cuMemFree",
+    "cuMemFreeHost",
+)
+"""How each kind of object is destroyed, in the order in which `close` does."""
+
 
 class _Innermost(threading.local):
-    """The context that this thread made its own last; None outside of all blocks."""
+    """The driver whose context this thread made current last; None outside of all blocks."""
 
-    context: Any = None
+    driver: CudaDriver | None = None
 
 
 _HERE = _Innermost()
-_INSIDE = set[int]()
-"""The threads that are in a block."""
-_ENDING = threading.Event()
-_TIMEOUT_SECONDS = 5.0
-_GLANCE_SECONDS = 0.002
 
 
 class Current:
-    """A block in which a context is this thread's; it may stand within others, of other GPUs, too.
+    """A block in which a driver's context is current in this thread. Blocks nest, those of other GPUs included.
 
     Raises DriverError where the context is gone: another library reset the GPU, or the process is a fork.
     """
 
-    __slots__ = ("_before", "_context", "_pycuda")
+    __slots__ = ("_before", "_driver")
 
-    def __init__(self, context: Any, pycuda: Any) -> None:
-        self._context = context
-        self._pycuda = pycuda
-        self._before: Any = None
+    def __init__(self, driver: CudaDriver) -> None:
+        self._driver = driver
+        self._before: CudaDriver | None = None
 
     def __enter__(self) -> None:
-        before = _HERE.context
-        if before is None:
-            _come_in()
-        if before is not self._context:
-            try:
-                self._context.push()
-            except self._pycuda.Error as error:
-                if before is None:
-                    _INSIDE.discard(threading.get_ident())
-                raise DriverError(str(error), harm=Harm.DEVICE) from error
-        self._before, _HERE.context = before, self._context
+        before = _HERE.driver
+        if before is not self._driver:
+            self._driver.push()
+        self._before, _HERE.driver = before, self._driver
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        before = _HERE.context = self._before
-        try:
-            if before is not self._context:
-                self._pycuda.Context.pop()
-        except self._pycuda.Error as failed:
-            raise DriverError(str(failed), harm=Harm.DEVICE) from failed
-        finally:
-            if before is None:
-                _INSIDE.discard(threading.get_ident())
-
-
-def end(*, timeout_seconds: float = _TIMEOUT_SECONDS) -> None:
-    """The interpreter ends: let no thread in any more, and wait until all have left."""
-    _ENDING.set()
-    deadline = time.monotonic() + timeout_seconds
-    while _INSIDE - {threading.get_ident()} and time.monotonic() < deadline:
-        time.sleep(_GLANCE_SECONDS)
-
-
-def _come_in() -> None:
-    _INSIDE.add(threading.get_ident())  # before the question: `end` answers first, and looks then
-    if _ENDING.is_set():
-        _INSIDE.discard(threading.get_ident())
-        raise DriverError("the program ends", harm=Harm.DEVICE)
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-_NON_BLOCKING = 1
-_WITHOUT_TIMING = 2
-_PURPOSE = "working on a GPU"
-_ABANDONED: list[CudaDriver] = []
-"""Drivers of GPUs that broke, with all that they hold: to free it would only give warnings."""
-
-
-def _told(verb: Callable[Concatenate[CudaDriver, P], R]) -> Callable[Concatenate[CudaDriver, P], R]:
-    """Raise pycuda's errors as DriverError."""
-
-    @wraps(verb)
-    def calling(self: CudaDriver, /, *args: P.args, **options: P.kwargs) -> R:
-        try:
-            return verb(self, *args, **options)
-        except self._pycuda.Error as error:
-            raise self._refused(str(error), out_of_memory=isinstance(error, self._pycuda.MemoryError)) from error
-
-    return calling
+        before = _HERE.driver = self._before
+        if before is not self._driver:
+            self._driver.pop()
 
 
 class CudaDriver:
-    """One GPU, by its primary context, which this process's other libraries use, too: a `Driver`."""
+    """One GPU, by its primary context or by the context of another library: a `Driver`."""
 
-    def __init__(self, index: int) -> None:
-        """Raises MissingExtra without the packages, DriverError when the GPU does not give a context."""
+    def __init__(self, index: int, context: int | None = None) -> None:
+        """Open the GPU `cuda:index`. Without `context`, its primary context is retained until `close`.
+
+        `context` is a `CUcontext` of that GPU, as an integer. It belongs to whoever made it: it is neither retained nor
+        released, and has to live until this driver is closed.
+
+        Raises MissingExtra without cuda-bindings, DeviceUnavailable where it cannot be used, DriverError when the GPU
+        gives no context, or `context` is one of another GPU.
+        """
         self.index = index
-        self._pycuda = _pycuda()
         self._cuda = _bindings()
-        self._memory: dict[int, Any] = {}
-        self._pinned: dict[int, Any] = {}
-        self._streams: dict[int, Any] = {}
-        self._modules: list[Any] = []
+        self._live: dict[str, set[int]] = {destroyer: set() for destroyer in _DESTROYERS}
+        self._inside: list[None] = []
+        self._is_closed = False
+        self._retained: list[Any] = []
+        """The GPU while this driver retains its primary context."""
         self._quiet_stream = 0
-        self.name, self.compute_capability, self._context = self._opened()
-        with self.current():
-            self._quiet_stream = self.create_stream()
-
-    @_told
-    def _opened(self) -> tuple[str, tuple[int, int], Any]:
-        self._pycuda.init()
-        device = self._pycuda.Device(self.index)
-        major, minor = device.compute_capability()
-        return str(device.name()), (major, minor), _primary_context(self.index)
+        self._device = self._found(index)
+        self.name = self._name()
+        self.compute_capability = self._attribute("MAJOR"), self._attribute("MINOR")
+        self._context = self._retain() if context is None else self._cuda.CUcontext(context)
+        try:
+            with self.current():
+                if context is not None:
+                    self._check_device()
+                self._quiet_stream = self.create_stream()
+        except DriverError:
+            self.close()
+            raise
 
     def current(self) -> AbstractContextManager[None]:
-        """Make the context this thread's; nothing stays on pycuda's stack when the block is left."""
-        return Current(self._context, self._pycuda)
+        """Make the context this thread's; no thread keeps it when the outermost block is left."""
+        return Current(self)
+
+    def push(self) -> None:
+        """Make the context current, for `Current`. Raises DriverError; then nothing was pushed."""
+        self._inside.append(None)  # before the question: `close` answers first, and counts then
+        try:
+            if self._is_closed:
+                raise DriverError(f"cuda:{self.index} was closed", harm=Harm.DEVICE)
+            self._call(self._cuda.cuCtxPushCurrent, self._context)
+        except DriverError as error:
+            self._left()
+            raise DriverError(str(error), harm=Harm.DEVICE) from error
+
+    def pop(self) -> None:
+        """Make the context current that was so before, for `Current`. Raises DriverError."""
+        try:
+            self._call(self._cuda.cuCtxPopCurrent)
+        except DriverError as error:
+            raise DriverError(str(error), harm=Harm.DEVICE) from error
+        finally:
+            self._left()
+
+    def _left(self) -> None:
+        """The last thread that leaves a closed driver releases the context."""
+        self._inside.pop()
+        if self._is_closed and not self._inside:
+            self._release()
 
     def close(self) -> None:
-        """Let go of what is left; the primary context stays for others. A broken GPU takes nothing back."""
-        with suppress(DriverError), self.current():
-            if self._works:
-                self._let_go()
-                return
-        _ABANDONED.append(self)
+        """Destroy what is left and release the primary context, once no thread is in a block. Raises nothing.
 
-    def _let_go(self) -> None:
-        for module in self._modules:
-            self._cuda.cuModuleUnload(module)
-        for kept in (self._modules, self._memory, self._pinned, self._streams):
-            kept.clear()
+        On a broken GPU nothing is destroyed: every call would only return its error again.
+        """
+        try:
+            with suppress(DriverError), self.current():
+                if self._works:
+                    self._destroy_all()
+                self._is_closed = True  # within the block: whoever leaves last releases the context
+        finally:
+            self._is_closed = True
+            if not self._inside:
+                self._release()
 
-    @_told
+    def _destroy_all(self) -> None:
+        """Whatever a call returns, the others are made; none is questioned, since the quiet stream goes, too."""
+        for destroyer, handles in self._live.items():
+            while handles:
+                self._asked(getattr(self._cuda, destroyer), handles.pop())
+
+    def _release(self) -> None:
+        with suppress(IndexError):
+            device = self._retained.pop()  # by one thread only
+            self._asked(self._cuda.cuDevicePrimaryCtxRelease, device)
+
+    def _found(self, index: int) -> Any:
+        try:
+            self._call(self._cuda.cuInit, 0)
+        except RuntimeError as error:  # the bindings do not find the driver's library
+            raise DeviceUnavailable(f"cuda:{index} cannot be used: {driver_facts().reason or error}") from error
+        return self._call(self._cuda.cuDeviceGet, index)
+
+    def _name(self) -> str:
+        name: bytes = self._call(self._cuda.cuDeviceGetName, _NAME_BYTES, self._device)
+        return name.partition(b"\0")[0].decode(errors="replace")
+
+    def _attribute(self, part: str) -> int:
+        number = getattr(self._cuda.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{part}")
+        return int(self._call(self._cuda.cuDeviceGetAttribute, number, self._device))
+
+    def _retain(self) -> Any:
+        context = self._call(self._cuda.cuDevicePrimaryCtxRetain, self._device)
+        self._retained.append(self._device)
+        return context
+
+    def _check_device(self) -> None:
+        device = int(self._call(self._cuda.cuCtxGetDevice))
+        if device != int(self._device):
+            raise DriverError(f"the given context is one of cuda:{device}, not of cuda:{self.index}")
+
     def free_memory_bytes(self) -> tuple[int, int]:
         """How much memory is free, and how much there is."""
-        free, total = self._pycuda.mem_get_info()
+        free, total = self._called(self._cuda.cuMemGetInfo)
         return int(free), int(total)
 
-    @_told
     def allocate(self, size_bytes: int) -> int:
         """Memory of the GPU."""
-        allocation = self._pycuda.mem_alloc(size_bytes)
-        self._memory[int(allocation)] = allocation
-        return int(allocation)
+        return self._made("cuMemFree", self._cuda.cuMemAlloc, size_bytes)
 
-    @_told
     def free(self, address: int) -> None:
         """Give it back."""
-        self._memory.pop(address).free()
+        self._destroyed("cuMemFree", address)
 
-    @_told
     def allocate_pinned(self, size_bytes: int) -> int:
         """Pinned host memory."""
-        array = self._pycuda.pagelocked_empty(size_bytes, np.uint8)
-        self._pinned[array.ctypes.data] = array
-        return int(array.ctypes.data)
+        return self._made("cuMemFreeHost", self._cuda.cuMemHostAlloc, size_bytes, 0)
 
-    @_told
     def free_pinned(self, address: int) -> None:
         """Give it back."""
-        self._pinned.pop(address).base.free()
+        self._destroyed("cuMemFreeHost", address)
 
     def retire(self, address: int, size_bytes: int, *, after: Sequence[int]) -> Sequence[int]:
         """Whoever has it next waits for the same events."""
         del address, size_bytes
         return after
 
-    @_told
     def create_stream(self) -> int:
         """A stream that does not wait for the default stream."""
-        stream = self._pycuda.Stream(_NON_BLOCKING)
-        self._streams[stream.handle] = stream
-        return int(stream.handle)
+        return self._made("cuStreamDestroy", self._cuda.cuStreamCreate, _STREAM_NON_BLOCKING)
 
-    @_told
     def destroy_stream(self, stream: int) -> None:
-        """Let go of a stream."""
-        del self._streams[stream]
+        """Destroy a stream."""
+        self._destroyed("cuStreamDestroy", stream)
 
     def synchronize(self, stream: int) -> None:
-        """Wait for everything queued on a stream."""
+        """Wait for everything queued on a stream. CUDA may spin meanwhile: the steady state waits for events."""
         self._call(self._cuda.cuStreamSynchronize, stream)
 
     def create_event(self) -> int:
-        """An event without timing."""
-        return int(self._call(self._cuda.cuEventCreate, _WITHOUT_TIMING))
+        """An event without timing, for which the host waits without spinning."""
+        return self._made("cuEventDestroy", self._cuda.cuEventCreate, _EVENT_BLOCKING_SYNC | _EVENT_DISABLE_TIMING)
 
     def destroy_event(self, event: int) -> None:
-        """Let go of an event."""
-        self._call(self._cuda.cuEventDestroy, event)
+        """Destroy an event."""
+        self._destroyed("cuEventDestroy", event)
 
     def record(self, event: int, *, stream: int) -> None:
         """The event is the point behind everything queued on that stream."""
@@ -236,41 +248,41 @@ class CudaDriver:
 
     def is_done(self, event: int) -> bool:
         """Whether it is reached."""
-        (result,) = self._cuda.cuEventQuery(event)
+        result, _ = self._asked(self._cuda.cuEventQuery, event)
         if result == self._cuda.CUresult.CUDA_ERROR_NOT_READY:
             return False
         self._check("cuEventQuery", result)
         return True
 
-    @_told
     def copy(self, target: Span, source: Span, *, width_bytes: int, rows: int, stream: int) -> None:
-        """Queue a copy."""
-        copy = self._pycuda.Memcpy2D()
-        for span, on_host, on_device in (
-            (target, copy.set_dst_host, copy.set_dst_device),
-            (source, copy.set_src_host, copy.set_src_device),
-        ):
-            if span.on_host:
-                on_host(_buffer(span, width_bytes=width_bytes, rows=rows))
-            else:
-                on_device(span.address)
-        copy.dst_pitch, copy.src_pitch = max(target.pitch_bytes, width_bytes), max(source.pitch_bytes, width_bytes)
-        copy.width_in_bytes, copy.height = width_bytes, rows
-        copy(self._streams[stream])
+        """Queue a copy: of one piece where rows touch each other, which costs the host less, else of rows."""
+        target_pitch, source_pitch = max(target.pitch_bytes, width_bytes), max(source.pitch_bytes, width_bytes)
+        if rows == 1 or width_bytes == target_pitch == source_pitch:
+            self._call(self._cuda.cuMemcpyAsync, target.address, source.address, width_bytes * rows, stream)
+            return
+        kinds, copy = self._cuda.CUmemorytype, self._cuda.CUDA_MEMCPY2D()
+        copy.WidthInBytes, copy.Height = width_bytes, rows
+        copy.dstPitch, copy.srcPitch = target_pitch, source_pitch
+        if target.on_host:
+            copy.dstMemoryType, copy.dstHost = kinds.CU_MEMORYTYPE_HOST, target.address
+        else:
+            copy.dstMemoryType, copy.dstDevice = kinds.CU_MEMORYTYPE_DEVICE, target.address
+        if source.on_host:
+            copy.srcMemoryType, copy.srcHost = kinds.CU_MEMORYTYPE_HOST, source.address
+        else:
+            copy.srcMemoryType, copy.srcDevice = kinds.CU_MEMORYTYPE_DEVICE, source.address
+        self._call(self._cuda.cuMemcpy2DAsync, copy, stream)
 
-    @_told
     def fill(self, target: Span, value: int, *, width_bytes: int, rows: int, stream: int) -> None:
         """Queue that bytes become a value."""
         pitch = max(target.pitch_bytes, width_bytes)
-        self._pycuda.memset_d2d8_async(target.address, pitch, value, width_bytes, rows, self._streams[stream])
+        self._call(self._cuda.cuMemsetD2D8Async, target.address, pitch, value, width_bytes, rows, stream)
 
     def load(self, source: KernelSource) -> int:
         """Compile a source for this GPU and load it."""
         major, minor = self.compute_capability
         cubin = compile_cubin(source, architecture=10 * major + minor)
-        module = self._call(self._cuda.cuModuleLoadData, cubin)
-        self._modules.append(module)
-        return int(module)
+        return self._made("cuModuleUnload", self._cuda.cuModuleLoadData, cubin)
 
     def function(self, module: int, name: str) -> int:
         """A kernel of a module."""
@@ -300,16 +312,16 @@ class CudaDriver:
         """The noted work as an executable graph."""
         graph = self._call(self._cuda.cuStreamEndCapture, stream)
         try:
-            return int(self._call(self._cuda.cuGraphInstantiate, graph, 0))
+            return self._made("cuGraphExecDestroy", self._cuda.cuGraphInstantiate, graph, 0)
         finally:
             self._call(self._cuda.cuGraphDestroy, graph)
 
     def abandon_capture(self, stream: int) -> None:
-        """Forget the noted work. CUDA says of a capture that was spoiled that it was, and ends it."""
+        """Forget the noted work. CUDA reports that a capture was spoiled, and ends it."""
         codes = self._cuda.CUresult
-        result, graph = self._cuda.cuStreamEndCapture(stream)
+        result, values = self._asked(self._cuda.cuStreamEndCapture, stream)
         if result == codes.CUDA_SUCCESS:
-            self._call(self._cuda.cuGraphDestroy, graph)
+            self._call(self._cuda.cuGraphDestroy, *values)
         elif result not in (codes.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, codes.CUDA_ERROR_STREAM_CAPTURE_UNJOINED):
             self._check("cuStreamEndCapture", result)
 
@@ -318,20 +330,42 @@ class CudaDriver:
         self._call(self._cuda.cuGraphLaunch, graph, stream)
 
     def destroy_graph(self, graph: int) -> None:
-        """Let go of a graph; CUDA keeps what is under way until it is done."""
-        self._call(self._cuda.cuGraphExecDestroy, graph)
+        """Destroy a graph; CUDA keeps what is under way until it is done."""
+        self._destroyed("cuGraphExecDestroy", graph)
 
-    def _call(self, function: Any, *arguments: Any) -> Any:
-        result, *values = function(*arguments)
-        self._check(function.__name__, result)
+    def _made(self, destroyer: str, maker: Callable[..., Any], *arguments: Any) -> int:
+        """A new object, which `close` destroys unless somebody did."""
+        handle = int(self._call(maker, *arguments))
+        self._live[destroyer].add(handle)
+        return handle
+
+    def _destroyed(self, destroyer: str, handle: int) -> None:
+        self._call(getattr(self._cuda, destroyer), handle)
+        self._live[destroyer].discard(handle)
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        values = self._called(function, *arguments)
         return values[0] if values else None
+
+    def _called(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        result, values = self._asked(function, *arguments)
+        self._check(function.__name__, result)
+        return values
+
+    def _asked(self, function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[Any]]:
+        """The result and the values of a call. A result that these bindings do not know is an unknown error."""
+        try:
+            result, *values = function(*arguments)
+        except (KeyError, ValueError):  # a driver may be newer than the bindings
+            return self._cuda.CUresult.CUDA_ERROR_UNKNOWN, []
+        return result, values
 
     def _check(self, call: str, result: Any) -> None:
         codes = self._cuda.CUresult
         if result != codes.CUDA_SUCCESS:
             raise self._refused(f"{call}: {result.name}", out_of_memory=result == codes.CUDA_ERROR_OUT_OF_MEMORY)
 
-    def _refused(self, message: str, *, out_of_memory: bool = False) -> DriverError:
+    def _refused(self, message: str, *, out_of_memory: bool) -> DriverError:
         """The error to raise. After one of a kernel or of the hardware, CUDA answers every question with it."""
         if out_of_memory:
             return DriverError(message, harm=Harm.MEMORY)
@@ -341,37 +375,16 @@ class CudaDriver:
     def _works(self) -> bool:
         """Whether the GPU does. A thread that captures gets no answer, for that reason alone."""
         codes = self._cuda.CUresult
-        (state,) = self._cuda.cuStreamQuery(self._quiet_stream)
+        state, _ = self._asked(self._cuda.cuStreamQuery, self._quiet_stream)
         captures = (codes.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, codes.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
         return state in (codes.CUDA_SUCCESS, codes.CUDA_ERROR_NOT_READY, *captures)
 
 
-def _pycuda() -> Any:
-    return _library("pycuda.driver", package="pycuda")
-
-
 def _bindings() -> Any:
-    return _library("cuda.bindings.driver", package="cuda-bindings")
-
-
-def _library(module: str, *, package: str) -> Any:
-    """Imported where it is used: these packages can be imported on machines with a driver only."""
+    """Imported where it is used: few machines have it."""
     try:
-        return import_module(module)
+        return import_module("cuda.bindings.driver")
     except ModuleNotFoundError as error:
-        raise MissingExtra(package, extra="gpu", purpose=_PURPOSE) from error
+        raise MissingExtra("cuda-bindings", extra="gpu", purpose=_PURPOSE) from error
     except ImportError as error:
-        raise DeviceUnavailable(f"{_PURPOSE} needs {package}, which cannot be imported: {error}") from error
-
-
-@lru_cache(maxsize=16)
-def _primary_context(index: int) -> Any:
-    context = _pycuda().Device(index).retain_primary_context()
-    atexit.register(context.detach)  # its destructor takes it for another kind of context, and warns
-    atexit.register(end)  # runs first
-    return context
-
-
-def _buffer(span: Span, *, width_bytes: int, rows: int) -> Any:
-    """The host memory of a span, as something with a buffer."""
-    return (ctypes.c_char * (span.pitch_bytes * (rows - 1) + width_bytes)).from_address(span.address)
+        raise DeviceUnavailable(f"{_PURPOSE} needs cuda-bindings, which cannot be imported: {error}") from error

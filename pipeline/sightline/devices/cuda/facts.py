@@ -18,11 +18,11 @@ from sightline.devices.cuda.opening import why_not
 from sightline.devices.cuda.probe import PARTS
 
 _PACKAGES: Mapping[str, tuple[str, ...]] = {
-    "pycuda": ("pycuda",),
     "cuda-bindings": ("cuda-bindings",),
     "NVRTC": ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"),
     "TensorRT": ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-rtx", "tensorrt-rtx-cu13"),
     "PyNvVideoCodec": ("PyNvVideoCodec",),
+    "pycuda": ("pycuda",),
 }
 _TIMEOUT_SECONDS = 60.0
 
@@ -104,7 +104,7 @@ def places(found: Sequence[Part], index: int = 0) -> list[tuple[str, str]]:
         return [("decode, models, drawing, encode", "on the CPU, because there is no driver")]
     if why_not(index) is not None:
         return [("decode, models, drawing, encode", f"on the CPU, because cuda:{index} cannot be used: see Devices")]
-    kernels = [known[name] for name in ("pycuda", "cuda-bindings", "NVRTC")]
+    kernels = [known[name] for name in ("cuda-bindings", "NVRTC")]
     return [
         ("decode", _place([known["PyNvVideoCodec"], known["NVDEC"]])),
         ("preprocess, draw", _place(kernels, otherwise="nowhere: `device: cpu` needs none of them")),

@@ -12,7 +12,7 @@ from sightline.errors import CudaError, DeviceUnavailable
 if TYPE_CHECKING:
     from sightline.devices.cuda.device import CudaDevice
 
-_NEEDED = {"pycuda": "pycuda", "cuda.bindings": "cuda-bindings"}
+_NEEDED = {"cuda.bindings": "cuda-bindings"}
 _COMPILES = "cuda-bindings"
 _OLDEST = (7, 5)
 
@@ -58,8 +58,14 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def open_cuda(index: int) -> CudaDevice:
-    """The GPU, for one run; `close` it. Raises DeviceUnavailable where there is none, CudaError where it fails."""
+def open_cuda(index: int, context: int | None = None) -> CudaDevice:
+    """The GPU, for one run; `close` it.
+
+    It works in the GPU's primary context, or in `context`: the context of another library (a `CUcontext` of that GPU,
+    as an integer), which is neither retained nor released and has to live until the device is closed.
+
+    Raises DeviceUnavailable where there is no such GPU, CudaError where it fails.
+    """
     reason = why_not(index)
     if reason is not None:
         raise DeviceUnavailable(f"cuda:{index} cannot be used: {reason}")
@@ -68,6 +74,6 @@ def open_cuda(index: int) -> CudaDevice:
     from sightline.devices.cuda.driver import DriverError
 
     try:
-        return CudaDevice(CudaDriver(index))
+        return CudaDevice(CudaDriver(index, context))
     except DriverError as error:
         raise CudaError(f"cuda:{index} cannot be opened: {error}") from error

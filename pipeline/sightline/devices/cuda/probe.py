@@ -22,12 +22,6 @@ class NotThere(Exception):
     """This machine lacks the part; the message is the reason, as a person reads it."""
 
 
-def _pycuda(_: int) -> str:
-    driver, pycuda = import_module("pycuda.driver"), import_module("pycuda")
-    driver.init()
-    return f"{pycuda.VERSION_TEXT}, for CUDA {'.'.join(map(str, driver.get_version()))}"
-
-
 def _bindings(_: int) -> str:
     bindings = import_module("cuda.bindings")
     import_module("cuda.bindings.driver")
@@ -94,14 +88,20 @@ def _nvenc(index: int) -> str:
     return ", ".join(encoded)
 
 
+def _pycuda(_: int) -> str:
+    driver, pycuda = import_module("pycuda.driver"), import_module("pycuda")
+    driver.init()
+    return f"{pycuda.VERSION_TEXT}, for CUDA {'.'.join(map(str, driver.get_version()))}"
+
+
 PARTS: dict[str, Callable[[int], str]] = {
-    "pycuda": _pycuda,
     "cuda-bindings": _bindings,
     "NVRTC": _nvrtc,
     "TensorRT": _tensorrt,
     "NVDEC": _nvdec,
     "PyNvVideoCodec": _pynvvideocodec,
     "NVENC": _nvenc,
+    "pycuda": _pycuda,
 }
 
 

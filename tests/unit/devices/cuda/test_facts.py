@@ -85,7 +85,7 @@ def test_work_goes_where_all_that_it_needs_works() -> None:
     found = dict(places(all_but()))
 
     assert found["decode"] == "on the GPU, by PyNvVideoCodec, NVDEC"
-    assert found["preprocess, draw"] == "on the GPU, by pycuda, cuda-bindings, NVRTC"
+    assert found["preprocess, draw"] == "on the GPU, by cuda-bindings, NVRTC"
     assert found["models"] == "on the GPU, by TensorRT (1.0); what it does not take, on the CPU"
     assert found["encode"] == "on the GPU, by NVENC"
 

@@ -1,0 +1,85 @@
+"""Stands for `cuda.bindings.driver`, with the names and codes of the real one: notes calls, and answers on request."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from sightline.devices.cuda.cuda_driver import CudaDriver
+
+CUDA: Any = import_module("cuda.bindings.driver")
+CODES = CUDA.CUresult
+SUCCESS = CODES.CUDA_SUCCESS
+_NUMBERS = {"cuDevicePrimaryCtxRetain": 0xC0, "cuDeviceGet": 0, "cuCtxGetDevice": 0, "cuDeviceGetAttribute": 8}
+_MAKERS = ("cuStreamCreate", "cuEventCreate", "cuMemAlloc", "cuMemHostAlloc", "cuModuleLoadData", "cuGraphInstantiate")
+
+
+class Bindings:
+    """One GPU of compute capability 8.8. Each thread has a stack of contexts, as in CUDA."""
+
+    CUresult = CODES
+    CUstreamCaptureMode = CUDA.CUstreamCaptureMode
+    CUdevice_attribute = CUDA.CUdevice_attribute
+    CUmemorytype = CUDA.CUmemorytype
+    CUDA_MEMCPY2D = CUDA.CUDA_MEMCPY2D
+    CUcontext = int
+
+    def __init__(self, **answers: tuple[object, ...] | Exception) -> None:
+        self.calls: list[tuple[object, ...]] = []
+        self.answers = answers
+        self._made = 0
+        self._threads = threading.local()
+
+    @property
+    def stack(self) -> list[int]:
+        """The contexts of this thread; the last is current."""
+        if not hasattr(self._threads, "stack"):
+            self._threads.stack = list[int]()
+        return self._threads.stack  # type: ignore[no-any-return]
+
+    def names(self) -> list[str]:
+        """What was called."""
+        return [str(name) for name, *_ in self.calls]
+
+    def __getattr__(self, name: str) -> Callable[..., tuple[object, ...]]:
+        """A function of that name, which the real library must have."""
+
+        @wraps(getattr(CUDA, name))
+        def call(*arguments: object) -> tuple[object, ...]:
+            self.calls.append((name, *arguments))
+            answer = self.answers.get(name) or self._usual(name)
+            if isinstance(answer, Exception):
+                raise answer
+            if answer[0] == SUCCESS:
+                self._switch(name, arguments)
+            return answer
+
+        return call
+
+    def _usual(self, name: str) -> tuple[object, ...]:
+        if name in _MAKERS:
+            self._made += 1
+            return SUCCESS, 1000 + self._made
+        if name == "cuDeviceGetName":
+            return SUCCESS, b"A GPU\0and what lay behind"
+        return (SUCCESS, _NUMBERS[name]) if name in _NUMBERS else (SUCCESS,)
+
+    def _switch(self, name: str, arguments: tuple[object, ...]) -> None:
+        if name == "cuCtxPushCurrent":
+            self.stack.append(int(str(arguments[0])))
+        elif name == "cuCtxPopCurrent":
+            self.stack.pop()
+
+
+def driver_with(cuda: Bindings, *, context: int | None = None) -> CudaDriver:
+    """An open driver whose calls of CUDA go there, without those that opened it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sightline.devices.cuda.cuda_driver.import_module", lambda name: cuda)
+        driver = CudaDriver(0, context)
+    cuda.calls.clear()
+    return driver
