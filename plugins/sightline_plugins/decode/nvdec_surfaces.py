@@ -15,7 +15,8 @@ from av.video.stream import VideoStream
 
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.driver import Span
-from sightline.devices.cuda.memory import BorrowedMemory, CudaPool
+from sightline.devices.cuda.memory import BorrowedMemory
+from sightline.devices.cuda.pools import CudaPool
 from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import CudaError, SurfaceReleased
 from sightline.media import ColorRange, PixelFormat, Surface

@@ -17,7 +17,7 @@ import numpy as np
 
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.driver import Kernels, blocks_for
-from sightline.devices.cuda.memory import CudaPool
+from sightline.devices.cuda.pools import CudaPool
 from sightline.devices.cuda.streams import CudaStream
 from sightline.media import ColorMatrix, ColorRange, PixelFormat
 from sightline.media.device_array import DeviceArray

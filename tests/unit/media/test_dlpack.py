@@ -9,7 +9,7 @@ import pytest
 
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.driver import Span
-from sightline.devices.cuda.memory import CudaPool
+from sightline.devices.cuda.pools import CudaPool
 from sightline.errors import SurfaceReleased
 from sightline.media import PixelFormat
 from sightline.media.device_array import DeviceArray

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from sightline.devices.cuda import transfers
 from sightline.devices.cuda.driver import Driver, KernelSource, Span
 from sightline.devices.cuda.graphs import Graph, Graphs
-from sightline.devices.cuda.memory import CudaPool, PinnedBuffer, PinnedPool, when_allowed
+from sightline.devices.cuda.memory import PinnedBuffer, when_allowed
+from sightline.devices.cuda.pools import CudaPool, PinnedPool
 from sightline.devices.cuda.streams import CudaKernels, CudaStream, Guard, Handles
 from sightline.devices.cuda.transfers import HostCopies, TransferCounter
 from sightline.errors import CudaError

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.devices.cuda.driver import Driver, Span
-from sightline.devices.cuda.memory import ALIGNMENT_BYTES, CudaBuffer, CudaPool, PinnedBuffer
+from sightline.devices.cuda.memory import CudaBuffer, PinnedBuffer
+from sightline.devices.cuda.pools import ALIGNMENT_BYTES, CudaPool
 from sightline.media.device_array import DeviceArray, DeviceEvent, DeviceStream, dense_strides, row_bytes
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from sightline.devices.cuda import memory
+from sightline.devices.cuda import pools
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.driver import Harm
 from sightline.errors import GpuOutOfMemory
@@ -64,7 +64,7 @@ def test_memory_is_used_again_for_what_is_a_little_smaller_or_larger(gpu: CudaDe
 
 @pytest.mark.parametrize("wanted_bytes", [0, 1, 255, 256, 257, 4095, 4097, 65_537, 3_110_400, 2**32 + 1])
 def test_no_more_than_an_eighth_is_lent_beyond_what_is_asked_for(wanted_bytes: int) -> None:
-    lent = memory._rounded(wanted_bytes)
+    lent = pools._rounded(wanted_bytes)
 
     assert lent % 256 == 0
     assert wanted_bytes <= lent <= max(wanted_bytes * 9 / 8, wanted_bytes + 256)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.devices.cuda import graphs, memory, streams
+from sightline.devices.cuda import graphs, memory, pools, streams
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import CudaError
@@ -52,7 +52,7 @@ MUTANTS: dict[str, tuple[type, str, Callable[..., object]]] = {
     "a stream does not wait for events": (streams.CudaStream, "wait", does_nothing),
     "arrays do not wait for their content": (DeviceArray, "on", lambda array, _: array),
     "who gives back memory forgets who uses it": (memory.Lease, "last_uses", lambda _: []),
-    "memory is lent before its users are done": (memory.Pool, "_awaited", lambda _, block, __: block.address),
+    "memory is lent before its users are done": (pools.Pool, "_awaited", lambda _, block, __: block.address),
     "changes do not wait for readers": (CudaDevice, "settle", lambda _, arrays, stream: arrays),
     "events become part of a graph": (streams.Handles, "marked", lambda _, stream: nullcontext()),
     "a graph is launched on another stream": (graphs.Graphs, "launch", launched_elsewhere),
