@@ -2,7 +2,8 @@
 
 The traps, as PyNvVideoCodec 2.2.4 has them: the next `Decode` overwrites what the last one gave; rows have no padding;
 the first size of a decoder stays, smaller images are scaled to it and larger ones raise; an image comes one packet
-late; damaged images are given all the same; interlaced ones are deinterlaced; after an exception a decoder is of no
+late; images of the cropped size are cut from the corner of the coded image, whatever the stream crops left and top;
+damaged images are given all the same; interlaced ones are deinterlaced; after an exception a decoder is of no
 use; and images are there in the order of the decoder's stream, not before.
 """
 
@@ -166,6 +167,7 @@ class HostImages:
         context = CodecContext.create(codec, "r")
         assert isinstance(context, VideoCodecContext)
         context.thread_count = 1
+        context.options = {"apply_cropping": "0"}
         if is_immediate:
             context.flags |= Flags.low_delay
         self._context = context
@@ -197,8 +199,14 @@ class HostImages:
     def _take(self, frames: list[VideoFrame]) -> None:
         for frame in frames:
             timestamp = self._timestamps.pop(cast("int", frame.pts))
-            self._last = _image(frame, timestamp)
+            self._last = _image(frame, timestamp, size_wh=self._size_wh_of(frame))
             self._ready.append(self._last)
+
+    def _size_wh_of(self, frame: VideoFrame) -> tuple[int, int]:
+        """The size that the stream crops an image to, which was not cropped itself."""
+        if self._context.name not in ("h264", "hevc"):
+            return frame.width, frame.height
+        return self._context.width, self._context.height
 
     def _conceal(self, timestamp: int) -> None:
         last = self._last
@@ -217,11 +225,12 @@ def resized(image: HostImage, size_wh: tuple[int, int]) -> HostImage:
     assert (frame.width, frame.height) == (width, height)
     other = VideoReformatter().reformat(frame, *size_wh, "yuv420p")
     other.pts = 0
-    return _image(other, image.timestamp)
+    return _image(other, image.timestamp, size_wh=size_wh)
 
 
-def _image(frame: VideoFrame, timestamp: int) -> HostImage:
+def _image(frame: VideoFrame, timestamp: int, *, size_wh: tuple[int, int]) -> HostImage:
     planes, bit_depth = _planes(frame), frame.format.components[0].bits
+    planes = [_cut(plane, planes[0], size_wh) for plane in planes]
     chroma = {1: "400", 3: "420"}[len(planes)] if planes[-1].shape != planes[0].shape or len(planes) == 1 else "444"
     if frame.interlaced_frame:
         planes = [_deinterlaced(plane) for plane in planes]
@@ -230,7 +239,14 @@ def _image(frame: VideoFrame, timestamp: int) -> HostImage:
     rows = np.concatenate(planes if chroma == "444" else _as_nv12(planes, bit_depth=bit_depth))
     names = {"444": ("YUV444", "YUV444_16Bit")}.get(chroma, ("NV12", "P016"))
     lying = np.ascontiguousarray(rows).view(np.uint8)
-    return HostImage(timestamp, names[bit_depth > 8], chroma, bit_depth, (frame.width, frame.height), lying)
+    return HostImage(timestamp, names[bit_depth > 8], chroma, bit_depth, size_wh, lying)
+
+
+def _cut(plane: npt.NDArray[Any], luma: npt.NDArray[Any], size_wh: tuple[int, int]) -> npt.NDArray[Any]:
+    """The corner of a plane that an image of that size takes."""
+    width, height = size_wh
+    across, down = -(-luma.shape[1] // plane.shape[1]), -(-luma.shape[0] // plane.shape[0])
+    return plane[: -(-height // down), : -(-width // across)]
 
 
 def _as_nv12(planes: list[npt.NDArray[Any]], *, bit_depth: int) -> list[npt.NDArray[Any]]:

@@ -9,6 +9,7 @@ import pytest
 
 from sightline.devices.cuda.device import CudaDevice
 from sightline.media import Memory
+from sightline_plugins.codecs.sps import Crop
 from sightline_plugins.commands.camera.packets import load_clip
 from sightline_plugins.commands.camera.server import FakeCamera
 from sightline_plugins.commands.camera.session import CameraOptions
@@ -16,6 +17,7 @@ from sightline_plugins.decode.nvdec_library import NvdecError, library_for
 from sightline_plugins.decode.nvdec_surfaces import ImageSurfaces
 from sightline_plugins.sources.live.rtsp import Rtsp
 from tests.integration.sources.clips import SMALL, TALL, WIDE, write_changing, write_clip
+from tests.integration.sources.cropped import Coding, write_changing_crop
 from tests.parity.decode.test_nvdec import NEVER, SAMPLES, assert_as_on_the_cpu
 from tests.parity.decode.test_video_facts import CLIPS
 from tests.reading import all_same, frames_of, media, reader_of
@@ -109,3 +111,14 @@ def test_200_decoders_leave_the_memory_of_the_gpu_as_it_was(gpu: CudaDevice, cli
             free.append(driver.free_memory_bytes()[0])
 
     assert free[-1] >= free[5] - SLACK_BYTES
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libx265"])
+def test_a_crop_at_left_and_top_that_changes_is_followed(gpu: CudaDevice, tmp_path: Path, codec: str) -> None:
+    crops = [Crop(8), Crop(0, 0, 8), Crop(2, 6, 6, 2), Crop()]
+    path = write_changing_crop(tmp_path / "clip.ts", *crops, coding=Coding(codec, size_wh=(320, 192)))
+
+    ours, reader = frames_of(path, gpu)
+
+    assert reader.decoder == "nvdec"
+    assert all_same(ours, frames_of(path)[0])

@@ -34,7 +34,7 @@ class SourceReader:
     decoder: str | None = None
     """What decodes it, `cpu` or `nvdec`, once that is known."""
     decoder_reason: str | None = None
-    """Why it is decoded by the CPU although the run has a GPU."""
+    """Why it is decoded by the CPU although the run has a GPU, or what is put right of its decoding by NVDEC."""
     silence_limit_ns: int | None = None
     """How long nothing may come before the stream counts as stalled; set by the runtime, which measures the stream's
     own interval. None: as long as the element says.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import av.error
 from av.codec import CodecContext
+from av.codec.context import Flags
 from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
 
@@ -177,6 +178,7 @@ def size_of_image(codec: str, data: bytes, *, configuration: bytes, max_pixels: 
     if not isinstance(context, VideoCodecContext):
         return None
     context.options = {"max_pixels": str(max_pixels)}
+    context.flags |= Flags.unaligned  # cut off at the left what the stream says, however rows lie then
     if codec != "mjpeg":
         context.extradata = configuration
     try:

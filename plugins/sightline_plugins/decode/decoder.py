@@ -34,7 +34,10 @@ class DecodeSettings:
 
 @dataclass(frozen=True, slots=True)
 class DecoderChoice:
-    """What decodes a stream, `cpu` or `nvdec`; `reason` says why it is the CPU although the run has a GPU."""
+    """What decodes a stream, `cpu` or `nvdec`.
+
+    `reason` says why it is the CPU although the run has a GPU, or what NVDEC alone would get wrong and is put right.
+    """
 
     name: str
     reason: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import av.error
@@ -11,6 +12,7 @@ from av.video.stream import VideoStream
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.streams import CudaStream
 from sightline_plugins.codecs.byte_stream import ByteStream, DamagedPacket, configuration_of
+from sightline_plugins.codecs.sps import crops_of
 from sightline_plugins.decode.decoder import Decoded
 from sightline_plugins.decode.nvdec_library import CODECS, ImageFacts, NvdecError, NvdecLibrary, facts_of, library_for
 from sightline_plugins.decode.nvdec_surfaces import LONGEST_STAY, Session, Submission, Submitted
@@ -32,6 +34,8 @@ def reason_against(facts: ImageFacts, *, codec: str, library: NvdecLibrary) -> s
         return f"NVDEC is not used for images of the format {facts.coded}"
     if facts.is_interlaced:
         return "its images are interlaced: PyNvVideoCodec would deinterlace them"
+    if len(facts.crops) > 1 and any(crop.moves_origin for crop in facts.crops):
+        return "it brings several SPSs that crop differently at left or top"
     support = library.support(codec, chroma=facts.chroma, bit_depth=facts.bit_depth)
     against = support.reason_against(facts.size_wh)
     return None if against is None else f"{codec}, {_SPOKEN[facts.chroma]}, {facts.bit_depth} bits: {against}"
@@ -61,8 +65,10 @@ class KeyFrames:
         facts = facts_of(data, video=self._video, orientation=self._orientation)
         if facts is None:
             return None, False
+        configuration = self._found or self._bytes.configuration
+        facts = replace(facts, crops=crops_of(self._bytes.codec, configuration))
         has_changed = facts != self.facts
-        self.facts, self._configuration = facts, self._found or self._bytes.configuration
+        self.facts, self._configuration = facts, configuration
         return turned, has_changed
 
     def complete(self, turned: Packet[VideoStream]) -> Packet[VideoStream]:
@@ -122,6 +128,17 @@ class HardwareStream:
     def has_begun(self) -> bool:
         """Whether there was a key frame."""
         return self._keys.facts is not None
+
+    @property
+    def correction(self) -> str | None:
+        """What PyNvVideoCodec alone would get wrong of the present images, and is put right; None when it is right."""
+        left, top = self._keys.facts.origin if self._keys.facts is not None else (0, 0)
+        if not (left or top):
+            return None
+        return (
+            f"its SPS crops {left} columns at the left and {top} rows at the top; PyNvVideoCodec ignores that, and "
+            f"Sightline applies it"
+        )
 
     def decode(self, packet: Packet[VideoStream]) -> Decoded:
         """The images that come out when this packet goes in. Raises LeaveNvdec, CudaError."""

@@ -86,7 +86,8 @@ class NvdecDecoder:
             return reduce(Decoded.then, map(uploading.decode, packets), leaving.left)
         if hardware.has_given_images:
             self._early.clear()
-            self.choice = self.choice or DecoderChoice("nvdec")
+            choice = DecoderChoice("nvdec", hardware.correction)
+            self.choice = self.choice if choice == self.choice else choice
         return decoded
 
     def restart(self) -> None:

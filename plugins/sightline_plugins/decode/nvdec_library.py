@@ -25,6 +25,7 @@ from av.video.stream import VideoStream
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.libcuda import NVDEC_LIBRARY, DecoderSupport, decoder_support, nvdec_library
 from sightline.media import ColorMatrix, ColorRange, PixelFormat
+from sightline_plugins.codecs.sps import Crop
 from sightline_plugins.decode.orientation import Orientation, orientation_of
 from sightline_plugins.decode.surfaces import layout_of
 
@@ -52,6 +53,8 @@ _PROGRESSIVE = (0, 1)
 class ImageFacts:
     """What holds for the images from one key frame on; `size_wh` is that before a turn.
 
+    `crops` are those of the SPSs that came with it: more than one only where SPSs differ.
+
     `pixel_format` is that of surfaces in GPU memory, None when NVDEC never gives the format that FFmpeg calls `coded`.
     """
 
@@ -61,11 +64,17 @@ class ImageFacts:
     range: ColorRange
     orientation: Orientation
     is_interlaced: bool
+    crops: tuple[Crop, ...] = ()
 
     @property
     def pixel_format(self) -> PixelFormat | None:
         """The format of surfaces in GPU memory."""
         return _FORMATS[self.coded][0] if self.coded in _FORMATS else None
+
+    @property
+    def origin(self) -> tuple[int, int]:
+        """Column and row of the coded image at which the video begins."""
+        return (self.crops[0].left, self.crops[0].top) if self.crops else (0, 0)
 
     @property
     def chroma(self) -> str:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
+from typing import cast
 
 import numpy as np
 from av.packet import Packet
@@ -21,6 +22,7 @@ from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import CudaError, SurfaceReleased
 from sightline.media import ColorRange, PixelFormat, Surface
 from sightline.media.device_array import DeviceArray, dense_strides
+from sightline_plugins.codecs.sps import with_origin_uncropped
 from sightline_plugins.cuda.decoded import SOURCE, Turn, place_decoded
 from sightline_plugins.decode.decoder import Image
 from sightline_plugins.decode.nvdec_library import HardwareDecoder, ImageFacts, NvdecError, NvdecLibrary
@@ -156,7 +158,9 @@ class ImageSurfaces:
         self._sample = np.dtype(np.uint8 if facts.bit_depth == 8 else np.uint16)
         self._pitch_bytes = self._sample.itemsize * _check_layout(facts, layout)
         self._shapes = self._format.plane_shapes(facts.size_wh)
-        self._size_bytes = self._pitch_bytes * sum(shape[0] for shape in self._shapes)
+        given_shapes = self._format.plane_shapes(given_size_wh(facts))
+        self._size_bytes = self._pitch_bytes * sum(shape[0] for shape in given_shapes)
+        self._offsets = self._offsets_of(given_shapes)
         self._turn = _turn_of(facts.orientation)
         width, height = facts.size_wh
         self._size_wh = (height, width) if facts.orientation.transposed else (width, height)
@@ -221,28 +225,45 @@ class ImageSurfaces:
     def _copies_of(self, arrays: Sequence[DeviceArray]) -> tuple[_Copy, ...]:
         """One for all planes where rows of all are as long, else one for each."""
         widths, start = {array.row_bytes for array in arrays}, arrays[0].base_address
-        copies, offset = [], 0
-        for array in arrays:
-            copies.append(_Copy(offset, array.base_address - start, array.row_bytes, array.shape[0]))
-            offset += self._pitch_bytes * array.shape[0]
-        if len(widths) > 1:
+        copies = [
+            _Copy(offset, array.base_address - start, array.row_bytes, array.shape[0])
+            for offset, array in zip(self._offsets, arrays, strict=True)
+        ]
+        has_rows_between = self._facts.origin[1] > 0 and len(copies) > 1
+        if len(widths) > 1 or has_rows_between:
             return tuple(copies)
-        return (_Copy(0, 0, widths.pop(), sum(one.rows for one in copies)),)
+        return (_Copy(copies[0].source_offset, 0, widths.pop(), sum(one.rows for one in copies)),)
+
+    def _offsets_of(self, given_shapes: Sequence[tuple[int, ...]]) -> list[int]:
+        """Where the first pixel of each plane lies in what the decoder gives, which begins before the video does."""
+        offsets, row = [], 0
+        (left, top), item_bytes = self._facts.origin, self._sample.itemsize
+        for shape in given_shapes:
+            is_halved = len(shape) == 3
+            first_row = top // 2 if is_halved else top
+            offsets.append((row + first_row) * self._pitch_bytes + left * item_bytes)
+            row += shape[0]
+        return offsets
 
     def _planes(self, memory: BorrowedMemory, address: int) -> list[DeviceArray]:
         arrays = []
-        for shape in self._shapes:
+        for shape, offset in zip(self._shapes, self._offsets, strict=True):
             strides = dense_strides(shape, item_bytes=self._sample.itemsize, pitch_bytes=self._pitch_bytes)
-            arrays.append(DeviceArray(address, shape, self._sample, memory, strides))
-            address += self._pitch_bytes * shape[0]
+            arrays.append(DeviceArray(address + offset, shape, self._sample, memory, strides))
         return arrays
+
+
+def given_size_wh(facts: ImageFacts) -> tuple[int, int]:
+    """The size of images as the decoder gives them: from the corner of the coded image on."""
+    (width, height), (left, top) = facts.size_wh, facts.origin
+    return width + left, height + top
 
 
 def _check_layout(facts: ImageFacts, layout: tuple[str, tuple[int, int]]) -> int:
     """The samples of a row. NV12 and P016 have an even number, whatever the image has."""
     name, size_wh = layout
     expected = _GIVEN[facts.chroma, facts.bit_depth > 8]
-    width, height = facts.size_wh
+    width, height = given_size_wh(facts)
     row = width + width % 2 if name in _PADDED else width
     if name != expected or size_wh != (row, height):
         raise NvdecError(f"it gives images as {name} of {size_wh[0]}x{size_wh[1]}, not as {expected} of {row}x{height}")
@@ -260,6 +281,9 @@ class Session:
 
     What it gives lies in the decoder's memory until the next packet goes in; `Image.surface` copies it into the pool
     before that, and raises SurfaceReleased afterwards.
+
+    PyNvVideoCodec gives images of the cropped size, but always from the corner of the coded image on. So the decoder
+    of a stream that crops left or top gets SPSs that do not, and the copy begins where the video does.
     """
 
     def __init__(
@@ -276,7 +300,8 @@ class Session:
     ) -> None:
         self._is_immediate = is_immediate
         self.submitted = submitted
-        self._facts, self._gpu, self._stream, self._pool = facts, gpu, stream, pool
+        self._codec, self._facts = codec, facts
+        self._gpu, self._stream, self._pool = gpu, stream, pool
         self._surfaces: ImageSurfaces | None = None
         self._calls = 0
         self._hardware: HardwareDecoder | None = library.decoder(
@@ -287,6 +312,8 @@ class Session:
         """The images that come out when this packet, a byte stream, goes in. Raises NvdecError."""
         assert self._hardware is not None
         self._calls += 1
+        if self._facts.origin != (0, 0):
+            packet = cast("Packet[VideoStream]", Packet(with_origin_uncropped(self._codec, bytes(packet))))
         timestamp = self.submitted.put(submission)
         given = self._hardware.decode(packet.buffer_ptr, size_bytes=packet.size, timestamp=timestamp)
         return self._images(given)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import cast
 
 import av.error
+from av.codec.context import Flags
 from av.container import InputContainer
 from av.packet import Packet
 from av.video.frame import VideoFrame
@@ -33,6 +34,8 @@ class CpuDecoder:
         # Threads for frames cost a frame of delay each.
         several = "SLICE" if live else "AUTO"
         context.thread_type = "NONE" if decoding.threads == 1 else several
+        # Otherwise FFmpeg cuts off at the left only what keeps rows aligned: most often nothing.
+        context.flags |= Flags.unaligned
         self._context = context
         self._has_threads = decoding.threads != 1
         self._surfaces = FrameSurfaces(orientation=decoding.orientation)

@@ -205,7 +205,8 @@ class SourceSupervisor(Worker):
         stats = self.stats
         stats.size_wh, stats.time_source = frame.size_wh, frame.time_source
         if reader.decoder_reason not in (None, stats.decoder_reason):
-            self._site.warn(f"it is decoded by the CPU: {reader.decoder_reason}", stream=stats.stream.name)
+            by = "the CPU" if reader.decoder == "cpu" else "NVDEC"
+            self._site.warn(f"it is decoded by {by}: {reader.decoder_reason}", stream=stats.stream.name)
         if self._stall_detector is not None:
             self._stall_detector.frame(self._site.clock.monotonic_ns())
             reader.silence_limit_ns = self._stall_detector.limit_ns

@@ -228,7 +228,9 @@ class StreamStats:
 
     @property
     def decoded_by(self) -> str | None:
-        """What decodes it, with the reason when the run's GPU does not: `nvdec`, `cpu (the reason)`."""
+        """What decodes it, with the reason when the run's GPU does not, or with what is put right: `nvdec`,
+        `cpu (the reason)`.
+        """
         return self.decoder if self.decoder_reason is None else f"{self.decoder} ({self.decoder_reason})"
 
     @property
