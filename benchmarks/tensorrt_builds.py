@@ -26,6 +26,7 @@ import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from sightline.errors import SightlineError
+from sightline_plugins.engines.batch_sizes import ANY_BATCH
 from sightline_plugins.engines.cuda_model import prepare
 from sightline_plugins.engines.half import sample_feeds
 from sightline_plugins.engines.model_file import read_model
@@ -37,7 +38,6 @@ from sightline_plugins.onnx_graph.inputs import fix_size
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TARGETS = ((8, 6), (8, 9))
-MOST_ROWS = 32
 _OLDEST_OPSET_OF_CHANNELS = 13
 _QUANTISER = {
     "ActivationSymmetric": True,
@@ -96,7 +96,7 @@ def build(library: TensorRt, case: Case, *, shared: Path, precision: Precision, 
     began = time.perf_counter()
     made = prepare(parsed, precision=precision, input_range=case.input_range, label=case.name)
     prepared = time.perf_counter()
-    plan = build_plan(library, made.model, settings=BuildSettings(target, MOST_ROWS), label=case.name)
+    plan = build_plan(library, made.model, settings=BuildSettings(target, ANY_BATCH), label=case.name)
     return Built(prepared - began, time.perf_counter() - prepared, len(plan), made.rows)
 
 
@@ -156,7 +156,7 @@ def _row(library: TensorRt, case: Case, *, shared: Path, precision: Precision, t
         built = build(library, case, shared=shared, precision=precision, target=target)
     except SightlineError as error:
         return f"| {case.name} | {precision} | {sm} | | | | {error} |"
-    rows = f"1..{MOST_ROWS}" if built.rows is None else str(built.rows)
+    rows = f"1..{ANY_BATCH.most}" if built.rows is None else str(built.rows)
     seconds = f"{built.prepare_seconds:.1f} | {built.build_seconds:.1f}"
     return f"| {case.name} | {precision} | {sm} | {seconds} | {built.plan_bytes / 1e6:.1f} | {rows} |"
 

@@ -17,6 +17,7 @@ from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import CudaError, CudaFailed, DeviceUnavailable, MissingExtra, ModelError
 from sightline_plugins.commands.model_step import model_step
 from sightline_plugins.commands.verify.command import plan_of
+from sightline_plugins.engines.batch_sizes import rounded_up
 from sightline_plugins.engines.cache import ModelCache, models_folder
 from sightline_plugins.engines.cuda_model import prepare_batches
 from sightline_plugins.engines.onnxruntime_cuda import OnnxRuntimeCuda
@@ -76,7 +77,7 @@ class BenchmarkCase:
     def rows_for(self, engine: CudaEngine, *, images: int) -> int:
         """In how many rows so many images are computed at once."""
         fixed = engine.inputs[self.plan.inputs.image].shape[0]
-        return fixed or min(1 << (images - 1).bit_length(), engine.most_rows)
+        return fixed or rounded_up(min(images, engine.most_rows), limit=engine.most_rows)
 
 
 def subject_of(gpu: CudaDevice, model: Path, *, settings: tuple[str, ...], engine: str) -> BenchmarkCase:

@@ -66,7 +66,9 @@ class Site:
     `element_id` names the element in messages and errors; `pipeline` is the pipeline's name. `gpu` is there when
     `device` is one: streams, memory and kernels come from it. In a run on several GPUs each has operators of its own,
     whose frames lie on it or on the host; what serves all GPUs (`Element.serves_all_gpus`) is built as for the CPU.
-    `live` says that streams are live, and do not wait. `examples` are frames of its files; None where it has none.
+    `live` says that streams are live, and do not wait. `batch_size` is how many frames a batch has at most when the
+    operator is built; None where that is not known, or follows streams that come and go. `examples` are frames of its
+    files; None where it has none.
     `outbox` keeps what is delivered to destinations outside; a run always has one.
     """
 
@@ -79,6 +81,7 @@ class Site:
     post: Callable[[Message], None] = _discard
     gpu: CudaDevice | None = None
     live: bool = False
+    batch_size: int | None = None
     examples: Examples | None = None
     outbox: Outbox | None = None
 

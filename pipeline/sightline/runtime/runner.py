@@ -286,7 +286,10 @@ class Runner:
     def _resize_batches(self) -> None:
         """Set the size of batches, as configured or for the number of streams, and that of the streams' links."""
         self._lanes.resize_batches(
-            self._batch, streams=self._manager.count, in_real_time=self._manager.comes_in_real_time
+            self._batch,
+            streams=self._manager.count,
+            in_real_time=self._manager.comes_in_real_time,
+            may_change=self._stays,
         )
         self._manager.resize_links()
 

@@ -15,6 +15,7 @@ from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import DeviceUnavailable, ModelError
 from sightline.media.device_array import DeviceArray
+from sightline_plugins.engines.batch_sizes import ANY_BATCH, BatchRange
 from sightline_plugins.engines.cuda_model import BatchModel, check_bound
 from sightline_plugins.engines.onnxruntime import (
     FAILURES,
@@ -24,7 +25,7 @@ from sightline_plugins.engines.onnxruntime import (
     load_cuda_libraries,
     reason_of,
 )
-from sightline_plugins.engines.protocol import MOST_ROWS, Execution
+from sightline_plugins.engines.protocol import Execution
 
 _WITHOUT_WAITING = "disable_synchronize_execution_providers"
 _QUEUES_BY_ITSELF = "ONNX Runtime takes memory and waits while it queues"
@@ -47,15 +48,21 @@ class OnnxRuntimeCuda:
         """Name and version."""
         return f"ONNX Runtime {ort.__version__}"
 
-    def __init__(self, model: BatchModel, *, gpu: CudaDevice, stream: CudaStream) -> None:
-        """Raises DeviceUnavailable where the provider does not start, ModelError for a model that it refuses."""
+    def __init__(
+        self, model: BatchModel, *, gpu: CudaDevice, stream: CudaStream, batches: BatchRange = ANY_BATCH
+    ) -> None:
+        """Open it. `batches` bounds how many images are computed at once, where the model takes any number.
+
+        Raises DeviceUnavailable where the provider does not start, ModelError for a model that it refuses.
+        """
         reason = why_not(gpu)
         if reason is not None:
             raise DeviceUnavailable(reason)
         self.inputs = model.inputs
         self.outputs = model.outputs
-        self.most_rows = model.rows or MOST_ROWS
-        self.report = MappingProxyType({"engine": f"{self.name}, CUDA", "model": "compiled"})
+        self.most_rows = model.rows or batches.most
+        batch = f"1 to {self.most_rows}" if model.rows is None else f"fixed {model.rows}"
+        self.report = MappingProxyType({"engine": f"{self.name}, CUDA", "model": "compiled", "batch": batch})
         self._label = model.label
         self._gpu = gpu
         try:

@@ -120,10 +120,6 @@ def say_nothing(text: str) -> None:
     del text
 
 
-MOST_ROWS = 32
-"""Images that are computed at once where a model takes any number, unless its engine is set otherwise."""
-
-
 class Execution(Protocol):
     """A model bound to memory, for one number of images. It keeps that memory; its addresses never change."""
 
@@ -152,7 +148,7 @@ class CudaEngine(Protocol):
 
     @property
     def report(self) -> Mapping[str, Any]:
-        """What the run report says of it: ``engine``, ``model`` (``compiled`` or ``cached``) and more."""
+        """What the run report says of it: ``engine``, ``model`` (``compiled`` or ``cached``), ``batch`` and more."""
         ...
 
     @property

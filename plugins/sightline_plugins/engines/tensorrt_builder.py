@@ -14,6 +14,7 @@ from typing import Any
 import onnx
 
 from sightline.errors import ModelError
+from sightline_plugins.engines.batch_sizes import BatchRange
 from sightline_plugins.engines.protocol import say_nothing
 from sightline_plugins.engines.tensorrt_library import (
     EVERY_SECONDS,
@@ -26,8 +27,6 @@ from sightline_plugins.engines.tensorrt_library import (
     gist,
 )
 
-USUAL_ROWS = 8
-"""The number of images that kernels are chosen for where any number up to the most is taken."""
 WORKSPACE_BYTES = 2 << 30
 """How much memory one operator may use for itself; what a plan needs is known when it is loaded."""
 _WITHOUT_KERNEL = re.compile(r"(?P<layer>\S+) has no runners that implement it")
@@ -39,22 +38,18 @@ class BuildSettings:
     """What a plan is made for, besides the model: everything here is part of its name in the cache.
 
     `capability` is the GPU's compute capability; None where the library compiles on the GPU and for nothing else.
-    `most_rows` images are computed at once; it says nothing where the model takes a fixed number.
+    `batches` are the sizes of the optimization profile, and kernels are chosen for the usual one; it says nothing where
+    the model takes a fixed number.
     """
 
     capability: tuple[int, int] | None
-    most_rows: int
-
-    @property
-    def usual_rows(self) -> int:
-        """The number of images that kernels are chosen for."""
-        return min(USUAL_ROWS, self.most_rows)
+    batches: BatchRange
 
     @property
     def key(self) -> Mapping[str, Any]:
         """All of it, with what is fixed in this module, for the cache."""
         fixed = {"workspace_bytes": WORKSPACE_BYTES, "tf32": False, "auxiliary_streams": 0}
-        return {**asdict(self), **fixed, "usual_rows": self.usual_rows}
+        return {**asdict(self), **fixed}
 
     @property
     def target(self) -> str:
@@ -149,7 +144,7 @@ def _open_rows(network: Any, profile: Any, *, settings: BuildSettings, doing: st
             sizes = ", ".join("?" if size < 0 else str(size) for size in shape)
             raise ModelError(f"{doing}: its input {entry.name} ({sizes}) leaves sizes open: give them, or {INSTEAD}")
         if shape[:1] == (-1,):
-            rows = (1, settings.usual_rows, settings.most_rows)
+            rows = (1, settings.batches.usual, settings.batches.most)
             profile.set_shape(entry.name, *((count, *shape[1:]) for count in rows))
             has_open = True
     return has_open

@@ -22,11 +22,12 @@ import onnx
 from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import ModelError
 from sightline.media.device_array import DeviceStream
+from sightline_plugins.engines.batch_sizes import ANY_BATCH, BatchRange
 from sightline_plugins.engines.cache import Entry, ModelCache, models_folder
 from sightline_plugins.engines.cuda_model import prepare
 from sightline_plugins.engines.libraries import About
 from sightline_plugins.engines.model_file import content_digest, read_model
-from sightline_plugins.engines.protocol import MOST_ROWS, Precision, say_nothing
+from sightline_plugins.engines.protocol import Precision, say_nothing
 from sightline_plugins.engines.tensorrt import TensorRtEngine, load_plan
 from sightline_plugins.engines.tensorrt_builder import BuildSettings, build_plan
 from sightline_plugins.engines.tensorrt_library import KeptKernels, Log, Tell, library_for
@@ -58,14 +59,14 @@ class TensorRtModel:
         gpu: CudaDevice,
         precision: Precision = "fp32",
         size_wh: tuple[int, int] | None = None,
-        most_rows: int = MOST_ROWS,
+        batches: BatchRange = ANY_BATCH,
         input_range: tuple[float, float] = UNIT,
         warn: Tell = say_nothing,
     ) -> None:
         """Read it and find the library.
 
-        `size_wh` fixes the size of the images where the model leaves it open, `most_rows` is how many are computed
-        at once, where the model takes any number. `input_range` are the values that the image input takes, from the
+        `size_wh` fixes the size of the images where the model leaves it open, `batches` are the batch sizes that it
+        is compiled for, where it takes any number. `input_range` are the values that the image input takes, from the
         darkest to the brightest: for FP16 alone, whose numbers end at 65504. `warn` receives trouble with the cache.
         """
         self._gpu = gpu
@@ -77,7 +78,7 @@ class TensorRtModel:
         self._precision: Precision = precision
         self._input_range = input_range
         capability = gpu.compute_capability if self._library.compiles_ahead else None
-        self._settings = BuildSettings(capability, most_rows)
+        self._settings = BuildSettings(capability, batches)
         self._key = self._key_of(digest)
         self._cache = ModelCache(models_folder(), warn=warn, for_processor=False)
         self._plan: _Plan | None = None
@@ -158,8 +159,10 @@ class TensorRtModel:
             "model": "cached" if plan.was_kept else "compiled",
             "precision": self._precision,
         }
-        most_rows = self._settings.most_rows if plan.rows is None else plan.rows
-        if plan.rows is not None:
+        most_rows = self._settings.batches.most if plan.rows is None else plan.rows
+        if plan.rows is None:
+            report["batch"] = f"1 to {most_rows}, tuned for {self._settings.batches.usual}"
+        else:
             report["batch"] = f"fixed {plan.rows}"
         about = replace(About.of(self._parsed, label=self.label), report=MappingProxyType(report))
         return TensorRtEngine(loaded, gpu=self._gpu, stream=stream, about=about, most_rows=most_rows)
@@ -185,7 +188,7 @@ def open_tensorrt(
     stream: DeviceStream,
     precision: Precision = "fp32",
     size_wh: tuple[int, int] | None = None,
-    most_rows: int = MOST_ROWS,
+    batches: BatchRange = ANY_BATCH,
     input_range: tuple[float, float] = UNIT,
     progress: Tell = say_nothing,
     log: Log | None = None,
@@ -197,7 +200,7 @@ def open_tensorrt(
         gpu=gpu,
         precision=precision,
         size_wh=size_wh,
-        most_rows=most_rows,
+        batches=batches,
         input_range=input_range,
         warn=warn,
     )

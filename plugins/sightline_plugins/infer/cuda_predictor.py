@@ -20,6 +20,7 @@ from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import CudaError, CudaFailed
 from sightline.media import Batch
 from sightline.media.device_array import DeviceArray, DeviceEvent
+from sightline_plugins.engines.batch_sizes import rounded_down, rounded_up
 from sightline_plugins.engines.protocol import CudaEngine, TensorSpec
 from sightline_plugins.engines.requests import Work
 from sightline_plugins.infer.cuda_postprocessing import (
@@ -50,9 +51,9 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 class CudaPredictor:
     """A `Predictor` whose images, model, heads and suppression stay on the GPU, with one copy back per batch.
 
-    Batches have 1, 2, 4, 8 ... images, up to what the engine takes; each size becomes a CUDA graph after some launches,
-    where the engine allows it. Heads without kernels read the copied outputs on the host. `details` is added to the
-    report.
+    Batches are rounded up to the next of `BATCH_SIZES`, up to what the engine takes; each size becomes a CUDA graph
+    after some launches, where the engine allows it. Heads without kernels read the copied outputs on the host.
+    `details` is added to the report.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class CudaPredictor:
         for first in range(0, len(parts), self._max_rows):
             portion = parts[first : first + self._max_rows]
             self._turn = (self._turn + 1) % _BUFFER_SETS
-            rows = self._max_rows if self._is_fixed else min(1 << (len(portion) - 1).bit_length(), self._max_rows)
+            rows = self._max_rows if self._is_fixed else rounded_up(len(portion), limit=self._max_rows)
             work = self._buffers[self._turn].start(portion, rows=rows)
             yield from (CudaRequest(work, row) for row in range(len(portion)))
 
@@ -298,6 +299,5 @@ def _collected(
 
 
 def _rows_that_fit(engine: CudaEngine) -> int:
-    """Return the largest power of two of images that the engine takes and whose outputs are not too large."""
-    fitting = max(min(_MAX_OUTPUT_BYTES // output_bytes(engine.outputs), engine.most_rows), 1)
-    return 1 << (fitting.bit_length() - 1)
+    """Return the largest batch size that the engine takes and whose outputs are not too large."""
+    return rounded_down(max(min(_MAX_OUTPUT_BYTES // output_bytes(engine.outputs), engine.most_rows), 1))

@@ -16,12 +16,13 @@ from sightline.graph.messages import Message, MessageKind
 from sightline.graph.operator import RunsOn
 from sightline.graph.site import Site
 from sightline_plugins.engines.address import address_of
+from sightline_plugins.engines.batch_sizes import ANY_BATCH, BatchRange
 from sightline_plugins.engines.kinds import ENGINES, on_cuda_memory
 from sightline_plugins.engines.opening import EnginePreview, open_engine
 from sightline_plugins.engines.opening import preview_engine as engine_of
 from sightline_plugins.engines.protocol import Precision
 from sightline_plugins.infer.agreement import BfloatJudge
-from sightline_plugins.infer.options import ModelElement
+from sightline_plugins.infer.options import DetectionElement, ModelElement
 from sightline_plugins.infer.options import Precision as PrecisionOption
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import Postprocessor
@@ -269,6 +270,7 @@ class _CudaOpening:
             gpu=self.gpu,
             precision=chosen.precision,
             size_wh=self._size_wh,
+            batches=self._batches,
             input_range=self.plan.preprocessing.value_range,
             warn=self.site.warn,
         )
@@ -296,7 +298,7 @@ class _CudaOpening:
             input_range=self.plan.preprocessing.value_range,
             cache=ModelCache(models_folder(), warn=self.site.warn),
         )
-        return OnnxRuntimeCuda(prepared, gpu=self.gpu, stream=stream)
+        return OnnxRuntimeCuda(prepared, gpu=self.gpu, stream=stream, batches=self._batches)
 
     def _cuda_predictor(self, engine: CudaEngine, stream: CudaStream, *, details: Mapping[str, str]) -> Predictor:
         from sightline_plugins.infer.cuda_predictor import CudaPredictor
@@ -307,6 +309,16 @@ class _CudaOpening:
 
     def _stream(self) -> CudaStream:
         return self.gpu.stream(f"model of {self.site.element_id}")
+
+    @property
+    def _batches(self) -> BatchRange:
+        """The batch sizes to compile for: tuned for the pipeline's, where a frame gives a fixed number of images."""
+        element, frames = self.element, self.site.batch_size
+        has_tiles = isinstance(element, DetectionElement) and element.tiles is not None
+        is_open = has_tiles or isinstance(element.regions, Mapping) or element.selection(self.plan) is not None
+        if frames is None or is_open:
+            return ANY_BATCH
+        return BatchRange.around(frames * len(element.regions_of("")))
 
     @property
     def _size_wh(self) -> tuple[int, int]:

@@ -132,6 +132,7 @@ def test_a_model_that_was_compiled_before_serves_from_the_first_frame(
         sources={"gate": str(clips["gate"])},
         steps=[{"detect": {"model": str(repository / "models" / "plate.onnx")}}],
         gpu=gpu,
+        batch={"size": 1},
     ).run(frames=1)
     seen = Until(lambda: True)
 

@@ -19,8 +19,8 @@ from tests.integration.test_plates import chain
 ENGINES = ("tensorrt", "onnxruntime")
 FIXED: dict[str, dict[str, Any]] = {"yunet_n_dynamic": {"size": [448, 256]}}
 """Sizes for models that take any: in batches all images are of one."""
-SIZES = (1, 4, 3)
-"""Of batches: what is computed in batches of several sizes."""
+SIZES = (1, 4, 5)
+"""Of batches: what is computed in batches of several sizes, and some of them padded."""
 
 
 def recorded(
@@ -124,6 +124,33 @@ def test_results_do_not_depend_on_the_size_of_batches(
     _, found = recorded(clip, steps, tmp_path, frames=9, gpu=gpu, size=size)
 
     assert_agree(found, on_the_cpu(clip, steps, frames=9))
+
+
+@pytest.mark.parametrize(
+    ("size", "options", "batch"),
+    [
+        (1, {}, "1 to 2, tuned for 1"),
+        (5, {}, "1 to 8, tuned for 6"),
+        (4, {"regions": [[0, 0, 0.5, 1], [0.5, 0, 1, 1]]}, "1 to 12, tuned for 8"),
+        (5, {"tiles": {"size": [320, 240]}}, "1 to 32, tuned for 8"),
+    ],
+    ids=["one frame", "five frames", "two regions of four frames", "tiles"],
+)
+def test_a_model_is_compiled_for_the_batches_of_the_pipeline(
+    repository: Path,
+    tmp_path: Path,
+    gpu: CudaDevice,
+    nvdec: FakeNvdec,
+    tensorrt: object,
+    size: int,
+    options: dict[str, Any],
+    batch: str,
+) -> None:
+    clip = repository / "sample_videos" / "street.mp4"
+
+    report, _ = recorded(clip, [detect(repository, **options)], tmp_path, frames=1, size=size, gpu=gpu)
+
+    assert report.totals["detect-1"]["batch"] == batch
 
 
 def test_only_what_was_found_comes_down(repository: Path, tmp_path: Path, gpu: CudaDevice, engine: str) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from benchmarks.tensorrt_builds import CASES, MOST_ROWS, Case, build
+from benchmarks.tensorrt_builds import CASES, Case, build
 from onnx import TensorProto, helper, numpy_helper
 
 from sightline.errors import DeviceUnavailable, MissingExtra, ModelError
+from sightline_plugins.engines.batch_sizes import ANY_BATCH, BatchRange
 from sightline_plugins.engines.protocol import Precision
 from sightline_plugins.engines.tensorrt import load_plan
 from sightline_plugins.engines.tensorrt_builder import BuildSettings, build_plan
@@ -21,7 +22,7 @@ from tests.unit.engines.graphs import make_model, small_network
 
 AMPERE, ADA = (8, 6), (8, 9)
 BY_NAME = {case.name: case for case in CASES}
-SETTINGS = BuildSettings(AMPERE, MOST_ROWS)
+SETTINGS = BuildSettings(AMPERE, ANY_BATCH)
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,13 @@ def test_shared_models_compile_for_any_number_of_images(
     assert plans(library, BY_NAME[name], precision, target, shared_data) is None
 
 
+@pytest.mark.parametrize("images", [1, 5, 32])
+def test_a_plan_is_tuned_for_the_batch_of_the_pipeline(library: TensorRt, images: int) -> None:
+    settings = BuildSettings(AMPERE, BatchRange.around(images))
+
+    assert build_plan(library, small_network(batch="n"), settings=settings, label="m.onnx")
+
+
 def refusal(library: TensorRt, model: onnx.ModelProto, settings: BuildSettings = SETTINGS) -> str:
     """What the library's refusal reads like, behind the name of the model."""
     with pytest.raises(ModelError) as caught:
@@ -114,7 +122,7 @@ def test_an_operator_that_is_not_supported_is_named_with_its_node(library: Tenso
 
 
 def test_a_gpu_that_is_not_supported_is_refused_with_those_that_are(library: TensorRt) -> None:
-    said = refusal(library, small_network(), BuildSettings((9, 0), MOST_ROWS))
+    said = refusal(library, small_network(), BuildSettings((9, 0), ANY_BATCH))
 
     assert said.startswith("does not compile for compute capability 9.0, it does so for 7.5, 8.0, 8.6, 8.9, 12.0")
 

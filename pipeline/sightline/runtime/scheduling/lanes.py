@@ -160,6 +160,7 @@ class Lanes:
         self._lock = Lock()
         self._rebuilding = Lock()
         self._ended: set[Lane] = set()
+        self._lasting_batch_size: int | None = None
         outlets = fan_in(None if consumer is None else consumer.sender, count=len(sites))
         self._all = tuple(
             Lane(site, lanes=self, events=events, outlet=outlet) for site, outlet in zip(sites, outlets, strict=True)
@@ -168,7 +169,7 @@ class Lanes:
 
     def build(self, steps: tuple[Step, ...]) -> None:
         """Build the operators and plan the stages. Raises SightlineError, with nothing left open."""
-        built = self._factory.build(identify(steps), sites=[lane.site for lane in self._all])
+        built = self._factory.build(identify(steps), sites=self._sites_to_build(self._all))
         for lane, own in zip(self._all, built, strict=True):
             lane.assembly.install(steps, own)
 
@@ -221,18 +222,23 @@ class Lanes:
         link = lane.batcher.add(stream, capacity=capacity, policy=policy, on_drop=drop)
         return StreamSlot(link, lane.site, lane)
 
-    def resize_batches(self, batch: BatchOptions, *, streams: int, in_real_time: bool) -> None:
+    def resize_batches(self, batch: BatchOptions, *, streams: int, in_real_time: bool, may_change: bool) -> None:
         """Set the size of batches in each lane: the wanted one, or its share of so many streams; several frames of few
-        streams, unless they come `in_real_time`.
+        streams, unless they come `in_real_time`. `may_change` says that streams come and go while the pipeline runs.
         """
         streams_of_a_lane = -(-streams // max(len(self._usable), 1))
         least = 1 if in_real_time else _LEAST_BATCH_OF_FILES
         size = batch.size or min(max(streams_of_a_lane, least), _LARGEST_DEFAULT_BATCH)
+        self._lasting_batch_size = batch.size if may_change else size
         for lane in self._all:
             lane.batcher.timeout_ns = batch.timeout
             if size != lane.batcher.size:
                 lane.batcher.size = size
                 lane.assembly.resize_links()
+
+    def _sites_to_build(self, lanes: Sequence[Lane]) -> list[Site]:
+        """Return what operators are built for now, lane by lane."""
+        return [replace(lane.site, batch_size=self._lasting_batch_size) for lane in lanes]
 
     def differs(self, steps: tuple[Step, ...]) -> bool:
         """Whether these steps differ from the present ones, or files that they read have changed."""
@@ -250,7 +256,7 @@ class Lanes:
             elements, lanes = dict(identify(steps)), self._usable
             kept = [one for one in elements if all(lane.assembly.has(one, elements[one]) for lane in lanes)]
             new = [one for one in elements if one not in kept]
-            built = self._factory.build([(one, elements[one]) for one in new], sites=[lane.site for lane in lanes])
+            built = self._factory.build([(one, elements[one]) for one in new], sites=self._sites_to_build(lanes))
             switched = self._switch(dict(zip(lanes, built, strict=True)), kept=kept)
             if not switched:
                 raise ConfigurationError("the pipeline has come to its end: there is nothing left to change")

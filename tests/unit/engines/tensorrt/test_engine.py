@@ -12,6 +12,7 @@ from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.driver import Harm
 from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import CudaError, CudaFailed, ModelError
+from sightline_plugins.engines.batch_sizes import BatchRange
 from sightline_plugins.engines.tensorrt import TensorRtEngine
 from sightline_plugins.engines.tensorrt_model import open_tensorrt
 from tests.fakes import CudaMisuse, FakeCudaDriver
@@ -29,7 +30,7 @@ def images(rows: int, *, seed: int = 3) -> Floats:
 
 def opened(gpu: CudaDevice, stream: CudaStream, *, most_rows: int = 8) -> TensorRtEngine:
     content = small_network(batch="n").SerializeToString()
-    return open_tensorrt(content, gpu=gpu, stream=stream, most_rows=most_rows)
+    return open_tensorrt(content, gpu=gpu, stream=stream, batches=BatchRange(most_rows, most_rows))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 from sightline.devices.cuda.device import CudaDevice
 from sightline_plugins.engines import cache, tensorrt_builder
+from sightline_plugins.engines.batch_sizes import BatchRange
 from sightline_plugins.engines.cache import key_digest
 from sightline_plugins.engines.tensorrt_model import TensorRtModel
 from tests.fakes import FakeCudaDriver
@@ -40,7 +41,8 @@ def key(model: str | Path | bytes | None = None, **options: Any) -> str:
         {"model": small_network(batch=1).SerializeToString()},
         {"precision": "fp16"},
         {"precision": "int8"},
-        {"most_rows": 16},
+        {"batches": BatchRange(4, 32)},
+        {"batches": BatchRange(8, 12)},
         {"library": {"version": "1.8.0.0"}},
         {"library": {"rtx": False}},
         {"gpu": {"compute_capability": (8, 9)}},
@@ -73,10 +75,9 @@ def test_the_name_of_the_gpu_matters_where_kernels_are_timed_on_it() -> None:
     "change",
     [
         lambda patch: patch.setattr(tensorrt_builder, "WORKSPACE_BYTES", 1),
-        lambda patch: patch.setattr(tensorrt_builder, "USUAL_ROWS", 4),
         lambda patch: patch.setattr(cache, "_rewriting", lambda: "other"),
     ],
-    ids=["workspace", "usual rows", "our own rewriting"],
+    ids=["workspace", "our own rewriting"],
 )
 def test_how_we_compile_changes_its_name(change: Callable[[Patch], None], monkeypatch: Patch) -> None:
     before = key()

@@ -14,6 +14,7 @@ from onnx import NodeProto, TensorProto, helper
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import DeviceUnavailable, ModelError
+from sightline_plugins.engines.batch_sizes import BatchRange
 from sightline_plugins.engines.cache import Entry, ModelCache
 from sightline_plugins.engines.tensorrt_model import TensorRtModel, open_tensorrt
 from tests.fakes import FakeCudaDriver
@@ -60,6 +61,7 @@ def test_the_report_says_what_computes_and_how(gpu: CudaDevice, stream: CudaStre
         "library": "TensorRT-RTX 1.7.1.0",
         "model": "compiled",
         "precision": "fp16",
+        "batch": "1 to 32, tuned for 8",
     }
     engine.close()
 
@@ -110,10 +112,23 @@ def test_progress_says_what_is_compiled_for_what_and_how_long_it_took(gpu: CudaD
     ]
 
 
-def test_a_plan_is_for_one_to_the_most_images_and_tf32_is_off(
+@pytest.mark.parametrize("rtx", [True, False])
+@pytest.mark.parametrize(("images", "usual", "most"), [(1, 1, 2), (3, 4, 6), (8, 8, 12), (20, 24, 32), (64, 32, 32)])
+def test_the_profile_is_tuned_for_the_batch_of_the_pipeline(
+    gpu: CudaDevice, folder: Path, rtx: bool, images: int, usual: int, most: int
+) -> None:
+    fake_tensorrt(gpu, rtx=rtx)
+
+    TensorRtModel(MODEL, gpu=gpu, batches=BatchRange.around(images)).compile()
+
+    sizes = [3, 24, 32]
+    assert kept_plan(folder).profile == {"x": [[1, *sizes], [usual, *sizes], [most, *sizes]]}
+
+
+def test_a_plan_for_batches_of_any_size_is_tuned_for_eight_and_tf32_is_off(
     gpu: CudaDevice, double: FakeTensorRt, folder: Path
 ) -> None:
-    TensorRtModel(MODEL, gpu=gpu, most_rows=32).compile()
+    TensorRtModel(MODEL, gpu=gpu).compile()
 
     sizes = [3, 24, 32]
     assert kept_plan(folder).profile == {"x": [[1, *sizes], [8, *sizes], [32, *sizes]]}

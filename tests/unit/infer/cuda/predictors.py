@@ -10,6 +10,7 @@ from sightline.devices.cuda.streams import CudaStream
 from sightline.media import Batch, Frame, Stream
 from sightline.media.convert import surface_from_rgb
 from sightline_plugins import Detect
+from sightline_plugins.engines.batch_sizes import BatchRange
 from sightline_plugins.engines.tensorrt_model import open_tensorrt
 from sightline_plugins.infer.cuda_predictor import CudaPredictor
 from sightline_plugins.infer.detections import DetectionPostprocessor, detection_rules
@@ -36,7 +37,11 @@ def by_tensorrt(
 ) -> tuple[CudaPredictor, DetectionPostprocessor]:
     plan, postprocessor = planned(detect)
     engine = open_tensorrt(
-        str(detect.model), gpu=gpu, stream=stream, size_wh=plan.preprocessing.size_wh, most_rows=most_rows
+        str(detect.model),
+        gpu=gpu,
+        stream=stream,
+        size_wh=plan.preprocessing.size_wh,
+        batches=BatchRange(most_rows, most_rows),
     )
     return CudaPredictor(plan, engine=engine, postprocessor=postprocessor, gpu=gpu, stream=stream), postprocessor
 

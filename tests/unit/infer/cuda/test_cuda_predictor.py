@@ -23,14 +23,16 @@ def test_each_image_gets_what_was_found_on_it(
     predictor.close()
 
 
-def test_batches_are_computed_in_few_sizes(gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect) -> None:
-    predictor, postprocessor = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"), most_rows=8)
+def test_batches_are_rounded_up_to_the_sizes_of_the_list(
+    gpu: CudaDevice, tensorrt: FakeTensorRt, detect: Detect
+) -> None:
+    predictor, postprocessor = by_tensorrt(detect, gpu=gpu, stream=gpu.stream("model"), most_rows=12)
 
-    for count in (1, 2, 3, 5, 7, 8, 11):
+    for count in (1, 2, 3, 5, 7, 8, 11, 12, 17):
         find(predictor, postprocessor, detect, CELLS[:count], gpu=gpu)
 
     shapes = {call.removeprefix("set shape images ") for call in tensorrt.calls if call.startswith("set shape")}
-    assert shapes == {f"({rows}, 3, 32, 32)" for rows in (1, 2, 4, 8)}
+    assert shapes == {f"({rows}, 3, 32, 32)" for rows in (1, 2, 4, 6, 8, 12)}
     predictor.close()
 
 
