@@ -1,4 +1,4 @@
-"""Build the compiled part with sanitizers, and run Python with it in a child process (see `host_build.py`).
+"""Build C sources: the compiled part with sanitizers, to run Python with it in a child process (see `host_build.py`).
 
     python -m tests.fakes.native_build LIBRARY MODULE [ARGUMENTS]
 
@@ -17,12 +17,8 @@ from pathlib import Path
 from sightline_plugins import native
 
 SOURCES = Path(native.__file__).parents[1]
-_FLAGS = (
-    "-std=c11",
-    "-O1",
-    "-g1",
-    "-shared",
-    "-fPIC",
+_FLAGS = ("-std=c11", "-O1", "-g1", "-shared", "-fPIC")
+_SANITIZED = (
     "-ffp-contract=off",
     "-fno-omit-frame-pointer",
     "-fsanitize=address,undefined",
@@ -37,8 +33,12 @@ def has_compiler() -> bool:
 
 def build_sanitized(library: Path, *, flags: Sequence[str] = ()) -> None:
     """Compile all C sources with the address and undefined-behaviour sanitizers. Raises RuntimeError."""
-    sources = sorted(str(path) for path in SOURCES.rglob("*.c"))
-    command = ["gcc", *_FLAGS, *flags, "-I", str(SOURCES), *sources, "-o", str(library)]
+    compile_library(sorted(SOURCES.rglob("*.c")), library, flags=(*_SANITIZED, *flags, f"-I{SOURCES}"))
+
+
+def compile_library(sources: Sequence[Path], library: Path, *, flags: Sequence[str] = ()) -> None:
+    """Compile C sources to a shared library. Raises RuntimeError with the compiler's words."""
+    command = ["gcc", *_FLAGS, *flags, *map(str, sources), "-o", str(library)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"gcc cannot compile the C sources:\n{done.stderr}")

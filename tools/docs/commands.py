@@ -42,6 +42,7 @@ DEVELOPMENT: Mapping[str, str] = {
     "SIGHTLINE_LONG": "With `1`, tests that have a longer form run in it, up to hours.",
     "SIGHTLINE_FIGURES": "File to which tests of the fault table write what they measured, with strict limits.",
     "SIGHTLINE_SYSTEM": "System for which the wheel is compiled, such as `Linux-aarch64`; without it, this one.",
+    "SIGHTLINE_NULL_GPUS": "How many GPUs the null driver of the tests has in a child process; 1 by default.",
     "SIGHTLINE_SANITIZE_KERNELS": "With `1`, the host build of the kernels is compiled with sanitizers.",
 }
 INDEX = """# Command line

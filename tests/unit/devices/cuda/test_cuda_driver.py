@@ -31,8 +31,11 @@ def test_importing_the_driver_imports_no_gpu_library() -> None:
 
 @without_driver
 def test_without_a_driver_the_bindings_say_what_is_missing() -> None:
-    with pytest.raises(DeviceUnavailable, match="cuda:0 cannot be used: no NVIDIA driver on this machine"):
-        CudaDriver(0)
+    program = "from sightline.devices.cuda.cuda_driver import CudaDriver; CudaDriver(0)"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert "DeviceUnavailable: cuda:0 cannot be used: no NVIDIA driver on this machine" in done.stderr
 
 
 @without_driver

@@ -10,8 +10,8 @@ import pytest
 from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import CudaFailed
 from tests.fakes.cuda import CudaMisuse
-from tests.fakes.cuda_driver import FakeCudaDriver
 from tests.unit.devices.cuda.benches import Bench, make_bench
+from tests.unit.devices.cuda.drivers import MakeDriver, TestedDriver
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def bench(gpu: CudaDevice) -> Bench:
     return make_bench(gpu)
 
 
-def test_a_graph_that_nobody_holds_is_destroyed_at_the_next_chance(bench: Bench, driver: FakeCudaDriver) -> None:
+def test_a_graph_that_nobody_holds_is_destroyed_at_the_next_chance(bench: Bench, driver: TestedDriver) -> None:
     kept, dropped = bench.capture(), bench.capture()
     before = driver.live_graphs
 
@@ -31,7 +31,7 @@ def test_a_graph_that_nobody_holds_is_destroyed_at_the_next_chance(bench: Bench,
     assert bench.content == {9}
 
 
-def test_no_graph_is_destroyed_by_a_thread_that_captures(bench: Bench, driver: FakeCudaDriver) -> None:
+def test_no_graph_is_destroyed_by_a_thread_that_captures(bench: Bench, driver: TestedDriver) -> None:
     other = bench.gpu.capture(bench.gpu.stream("other"), lambda: None, name="other")
     dropped = [bench.capture()]
     counts = list[int]()
@@ -49,7 +49,7 @@ def test_no_graph_is_destroyed_by_a_thread_that_captures(bench: Bench, driver: F
 
 
 def test_memory_that_a_thread_lets_go_of_while_it_captures_is_freed_behind_the_capture(
-    bench: Bench, driver: FakeCudaDriver
+    bench: Bench, driver: TestedDriver
 ) -> None:
     pools = [bench.gpu.pool("of a decoder that is gone")]
     bench.gpu.empty((10,), np.uint8, stream=bench.stream, pool=pools[0])
@@ -68,8 +68,10 @@ def test_memory_that_a_thread_lets_go_of_while_it_captures_is_freed_behind_the_c
     assert bench.content == {6}
 
 
-def test_a_gpu_that_is_let_go_of_while_another_is_captured_is_closed_behind_the_capture(bench: Bench) -> None:
-    driver = FakeCudaDriver(index=1)
+def test_a_gpu_that_is_let_go_of_while_another_is_captured_is_closed_behind_the_capture(
+    bench: Bench, make_driver: MakeDriver
+) -> None:
+    driver = make_driver(1)
     other = CudaDevice(driver)
     held = [other.empty((10,), np.uint8, stream=other.main_stream)]
     other.close()
@@ -94,7 +96,8 @@ def test_a_graph_keeps_the_memory_that_it_was_given_to_keep(bench: Bench) -> Non
     assert (held, pool.lent) == (1, 0)
 
 
-def test_a_graph_whose_memory_was_given_back_is_found(driver: FakeCudaDriver) -> None:
+@pytest.mark.fake_driver("the null driver does not know who holds memory of a pool")
+def test_a_graph_whose_memory_was_given_back_is_found(driver: TestedDriver) -> None:
     bench = make_bench(CudaDevice(driver))
     graph = bench.gpu.capture(bench.stream, lambda: bench.add(1), name="careless")
 
@@ -104,7 +107,7 @@ def test_a_graph_whose_memory_was_given_back_is_found(driver: FakeCudaDriver) ->
         graph.launch()
 
 
-def test_a_gpu_that_was_closed_goes_with_the_graph_that_keeps_its_memory(driver: FakeCudaDriver) -> None:
+def test_a_gpu_that_was_closed_goes_with_the_graph_that_keeps_its_memory(driver: TestedDriver) -> None:
     bench = make_bench(CudaDevice(driver))
     graphs = [bench.capture()]
     bench.gpu.close()
@@ -119,7 +122,7 @@ def test_a_gpu_that_was_closed_goes_with_the_graph_that_keeps_its_memory(driver:
     assert (driver.is_closed, driver.live_graphs) == (True, 0)
 
 
-def test_a_gpu_that_closes_destroys_graphs_that_keep_nothing(driver: FakeCudaDriver) -> None:
+def test_a_gpu_that_closes_destroys_graphs_that_keep_nothing(driver: TestedDriver) -> None:
     gpu = CudaDevice(driver)
     graph = gpu.capture(gpu.main_stream, lambda: None, name="empty")
 

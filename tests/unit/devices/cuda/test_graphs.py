@@ -12,7 +12,7 @@ from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.graphs import Graph
 from sightline.devices.cuda.streams import CudaEvent, CudaStream
 from sightline.media.device_array import DeviceArray
-from tests.fakes.cuda_driver import FakeCudaDriver
+from tests.unit.devices.cuda.drivers import TestedDriver
 from tests.unit.devices.cuda.programs import ADD
 
 
@@ -196,7 +196,7 @@ def test_memory_that_is_given_back_while_a_graph_is_captured_can_be_lent_again(
 
 
 def test_an_event_that_was_caught_by_a_capture_just_beginning_is_recorded_before_it(
-    gpu: CudaDevice, driver: FakeCudaDriver, stream: CudaStream, monkeypatch: pytest.MonkeyPatch
+    gpu: CudaDevice, driver: TestedDriver, stream: CudaStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record, begun, over = driver.record, threading.Event(), threading.Event()
 

@@ -11,7 +11,7 @@ import pytest
 from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import KernelError, SurfaceReleased
 from tests.fakes.cuda import CudaMisuse
-from tests.fakes.cuda_driver import FakeCudaDriver
+from tests.unit.devices.cuda.drivers import TestedDriver
 from tests.unit.devices.cuda.programs import ADD
 
 
@@ -68,7 +68,8 @@ def test_memory_that_was_given_back_is_no_argument(gpu: CudaDevice) -> None:
         gpu.kernels(ADD)["add"](buffer, 10, 1, grid=1, block=32)
 
 
-def test_a_kernel_that_writes_beside_its_memory_is_found(driver: FakeCudaDriver) -> None:
+@pytest.mark.fake_driver("memory of the null driver has no fences")
+def test_a_kernel_that_writes_beside_its_memory_is_found(driver: TestedDriver) -> None:
     gpu = CudaDevice(driver)
     array = gpu.fill(gpu.empty((256,), np.uint8, stream=gpu.main_stream), 0, stream=gpu.main_stream)
 

@@ -10,7 +10,7 @@ from sightline.devices.cuda.memory import BorrowedMemory
 from sightline.errors import SurfaceReleased
 from sightline.media.device_array import DeviceArray
 from tests.fakes.cuda import POISON
-from tests.fakes.cuda_driver import FakeCudaDriver
+from tests.unit.devices.cuda.drivers import TestedDriver
 
 
 def test_memory_goes_back_when_its_last_array_is_let_go_of(gpu: CudaDevice) -> None:
@@ -47,6 +47,7 @@ def test_releasing_twice_gives_memory_back_once(gpu: CudaDevice) -> None:
     assert pool.lent == 0
 
 
+@pytest.mark.fake_driver("the real driver leaves idle memory as it is")
 def test_memory_is_spoiled_when_it_is_given_back(gpu: CudaDevice) -> None:
     pool = gpu.pool("images", limit_count=1)
     first = gpu.fill(gpu.empty((16,), np.uint8, stream=gpu.main_stream, pool=pool), 7, stream=gpu.main_stream)
@@ -110,7 +111,7 @@ def test_borrowed_memory_tells_when_its_users_are_done(gpu: CudaDevice) -> None:
         view.on(stream)
 
 
-def test_all_memory_is_freed_when_the_last_holder_lets_go_of_a_closed_gpu(driver: FakeCudaDriver) -> None:
+def test_all_memory_is_freed_when_the_last_holder_lets_go_of_a_closed_gpu(driver: TestedDriver) -> None:
     gpu = CudaDevice(driver)
     array = gpu.fill(gpu.empty((16,), np.uint8, stream=gpu.main_stream), 5, stream=gpu.main_stream)
 

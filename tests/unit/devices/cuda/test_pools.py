@@ -11,7 +11,7 @@ from sightline.devices.cuda import pools
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.driver import Harm
 from sightline.errors import GpuOutOfMemory
-from tests.fakes.cuda_driver import FakeCudaDriver
+from tests.unit.devices.cuda.drivers import TestedDriver
 
 
 def test_a_pool_lends_no_more_than_its_limit(gpu: CudaDevice) -> None:
@@ -70,7 +70,7 @@ def test_no_more_than_an_eighth_is_lent_beyond_what_is_asked_for(wanted_bytes: i
     assert wanted_bytes <= lent <= max(wanted_bytes * 9 / 8, wanted_bytes + 256)
 
 
-def test_idle_memory_of_another_size_makes_room(gpu: CudaDevice, driver: FakeCudaDriver) -> None:
+def test_idle_memory_of_another_size_makes_room(gpu: CudaDevice, driver: TestedDriver) -> None:
     pool = gpu.pool("arrays", limit_bytes=1024)
     pool.lease(1024, stream=gpu.main_stream).release()
 
@@ -80,7 +80,7 @@ def test_idle_memory_of_another_size_makes_room(gpu: CudaDevice, driver: FakeCud
     assert driver.live_bytes[0] == 256
 
 
-def test_a_pool_that_nobody_holds_frees_its_memory(gpu: CudaDevice, driver: FakeCudaDriver) -> None:
+def test_a_pool_that_nobody_holds_frees_its_memory(gpu: CudaDevice, driver: TestedDriver) -> None:
     pool = gpu.pool("images", limit_count=4)
     held = [pool.lease(512, stream=gpu.main_stream) for _ in range(4)]
     del held
@@ -91,7 +91,7 @@ def test_a_pool_that_nobody_holds_frees_its_memory(gpu: CudaDevice, driver: Fake
     assert driver.live_bytes[0] == 0
 
 
-def test_memory_that_comes_back_to_a_closed_pool_is_freed(gpu: CudaDevice, driver: FakeCudaDriver) -> None:
+def test_memory_that_comes_back_to_a_closed_pool_is_freed(gpu: CudaDevice, driver: TestedDriver) -> None:
     pool = gpu.pool("images", limit_count=4)
     array = gpu.fill(gpu.empty((512,), np.uint8, stream=gpu.main_stream, pool=pool), 1, stream=gpu.main_stream)
 
@@ -102,7 +102,7 @@ def test_memory_that_comes_back_to_a_closed_pool_is_freed(gpu: CudaDevice, drive
     assert driver.live_bytes[0] == 0
 
 
-def test_a_gpu_without_memory_says_what_to_do(gpu: CudaDevice, driver: FakeCudaDriver) -> None:
+def test_a_gpu_without_memory_says_what_to_do(gpu: CudaDevice, driver: TestedDriver) -> None:
     driver.fail_next("allocate", "CUDA_ERROR_OUT_OF_MEMORY", harm=Harm.MEMORY)
 
     with pytest.raises(GpuOutOfMemory, match="CUDA_ERROR_OUT_OF_MEMORY; use fewer streams or smaller batches"):

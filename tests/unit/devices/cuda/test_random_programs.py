@@ -17,12 +17,12 @@ from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import CudaError
 from sightline.media.device_array import DeviceArray
 from tests.fakes.cuda import CudaMisuse
-from tests.fakes.cuda_driver import FakeCudaDriver
+from tests.unit.devices.cuda.drivers import DriverKind, fresh_gpus
 from tests.unit.devices.cuda.programs import Program
 
 
-def run(numbers: list[int]) -> None:
-    driver = FakeCudaDriver(memory_bytes=2**18, pinned_bytes=2**18)
+def run(numbers: list[int], kind: DriverKind) -> None:
+    driver = fresh_gpus(kind, memory_bytes=2**18)()
     gpu = CudaDevice(driver)
     Program(gpu).run(numbers)
     gpu.close()
@@ -34,8 +34,8 @@ def run(numbers: list[int]) -> None:
 
 @settings(max_examples=80)
 @given(st.lists(st.integers(0, 255), max_size=80))
-def test_every_program_computes_what_the_model_computes(numbers: list[int]) -> None:
-    run(numbers)
+def test_every_program_computes_what_the_model_computes(driver_kind: DriverKind, numbers: list[int]) -> None:
+    run(numbers, driver_kind)
 
 
 def does_nothing(*_: object, **__: object) -> None:
@@ -63,7 +63,7 @@ def fails(seed: int) -> bool:
     """Whether a program shows that something is wrong."""
     rolls = random.Random(seed)
     try:
-        run([rolls.randrange(256) for _ in range(200)])
+        run([rolls.randrange(256) for _ in range(200)], "fake")
     except (AssertionError, CudaError, CudaMisuse):
         return True
     return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pytest
 
 from sightline.devices.cuda.device import CudaDevice
 from tests.fakes.cuda import POISON
@@ -23,6 +24,7 @@ def test_work_of_another_stream_is_seen_after_its_event_was_waited_for(gpu: Cuda
     np.testing.assert_array_equal(copy.to_host(), IMAGE)
 
 
+@pytest.mark.fake_driver("the null driver does work at once")
 def test_without_the_event_poison_is_seen(gpu: CudaDevice) -> None:
     first, second = gpu.stream("first"), gpu.stream("second")
     (array,) = gpu.upload([IMAGE], stream=first)
@@ -33,6 +35,7 @@ def test_without_the_event_poison_is_seen(gpu: CudaDevice) -> None:
     assert (copy.to_host() == POISON).all()
 
 
+@pytest.mark.fake_driver("the null driver does work at once")
 def test_nothing_is_done_before_somebody_waits(gpu: CudaDevice, driver: FakeCudaDriver) -> None:
     stream = gpu.stream("work")
 
@@ -43,6 +46,7 @@ def test_nothing_is_done_before_somebody_waits(gpu: CudaDevice, driver: FakeCuda
     assert driver.undone == 0
 
 
+@pytest.mark.fake_driver("only the fake counts what is queued")
 def test_a_stream_does_not_wait_for_its_own_events(gpu: CudaDevice, driver: FakeCudaDriver) -> None:
     stream = gpu.stream("work")
     event = stream.record()
@@ -53,6 +57,7 @@ def test_a_stream_does_not_wait_for_its_own_events(gpu: CudaDevice, driver: Fake
     assert driver.undone == before
 
 
+@pytest.mark.fake_driver("the null driver does work at once")
 def test_an_event_is_done_when_the_work_before_it_is(gpu: CudaDevice) -> None:
     stream = gpu.stream("work")
     gpu.upload([IMAGE], stream=stream)
