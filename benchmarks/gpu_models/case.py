@@ -17,7 +17,7 @@ from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import CudaError, CudaFailed, DeviceUnavailable, MissingExtra, ModelError
 from sightline_plugins.commands.model_step import model_step
 from sightline_plugins.commands.verify.command import plan_of
-from sightline_plugins.engines.batch_sizes import rounded_up
+from sightline_plugins.engines.batch_sizes import ANY_BATCH, BatchRange, rounded_up
 from sightline_plugins.engines.cache import ModelCache, models_folder
 from sightline_plugins.engines.cuda_model import prepare_batches
 from sightline_plugins.engines.onnxruntime_cuda import OnnxRuntimeCuda
@@ -50,7 +50,9 @@ class BenchmarkCase:
         """What computes."""
         return "tensorrt" if self.element.engine == "tensorrt" else "onnxruntime"
 
-    def open(self, *, stream: CudaStream, precision: Precision | None = None) -> CudaEngine:
+    def open(
+        self, *, stream: CudaStream, precision: Precision | None = None, batches: BatchRange = ANY_BATCH
+    ) -> CudaEngine:
         """The engine of the model, in the step's precision if it is not given. Raises one of `REFUSALS`."""
         model, precision = Path(self.element.model), precision or self._precision
         if precision == "int8":
@@ -59,12 +61,18 @@ class BenchmarkCase:
         size_wh, levels = preprocessing.size_wh, preprocessing.value_range
         if self.engine_name == "tensorrt":
             return open_tensorrt(
-                model, gpu=gpu, stream=stream, precision=precision, size_wh=size_wh, input_range=levels
+                model,
+                gpu=gpu,
+                stream=stream,
+                precision=precision,
+                size_wh=size_wh,
+                batches=batches,
+                input_range=levels,
             )
         assert size_wh is not None
         cache = ModelCache(models_folder(), warn=print)
         prepared = prepare_batches(model, size_wh=size_wh, precision=precision, input_range=levels, cache=cache)
-        return OnnxRuntimeCuda(prepared, gpu=gpu, stream=stream)
+        return OnnxRuntimeCuda(prepared, gpu=gpu, stream=stream, batches=batches)
 
     @property
     def _precision(self) -> Precision:

@@ -17,6 +17,7 @@ from sightline import Pipeline
 from sightline.graph import Message, MessageKind
 from sightline.media import Batch, Stream
 from sightline.runtime.stats.report import Report
+from sightline_plugins.engines.batch_sizes import BatchRange
 from sightline_plugins.nms.cuda import DETECTION
 from sightline_plugins.preprocess.cuda import JOB
 
@@ -117,8 +118,8 @@ def measure(
     """Print the table for so many streams; `long` is the clip again and again in one file."""
     gpu = case.gpu
     stream = gpu.stream("engine alone")
-    engine = case.open(stream=stream)
     whole = Whole(case, long, streams, seconds)
+    engine = case.open(stream=stream, batches=BatchRange.around(whole.images))
     bare = EngineAlone(case, engine, rows=case.rows_for(engine, images=whole.images), stream=stream)
     works: dict[str, Callable[[], float]] = {
         "decoding": lambda: measured(alone(gpu, clip), streams=streams, seconds=seconds).fps,

@@ -4,7 +4,7 @@ when the stream of the session gets there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -13,9 +13,9 @@ import numpy as np
 import onnxruntime as ort
 
 from sightline.devices.cuda.device import CudaDevice
-from sightline.devices.cuda.streams import CudaStream
 from sightline_plugins.engines import onnxruntime_cuda
-from sightline_plugins.engines.onnxruntime import FATAL_ONLY, ON_CUDA
+from sightline_plugins.engines.cuda_model import BatchModel
+from sightline_plugins.engines.onnxruntime import FATAL_ONLY, ON_CPU, ON_CUDA, Provider
 from tests.fakes import FakeCudaDriver
 from tests.fakes.seams import Seam
 
@@ -25,18 +25,31 @@ _AVAILABLE = Seam(onnxruntime_cuda, "why_not")
 
 @dataclass(slots=True)
 class FakeOnnxRuntime:
-    """The sessions that were opened on a double, and how many batches of how many images they were given."""
+    """The sessions that were opened on a double, with which options, and how many batches of how many images they were
+    given.
 
+    `on_cpu` are the types of operators that this provider lacks.
+    """
+
+    on_cpu: frozenset[str] = frozenset()
     batches: list[int] = field(default_factory=list)
+    providers: list[Sequence[Provider]] = field(default_factory=list)
 
 
-def fake_onnxruntime(gpu: CudaDevice, driver: FakeCudaDriver) -> FakeOnnxRuntime:
+def fake_onnxruntime(
+    gpu: CudaDevice, driver: FakeCudaDriver, *, on_cpu: frozenset[str] = frozenset()
+) -> FakeOnnxRuntime:
     """Let ONNX Runtime compute on a double as if that were a GPU."""
-    noted = FakeOnnxRuntime()
+    noted = FakeOnnxRuntime(on_cpu)
 
-    def opened(where: CudaDevice, content: bytes, stream: CudaStream) -> _Session:
-        del where
-        return _Session(content, stream_handle=stream.handle, driver=driver, noted=noted)
+    def opened(
+        where: CudaDevice, model: BatchModel, options: ort.SessionOptions, providers: Sequence[Provider]
+    ) -> _Session:
+        del where, options
+        noted.providers.append(providers)
+        provider = providers[0]
+        assert not isinstance(provider, str)
+        return _Session(model.content, options=provider[1], driver=driver, noted=noted)
 
     _SESSIONS.install(gpu, opened)
     _AVAILABLE.install(gpu, lambda gpu: None)
@@ -81,20 +94,38 @@ class _Binding:
         return _Place(name, dtype, tuple(shape), address)
 
 
+@dataclass(frozen=True, slots=True)
+class _Assigned:
+    """See `OrtEpAssignedSubgraph`: one operator, and who computes it."""
+
+    ep_name: str
+    node: Any
+
+    def get_nodes(self) -> list[Any]:
+        return [self.node]
+
+
 class _Session:
     """See `onnxruntime.InferenceSession`: the calls that are used with I/O binding."""
 
-    def __init__(self, content: bytes, *, stream_handle: int, driver: FakeCudaDriver, noted: FakeOnnxRuntime) -> None:
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = FATAL_ONLY
-        self._session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        self._stream_handle = stream_handle
+    def __init__(
+        self, content: bytes, *, options: Mapping[str, str], driver: FakeCudaDriver, noted: FakeOnnxRuntime
+    ) -> None:
+        own = ort.SessionOptions()
+        own.intra_op_num_threads = own.inter_op_num_threads = 1
+        own.log_severity_level = FATAL_ONLY
+        own.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        self._session = ort.InferenceSession(content, own, providers=[ON_CPU])
+        self._stream_handle = int(options["user_compute_stream"])
         self._driver = driver
         self._noted = noted
 
     def get_providers(self) -> list[str]:
-        return [ON_CUDA, "CPUExecutionProvider"]
+        return [ON_CUDA, ON_CPU]
+
+    def get_provider_graph_assignment_info(self) -> list[_Assigned]:
+        nodes = [node for part in self._session.get_provider_graph_assignment_info() for node in part.get_nodes()]
+        return [_Assigned(ON_CPU if node.op_type in self._noted.on_cpu else ON_CUDA, node) for node in nodes]
 
     def io_binding(self) -> _Binding:
         return _Binding()

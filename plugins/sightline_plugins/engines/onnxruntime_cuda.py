@@ -21,8 +21,13 @@ from sightline_plugins.engines.onnxruntime import (
     FAILURES,
     FATAL_ONLY,
     FOR_CUDA,
+    ON_CPU,
     ON_CUDA,
+    Provider,
+    cuda_provider,
     load_cuda_libraries,
+    new_session,
+    placement_of,
     reason_of,
 )
 from sightline_plugins.engines.protocol import Execution
@@ -49,11 +54,18 @@ class OnnxRuntimeCuda:
         return f"ONNX Runtime {ort.__version__}"
 
     def __init__(
-        self, model: BatchModel, *, gpu: CudaDevice, stream: CudaStream, batches: BatchRange = ANY_BATCH
+        self,
+        model: BatchModel,
+        *,
+        gpu: CudaDevice,
+        stream: CudaStream,
+        batches: BatchRange = ANY_BATCH,
+        memory_limit_bytes: int | None = None,
     ) -> None:
         """Open it. `batches` bounds how many images are computed at once, where the model takes any number.
 
-        Raises DeviceUnavailable where the provider does not start, ModelError for a model that it refuses.
+        `memory_limit_bytes` bounds the memory of its arena (None: the GPU's memory). Raises DeviceUnavailable where the
+        provider does not start, ModelError for a model that it refuses, or of which it computes nothing on the GPU.
         """
         reason = why_not(gpu)
         if reason is not None:
@@ -61,19 +73,18 @@ class OnnxRuntimeCuda:
         self.inputs = model.inputs
         self.outputs = model.outputs
         self.most_rows = model.rows or batches.most
-        batch = f"1 to {self.most_rows}" if model.rows is None else f"fixed {model.rows}"
-        self.report = MappingProxyType({"engine": f"{self.name}, CUDA", "model": "compiled", "batch": batch})
         self._label = model.label
         self._gpu = gpu
-        try:
-            with gpu.guard(f"opening {model.label}"):
-                self._session = _open_session(gpu, model.content, stream)
-        except FAILURES as error:
-            raise ModelError(f"{model.label}: ONNX Runtime cannot use it: {reason_of(error)}") from error
-        if ON_CUDA not in self._session.get_providers():
-            raise DeviceUnavailable(
-                f"ONNX Runtime's CUDA provider does not start: libraries of CUDA or cuDNN are missing: {FOR_CUDA}"
-            )
+        options = ort.SessionOptions()
+        options.log_severity_level = FATAL_ONLY
+        provider = cuda_provider(gpu.index, stream=stream.handle, memory_limit_bytes=memory_limit_bytes)
+        self._session = _open_session(gpu, model, options, [provider, ON_CPU])
+        placement = placement_of(self._session)
+        if placement.total and placement.total == sum(placement.on_cpu.values()):
+            raise ModelError(f"{model.label}: ONNX Runtime computes all of its operators on the CPU: {placement}")
+        batch = f"1 to {self.most_rows}" if model.rows is None else f"fixed {model.rows}"
+        own = {"engine": f"{self.name}, CUDA", "library": self.library(), "model": "compiled", "batch": batch}
+        self.report = MappingProxyType({**own, **placement.report()})
         self._is_closed = False
 
     def bind(self, inputs: Sequence[DeviceArray], outputs: Sequence[DeviceArray]) -> Execution:
@@ -117,9 +128,9 @@ class _Bound:
             raise ModelError(f"{self._label}: ONNX Runtime failed: {reason_of(error)}") from error
 
 
-def _open_session(gpu: CudaDevice, content: bytes, stream: CudaStream) -> Any:
+def _open_session(
+    gpu: CudaDevice, model: BatchModel, options: ort.SessionOptions, providers: Sequence[Provider]
+) -> Any:
     load_cuda_libraries()
-    options = ort.SessionOptions()
-    options.log_severity_level = FATAL_ONLY
-    ours = {"device_id": str(gpu.index), "user_compute_stream": str(stream.handle), "use_tf32": "0"}
-    return ort.InferenceSession(content, options, providers=[(ON_CUDA, ours), "CPUExecutionProvider"])
+    with gpu.guard(f"opening {model.label}"):
+        return new_session(model.content, options, providers, label=model.label, device=str(gpu))

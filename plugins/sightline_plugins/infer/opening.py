@@ -233,6 +233,7 @@ class _CudaOpening:
                 chosen = self._choose(OnnxRuntimeCuda.library(), self._onnxruntime_engine)
                 stream = self._stream()
                 engine = self._onnxruntime_engine(chosen, stream)
+                self._tell_of_operators(engine.report)
                 details = {"no_tensorrt": "; ".join(self.reasons)} if self.reasons else {}
                 return self._cuda_predictor(engine, stream, details={**chosen.report(), **details})
             except (DeviceUnavailable, ModelError) as error:
@@ -244,7 +245,11 @@ class _CudaOpening:
         """Return a predictor with an engine of single images, on the GPU where possible."""
         place = {"engine_runs_on": str(self.site.device)}
         try:
-            return _host_predictor(self.element, self.plan, device=str(self.site.device), place=place, site=self.site)
+            predictor = _host_predictor(
+                self.element, self.plan, device=str(self.site.device), place=place, site=self.site
+            )
+            self._tell_of_operators(predictor.report)
+            return predictor
         except DeviceUnavailable as error:
             self.reasons.append(str(error))
         return self._on_the_cpu()
@@ -306,6 +311,11 @@ class _CudaOpening:
         return CudaPredictor(
             self.plan, engine=engine, postprocessor=self.postprocessor, gpu=self.gpu, stream=stream, details=details
         )
+
+    def _tell_of_operators(self, report: Mapping[str, Any]) -> None:
+        """Post which operators of a model on the GPU the CPU computes: tensors are copied to the host and back."""
+        if "operators_on_cpu" in report:
+            self._post(f"operators that ONNX Runtime computes on the CPU: {report['operators_on_cpu']}")
 
     def _stream(self) -> CudaStream:
         return self.gpu.stream(f"model of {self.site.element_id}")

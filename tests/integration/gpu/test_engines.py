@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 
 from sightline import Pipeline
 from sightline.devices.cuda.device import CudaDevice
+from sightline.graph import Message
 from sightline.runtime.stats.report import Report
-from tests.fakes import FakeNvdec
+from tests.fakes import FakeCudaDriver, FakeNvdec
+from tests.fakes.onnxruntime import fake_onnxruntime
 from tests.integration.gpu.agreement import assert_agree
 from tests.integration.gpu.test_models import LINES, SHARED, VEHICLES
 from tests.integration.test_plates import chain
@@ -199,6 +202,23 @@ def test_why_there_is_no_graph_is_told(
 
     assert "graphs" not in report.totals["detect-1"]
     assert report.totals["detect-1"]["no_graphs"].startswith("ONNX Runtime")
+
+
+def test_operators_that_onnx_runtime_computes_on_the_cpu_are_reported(
+    repository: Path, tmp_path: Path, gpu: CudaDevice, driver: FakeCudaDriver, nvdec: FakeNvdec
+) -> None:
+    fake_onnxruntime(gpu, driver, on_cpu=frozenset({"Resize"}))
+    told: list[Message] = []
+    model = str(repository / "models" / "street.onnx")
+    clip = str(repository / "sample_videos" / "street.mp4")
+    pipeline = Pipeline(sources={"clip": clip}, steps=[{"detect": {"model": model}}], outputs=tmp_path, gpu=gpu)
+    pipeline.on_message(told.append)
+
+    report = pipeline.run(frames=2)
+
+    found = report.totals["detect-1"]["operators_on_cpu"]
+    assert re.fullmatch(r"\d Resize \(of \d+\)", found)
+    assert f"operators that ONNX Runtime computes on the CPU: {found}" in [message.text for message in told]
 
 
 def test_heads_without_a_kernel_read_on_the_cpu_and_that_is_told(
