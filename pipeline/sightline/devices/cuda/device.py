@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.devices.cuda import transfers
+from sightline.devices.cuda.budget import Budget, limit_of
 from sightline.devices.cuda.driver import Driver, KernelSource, Span
 from sightline.devices.cuda.graphs import Graph, Graphs
 from sightline.devices.cuda.memory import PinnedBuffer, when_allowed
@@ -26,7 +27,6 @@ from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline.media.device_array import DeviceArray, DeviceStream
 
 _LOG = logging.getLogger(__name__)
-_MOST_OF_THE_MEMORY = 0.8
 _MOST_PINNED_BYTES = 4 * 2**30
 
 
@@ -50,12 +50,14 @@ class CudaDevice:
         """The graphs that `capture` made."""
         self._kernels: dict[str, CudaKernels] = {}
         with self.guard("asking for its memory") as current:
-            _, total = current.free_memory_bytes()
+            free, _ = current.free_memory_bytes()
+        self.budget = Budget(str(self), limit_bytes=limit_of(free))
+        """What all pools of this GPU's memory may have together."""
         self._pools: weakref.WeakSet[CudaPool | PinnedPool] = weakref.WeakSet()
-        self._most_bytes = int(total * _MOST_OF_THE_MEMORY)
-        self.memory = self.pool(f"memory of {self}")
+        self.memory = self.pool("arrays")
         """Where arrays come from that belong to no pool of their own."""
-        self.pinned = PinnedPool(self, name=f"pinned memory for {self}", limit_bytes=_MOST_PINNED_BYTES, on_host=True)
+        host = Budget(f"the host's memory for {self}", limit_bytes=_MOST_PINNED_BYTES)
+        self.pinned = PinnedPool(self, name=f"pinned memory for {self}", budget=host, on_host=True)
         """Host memory for copies to and from the GPU."""
         self._pools.add(self.pinned)
         weakref.finalize(self, _forget, self.guard)
@@ -93,8 +95,7 @@ class CudaDevice:
 
     def pool(self, name: str, *, limit_count: int | None = None, limit_bytes: int | None = None) -> CudaPool:
         """A bounded store of this GPU's memory, such as the images of one decoder; `limit_count` leases at most."""
-        most = self._most_bytes if limit_bytes is None else limit_bytes
-        pool = CudaPool(self, name=name, limit_bytes=most, limit_count=limit_count)
+        pool = CudaPool(self, name=name, budget=self.budget, limit_bytes=limit_bytes, limit_count=limit_count)
         self._pools.add(pool)
         return pool
 

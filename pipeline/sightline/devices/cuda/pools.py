@@ -11,6 +11,7 @@ from threading import Condition, RLock
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from sightline.devices.cuda.budget import Budget
 from sightline.devices.cuda.memory import CudaBuffer, PinnedBuffer, when_allowed
 from sightline.errors import CudaError, GpuOutOfMemory
 from sightline.media.device_array import DeviceEvent, DeviceStream
@@ -38,22 +39,32 @@ class Pool:
     """Lends memory, at most `limit_bytes` and `limit_count` leases; who asks for more waits until some comes back.
 
     What was given back is lent again when somebody asks for about the same size: what the GPU is done with, else new
-    memory while the limit allows, else what the GPU will be done with first. Idle memory is freed when nobody holds the
-    pool or anything of it. From any thread.
+    memory while limit and budget allow, else what the GPU will be done with first. Where the budget is used up, idle
+    memory of its other pools makes room; where the GPU has none left, all idle memory is freed, and it is asked once
+    more. Idle memory is freed when nobody holds the pool or anything of it. From any thread.
     """
 
     def __init__(
-        self, gpu: CudaDevice, *, name: str, limit_bytes: int, limit_count: int | None = None, on_host: bool = False
+        self,
+        gpu: CudaDevice,
+        *,
+        name: str,
+        budget: Budget,
+        limit_bytes: int | None = None,
+        limit_count: int | None = None,
+        on_host: bool = False,
     ) -> None:
         self.gpu = gpu
         self.name = name
-        self._limit_bytes = limit_bytes
+        self._budget = budget
+        self._limit_bytes = budget.limit_bytes if limit_bytes is None else min(limit_bytes, budget.limit_bytes)
         self._limit_count = limit_count
         self._on_host = on_host
         self._changed = Condition(RLock())
         self._idle: dict[int, deque[_Block]] = {}
         self._lent = self._made = self._lent_bytes = self._idle_bytes = 0
         self._is_closed = False
+        budget.add(self)
 
     def __del__(self) -> None:
         if not self.gpu.guard.is_closed:
@@ -69,6 +80,11 @@ class Pool:
     def allocated_bytes(self) -> int:
         """How much memory it has, lent and idle."""
         return self._lent_bytes + self._idle_bytes
+
+    @property
+    def idle_bytes(self) -> int:
+        """How much memory it keeps that nobody holds."""
+        return self._idle_bytes
 
     def take_back(self, address: int, *, size_bytes: int, uses: Sequence[DeviceEvent] | None) -> None:
         """A lease ends, and its users are done after `uses`; None when the GPU failed, and the memory is lost."""
@@ -87,12 +103,16 @@ class Pool:
     def close(self) -> None:
         """Free what nobody holds, and what comes back, too."""
         self._is_closed = True
-        self.trim()
+        while self.free_one():
+            pass
 
-    def trim(self) -> None:
-        """Free what nobody holds."""
-        while (block := self._any_idle()) is not None:
-            self._free(block)
+    def free_one(self) -> int:
+        """Free a block that nobody holds; returns its size, 0 where there is none."""
+        block = self._any_idle()
+        if block is None:
+            return 0
+        self._free(block)
+        return block.size_bytes
 
     def _acquire(self, wanted_bytes: int, *, stream: DeviceStream | None, timeout_seconds: float) -> tuple[int, int]:
         """Address and size of memory that is ready to be used on that stream, or by the host when it is None."""
@@ -110,12 +130,11 @@ class Pool:
                     return self._awaited(block, stream), size
                 if self._reserve(size):
                     return self._allocated(size), size
-                if (other := self._any_idle()) is not None:
-                    self._free(other)
-                elif monotonic() >= deadline:
+                if self.free_one() or self._budget.make_room(size):
+                    continue
+                if monotonic() >= deadline:
                     raise GpuOutOfMemory(self._all_held(size, timeout_seconds))
-                else:
-                    self._wait_for_change(size, deadline)
+                self._wait_for_change(size, deadline)
         except BaseException:
             self.gpu.let_go()
             raise
@@ -158,11 +177,11 @@ class Pool:
 
     def _may_grow(self, size: int) -> bool:
         by_count = self._limit_count is None or self._made < self._limit_count
-        return by_count and self.allocated_bytes + size <= self._limit_bytes
+        return by_count and self.allocated_bytes + size <= self._limit_bytes and self._budget.fits(size)
 
     def _reserve(self, size: int) -> bool:
         with self._changed:
-            if not self._may_grow(size):
+            if not self._may_grow(size) or not self._budget.take(size):
                 return False
             self._made += 1
             self._lent += 1
@@ -171,11 +190,22 @@ class Pool:
 
     def _allocated(self, size: int) -> int:
         try:
-            with self.gpu.guard(f"allocating {size} bytes for {self.name}") as driver:
-                return driver.allocate_pinned(size) if self._on_host else driver.allocate(size)
+            try:
+                return self._new(size)
+            except GpuOutOfMemory:
+                if not self._budget.trim():
+                    raise
+            return self._new(size)
+        except GpuOutOfMemory as error:
+            self._enter(None, size)
+            raise GpuOutOfMemory(f"{error} ({self._budget.described()})") from error
         except BaseException:
             self._enter(None, size)
             raise
+
+    def _new(self, size: int) -> int:
+        with self.gpu.guard(f"allocating {size} bytes for {self.name}") as driver:
+            return driver.allocate_pinned(size) if self._on_host else driver.allocate(size)
 
     def _awaited(self, block: _Block, stream: DeviceStream | None) -> int:
         try:
@@ -202,12 +232,14 @@ class Pool:
                 self._idle_bytes += size
             else:
                 self._made -= 1
+                if block is None:
+                    self._budget.give_back(size)
             self._changed.notify_all()
         if block is not None and not keep:
             self._free(block)
 
     def _free(self, block: _Block) -> None:
-        when_allowed(partial(_freed, block, gpu=self.gpu, pool=self.name, on_host=self._on_host))
+        when_allowed(partial(_freed, block, gpu=self.gpu, pool=self.name, budget=self._budget, on_host=self._on_host))
 
     def _wait_for_change(self, size: int, deadline: float) -> None:
         with self._changed:
@@ -220,18 +252,22 @@ class Pool:
             limit = f"{self._limit_count} buffers, {limit}"
         return (
             f"{self.name}: no memory of {size / 2**20:.1f} MiB came back within {timeout_seconds:g} s: "
-            f"{self._lent} buffers are held, the limit is {limit}; hold fewer images at once"
+            f"{self._lent} buffers are held, the limit is {limit}, and {self._budget.described()}; hold fewer images "
+            f"at once, or use fewer streams"
         )
 
 
-def _freed(block: _Block, *, gpu: CudaDevice, pool: str, on_host: bool) -> None:
-    with gpu.guard(f"freeing memory of {pool}") as driver:
-        for event in block.after:
-            driver.synchronize_event(event)
-        if on_host:
-            driver.free_pinned(block.address)
-        else:
-            driver.free(block.address)
+def _freed(block: _Block, *, gpu: CudaDevice, pool: str, budget: Budget, on_host: bool) -> None:
+    try:
+        with gpu.guard(f"freeing memory of {pool}") as driver:
+            for event in block.after:
+                driver.synchronize_event(event)
+            if on_host:
+                driver.free_pinned(block.address)
+            else:
+                driver.free(block.address)
+    finally:
+        budget.give_back(block.size_bytes)  # what a broken GPU does not free is lost with it
 
 
 def _rounded(wanted_bytes: int) -> int:

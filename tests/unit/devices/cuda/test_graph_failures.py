@@ -36,7 +36,7 @@ def breaking(driver: TestedDriver) -> Bench:
 REFUSED: dict[str, tuple[Callable[[Bench], object], str]] = {
     "memory": (
         lambda bench: bench.gpu.empty((4,), np.uint8, stream=bench.stream),
-        "memory of cuda:0: no memory is lent while the graph 'refused' is captured",
+        "arrays: no memory is lent while the graph 'refused' is captured",
     ),
     "an upload": (
         lambda bench: bench.gpu.upload_into([np.ones(10, np.uint8)], [bench.array], stream=bench.stream),
