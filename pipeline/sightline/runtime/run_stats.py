@@ -65,6 +65,7 @@ class RunStats:
             models=self._models(),
             links=lanes.link_views(now_ns=now_ns),
             deliveries=self._outbox.stats,
+            gpu_memory=tuple(gpu.budget.use() for gpu in self._device.gpus),
         )
 
     def report(self) -> Report:
@@ -83,6 +84,7 @@ class RunStats:
             device=str(self._device),
             device_reason=self._device.reason,
             transfers=CudaTransfers.of(self._device.gpus, since=self._transfers),
+            gpu_memory=tuple(gpu.budget.use() for gpu in self._device.gpus),
             runs_on=lanes.elements.runs_on() if self._device.gpus else {},
             build_seconds=(self._begun_ns - self._created_ns) / 1e9,
             wall_seconds=(ended_ns - self._begun_ns) / 1e9,

@@ -141,6 +141,7 @@ def metrics_text(view: RunView | None, *, is_ready: bool) -> str:
         _add_elements(exposition, view)
         _add_links(exposition, view)
         _add_deliveries(exposition, view)
+        _add_gpus(exposition, view)
     return exposition.text()
 
 
@@ -209,6 +210,17 @@ def _add_deliveries(to: Exposition, view: RunView) -> None:
     now_ns = time.time_ns()
     ages = [(labels, 0.0 if one.oldest_ns is None else max(now_ns - one.oldest_ns, 0) / 1e9) for labels, one in rows]
     to.gauge("delivery_oldest_record_seconds", "Age of the oldest record that waits.", ages)
+
+
+def _add_gpus(to: Exposition, view: RunView) -> None:
+    uses = [({"gpu": use.gpu}, use) for use in view.gpu_memory]
+    limits = [(labels, use.limit_bytes) for labels, use in uses]
+    to.gauge("gpu_memory_limit_bytes", "Memory of the GPU that the pipeline may use.", limits)
+    used = [(labels, use.used_bytes) for labels, use in uses]
+    to.gauge("gpu_memory_used_bytes", "Memory of the GPU that the pipeline has, idle memory included.", used)
+    to.gauge("gpu_memory_idle_bytes", "The part of it that nobody holds.", [(one, use.idle_bytes) for one, use in uses])
+    retries = [(labels, use.retries) for labels, use in uses]
+    to.counter("gpu_memory_retries", "How often the GPU had no memory left until idle memory was freed.", retries)
 
 
 def _add_elements(to: Exposition, view: RunView) -> None:

@@ -70,6 +70,13 @@ def test_elements_get_the_gpu_and_the_report_counts_the_copies(gpu: CudaDevice) 
     }
 
 
+def test_the_report_says_how_much_memory_the_gpu_gave(gpu: CudaDevice) -> None:
+    memory = Pipeline(sources={"cam": SOURCE}, steps=[ToGpu()], gpu=gpu).run().to_json()["gpu_memory"]["cuda:0"]
+
+    assert memory["peak_bytes"] >= IMAGE_BYTES
+    assert memory["used_bytes"] == sum(memory["by_pool"].values()) <= memory["limit_bytes"]
+
+
 def test_the_report_says_where_each_element_works(gpu: CudaDevice, tmp_path: Path) -> None:
     steps = [ToGpu(), Draw(clock=True), Jsonl(path="a.jsonl")]
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Protocol
 from weakref import WeakSet
 
-from sightline.errors import ConfigurationError, CudaError
+from sightline.errors import ConfigurationError
 
 FRACTION_VARIABLE = "SIGHTLINE_GPU_MEMORY_FRACTION"
 _FRACTION = 0.8
@@ -80,8 +79,8 @@ class MemoryUse:
 class Budget:
     """At most `limit_bytes` of one GPU's memory, for all pools of a run. From any thread.
 
-    A pool takes before it allocates and gives back after it freed; what it keeps idle counts. Runs of one process have
-    a budget each, of what was free when they began; when the GPU has no memory left, idle memory of all is freed.
+    A pool takes before it allocates and gives back after it freed; what it keeps idle counts. Runs that open
+    the GPU themselves have a budget each, of what was free when they began.
     """
 
     def __init__(self, gpu: str, *, limit_bytes: int) -> None:
@@ -90,8 +89,6 @@ class Budget:
         self._lock = RLock()  # a lease that the garbage collector ends may give back while this thread is here
         self._stores: WeakSet[Store] = WeakSet()
         self._used = self._peak = self._retries = 0
-        with _LOCK:
-            _ALL.add(self)
 
     def add(self, store: Store) -> None:
         """A pool draws on this budget from now on, as long as somebody holds it."""
@@ -128,12 +125,10 @@ class Budget:
 
     def trim(self) -> int:
         """Free all memory that nobody holds, because the GPU has none left; returns how much it was."""
-        with _LOCK:
-            others = [budget for budget in _ALL if budget.gpu == self.gpu and budget is not self]
-        freed = self.free_idle()
-        for other in others:
-            with suppress(CudaError):  # the other run is told, when it uses its GPU next
-                freed += other.free_idle()
+        freed = 0
+        for store in self._all_stores():
+            while size := store.free_one():
+                freed += size
         if freed:
             with self._lock:
                 self._retries += 1
@@ -164,21 +159,9 @@ class Budget:
         used, limit = _mib(use.used_bytes), _mib(use.limit_bytes)
         return f"{used} of the {limit} that Sightline may use of {self.gpu} are used{held}"
 
-    def free_idle(self) -> int:
-        """Free all memory of this budget that nobody holds; returns how much it was."""
-        freed = 0
-        for store in self._all_stores():
-            while size := store.free_one():
-                freed += size
-        return freed
-
     def _all_stores(self) -> list[Store]:
         with self._lock:
             return list(self._stores)
-
-
-_ALL: WeakSet[Budget] = WeakSet()
-_LOCK = RLock()
 
 
 def limit_of(free_bytes: int) -> int:

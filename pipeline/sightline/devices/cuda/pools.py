@@ -157,7 +157,7 @@ class Pool:
         return block
 
     def _is_free(self, block: _Block) -> bool:
-        """Whether the GPU is done with a block that was taken out; one of which that cannot be said is lost."""
+        """Whether the GPU is done with a block that was taken out; one of which nobody knows is lost."""
         try:
             with self.gpu.guard(f"looking for memory of {self.name}") as driver:
                 return all(driver.is_done(event) for event in block.after)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sightline.devices.cuda.budget import MemoryUse
 from sightline.graph import StreamState
 from sightline.runtime.stats.counters import DeliveryStats, ElementStats, LinkStats, StreamStats, snapshot
 
@@ -73,6 +74,8 @@ class Report:
     """Why it ran on that device."""
     transfers: CudaTransfers | None = None
     """Copies between host and GPU; None when it ran on the CPU."""
+    gpu_memory: tuple[MemoryUse, ...] = ()
+    """What each GPU's pools have of its memory at the end, and the most they had."""
     lost_outputs: Mapping[str, str] = field(default_factory=dict)
     """Steps whose output is not whole, by id, with the first reason."""
     deliveries: tuple[DeliveryStats, ...] = ()
@@ -98,7 +101,10 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain data."""
-        transfers = {} if self.transfers is None else {"transfers": self.transfers.to_json(frames=self.frames)}
+        on_gpus: dict[str, Any] = {}
+        if self.transfers is not None:
+            memory = {use.gpu: use.to_json() for use in self.gpu_memory}
+            on_gpus = {"transfers": self.transfers.to_json(frames=self.frames), "gpu_memory": memory}
         return {
             "pipeline": self.name,
             "device": self.device,
@@ -110,7 +116,7 @@ class Report:
             "cpu_seconds": round(self.cpu_seconds, 6),
             "framework_cpu_seconds": round(self.framework_cpu_seconds, 6),
             "engine_cpu_seconds": round(self.engine_cpu_seconds, 6),
-            **transfers,
+            **on_gpus,
             "streams": {stream.stream.name: _stream_json(stream) for stream in self.streams},
             "elements": {element.element_id: self._element_json(element) for element in self.elements},
             "links": {name: snapshot(link) for name, link in self.links.items()},

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sightline.devices.cuda.budget import MemoryUse
 from sightline.graph import StreamState
 from sightline.media import Stream
 from sightline.runtime.stats.counters import DeliveryStats, ElementStats, LinkStats, StreamStats, snapshot
@@ -100,6 +101,7 @@ class RunView:
     models: Mapping[str, ModelRuns]
     links: tuple[LinkView, ...]
     deliveries: tuple[DeliveryStats, ...] = ()
+    gpu_memory: tuple[MemoryUse, ...] = ()
 
     @property
     def overloaded(self) -> bool:

@@ -133,31 +133,6 @@ def test_a_gpu_without_memory_says_who_has_it(gpu: CudaDevice, driver: FakeCudaD
     assert gpu.budget.use().used_bytes == held.size_bytes
 
 
-def test_idle_memory_of_another_run_is_freed_too(gpu: CudaDevice, driver: FakeCudaDriver) -> None:
-    other = CudaDevice(FakeCudaDriver(memory_bytes=10 * MIB))
-    idle = other.pool("images of the other run")
-    idle.lease(MIB, stream=other.main_stream).release()
-    driver.fail_next("allocate", "CUDA_ERROR_OUT_OF_MEMORY", harm=Harm.MEMORY)
-
-    gpu.pool("images").lease(256, stream=gpu.main_stream)
-
-    assert idle.allocated_bytes == 0
-    other.close()
-
-
-def test_another_run_whose_gpu_broke_does_not_end_this_one(gpu: CudaDevice, driver: FakeCudaDriver) -> None:
-    broken = FakeCudaDriver(memory_bytes=10 * MIB)
-    other = CudaDevice(broken)
-    other.pool("images of the other run").lease(MIB, stream=other.main_stream).release()
-    mine = gpu.pool("mine")
-    mine.lease(MIB, stream=gpu.main_stream).release()
-    break_down(other, broken)
-    driver.fail_next("allocate", "CUDA_ERROR_OUT_OF_MEMORY", harm=Harm.MEMORY)
-
-    assert gpu.pool("images").lease(256, stream=gpu.main_stream).size_bytes == 256
-    other.close()
-
-
 def test_pinned_memory_has_a_budget_of_its_own(gpu: CudaDevice) -> None:
     held = gpu.pinned.lease(MIB)
 
