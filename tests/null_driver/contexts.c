@@ -14,6 +14,8 @@ struct object *current_context(void) {
     return depth ? find(CONTEXT, (void *)(uintptr_t)nested[depth - 1]) : NULL;
 }
 
+void forget_contexts_of_this_thread(void) { depth = 0; }
+
 // --- the driver and its GPUs ---
 API cuInit(unsigned flags) {
     BEGIN("cuInit", ANYWHERE, flags, 0);

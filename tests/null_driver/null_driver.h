@@ -82,7 +82,6 @@ struct object *first_of(enum kind kind);
 void drop(struct object *object);
 void drop_all_of(struct object *context);
 handle handle_of(const struct object *object);
-struct object *current_context(void); // of this thread; NULL outside
 void spoil_captures_of_this_thread(void);
 void break_gpu(int device, CUresult code);
 CUresult broken(int device); // why nothing works there; SUCCESS while all is well
@@ -91,6 +90,10 @@ CUresult wait_while_stuck(struct object *object);
 size_t gpu_memory(size_t *used, int device);
 int gpu_count(void);
 void gpu_capability(int *major, int *minor);
+
+// --- contexts.c ---
+struct object *current_context(void); // of this thread; NULL outside
+void forget_contexts_of_this_thread(void);
 
 // --- memory.c ---
 CUresult run(const struct work *work);

@@ -205,6 +205,7 @@ CONTROL void null_reset(int gpu_number, uint64_t memory_bytes, int capability) {
     pthread_mutex_lock(&lock);
     for (int kind = KINDS - 1; kind >= 0; kind--)
         while (live[kind]) drop(live[kind]);
+    forget_contexts_of_this_thread();
     memset(gpus, 0, sizeof gpus);
     memset(faults, 0, sizeof faults);
     memset(orphans, 0, sizeof orphans);

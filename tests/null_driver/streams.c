@@ -166,21 +166,20 @@ API cuStreamIsCapturing(void *stream, int *state) {
     END(SUCCESS);
 }
 
-API cuStreamEndCapture(void *stream, handle *graph) {
-    BEGIN("cuStreamEndCapture", IN_CONTEXT, stream, 0);
+API cuStreamEndCapture(void *stream, handle *graph) { // a capture is over, also when this fails
+    CUresult refused = enter("cuStreamEndCapture", IN_CONTEXT, (uintptr_t)stream, 0);
     struct object *found = find(STREAM, stream);
     *graph = NULL;
-    CHECK(found, INVALID_HANDLE);
-    CHECK(found->capture, ILLEGAL_STATE);
+    CHECK(found, refused ? refused : INVALID_HANDLE);
+    CHECK(found->capture, refused ? refused : ILLEGAL_STATE);
     CHECK(found->capturing_thread == pthread_self(), CAPTURE_WRONG_THREAD);
     struct object *noted = found->capture;
-    bool was_spoiled = found->is_spoiled;
+    if (!refused && found->is_spoiled) refused = CAPTURE_INVALIDATED;
     found->capture = NULL;
     found->is_spoiled = false;
-    if (was_spoiled) drop(noted);
-    CHECK(!was_spoiled, CAPTURE_INVALIDATED);
-    *graph = handle_of(noted);
-    END(SUCCESS);
+    if (refused) drop(noted);
+    else *graph = handle_of(noted);
+    END(refused);
 }
 
 API cuGraphInstantiateWithFlags(handle *exec, void *graph, uint64_t flags) {

@@ -70,8 +70,14 @@ class Current:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         before = _HERE.driver = self._before
-        if before is not self._driver:
+        if before is self._driver:
+            return
+        try:
             self._driver.pop()
+        except DriverError as failed:
+            if isinstance(error, DriverError):  # the first cause
+                raise DriverError(str(error), harm=Harm.DEVICE) from error
+            raise failed
 
 
 class CudaDriver:
@@ -312,9 +318,12 @@ class CudaDriver:
         """The noted work as an executable graph."""
         graph = self._call(self._cuda.cuStreamEndCapture, stream)
         try:
-            return self._made("cuGraphExecDestroy", self._cuda.cuGraphInstantiate, graph, 0)
-        finally:
-            self._call(self._cuda.cuGraphDestroy, graph)
+            executable = self._made("cuGraphExecDestroy", self._cuda.cuGraphInstantiate, graph, 0)
+        except DriverError:  # the first cause
+            self._asked(self._cuda.cuGraphDestroy, graph)
+            raise
+        self._call(self._cuda.cuGraphDestroy, graph)
+        return executable
 
     def abandon_capture(self, stream: int) -> None:
         """Forget the noted work. CUDA reports that a capture was spoiled, and ends it."""

@@ -33,9 +33,9 @@ _MOST_PINNED_BYTES = 4 * 2**30
 class CudaDevice:
     """One GPU, for one run; another run, or another library, shares its primary context. From any thread.
 
-    Everything that it makes (streams, arrays, surfaces, kernels) needs it open. After `close`, what is still held goes
-    on to work, and the GPU is let go of with the last of it. Every call may raise CudaError; when the GPU is broken,
-    CudaFailed with the first cause.
+    The driver belongs to the device, which closes it. Everything that it makes (streams, arrays, surfaces, kernels)
+    needs it open. After `close`, what is still held goes on to work, and the GPU is let go of with the last of it.
+    Every call may raise CudaError; when the GPU is broken, CudaFailed with the first cause.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -49,8 +49,12 @@ class CudaDevice:
         self.graphs = Graphs(self._handles, self.transfers)
         """The graphs that `capture` made."""
         self._kernels: dict[str, CudaKernels] = {}
-        with self.guard("asking for its memory") as current:
-            free, _ = current.free_memory_bytes()
+        try:
+            with self.guard("asking for its memory") as current:
+                free, _ = current.free_memory_bytes()
+        except CudaError:
+            driver.close()
+            raise
         self.budget = Budget(str(self), limit_bytes=limit_of(free))
         """What all pools of this GPU's memory may have together."""
         self._pools: weakref.WeakSet[CudaPool | PinnedPool] = weakref.WeakSet()
@@ -266,9 +270,10 @@ class CudaDevice:
         return [self.empty(shape, dtype, stream=stream) for shape, dtype in zip(shapes, dtypes, strict=True)]
 
     def _shut(self) -> None:
-        """Let go of everything; after a failure, of the driver alone."""
+        """Let go of everything; after a failure, of the driver alone. What was not raised yet is logged."""
         if self.guard.is_closed:
             return
+        was_reported = self.guard.is_reported
         try:
             with self.guard("finishing its work") as driver:
                 self._handles.synchronize(driver)
@@ -277,7 +282,8 @@ class CudaDevice:
                 self.graphs.destroy(driver)
                 self._handles.destroy(driver)
         except CudaError as error:
-            _LOG.warning("%s", error)
+            if not was_reported:
+                _LOG.warning("%s", error)
         finally:
             self.guard.is_closed = True
             self._driver.close()

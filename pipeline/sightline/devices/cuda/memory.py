@@ -119,7 +119,7 @@ class Lease(_Held):
             return
         self._is_released = True
         uses: list[DeviceEvent] | None = None
-        with suppress(CudaError):  # the guard keeps the cause, and names it to whoever uses the GPU next
+        with self._gpu.guard.silent():
             uses = self.last_uses()
         self._pool.take_back(self._address, size_bytes=self.size_bytes, uses=uses)
 

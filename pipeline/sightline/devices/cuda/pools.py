@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Condition, RLock
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sightline.devices.cuda.budget import Budget
 from sightline.devices.cuda.memory import CudaBuffer, PinnedBuffer, when_allowed
-from sightline.errors import CudaError, GpuOutOfMemory
+from sightline.errors import GpuOutOfMemory
 from sightline.media.device_array import DeviceEvent, DeviceStream
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class Pool:
 
     def __del__(self) -> None:
         if not self.gpu.guard.is_closed:
-            with suppress(CudaError):  # the guard keeps the cause
+            with self.gpu.guard.silent():
                 self.close()
 
     @property
@@ -89,13 +88,13 @@ class Pool:
     def take_back(self, address: int, *, size_bytes: int, uses: Sequence[DeviceEvent] | None) -> None:
         """A lease ends, and its users are done after `uses`; None when the GPU failed, and the memory is lost."""
         block = None
-        with suppress(CudaError):  # the guard keeps the cause
+        with self.gpu.guard.silent():
             if uses is not None:
                 with self.gpu.guard(f"taking back memory of {self.name}") as driver:
                     after = driver.retire(address, size_bytes, after=[use.handle for use in uses])
                 block = _Block(address, size_bytes, after, uses)
         try:
-            with suppress(CudaError):
+            with self.gpu.guard.silent():
                 self._enter(block, size_bytes)
         finally:
             self.gpu.let_go()

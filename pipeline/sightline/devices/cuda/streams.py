@@ -40,6 +40,8 @@ class Guard:
         self._driver = driver
         self.cause: str | None = None
         """Why nothing works any more; None while all is well."""
+        self.is_reported = False
+        """Whether an error with the cause was raised where somebody may see it."""
         self.is_closed = False
 
     @property
@@ -54,9 +56,21 @@ class Guard:
     def check(self) -> None:
         """Raise CudaFailed when nothing works any more."""
         if self.cause is not None:
+            self.is_reported = True
             raise CudaFailed(f"{self.where} cannot be used any more: {self.cause}")
         if self.is_closed:
             raise CudaFailed(f"{self.where} was closed: the run that used it is over")
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """A block whose CudaError nobody sees, as where memory goes back. The cause stays for whoever uses the GPU
+        next, and for `CudaDevice.close` if nobody does.
+        """
+        was_reported = self.is_reported
+        try:
+            yield
+        except CudaError:
+            self.is_reported = was_reported
 
     def failed(self, doing: str, error: DriverError) -> CudaError:
         """What to raise for a driver's error."""
@@ -66,6 +80,7 @@ class Guard:
         if error.harm is Harm.NONE:
             return CudaError(text)
         self.cause = self.cause or f"{doing} failed: {error}"
+        self.is_reported = True
         return CudaFailed(f"{self.where} cannot be used any more: {self.cause}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -12,8 +14,10 @@ from tests.unit.devices.cuda.drivers import TestedDriver
 
 
 @pytest.fixture
-def breaking(driver: TestedDriver) -> CudaDevice:
-    return CudaDevice(driver)
+def breaking(driver: TestedDriver) -> Iterator[CudaDevice]:
+    gpu = CudaDevice(driver)
+    yield gpu
+    gpu.close()
 
 
 @pytest.mark.fake_driver("the null driver reports failed work at the next call, before somebody waits")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import numpy as np
@@ -28,9 +28,11 @@ def bench(gpu: CudaDevice) -> Bench:
 
 
 @pytest.fixture
-def breaking(driver: TestedDriver) -> Bench:
+def breaking(driver: TestedDriver) -> Iterator[Bench]:
     """The same on a GPU that may break."""
-    return make_bench(CudaDevice(driver))
+    gpu = CudaDevice(driver)
+    yield make_bench(gpu)
+    gpu.close()
 
 
 REFUSED: dict[str, tuple[Callable[[Bench], object], str]] = {
