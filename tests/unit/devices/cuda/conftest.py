@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from weakref import WeakSet
 
 import pytest
 
-from sightline.devices.cuda import budget
-from sightline.devices.cuda.budget import Budget
 from tests.null_driver import NullCudaDriver
 from tests.unit.devices.cuda.drivers import DriverKind, MakeDriver, TestedDriver, fresh_gpus
 
@@ -18,12 +15,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "driver_kind" in metafunc.fixturenames:
         needs_fake = metafunc.definition.get_closest_marker("fake_driver") is not None
         metafunc.parametrize("driver_kind", ["fake"] if needs_fake else ["fake", "null"])
-
-
-@pytest.fixture(autouse=True)
-def _no_other_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Idle memory of GPUs that other tests left open makes no room here."""
-    monkeypatch.setattr(budget, "_ALL", WeakSet[Budget]())
 
 
 @pytest.fixture
