@@ -42,15 +42,16 @@ tests: dev
 coverage: dev
 	SIGHTLINE_REQUIRE_ALL=$(REQUIRE_ALL) $(PYTEST) --cov --cov-report=term --cov-report=xml $(SUITES)
 
-# On a machine with an NVIDIA GPU.
+# On a machine with an NVIDIA GPU; with a driver for CUDA 12: `make gpu-test GPU_EXTRAS=gpu-cu12,tensorrt-cu12`.
+GPU_EXTRAS ?= gpu,tensorrt
 gpu-test: dev
-	$(BIN)/python -m pip install --quiet --editable '.[gpu]'
+	$(BIN)/python -m pip install --quiet --editable '.[$(GPU_EXTRAS)]'
 	$(BIN)/pytest -m gpu -rs tests/gpu
 
 # There, too: `make gpu-bench CLIPS="one.mp4 other.mp4"`, best with clips of 1920x1080.
 CLIPS ?= sample_videos/gate.mp4
 gpu-bench: dev
-	$(BIN)/python -m pip install --quiet --editable '.[gpu]'
+	$(BIN)/python -m pip install --quiet --editable '.[$(GPU_EXTRAS)]'
 	$(BIN)/python -m benchmarks.gpu_preprocess
 	$(BIN)/python -m benchmarks.gpu_decode $(CLIPS)
 	$(BIN)/python -m benchmarks.gpu_models $(firstword $(CLIPS))

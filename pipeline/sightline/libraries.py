@@ -37,13 +37,16 @@ def installed_versions(distributions: Sequence[str]) -> dict[str, str]:
     return versions
 
 
-def clash(distributions: Sequence[str]) -> str | None:
-    """Return what to do when several distributions of one module are installed; None when there is one at most."""
+def clash(distributions: Sequence[str], *, keep: str | None = None) -> str | None:
+    """Return what to do when several distributions of one module are installed; None when there is one at most.
+
+    `keep` is what to install instead of them, as pip takes it; None for the first.
+    """
     found = installed_versions(distributions)
     if len(found) < 2:
         return None
     named = " and ".join(f"{name} {number}" for name, number in found.items())
-    return f"{named} overwrite each other's files; keep one, for example: {_exchange(found, distributions[0])}"
+    return f"{named} overwrite each other's files; keep one, for example: {_exchange(found, keep or distributions[0])}"
 
 
 def import_advice(error: Exception, distributions: Sequence[str]) -> str:

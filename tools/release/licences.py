@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 from tools.release.artefacts import ReleaseError
 
 REASONED = Path(__file__).with_name("licences.toml")
-EXTRAS = ("delivery", "eval", "gpu", "triton", "web")
+EXTRAS = ("delivery", "eval", "gpu", "gpu-cu12", "pycuda", "tensorrt", "tensorrt-cu12", "triton", "web")
 PERMISSIVE = frozenset(
     (
         *("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "HPND", "ISC", "MIT", "MIT-0", "MIT-CMU"),

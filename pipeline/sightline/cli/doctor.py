@@ -109,7 +109,16 @@ def _library(module: str, distributions: Sequence[str]) -> str:
         return f"{state}{import_advice(error, distributions)}"
     if not found:
         return "imported, but no package says its version"
-    return named if (several := clash(distributions)) is None else several
+    return named if (problem := _problem(module, distributions)) is None else problem
+
+
+def _problem(module: str, distributions: Sequence[str]) -> str | None:
+    """Why a library that can be imported is not as it should be: overwritten, or for another driver of the GPU."""
+    if module == "onnxruntime":
+        from sightline.devices.cuda.compatibility import reason_against_onnxruntime
+
+        return reason_against_onnxruntime()
+    return clash(distributions)
 
 
 def _ffmpeg() -> str:

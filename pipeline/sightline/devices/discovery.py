@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from sightline.devices.cuda.compatibility import reason_against_onnxruntime
 from sightline.devices.cuda.libcuda import driver_facts
 from sightline.devices.cuda.opening import why_not
 from sightline.errors import ConfigurationError, CudaError, DeviceUnavailable
@@ -92,9 +93,11 @@ def choose_device(name: str) -> DeviceChoice:
 
 def _choice_of_gpus(indices: Sequence[int], *, reasons: Mapping[int, str | None]) -> DeviceChoice:
     facts = driver_facts().gpus
-    left_out = [f"without cuda:{index}: {reason}" for index, reason in reasons.items() if reason is not None]
+    notes = [f"without cuda:{index}: {reason}" for index, reason in reasons.items() if reason is not None]
+    if (reason := reason_against_onnxruntime()) is not None:
+        notes.append(f"without ONNX Runtime on GPUs: {reason}")
     devices = tuple(Device(DeviceKind.CUDA, index) for index in indices)
-    return DeviceChoice(devices, "; ".join([*(str(facts[index]) for index in indices), *left_out]))
+    return DeviceChoice(devices, "; ".join([*(str(facts[index]) for index in indices), *notes]))
 
 
 def resolve_device(name: str) -> Device:

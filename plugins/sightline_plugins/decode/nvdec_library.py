@@ -23,7 +23,13 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from sightline.devices.cuda.device import CudaDevice
-from sightline.devices.cuda.libcuda import NVDEC_LIBRARY, DecoderSupport, decoder_support, nvdec_library
+from sightline.devices.cuda.libcuda import (
+    NVDEC_LIBRARY,
+    DecoderSupport,
+    decoder_support,
+    extra_for_driver,
+    nvdec_library,
+)
 from sightline.media import ColorMatrix, ColorRange, PixelFormat
 from sightline_plugins.codecs.sps import Crop
 from sightline_plugins.decode.orientation import Orientation, orientation_of
@@ -220,7 +226,8 @@ def _installed() -> tuple[Any, Any]:
     try:
         return import_module("PyNvVideoCodec"), driver
     except ModuleNotFoundError as error:
-        raise NvdecError("the package PyNvVideoCodec is missing: pip install 'sightline[gpu]'") from error
+        install = f"pip install 'sightline[{extra_for_driver()}]'"
+        raise NvdecError(f"the package PyNvVideoCodec is missing: {install}") from error
     except (ImportError, RuntimeError) as error:
         raise NvdecError(f"PyNvVideoCodec cannot be imported: {gist(error)}") from error
 

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from sightline.devices.cuda.device import CudaDevice
+from sightline.devices.cuda.libcuda import extra_for_driver
 from sightline.devices.cuda.streams import CudaStream
 from sightline.media import PixelFormat
 from sightline.media.device_array import DeviceArray
@@ -280,6 +281,7 @@ def _installed() -> Any:
     try:
         return import_module("PyNvVideoCodec")
     except ModuleNotFoundError as error:
-        raise EncoderError("the package PyNvVideoCodec is missing: pip install 'sightline[gpu]'") from error
+        install = f"pip install 'sightline[{extra_for_driver()}]'"
+        raise EncoderError(f"the package PyNvVideoCodec is missing: {install}") from error
     except (ImportError, RuntimeError) as error:
         raise EncoderError(f"PyNvVideoCodec cannot be imported: {gist(error)}") from error

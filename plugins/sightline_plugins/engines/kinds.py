@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator
 
+from sightline.devices.cuda.libcuda import extra_for_driver
 from sightline.errors import ConfigurationError, DeviceUnavailable, MissingExtra
 from sightline.graph.registry import Extensions
 from sightline.graph.wording import suggest
@@ -102,7 +103,7 @@ ONNXRUNTIME = EngineKind(
     priority=10,
     on_cuda_memory=True,
 )
-TENSORRT = EngineKind("tensorrt", module="tensorrt", install="sightline[gpu]", priority=30, on_cuda_memory=True)
+TENSORRT = EngineKind("tensorrt", module="tensorrt", install="sightline[tensorrt]", priority=30, on_cuda_memory=True)
 TRITON = EngineKind("triton", module="tritonclient", install="sightline[triton]")
 
 
@@ -132,7 +133,7 @@ def check_engine(engine: str, model: str | Path | bytes) -> Address | None:
         from sightline_plugins.engines.tensorrt_library import is_installed
 
         if not is_installed():
-            raise MissingExtra("tensorrt", extra="gpu", purpose="engine tensorrt")
+            raise MissingExtra("tensorrt", extra=extra_for_driver("tensorrt"), purpose="engine tensorrt")
     elif address is None:
         choose(engine)
     elif engine not in ("auto", TRITON.name):

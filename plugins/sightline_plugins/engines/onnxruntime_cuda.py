@@ -11,6 +11,7 @@ from typing import Any
 
 import onnxruntime as ort
 
+from sightline.devices.cuda.compatibility import onnxruntime_clash, onnxruntime_too_new
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import DeviceUnavailable, ModelError
@@ -39,8 +40,8 @@ _QUEUES_BY_ITSELF = "ONNX Runtime takes memory and waits while it queues"
 def why_not(gpu: CudaDevice) -> str | None:
     """Why ONNX Runtime cannot compute on that GPU; None when it can."""
     if ON_CUDA in ort.get_available_providers():
-        return None
-    return f"ONNX Runtime has no CUDA provider for {gpu}: {FOR_CUDA}"
+        return onnxruntime_too_new()
+    return f"ONNX Runtime has no CUDA provider for {gpu}: {onnxruntime_clash() or FOR_CUDA}"
 
 
 class OnnxRuntimeCuda:

@@ -22,8 +22,9 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
+from sightline.devices.cuda.compatibility import reason_against_tensorrt
 from sightline.devices.cuda.device import CudaDevice
-from sightline.devices.cuda.libcuda import driver_facts
+from sightline.devices.cuda.libcuda import driver_facts, extra_for_driver
 from sightline.errors import DeviceUnavailable, MissingExtra
 from sightline_plugins.engines.cache import Entry, ModelCache
 
@@ -262,7 +263,7 @@ def library_for(gpu: CudaDevice) -> TensorRt:
     """Return the library for a GPU. Raises MissingExtra without it, DeviceUnavailable where it does not load, or does
     not support the GPU.
     """
-    reason = driver_facts().reason  # importing it without a driver ends the process
+    reason = driver_facts().reason or reason_against_tensorrt()  # importing it without a driver ends the process
     if reason is not None:
         raise DeviceUnavailable(f"engine tensorrt cannot be used: {reason}")
     return supporting(gpu, installed())
@@ -294,4 +295,4 @@ def installed() -> TensorRt:
             reasons.append(f"{title} cannot be imported: {' '.join(str(error).split())}")
     if reasons:
         raise DeviceUnavailable(f"engine tensorrt cannot be used: {'; '.join(reasons)}; {INSTEAD}")
-    raise MissingExtra("tensorrt", extra="gpu", purpose="engine tensorrt")
+    raise MissingExtra("tensorrt", extra=extra_for_driver("tensorrt"), purpose="engine tensorrt")

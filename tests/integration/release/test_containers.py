@@ -47,7 +47,7 @@ def parsed(request: pytest.FixtureRequest, repository: Path) -> list[tuple[str, 
 
 
 def test_every_instruction_is_one_of_the_format(parsed: list[tuple[str, str]]) -> None:
-    known = {"FROM", "RUN", "COPY", "ENV", "USER", "WORKDIR", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
+    known = {"FROM", "ARG", "RUN", "COPY", "ENV", "USER", "WORKDIR", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
 
     assert {kind for kind, _ in parsed} <= known
     assert json.loads(last(parsed, "ENTRYPOINT")) == ["sightline"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 from sightline.devices import Device, DeviceKind, choose_device, discovery, survey
-from sightline.devices.cuda import opening
+from sightline.devices.cuda import compatibility, opening
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.libcuda import CudaFacts, DriverFacts
 from sightline.devices.discovery import DeviceInUse, take_device
@@ -23,11 +24,10 @@ K80 = CudaFacts(1, "Tesla K80", (3, 7), 12_000_000_000)
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A machine with two GPUs and all packages."""
+    """A machine with two GPUs; packages are those of this environment."""
     facts = DriverFacts((13, 0), (H200, K80))
-    for module in (opening, discovery):
+    for module in (opening, discovery, compatibility):
         monkeypatch.setattr(module, "driver_facts", lambda: facts)
-    monkeypatch.setattr(opening, "_is_installed", lambda _: True)
     return monkeypatch
 
 
@@ -79,13 +79,14 @@ def test_a_driver_for_an_older_cuda_than_the_packages_is_refused_before_it_refus
     machine: pytest.MonkeyPatch, newest: tuple[int, int], usable: bool
 ) -> None:
     machine.setattr(opening, "driver_facts", lambda: DriverFacts(newest, (H200,)))
-    machine.setattr(opening, "version", lambda package: "13.5.0")
 
     reason = opening.why_not(0)
 
     assert (reason is None) is usable
     if reason is not None:
-        assert reason.startswith("the NVIDIA driver is for CUDA up to 12.9, and cuda-bindings is for CUDA 13: install")
+        assert re.match(
+            r"the NVIDIA driver is for CUDA up to 12.9, and cuda-bindings 13\S* is for CUDA 13: pip", reason
+        )
 
 
 def test_cuda_is_all_gpus_that_can_be_used_and_says_what_is_left_out(machine: pytest.MonkeyPatch) -> None:
@@ -140,9 +141,21 @@ def test_auto_without_a_gpu_is_the_cpu_and_says_why(machine: pytest.MonkeyPatch)
 
 
 def test_auto_without_the_packages_is_the_cpu_and_says_what_to_install(machine: pytest.MonkeyPatch) -> None:
-    machine.setattr(opening, "_is_installed", lambda module: module != "cuda.bindings")
+    def version(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    machine.setattr(compatibility, "version", version)
 
     assert "but not the package cuda-bindings: pip install 'sightline[gpu]'" in choose_device("auto").reason
+
+
+@pytest.mark.parametrize("name", ["auto", "cuda", "cuda:0"])
+def test_a_broken_onnx_runtime_is_said_with_the_gpu_whose_models_it_would_compute(
+    machine: pytest.MonkeyPatch, name: str
+) -> None:
+    machine.setattr(discovery, "reason_against_onnxruntime", lambda: "one overwrites the other")
+
+    assert choose_device(name).reason.endswith("without ONNX Runtime on GPUs: one overwrites the other")
 
 
 def test_cpu_is_the_cpu_whatever_there_is(machine: pytest.MonkeyPatch) -> None:

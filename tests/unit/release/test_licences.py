@@ -34,7 +34,7 @@ def installed(folder: Path) -> dict[str, Distribution]:
 def test_every_dependency_of_this_installation_passes() -> None:
     packages = {one.name: one for one in examine(installed_packages())}
 
-    assert {"av", "numpy", "openvino", "tritonclient", "tensorrt"} <= packages.keys()
+    assert {"av", "numpy", "openvino", "tritonclient", "tensorrt-cu13"} <= packages.keys()
     assert "x264" in packages["av"].bundled
     assert "| av | " in as_markdown(packages.values())
 

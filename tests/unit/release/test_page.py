@@ -21,7 +21,7 @@ def test_the_page_lists_every_dependency_but_opencv_and_every_extra(repository: 
         for requirement in map(Requirement, project["dependencies"])
         if requirement.name != "opencv-python-headless"
     )
-    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == sorted(project["optional-dependencies"])
+    assert re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE) == sorted(project["optional-dependencies"])
 
 
 def test_the_limit_of_size_is_that_of_the_decision(repository: Path) -> None:

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from sightline.devices.cuda.driver import DriverError, Extent3, Harm, KernelSource, PackedArguments, Span
-from sightline.devices.cuda.libcuda import driver_facts
+from sightline.devices.cuda.libcuda import BINDINGS, driver_facts, extra_for_driver
 from sightline.devices.cuda.nvrtc import compile_cubin
 from sightline.errors import DeviceUnavailable, MissingExtra
 
@@ -394,6 +394,6 @@ def _bindings() -> Any:
     try:
         return import_module("cuda.bindings.driver")
     except ModuleNotFoundError as error:
-        raise MissingExtra("cuda-bindings", extra="gpu", purpose=_PURPOSE) from error
+        raise MissingExtra(BINDINGS, extra=extra_for_driver(), purpose=_PURPOSE) from error
     except ImportError as error:
         raise DeviceUnavailable(f"{_PURPOSE} needs cuda-bindings, which cannot be imported: {error}") from error

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from sightline.devices.cuda.compatibility import reason_against_onnxruntime
 from sightline.devices.cuda.libcuda import DriverFacts, driver_facts, driver_release
 from sightline.devices.cuda.opening import why_not
 from sightline.devices.cuda.probe import PARTS
@@ -122,8 +123,9 @@ def _place(needed: Sequence[Part], *, otherwise: str = "on the CPU") -> str:
 
 def _place_of_models(tensorrt: Part) -> str:
     """TensorRT goes before ONNX Runtime, which goes before the CPU."""
+    reason = reason_against_onnxruntime()
     try:
-        provider = f"ONNX Runtime's CUDA provider ({version('onnxruntime-gpu')})"
+        provider = "" if reason else f"ONNX Runtime's CUDA provider ({version('onnxruntime-gpu')})"
     except PackageNotFoundError:
         provider = ""
     if tensorrt.works:
@@ -131,4 +133,5 @@ def _place_of_models(tensorrt: Part) -> str:
         return f"on the GPU, by TensorRT ({tensorrt.text}); what it does not take, {rest}"
     if provider:
         return f"on the GPU, by {provider}"
-    return "on the CPU (TensorRT cannot be used, and onnxruntime-gpu is not installed in the place of onnxruntime)"
+    why = reason or "onnxruntime-gpu is not installed instead of onnxruntime"
+    return f"on the CPU (TensorRT cannot be used; {why})"

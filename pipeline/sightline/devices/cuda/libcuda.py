@@ -9,10 +9,13 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
 
 LIBRARY = "libcuda.so.1"
+BINDINGS = "cuda-bindings"
+"""The package that calls the driver."""
 _MAJOR, _MINOR = 75, 76
 _KERNEL_MODULE = Path("/proc/driver/nvidia/version")
 
@@ -62,6 +65,19 @@ def facts_from(library: Any) -> DriverFacts:
     if not count.value:
         return DriverFacts(cuda_version, reason="the NVIDIA driver knows no GPU that this process may use")
     return DriverFacts(cuda_version, tuple(_gpu(library, index) for index in range(count.value)))
+
+
+def extra_for_driver(name: str = "gpu", *, facts: DriverFacts | None = None) -> str:
+    """Sightline's extra of that name (`gpu`, `tensorrt`) for this machine: with `-cu12` where the driver is for CUDA 12
+    or cuda-bindings for it is installed.
+    """
+    known = driver_facts() if facts is None else facts
+    if known.cuda_version is not None and known.cuda_version[0] == 12:
+        return f"{name}-cu12"
+    try:
+        return f"{name}-cu12" if version(BINDINGS).startswith("12.") else name
+    except PackageNotFoundError:
+        return name
 
 
 def driver_release() -> str | None:

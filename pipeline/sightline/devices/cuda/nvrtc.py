@@ -13,6 +13,7 @@ from typing import Any
 
 from sightline.cache import cache_folder
 from sightline.devices.cuda.driver import KernelSource
+from sightline.devices.cuda.libcuda import BINDINGS, extra_for_driver
 from sightline.errors import KernelError, MissingExtra
 
 
@@ -57,6 +58,7 @@ def keep_build(name: str, content: bytes) -> None:
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 """Compute capabilities, major and minor in one number, that every kernel compiles for: Turing to Blackwell."""
+_PURPOSE = "compiling kernels for a GPU"
 _OPTIONS = ("--std=c++17", "--fmad=false", "-lineinfo")
 """No fused multiply-add unless a kernel says so: a GPU then gives the very bits that the build for tests gives."""
 
@@ -84,6 +86,13 @@ def nvrtc_version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def supported_architectures() -> tuple[int, ...]:
+    """The compute capabilities that NVRTC compiles for, major and minor in one number. Raises MissingExtra."""
+    nvrtc = _library()
+    _, found = _checked(nvrtc, nvrtc.nvrtcGetSupportedArchs())
+    return tuple(int(number) for number in found)
+
+
 @lru_cache(maxsize=1)
 def _version() -> str:
     return "{}.{}".format(*nvrtc_version())
@@ -94,11 +103,13 @@ def _library() -> Any:
     try:
         nvrtc = importlib.import_module("cuda.bindings.nvrtc")
     except ImportError as error:
-        raise MissingExtra("cuda-bindings", extra="gpu", purpose="compiling kernels for a GPU") from error
+        raise MissingExtra(BINDINGS, extra=extra_for_driver(), purpose=_PURPOSE) from error
     try:
         nvrtc.nvrtcVersion()
     except RuntimeError as error:
-        raise MissingExtra("nvidia-cuda-nvrtc", extra="gpu", purpose="compiling kernels for a GPU") from error
+        extra = extra_for_driver()
+        package = "nvidia-cuda-nvrtc-cu12" if extra.endswith("-cu12") else "nvidia-cuda-nvrtc"
+        raise MissingExtra(package, extra=extra, purpose=_PURPOSE) from error
     return nvrtc
 
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
+from sightline.devices.cuda.compatibility import reason_against_tensorrt
 from sightline.devices.cuda.libcuda import CODECS, decoder_support, driver_facts, nvdec_library
 
 _ENCODED = ("h264", "hevc", "av1")
@@ -35,6 +36,8 @@ def _nvrtc(_: int) -> str:
 
 
 def _tensorrt(index: int) -> str:
+    if (reason := reason_against_tensorrt()) is not None:
+        raise NotThere(reason)
     try:
         return str(import_module("tensorrt").__version__)
     except ModuleNotFoundError:

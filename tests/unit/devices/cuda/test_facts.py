@@ -115,7 +115,11 @@ def test_without_what_kernels_need_a_gpu_is_of_no_use() -> None:
             "TensorRT (1.0); what it does not take, by ONNX Runtime's CUDA provider (1.20)",
         ),
         (("TensorRT",), {"onnxruntime-gpu": "1.20"}, "on the GPU, by ONNX Runtime's CUDA provider (1.20)"),
-        (("TensorRT",), {}, "on the CPU (TensorRT cannot be used, and onnxruntime-gpu is not installed"),
+        (
+            ("TensorRT",),
+            {},
+            "on the CPU (TensorRT cannot be used; onnxruntime-gpu is not installed instead of onnxruntime)",
+        ),
     ],
 )
 def test_models_go_to_the_first_engine_that_is_there(

@@ -61,7 +61,7 @@ def test_one_that_does_not_load_gives_way_to_the_other(packages: Path) -> None:
 
 def test_without_both_the_extra_is_named(packages: Path) -> None:
     with pytest.raises(
-        MissingExtra, match=r"engine tensorrt needs the package 'tensorrt': pip install 'sightline\[gpu\]'"
+        MissingExtra, match=r"engine tensorrt needs the package 'tensorrt': pip install 'sightline\[tensorrt\]'"
     ):
         installed()
 
