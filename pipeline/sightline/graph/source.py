@@ -105,6 +105,12 @@ class SourceElement(Described):
         """Whether damaged frames are dropped (and counted) instead of handed on."""
         return False
 
+    def gpu_memory_bytes(self) -> int:
+        """About how much of a GPU's memory the stream will take, 0 for none or when that is not known. It may look at a
+        file, and asks no camera.
+        """
+        return 0
+
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
         """Make a reader for one attempt. Opening the input may wait until `frames` is called."""
         raise NotImplementedError

@@ -23,6 +23,7 @@ from sightline.graph import (
 from sightline.graph.site import Clock
 from sightline.media import Batch, Stream
 from sightline.runtime.delivery.outbox import OutboxLimits, RunOutbox
+from sightline.runtime.gpu_memory import too_little_memory
 from sightline.runtime.run_stats import RunStats
 from sightline.runtime.scheduling.factory import OperatorFactory
 from sightline.runtime.scheduling.lanes import Lane, Lanes, Rebuilt, sites_of
@@ -121,6 +122,8 @@ class Runner:
         try:
             self._lanes.build(self._description.steps)
             self._seal_if_over()
+            if (warning := too_little_memory(self._device.gpus, self._description.sources.values())) is not None:
+                self._post(Message(MessageKind.WARNING, warning))
             self._stats.begin()
             self._lanes.start()
         except BaseException as error:

@@ -15,6 +15,7 @@ from sightline_plugins.codecs.byte_stream import ByteStream, DamagedPacket, conf
 from sightline_plugins.codecs.sps import crops_of
 from sightline_plugins.decode.decoder import Decoded
 from sightline_plugins.decode.nvdec_library import CODECS, ImageFacts, NvdecError, NvdecLibrary, facts_of, library_for
+from sightline_plugins.decode.nvdec_memory import decoder_bytes
 from sightline_plugins.decode.nvdec_surfaces import LONGEST_STAY, Session, Submission, Submitted
 from sightline_plugins.decode.orientation import Orientation
 
@@ -202,6 +203,7 @@ class HardwareStream:
             raise LeaveNvdec(f"NVDEC failed {_MOST_FAULTS} times in a row: {self._faults[-1]}", left=before)
         depth = self._reorder_depth
         try:
+            self._library.check_room(decoder_bytes(self._bytes.codec, facts.size_wh, bit_depth=facts.bit_depth))
             return Session(
                 self._library,
                 codec=self._bytes.codec,

@@ -146,6 +146,20 @@ class NvdecLibrary:
         with self._gpu.guard("asking for its video decoder"):
             return decoder_support(self._driver, codec, chroma=chroma, bit_depth=bit_depth)
 
+    def check_room(self, needed_bytes: int) -> None:
+        """Raise NvdecError where the GPU has less memory free than a decoder is likely to take: its library ends the
+        process, or all other users of the GPU fail, when it lacks some later. Raises CudaError.
+        """
+        free = self._free_bytes()
+        if free < needed_bytes and self._gpu.budget.trim():
+            free = self._free_bytes()
+        if free < needed_bytes:
+            raise NvdecError(f"it takes about {needed_bytes >> 20} MiB, and {self._gpu} has {free >> 20} MiB free")
+
+    def _free_bytes(self) -> int:
+        with self._gpu.guard("asking for its memory") as driver:
+            return driver.free_memory_bytes()[0]
+
     def decoder(self, codec: str, *, stream_handle: int, is_immediate: bool) -> HardwareDecoder:
         """A decoder that works on that stream of the GPU's primary context. Ask for its `support` before.
 

@@ -15,6 +15,7 @@ from sightline.graph.fields import InputUri, is_url
 from sightline.media import Stream
 from sightline.media.time import Duration
 from sightline_plugins.decode.kinds import is_device, is_readable_url, is_rtsp, names_images, videos_of
+from sightline_plugins.decode.nvdec_memory import CAMERA, file_bytes, stream_bytes
 from sightline_plugins.sources.options import LiveOptions, Loop
 
 if TYPE_CHECKING:
@@ -100,6 +101,12 @@ class Media(LiveOptions):
     def live(self) -> bool:
         """Whether the sender sets the pace: the option `live`, else by the URL's scheme."""
         return self.uri.lower().startswith(_SENT_LIVE) if self.is_live is None else self.is_live
+
+    def gpu_memory_bytes(self) -> int:
+        """What NVDEC and the surfaces take of a video file of this size, or of an ordinary camera."""
+        if is_url(self.uri):
+            return stream_bytes(*CAMERA)
+        return file_bytes(self.uri, number=self.stream_index)
 
     @model_validator(mode="after")
     def _live_has_no_beginning(self) -> Media:
