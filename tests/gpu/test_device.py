@@ -97,6 +97,19 @@ def test_waiting_for_an_event_leaves_other_threads_alone(gpu: CudaDevice) -> Non
     assert max(later - earlier for earlier, later in pairwise(ticks)) < 0.1
 
 
+def test_waiting_for_an_event_uses_no_processor_time(gpu: CudaDevice) -> None:
+    stream = gpu.stream("spin")
+    gpu.kernels(KernelSource("spin.cu", SPIN, {}))["spin"](1_000_000_000, grid=1, block=1, stream=stream)
+    event = stream.record()
+    began, busy = time.monotonic(), time.thread_time()
+
+    event.wait()
+
+    waited, used = time.monotonic() - began, time.thread_time() - busy
+    assert waited > 0.2
+    assert used < 0.1 * waited
+
+
 def test_memory_is_flat_over_many_images(gpu: CudaDevice) -> None:
     (frame,) = make_frames(1, size_wh=(1280, 720), pixel_format=PixelFormat.NV12)
 

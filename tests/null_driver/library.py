@@ -44,13 +44,19 @@ _FLAGS = (
 )
 
 
-def build_null_driver(folder: Path) -> Path:
+def build_null_driver(folder: Path, *, cuda_version: int = 13000) -> Path:
     """Compile it to `libcuda.so.1` in that folder: a child process with the folder in `LD_LIBRARY_PATH` has it.
+
+    `cuda_version` is the newest CUDA that it supports, as `cuDriverGetVersion` gives it: 12040 for 12.4.
 
     Raises RuntimeError with the compiler's words.
     """
     library = folder / LIBRARY
-    compile_library(sorted(_SOURCES.glob("*.c")), library, flags=(*_FLAGS, f"-Wl,-soname,{LIBRARY}"))
+    compile_library(
+        sorted(_SOURCES.glob("*.c")),
+        library,
+        flags=(*_FLAGS, f"-DNULL_CUDA_VERSION={cuda_version}", f"-Wl,-soname,{LIBRARY}"),
+    )
     return library
 
 

@@ -21,9 +21,12 @@ class Environment:
         """The folder that its packages are in."""
         return self.folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
 
-    def run(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        """Run a program of the environment's `bin`, in a folder, without what this environment's variables add."""
-        variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    def run(self, *command: str, cwd: Path, **changed: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment's `bin`, in a folder, without what this environment's variables add.
+
+        `changed` are variables of its own.
+        """
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | changed
         return subprocess.run(
             [self.folder / "bin" / command[0], *command[1:]],
             cwd=cwd,

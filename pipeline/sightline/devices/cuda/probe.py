@@ -14,8 +14,18 @@ from collections.abc import Callable
 from importlib import import_module
 
 from sightline.devices.cuda.compatibility import reason_against_tensorrt
-from sightline.devices.cuda.libcuda import CODECS, decoder_support, driver_facts, nvdec_library
+from sightline.devices.cuda.libcuda import (
+    CODECS,
+    NVDEC_LIBRARY,
+    decoder_support,
+    driver_facts,
+    extra_for_driver,
+    nvdec_library,
+)
+from sightline.errors import SightlineError
 
+_EXTRAS = {"cuda": "gpu", "PyNvVideoCodec": "gpu", "tensorrt_rtx": "tensorrt", "pycuda": "pycuda"}
+"""The extra that brings a module; TensorRT-RTX is tried where TensorRT is not there."""
 _ENCODED = ("h264", "hevc", "av1")
 
 
@@ -50,7 +60,10 @@ def _tensorrt(index: int) -> str:
 
 
 def _nvdec(index: int) -> str:
-    library = nvdec_library()
+    try:
+        library = nvdec_library()
+    except OSError:
+        raise NotThere(f"the driver brings no video decoder ({NVDEC_LIBRARY} is missing)") from None
     cuda, context, device = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_int()
     for result in (
         cuda.cuInit(0),
@@ -108,6 +121,14 @@ PARTS: dict[str, Callable[[int], str]] = {
 }
 
 
+def _reason(error: Exception) -> str:
+    """An error as one line: of those that explain at length, the first paragraph."""
+    if isinstance(error, ModuleNotFoundError) and (extra := _EXTRAS.get((error.name or "").partition(".")[0])):
+        return f"not installed: pip install 'sightline[{extra if extra == 'pycuda' else extra_for_driver(extra)}]'"
+    first = " ".join(str(error).partition("\n\n")[0].split())
+    return first if isinstance(error, SightlineError) else f"{type(error).__name__}: {first}"
+
+
 def main(arguments: list[str]) -> None:
     """Try these parts of the GPU of that number."""
     index = int(arguments[0])
@@ -117,7 +138,7 @@ def main(arguments: list[str]) -> None:
         except NotThere as lack:
             said = {"part": part, "text": str(lack), "works": False}
         except Exception as error:  # noqa: BLE001  whatever a library raises is the answer
-            said = {"part": part, "text": f"{type(error).__name__}: {error}", "works": False}
+            said = {"part": part, "text": _reason(error), "works": False}
         sys.stdout.write(json.dumps(said) + "\n")
         sys.stdout.flush()
 

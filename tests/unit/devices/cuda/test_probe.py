@@ -9,6 +9,7 @@ import pytest
 
 from sightline.devices.cuda import probe
 from sightline.devices.cuda.libcuda import CudaFacts, DriverFacts
+from sightline.errors import KernelError
 
 
 def encoder(**widths: int) -> SimpleNamespace:
@@ -73,3 +74,61 @@ def test_a_gpu_that_tensorrt_rtx_does_not_support_is_told(
     probe.main(["0", "TensorRT"])
 
     assert json.loads(capsys.readouterr().out) == {"part": "TensorRT", "text": text, "works": works}
+
+
+@pytest.mark.parametrize(
+    ("part", "error", "text"),
+    [
+        (
+            "TensorRT",
+            ModuleNotFoundError("no", name="tensorrt_rtx"),
+            "not installed: pip install 'sightline[tensorrt]'",
+        ),
+        ("pycuda", ModuleNotFoundError("no", name="pycuda"), "not installed: pip install 'sightline[pycuda]'"),
+        ("cuda-bindings", ModuleNotFoundError("no", name="cuda"), "not installed: pip install 'sightline[gpu]'"),
+        ("TensorRT", ModuleNotFoundError("No module named 'x'", name="x"), "ModuleNotFoundError: No module named 'x'"),
+        (
+            "PyNvVideoCodec",
+            RuntimeError("a library\nis missing\n\n=== STEPS ==="),
+            "RuntimeError: a library is missing",
+        ),
+        ("NVRTC", KernelError("NVRTC failed"), "NVRTC failed"),
+    ],
+)
+def test_an_error_is_one_line_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], part: str, error: Exception, text: str
+) -> None:
+    def fails(index: int) -> str:
+        raise error
+
+    monkeypatch.setitem(probe.PARTS, part, fails)
+
+    probe.main(["0", part])
+
+    assert json.loads(capsys.readouterr().out) == {"part": part, "text": text, "works": False}
+
+
+def test_a_driver_without_a_video_decoder_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing() -> None:
+        raise OSError("libnvcuvid.so.1: cannot open shared object file")
+
+    monkeypatch.setattr(probe, "nvdec_library", missing)
+
+    probe.main(["0", "NVDEC"])
+
+    assert json.loads(capsys.readouterr().out)["text"] == (
+        "the driver brings no video decoder (libnvcuvid.so.1 is missing)"
+    )
+
+
+def test_tensorrt_for_another_cuda_than_the_driver_is_not_imported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(probe, "reason_against_tensorrt", lambda: "it is for CUDA 13")
+    monkeypatch.setattr(probe, "import_module", None)
+
+    probe.main(["0", "TensorRT"])
+
+    assert json.loads(capsys.readouterr().out)["text"] == "it is for CUDA 13"
