@@ -12,9 +12,9 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, cast
@@ -111,13 +111,16 @@ class Caps:
 @dataclass(frozen=True, slots=True)
 class NvdecFaults:
     """What goes wrong: calls of `Decode` that raise, and calls whose packet is passed over, numbered from 0 over all
-    decoders; decoders that give no image; decoders whose rows are longer than images are wide.
+    decoders; decoders that give no image; decoders whose rows are longer than images are wide; calls whose images are
+    shifted by two columns; decoders that give images without the timestamps of their packets.
     """
 
     fail_at: frozenset[int] = frozenset()
     pass_over: frozenset[int] = frozenset()
     is_mute: bool = False
     is_padded: bool = False
+    shifted: Container[int] = ()
+    is_untimed: bool = False
 
 
 HOPPER: Mapping[str, Caps] = MappingProxyType(
@@ -278,6 +281,7 @@ def _deinterlaced(plane: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 _MOST_STAGED = 16
+_NO_TIME = -(2**40)
 _PADDED_TO = 64
 _FFMPEG_NAMES = {"AV1": "libdav1d"}
 
@@ -341,6 +345,10 @@ class PyNvDecoder:
                 raise PyNvVCException("Error code : 719\nError Type : CUDA_ERROR_LAUNCH_FAILED\n\nat NvDecoder.cpp:6")
             is_left_out = self._faults.is_mute or number in self._faults.pass_over
             images = [] if is_left_out else self._fed(packet)
+            if number in self._faults.shifted:
+                images = [replace(one, rows=np.roll(one.rows, 2 * (1 + (one.bit_depth > 8)), axis=1)) for one in images]
+            if self._faults.is_untimed:
+                images = [replace(one, timestamp=_NO_TIME) for one in images]
             return [self._given(slot, image) for slot, image in enumerate(images)]
         except (PyNvVCException, PyNvVCExceptionUnsupported):
             self._is_spoilt = True

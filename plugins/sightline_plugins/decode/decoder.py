@@ -24,12 +24,14 @@ class DecodeSettings:
     """How the images of a stream are decoded.
 
     `threads` of the CPU, 0 for as many as there are cores, 1 to decode in the calling thread; `orientation` turns every
-    image, None follows the stream's metadata. With a `gpu`, surfaces lie in its memory, and it decodes what it can.
+    image, None follows the stream's metadata. With a `gpu`, surfaces lie in its memory, and it decodes what it can;
+    its first image is compared with the CPU's when it `verifies_nvdec`.
     """
 
     threads: int = 1
     orientation: Orientation | None = None
     gpu: CudaDevice | None = None
+    verifies_nvdec: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import cast
 
 import av.error
 from av.packet import Packet
+from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from sightline.devices.cuda.device import CudaDevice
@@ -16,7 +17,7 @@ from sightline_plugins.codecs.sps import crops_of
 from sightline_plugins.decode.decoder import Decoded
 from sightline_plugins.decode.nvdec_library import CODECS, ImageFacts, NvdecError, NvdecLibrary, facts_of, library_for
 from sightline_plugins.decode.nvdec_memory import decoder_bytes
-from sightline_plugins.decode.nvdec_surfaces import LONGEST_STAY, Session, Submission, Submitted
+from sightline_plugins.decode.nvdec_session import LONGEST_STAY, Session, Submission, Submitted, WrongImage
 from sightline_plugins.decode.orientation import Orientation
 
 _SPOKEN = {"400": "without colour", "420": "4:2:0", "444": "4:4:4"}
@@ -43,13 +44,27 @@ def reason_against(facts: ImageFacts, *, codec: str, library: NvdecLibrary) -> s
 
 
 class KeyFrames:
-    """Watches the key frames of a stream. One that brings another configuration is decoded on the CPU."""
+    """Watches the key frames of a stream. One that brings another configuration is decoded on the CPU.
 
-    def __init__(self, video: VideoStream, *, bytes_: ByteStream, orientation: Orientation | None) -> None:
+    Its image is the `reference` for that of NVDEC, until `confirm` is called: then NVDEC has decoded such images as
+    the CPU does.
+    """
+
+    def __init__(
+        self, video: VideoStream, *, bytes_: ByteStream, orientation: Orientation | None, verifies: bool
+    ) -> None:
         self._video, self._bytes, self._orientation = video, bytes_, orientation
+        self._verifies = verifies
+        self._is_confirmed = not verifies
         self._configuration = self._found = b""
         self.facts: ImageFacts | None = None
         """What holds from the last key frame on; None before the first."""
+        self.reference: VideoFrame | None = None
+        """The CPU's decoding of the last key frame, when it is to be compared."""
+
+    def confirm(self) -> None:
+        """NVDEC's images of the present facts are the CPU's."""
+        self._is_confirmed = True
 
     def look(self, packet: Packet[VideoStream]) -> tuple[Packet[VideoStream] | None, bool]:
         """The packet, which is left as it is, as a byte stream, and whether the facts are others from it on.
@@ -61,15 +76,27 @@ class KeyFrames:
         if turned is None:
             return None, False
         self._found = configuration_of(self._bytes.codec, bytes(turned) if self._bytes.is_filtered else data)
-        if self.facts is not None and self._found in (b"", self._configuration):
+        self.reference = None
+        is_known = self.facts is not None and self._found in (b"", self._configuration)
+        if is_known and self._is_confirmed:
             return turned, False
-        facts = facts_of(data, video=self._video, orientation=self._orientation)
-        if facts is None:
-            return None, False
+        try:
+            decoded = facts_of(data, video=self._video, orientation=self._orientation)
+        except (av.error.FFmpegError, OSError):
+            if not is_known:
+                raise
+            decoded = None
+        if decoded is None:
+            return (turned, False) if is_known else (None, False)
+        facts, image = decoded
         configuration = self._found or self._bytes.configuration
         facts = replace(facts, crops=crops_of(self._bytes.codec, configuration))
         has_changed = facts != self.facts
         self.facts, self._configuration = facts, configuration
+        if has_changed:
+            self._is_confirmed = not self._verifies
+        if not (self._is_confirmed or packet.is_corrupt or image.is_corrupt):
+            self.reference = image
         return turned, has_changed
 
     def complete(self, turned: Packet[VideoStream]) -> Packet[VideoStream]:
@@ -82,29 +109,45 @@ class KeyFrames:
 _MOST_IMAGES = 256
 """So many surfaces of one stream may be held at a time; who wants more waits, and then has an error."""
 _MOST_FAULTS = 3
+_MOST_WRONG = 3
+"""After so many key frames that NVDEC decoded differently, one after the other, a live stream is not given to it any
+more. Their data may have been damaged on the way; what a file holds stays what it is.
+"""
 _ONE_IMAGE_A_PACKET = ("h264", "hevc")
 """Codecs of which a packet without an image is a damaged one."""
 
 
 class LeaveNvdec(Exception):
-    """From the packet that was given on, the stream is not for NVDEC; `left` is what came out before."""
+    """From a packet on, the stream is not for NVDEC; `left` is what came out before.
 
-    def __init__(self, reason: str, *, left: Decoded | None = None) -> None:
+    It is the packet that was given or, with `begins_anew` and before any image has come out, the first of those that
+    `HardwareStream.keeps_packets` was about. `may_return` says that NVDEC may be tried again at the next key frame.
+    """
+
+    def __init__(
+        self, reason: str, *, left: Decoded | None = None, begins_anew: bool = False, may_return: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.left = left or Decoded()
+        self.begins_anew, self.may_return = begins_anew, may_return
 
 
 class HardwareStream:
-    """Decodes one stream on NVDEC; for one thread. Packets are used up from the first image on, but for key frames.
+    """Decodes one stream on NVDEC; for one thread. Packets are used up, but for key frames, unless `keeps_packets`.
 
     A decoder begins with a key frame. It ends where one changes what is decoded, and after a fault: what fails, or
     gives nothing for 64 packets. Another one begins then, at once or at the next key frame. What speaks against NVDEC
-    raises LeaveNvdec at a packet from which on another decoder can go on: a key frame or, before any image has come
-    out, every packet since `has_begun`.
+    raises LeaveNvdec at a packet from which on another decoder can go on: a key frame or, while it `keeps_packets`,
+    the first that it kept.
+
+    The image of a key frame that begins other facts is compared with the CPU's, and so are those of later ones until
+    one with detail was the same. Nothing is given from it on before.
     """
 
-    def __init__(self, video: VideoStream, *, gpu: CudaDevice, orientation: Orientation | None, live: bool) -> None:
+    def __init__(
+        self, video: VideoStream, *, gpu: CudaDevice, orientation: Orientation | None, live: bool, verifies: bool
+    ) -> None:
         """Raises LeaveNvdec when nothing of the stream is for NVDEC."""
         try:
             self._bytes = ByteStream(video)
@@ -115,20 +158,29 @@ class HardwareStream:
         except (NvdecError, ValueError) as error:
             raise LeaveNvdec(str(error)) from error
         self._context = video.codec_context
-        self._keys = KeyFrames(video, bytes_=self._bytes, orientation=orientation)
+        self._keys = KeyFrames(video, bytes_=self._bytes, orientation=orientation, verifies=verifies)
         self._gpu = gpu
         self._stream: CudaStream = gpu.stream("decoding")
         self._pool = gpu.pool("images of a decoder", limit_count=_MOST_IMAGES)
         self._session: Session | None = None
         self._ended: list[Session] = []
-        self._may_be_immediate = live
+        self._is_live = self._may_be_immediate = live
         self._faults: list[str] = []
+        self._wrong_images = 0
         self.has_given_images = False
 
     @property
     def has_begun(self) -> bool:
         """Whether there was a key frame."""
         return self._keys.facts is not None
+
+    @property
+    def keeps_packets(self) -> bool:
+        """Whether the packets since the last key frame are left as they are: another decoder may have to begin there.
+
+        Before any image has come out they are, and while an image is to be compared.
+        """
+        return not self.has_given_images or (self._session is not None and self._session.is_comparing)
 
     @property
     def correction(self) -> str | None:
@@ -191,11 +243,16 @@ class HardwareStream:
         if self._session is None:
             self._session = self._begun(facts, before=before)
             turned = self._keys.complete(turned)
-        return before.then(self._fed(turned, Submission.of(packet)))
+        compared = None if self._session.is_comparing else self._keys.reference
+        try:
+            return before.then(self._fed(turned, Submission.of(packet, reference=compared)))
+        except LeaveNvdec as leaving:
+            leaving.left = before.then(leaving.left)
+            raise
 
     def _image(self, packet: Packet[VideoStream]) -> Decoded:
         submission = Submission.of(packet)
-        turned = self._bytes.of(packet) if self.has_given_images else self._bytes.of_copy(bytes(packet))
+        turned = self._bytes.of_copy(bytes(packet)) if self.keeps_packets else self._bytes.of(packet)
         return Decoded() if turned is None else self._fed(turned, submission)
 
     def _begun(self, facts: ImageFacts, *, before: Decoded) -> Session:
@@ -222,11 +279,29 @@ class HardwareStream:
         assert session is not None
         try:
             images = session.decode(turned, submission)
+        except WrongImage as error:
+            raise self._leaving(error) from error
         except NvdecError as error:
             return self._failed(str(error))
+        self._note(session)
         if session.submitted.without_image >= LONGEST_STAY:
             return self._failed(f"no image for {LONGEST_STAY} packets")
         return Decoded(images, session.submitted.overdue() if self._counts_missing else 0)
+
+    def _note(self, session: Session) -> None:
+        """Take up what a comparison found."""
+        if session.verdict is not None and session.verdict.is_telling:
+            self._keys.confirm()
+            self._wrong_images, session.verdict = 0, None
+
+    def _leaving(self, wrong: WrongImage) -> LeaveNvdec:
+        """Go on with another decoder from the key frame on; what came before it is there until the next packet."""
+        if self._session is not None:
+            self._ended.append(self._session)
+            self._session = None
+        self._wrong_images += 1
+        may_return = self._is_live and self._wrong_images < _MOST_WRONG
+        return LeaveNvdec(str(wrong), left=Decoded(wrong.before), begins_anew=True, may_return=may_return)
 
     def _failed(self, fault: str) -> Decoded:
         """Go on with another decoder, unless the GPU is broken (CudaFailed) or this one has given nothing at all."""
@@ -245,6 +320,9 @@ class HardwareStream:
         self._ended.append(session)
         try:
             images = session.finish()
+            self._note(session)
+        except WrongImage as error:
+            raise self._leaving(error) from error
         except NvdecError as error:
             self._faults.append(str(error))
             images = []

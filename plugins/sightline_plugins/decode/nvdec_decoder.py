@@ -5,37 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, reduce
+from typing import cast
 
 from av.packet import Packet
 from av.video.stream import VideoStream
 
 from sightline.devices.cuda.device import CudaDevice
-from sightline.devices.cuda.streams import CudaStream
 from sightline.media import Surface
-from sightline_plugins.decode.decoder import Decoded, DecoderChoice, Image, ImageDecoder
+from sightline_plugins.decode.decoder import Decoded, DecoderChoice, DecodeSettings, Image, ImageDecoder
 from sightline_plugins.decode.nvdec import HardwareStream, LeaveNvdec
-from sightline_plugins.decode.orientation import Orientation
 
 
 class UploadingDecoder:
-    """Another decoder, and its surfaces in a GPU's memory: a `ImageDecoder`. Every copy is counted."""
+    """Another decoder, and its surfaces in a GPU's memory. Every copy is counted."""
 
-    def __init__(self, decoder: ImageDecoder, *, gpu: CudaDevice, stream: CudaStream, reason: str) -> None:
-        self._decoder, self._gpu, self._stream = decoder, gpu, stream
-        self.choice: DecoderChoice | None = DecoderChoice("cpu", reason)
+    def __init__(self, decoder: ImageDecoder, *, gpu: CudaDevice) -> None:
+        self._decoder, self._gpu = decoder, gpu
+        self._stream = gpu.stream("images from the CPU")
 
     def decode(self, packet: Packet[VideoStream]) -> Decoded:
         """The images that come out when this packet goes in."""
         decoded = self._decoder.decode(packet)
         return Decoded([self._on_gpu(image) for image in decoded.images], decoded.damaged_packets)
-
-    def restart(self) -> None:
-        """The next packet is from elsewhere in the stream."""
-        self._decoder.restart()
-
-    def close(self) -> None:
-        """Close the decoder."""
-        self._decoder.close()
 
     def _on_gpu(self, image: Image) -> Image:
         return replace(image, surface=partial(self._surface, image.surface))
@@ -49,71 +40,85 @@ class NvdecDecoder:
     """Decodes one stream by NVDEC where it can, else by the CPU, with surfaces in GPU memory: a `ImageDecoder`.
 
     The CPU decodes what NVDEC does not: other codecs, formats and sizes than the GPU says it decodes, interlaced
-    images, and all from where NVDEC failed before its first image, or three times without one between. `choice` has
-    the reason. No image is lost on the way from one to the other but those that NVDEC failed at.
+    images, and all from where NVDEC failed before its first image, or three times without one between, or gave another
+    image than the CPU. From there a live stream comes back to NVDEC at its next key frame, twice. `choice` has the
+    reason. No image is lost on the way from one to the other but those that NVDEC failed at.
 
     Damage is seen by the container, by the bitstream filter, and by packets that give no image. What is damaged
     within an image NVDEC conceals, and says nothing of it.
     """
 
-    def __init__(
-        self, video: VideoStream, *, cpu: ImageDecoder, gpu: CudaDevice, orientation: Orientation | None, live: bool
-    ) -> None:
-        self._cpu, self._gpu = cpu, gpu
-        self._uploading: UploadingDecoder | None = None
+    def __init__(self, video: VideoStream, *, cpu: ImageDecoder, decoding: DecodeSettings, live: bool) -> None:
+        assert decoding.gpu is not None
+        self._video, self._cpu, self._gpu = video, cpu, decoding.gpu
         self._hardware: HardwareStream | None = None
-        self._early: list[Packet[VideoStream]] = []
+        self._uploading: UploadingDecoder | None = None
+        self._may_return = False
+        self._kept: list[Packet[VideoStream]] = []
         self.choice: DecoderChoice | None = None
         try:
-            self._hardware = HardwareStream(video, gpu=gpu, orientation=orientation, live=live)
+            self._hardware = HardwareStream(
+                video, gpu=self._gpu, orientation=decoding.orientation, live=live, verifies=decoding.verifies_nvdec
+            )
         except LeaveNvdec as leaving:
-            self._go_to_cpu(leaving.reason)
+            self._go_to_cpu(leaving)
 
     def decode(self, packet: Packet[VideoStream]) -> Decoded:
         """The images that come out when this packet goes in."""
-        if self._uploading is not None:
+        if self._uploading is None:
+            return self._by_hardware(packet)
+        if not self._may_return:
             self._let_go_of_hardware()
-            return self._uploading.decode(packet)
-        hardware = self._hardware
-        assert hardware is not None
-        if not hardware.has_given_images:
-            self._keep(packet, hardware)
-        try:
-            decoded = hardware.decode(packet)
-        except LeaveNvdec as leaving:
-            uploading = self._go_to_cpu(leaving.reason)
-            packets, self._early = [packet] if hardware.has_given_images else self._early, []
-            return reduce(Decoded.then, map(uploading.decode, packets), leaving.left)
-        if hardware.has_given_images:
-            self._early.clear()
-            choice = DecoderChoice("nvdec", hardware.correction)
-            self.choice = self.choice if choice == self.choice else choice
-        return decoded
+        elif packet.is_keyframe:
+            return self._left_on_cpu(self._uploading).then(self._by_hardware(packet))
+        return self._uploading.decode(packet)
 
     def restart(self) -> None:
         """The next packet is from elsewhere in the stream."""
-        self._early.clear()
+        self._kept.clear()
         if self._hardware is not None:
             self._hardware.restart()
         self._cpu.restart()
 
     def close(self) -> None:
         """Let go of the decoders; harmless when called again."""
-        self._early.clear()
+        self._kept.clear()
         self._let_go_of_hardware()
         self._cpu.close()
 
-    def _keep(self, packet: Packet[VideoStream], hardware: HardwareStream) -> None:
-        """Keep what may have to be decoded on the CPU, from the key frame on with which it begins."""
+    def _by_hardware(self, packet: Packet[VideoStream]) -> Decoded:
+        hardware = self._hardware
+        assert hardware is not None
         if not hardware.has_begun:
-            self._early.clear()
-        self._early.append(packet)
+            self._kept.clear()
+        self._kept.append(packet)
+        try:
+            decoded = hardware.decode(packet)
+        except LeaveNvdec as leaving:
+            uploading = self._go_to_cpu(leaving)
+            begins_anew = leaving.begins_anew or not hardware.has_given_images
+            packets, self._kept = self._kept if begins_anew else [packet], []
+            return reduce(Decoded.then, map(uploading.decode, packets), leaving.left)
+        if not hardware.keeps_packets:
+            self._kept.clear()
+        if hardware.has_given_images:
+            choice = DecoderChoice("nvdec", hardware.correction)
+            self.choice = self.choice if choice == self.choice else choice
+        return decoded
 
-    def _go_to_cpu(self, reason: str) -> UploadingDecoder:
-        stream = self._gpu.stream("images from the CPU")
-        self._uploading = UploadingDecoder(self._cpu, gpu=self._gpu, stream=stream, reason=reason)
-        self.choice = self._uploading.choice
+    def _go_to_cpu(self, leaving: LeaveNvdec) -> UploadingDecoder:
+        self._uploading = UploadingDecoder(self._cpu, gpu=self._gpu)
+        self._may_return = leaving.may_return
+        self.choice = DecoderChoice("cpu", leaving.reason)
         return self._uploading
+
+    def _left_on_cpu(self, uploading: UploadingDecoder) -> Decoded:
+        """What the CPU's decoder still has when NVDEC takes over again."""
+        end = cast("Packet[VideoStream]", Packet())
+        end.stream = self._video
+        left, self._uploading = uploading.decode(end), None
+        self._cpu.restart()
+        return left
 
     def _let_go_of_hardware(self) -> None:
         if self._hardware is not None:

@@ -93,8 +93,10 @@ class ImageFacts:
         return _FORMATS[self.coded][2]
 
 
-def facts_of(data: bytes, *, video: VideoStream, orientation: Orientation | None) -> ImageFacts | None:
-    """The facts that begin with this encoded image; None when it cannot be decoded by itself.
+def facts_of(
+    data: bytes, *, video: VideoStream, orientation: Orientation | None
+) -> tuple[ImageFacts, VideoFrame] | None:
+    """The facts that begin with this encoded image, and the image; None when it cannot be decoded by itself.
 
     `orientation` overrides what the stream says. The stream's own decoder is used, and left as if it had seen nothing.
     Raises what PyAV raises when the image is damaged.
@@ -104,7 +106,9 @@ def facts_of(data: bytes, *, video: VideoStream, orientation: Orientation | None
         frames = [*context.decode(cast("Packet[VideoStream]", Packet(data))), *context.decode(None)]
     finally:
         context.flush_buffers()
-    return _facts(frames[0], field_order=context.field_order, orientation=orientation) if frames else None
+    if not frames:
+        return None
+    return _facts(frames[0], field_order=context.field_order, orientation=orientation), frames[0]
 
 
 def _facts(frame: VideoFrame, *, field_order: int, orientation: Orientation | None) -> ImageFacts:

@@ -288,4 +288,4 @@ def _decoder_of(video: VideoStream, *, decoding: DecodeSettings, live: bool) -> 
         return cpu
     from sightline_plugins.decode.nvdec_decoder import NvdecDecoder
 
-    return NvdecDecoder(video, cpu=cpu, gpu=decoding.gpu, orientation=decoding.orientation, live=live)
+    return NvdecDecoder(video, cpu=cpu, decoding=decoding, live=live)

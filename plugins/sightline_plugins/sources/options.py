@@ -46,7 +46,9 @@ class InputOptions(SourceElement):
 
 
 class LiveOptions(InputOptions):
-    """Options of sources that can be live: limits of silence and of reconnecting, and the fate of damaged frames."""
+    """Options of sources that can be live: limits of silence and of reconnecting, the fate of damaged frames, and
+    whether NVDEC is verified.
+    """
 
     # The published YAML format also writes `stall`; no other option has a second spelling (decision 25).
     stall_timeout: Annotated[
@@ -59,6 +61,9 @@ class LiveOptions(InputOptions):
     damaged: Literal["keep", "skip"] = "keep"
     """Frames of a live stream decoded from incomplete data, from a loss to the next intact key frame: `keep` passes
     them on, marked and counted as `damaged`; `skip` drops and counts them."""
+    verify_nvdec: bool = True
+    """On a GPU: compare the first frame that NVDEC decodes, and the first after each change of format, with the CPU's
+    decoding of it. Where they differ, the CPU decodes the stream, and a warning reports it."""
 
     @property
     def live(self) -> bool:

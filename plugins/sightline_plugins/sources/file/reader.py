@@ -30,7 +30,7 @@ class MediaReader(SourceReader):
         self._element = element
         self._stream = stream
         self._site = site
-        self._decoding = DecodeSettings(element.threads, element.orientation, site.gpu)
+        self._decoding = DecodeSettings(element.threads, element.orientation, site.gpu, element.verify_nvdec)
         self._tap = tap_for(stream, site=site)
         self._warned: set[str] = set()
         self._decoder: VideoDecoder | None = None

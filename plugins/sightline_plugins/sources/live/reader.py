@@ -154,7 +154,7 @@ class LiveInput:
                 waits=self._waits,
             ),
             number=options.stream_number,
-            decoding=DecodeSettings(options.threads, element.orientation, site.gpu),
+            decoding=DecodeSettings(options.threads, element.orientation, site.gpu, element.verify_nvdec),
             warn=reader.warn,
             on_damage=reader.count_damage,
             on_choice=reader.note_choice,

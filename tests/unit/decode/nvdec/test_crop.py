@@ -12,7 +12,7 @@ from sightline.devices.cuda.device import CudaDevice
 from sightline.graph import Message, MessageKind
 from sightline_plugins.codecs.bitstream import in_band_configuration
 from sightline_plugins.codecs.sps import Crop
-from sightline_plugins.decode import nvdec_surfaces
+from sightline_plugins.decode import nvdec_session
 from tests.fakes import fake_nvdec
 from tests.integration.sources.cropped import Coding, write_changing_crop, write_cropped
 from tests.reading import EVERYTHING, all_same, frames_of, media
@@ -131,7 +131,7 @@ def test_where_the_sps_could_not_be_rewritten_the_cpu_decodes(
     gpu: CudaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_nvdec(gpu)
-    monkeypatch.setattr(nvdec_surfaces, "with_origin_uncropped", lambda codec, data: data)
+    monkeypatch.setattr(nvdec_session, "with_origin_uncropped", lambda codec, data: data)
     path = write_cropped(tmp_path / "clip.mp4", Crop(6, 4, 2, 8))
 
     ours, reader = frames_of(path, gpu)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from sightline.devices import Device, DeviceKind
 from sightline.devices.cuda.device import CudaDevice
 from sightline.graph import Site
 from sightline_plugins.decode.decoder import DecodeSettings, Image
-from sightline_plugins.decode.nvdec_surfaces import LONGEST_STAY, Submission, Submitted
+from sightline_plugins.decode.nvdec_session import LONGEST_STAY, Submission, Submitted
 from sightline_plugins.decode.open_media import OpenOptions
 from sightline_plugins.decode.video import VideoDecoder
 from tests.fakes import fake_nvdec
@@ -50,7 +51,7 @@ def test_a_time_that_no_packet_carried_says_nothing() -> None:
     submitted = Submitted(reorder_depth=0)
     submitted.put(packet(40, number=7))
 
-    assert submitted.take(41) == packet(None)
+    assert submitted.take(41) == replace(packet(None), is_held=True)
 
 
 def test_negative_times_are_times() -> None:
