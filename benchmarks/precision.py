@@ -29,6 +29,7 @@ from sightline_plugins.commands.quantize.options import QuantizeRequest, quantiz
 from sightline_plugins.commands.quantize.report import Report, write
 from sightline_plugins.commands.quantize.run import run
 from sightline_plugins.engines.opening import available_cores, open_engine
+from sightline_plugins.engines.protocol import Precision
 from sightline_plugins.infer.precision import Chosen, Verdict, choose_model
 from sightline_plugins.infer.precision_speeds import CpuSpeeds, interleaved_seconds
 
@@ -152,13 +153,23 @@ def measure(request: QuantizeRequest, report: Report, *, rounds: int) -> list[Sp
     return speeds
 
 
+class _NoJudge:
+    """Judges nothing: this page is about 8 bits."""
+
+    def obstacle(self, precision: Precision) -> str:
+        return f"this page is not about {precision}"
+
+    def __call__(self, precision: Precision) -> Verdict:
+        return Verdict(None, self.obstacle(precision))
+
+
 def chosen(case: Case, request: QuantizeRequest, engine: Any) -> Chosen:
     """What `precision: auto` takes."""
     element, _ = model_step(request.model, case.task, case.settings)
     return choose_model(
         element.model_copy(update={"precision": "auto"}),
         speeds=CpuSpeeds(engine, form=request.form, warn=print),
-        judge=lambda: Verdict(None, "this page is about int8"),
+        judge=_NoJudge(),
     )
 
 

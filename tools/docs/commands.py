@@ -26,7 +26,7 @@ VARIABLES: Mapping[str, str] = {
     "SIGHTLINE_CACHE": "Folder for compiled models and kernels; `off` keeps none. Default: `sightline` in "
     "`XDG_CACHE_HOME`, else `~/.cache/sightline`.",
     "SIGHTLINE_PRECISION": "Precision of models whose step names none: `auto`, `fp32`, `bf16`, `fp16` or `int8`. "
-    "Default: `auto` on CPUs, `fp32` on GPUs. See [Models](../guide/models.md#precision-float32-16-and-8-bits).",
+    "Default: `auto`. See [Models](../guide/models.md#precision-float32-16-and-8-bits).",
     "SIGHTLINE_GPU_MEMORY_FRACTION": "Part of the free memory of a GPU that a run uses, such as `0.5`; else `0.8`. "
     "See [On a GPU](../guide/gpu.md#memory).",
     "SIGHTLINE_MODELS": "Folder of the models that `sightline models pull` brought. Default: `sightline/models` in "

@@ -33,6 +33,7 @@ __all__ = [
     "Pending",
     "Precision",
     "TensorSpec",
+    "never",
     "say_nothing",
 ]
 
@@ -118,6 +119,11 @@ class Engine(Protocol):
 def say_nothing(text: str) -> None:
     """Ignore the message."""
     del text
+
+
+def never() -> bool:
+    """Return False: nobody stops the work."""
+    return False
 
 
 class Execution(Protocol):

@@ -15,7 +15,7 @@ import onnx
 
 from sightline.errors import ModelError
 from sightline_plugins.engines.batch_sizes import BatchRange
-from sightline_plugins.engines.protocol import say_nothing
+from sightline_plugins.engines.protocol import never, say_nothing
 from sightline_plugins.engines.tensorrt_library import (
     EVERY_SECONDS,
     INSTEAD,
@@ -55,11 +55,6 @@ class BuildSettings:
     def target(self) -> str:
         """What it is for, in messages."""
         return "this GPU" if self.capability is None else "compute capability {}.{}".format(*self.capability)
-
-
-def never() -> bool:
-    """Compiling goes on to its end."""
-    return False
 
 
 def build_plan(

@@ -10,8 +10,7 @@ In one go (`open_tensorrt`), or in parts, for who compiles in the background whi
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -27,7 +26,7 @@ from sightline_plugins.engines.cache import Entry, ModelCache, models_folder
 from sightline_plugins.engines.cuda_model import prepare
 from sightline_plugins.engines.libraries import About
 from sightline_plugins.engines.model_file import content_digest, read_model
-from sightline_plugins.engines.protocol import Precision, say_nothing
+from sightline_plugins.engines.protocol import Precision, never, say_nothing
 from sightline_plugins.engines.tensorrt import TensorRtEngine, load_plan
 from sightline_plugins.engines.tensorrt_builder import BuildSettings, build_plan
 from sightline_plugins.engines.tensorrt_library import KeptKernels, Log, Tell, library_for
@@ -61,13 +60,15 @@ class TensorRtModel:
         size_wh: tuple[int, int] | None = None,
         batches: BatchRange = ANY_BATCH,
         input_range: tuple[float, float] = UNIT,
+        is_stopped: Callable[[], bool] = never,
         warn: Tell = say_nothing,
     ) -> None:
         """Read it and find the library.
 
         `size_wh` fixes the size of the images where the model leaves it open, `batches` are the batch sizes that it
         is compiled for, where it takes any number. `input_range` are the values that the image input takes, from the
-        darkest to the brightest: for FP16 alone, whose numbers end at 65504. `warn` receives trouble with the cache.
+        darkest to the brightest: for FP16 alone, whose numbers end at 65504. Where `is_stopped` says so, compiling ends
+        soon, with a ModelError. `warn` receives trouble with the cache.
         """
         self._gpu = gpu
         self._library = library_for(gpu)
@@ -82,7 +83,7 @@ class TensorRtModel:
         self._key = self._key_of(digest)
         self._cache = ModelCache(models_folder(), warn=warn, for_processor=False)
         self._plan: _Plan | None = None
-        self._is_stopped = threading.Event()
+        self._is_stopped = is_stopped
 
     @property
     def is_kept(self) -> bool:
@@ -97,10 +98,6 @@ class TensorRtModel:
         """
         if self._plan is None:
             self._plan = self._obtained(progress, log)
-
-    def stop(self) -> None:
-        """Let a `compile` in another thread end soon, with a ModelError."""
-        self._is_stopped.set()
 
     def load(self, *, stream: DeviceStream, progress: Tell = say_nothing, log: Log | None = None) -> TensorRtEngine:
         """The engine, which computes on that stream; compiles before where that was not done.
@@ -143,7 +140,7 @@ class TensorRtModel:
                     label=self.label,
                     progress=progress,
                     log=log,
-                    is_stopped=self._is_stopped.is_set,
+                    is_stopped=self._is_stopped,
                 )
         finally:
             self._gpu.let_go()

@@ -1,36 +1,36 @@
-"""How far a model's results in bfloat16 agree with those in float32, judged on frames of the pipeline's own sources.
+"""How far a model's results in 16 bits agree with those in float32, judged on frames of the pipeline's own sources.
 
-There is no ground truth on a user's machine, so a difference from float32 counts as a loss. Objects are counted at the
-element's minimum confidence: a precision that finds the same boxes with less confidence finds fewer objects.
+Both run where the pipeline runs: bfloat16 on the CPU, FP16 on the GPU. There is no ground truth on a user's machine, so
+a difference from float32 counts as a loss. Objects are counted at the element's minimum confidence: a precision that
+finds the same boxes with less confidence finds fewer objects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import ModelError
 from sightline.graph import Site
+from sightline.media import Batch, Frame
 from sightline.media.boxes import iou_matrix
-from sightline_plugins.engines.opening import available_cores, open_engine
-from sightline_plugins.engines.protocol import Engine
+from sightline_plugins.engines.protocol import Array, Precision, never
 from sightline_plugins.heads.head import Candidates, ClassMap, Points, Scores, Text, Vector
 from sightline_plugins.infer.detections import detection_rules
 from sightline_plugins.infer.options import DetectionElement, ModelElement
 from sightline_plugins.infer.plan import ModelPlan
-from sightline_plugins.infer.postprocessing import DetectionRules
-from sightline_plugins.infer.precision import Verdict, file_digest
-from sightline_plugins.infer.precision_speeds import engine_version, remembered
-from sightline_plugins.infer.requests import engine_inputs
+from sightline_plugins.infer.postprocessing import DetectionRules, Postprocessor
+from sightline_plugins.infer.precision import Candidate, Verdict, file_digest
+from sightline_plugins.infer.precision_speeds import remembered
+from sightline_plugins.infer.requests import Predictor
 from sightline_plugins.infer.selection import suppressed
-from sightline_plugins.preprocess.cpu import HostPreprocessor
-from sightline_plugins.preprocess.definition import Prepared
+from sightline_plugins.infer.targets import InferenceTarget
 from sightline_plugins.preprocess.placement import Region
 
 FRAMES = 64
@@ -49,113 +49,163 @@ _CROPS: tuple[Region, ...] = (
 """What models that run on objects are judged on, in fractions of a frame."""
 
 
-@dataclass(frozen=True, slots=True)
-class BfloatJudge:
-    """Judges bfloat16 for one element: once for each model, engine and machine, and what it found is kept.
+OpenJudged: TypeAlias = Callable[[Candidate, Postprocessor[object]], Predictor]
+"""Opens a candidate where it would run, with what reads its outputs."""
 
-    When frames of the sources show too little to judge by, that is kept for these sources, so that later starts do not
-    wait for it again.
+
+@dataclass(frozen=True, slots=True)
+class PrecisionJudge:
+    """A `Judge` for one element: once for each model, precision, engine and machine, and what it found is kept.
+
+    `computes` identifies the engine (`Speeds.computes`), and `open_judged` opens it. When frames of the sources show
+    too little to judge by, that is kept for these sources, so that later starts do not wait for it again. `is_stopped`
+    says that nobody waits for the verdict any more.
     """
 
     element: ModelElement
     plan: ModelPlan
-    engine: str
     site: Site
+    computes: Mapping[str, Any]
+    open_judged: OpenJudged
+    is_stopped: Callable[[], bool] = never
 
-    def __call__(self) -> Verdict:
-        """Return the share of results that agree; without one, why there is none. Raises ModelError."""
+    def obstacle(self, precision: Precision) -> str | None:
+        """See `Judge.obstacle`."""
         if self.plan.head is None or self.plan.stack is not None:
-            return Verdict(None, "its results are not of a kind that can be compared")
-        known = remembered(self._key())
+            return "its results are not of a kind that can be compared"
+        if self.site.examples is None and not self._remembered(precision):
+            return "there are no files among the sources to judge it on"
+        return None
+
+    def __call__(self, precision: Precision) -> Verdict:
+        """See `Judge.__call__`."""
+        known = self._remembered(precision)
         if known:
             return Verdict(known[0])
         examples = self.site.examples
         if examples is None:
-            return Verdict(None, "there are no files among the sources to judge it on")
-        undecided = {**self._key(), "sources": examples.names}
-        if remembered(undecided):
+            return Verdict(None, str(self.obstacle(precision)))
+        key = self._key(precision)
+        undecided = {**key, "sources": examples.names}
+        if remembered(undecided, for_processor=self._is_of_processor):
             return Verdict(None, _TOO_LITTLE)
-        share = self._share(list(islice(examples.frames(FRAMES), FRAMES)))
-        remembered(undecided if share is None else self._key(), make=lambda: [1.0 if share is None else share])
+        share = self._share(precision, examples.frames(FRAMES))
+        remembered(
+            undecided if share is None else key,
+            make=lambda: [1.0 if share is None else share],
+            for_processor=self._is_of_processor,
+        )
         return Verdict(share, _TOO_LITTLE if share is None else "")
 
-    def known(self) -> Verdict:
+    def known(self, precision: Precision) -> Verdict:
         """Return what is known from an earlier start, without judging."""
-        known = remembered(self._key())
+        known = self._remembered(precision)
         return Verdict(known[0]) if known else Verdict(None, "it is judged on frames of the sources when it runs")
 
     @property
     def _rules(self) -> DetectionRules | None:
         return detection_rules(self.element, self.plan) if isinstance(self.element, DetectionElement) else None
 
-    def _key(self) -> Mapping[str, Any]:
+    @property
+    def _is_of_processor(self) -> bool:
+        """Whether a verdict is valid for the processor of this machine only: that of a GPU names the GPU."""
+        return "gpu" not in self.computes
+
+    def _remembered(self, precision: Precision) -> Sequence[float]:
+        return remembered(self._key(precision), for_processor=self._is_of_processor)
+
+    def _key(self, precision: Precision) -> Mapping[str, Any]:
         assert not isinstance(self.element.model, str)
         return {
             "agreement": file_digest(self.element.model),
-            "engine": self.engine,
-            "version": engine_version(self.engine),
+            "precision": precision,
+            **self.computes,
             "preprocessing": self.plan.preprocessing,
             "head": None if self.plan.head is None else self.plan.head.name,
             "confidence": None if self._rules is None else round(self._rules.confidence, 3),
         }
 
-    def _share(self, frames: Sequence[Any]) -> float | None:
-        form, cores = self.plan.preprocessing.image_form(), available_cores()
+    def _share(self, precision: Precision, frames: Iterator[Frame]) -> float | None:
+        """Return how far both agree on the first frames; None where these show too little."""
+        decoder, model = _Decoder(self.plan, self._rules), self.element.model
+        assert not isinstance(model, str)
+        wanted: tuple[Precision, ...] = ("fp32", precision)
         with ExitStack() as stack:
             exact, rounded = (
-                stack.enter_context(
-                    closing(
-                        open_engine(
-                            self.element.model,
-                            engine=self.engine,
-                            image=form,
-                            concurrency=cores,
-                            bfloat16=candidate == "bf16",
-                            warn=self.site.warn,
-                        )
-                    )
-                )
-                for candidate in ("fp32", "bf16")
+                stack.enter_context(closing(self.open_judged(Candidate(one, model), decoder))) for one in wanted
             )
-            images = list(self._images(frames))
-            pairs = list(zip(self._results(exact, images), self._results(rounded, images), strict=True))
-        return agreement(pairs)
+            results = (
+                [self._results(predictor, frame, decoder) for predictor in (exact, rounded)]
+                for frame in islice(frames, FRAMES)
+            )
+            return agreement(pair for found in results for pair in zip(*found, strict=True))
 
-    def _images(self, frames: Sequence[Any]) -> Iterator[Prepared]:
-        """Yield the network's input for each frame, or for parts of it where the model runs on objects."""
-        preprocessor, definition = HostPreprocessor(self.plan.preprocessing), self.plan.preprocessing
+    def _results(self, predictor: Predictor, frame: Frame, decoder: _Decoder) -> list[object]:
+        """Return what is found on a frame, or on parts of it where the model runs on objects."""
+        if self.is_stopped():
+            raise ModelError("it was stopped")
         regions = ((0.0, 0.0, 1.0, 1.0),) if self.element.selection(self.plan) is None else _CROPS
-        for frame in frames:
-            surface = frame.surface.to_host()
-            for region in regions:
-                yield preprocessor.prepare(surface, definition.place_fractions(region, surface))
+        definition, surface = self.plan.preprocessing, frame.surface
+        inputs = [(surface, InferenceTarget(0, definition.place_fractions(region, surface))) for region in regions]
+        batch, found = Batch((frame,)), []
+        for request, (_, target) in zip(list(predictor.submit(inputs)), inputs, strict=True):
+            assert request is not None, "stacks are not judged"
+            request.wait()
+            found.append(request.read(decoder, target, batch).result)
+        return found
 
-    def _results(self, engine: Engine, images: Sequence[Prepared]) -> Iterator[object]:
-        rules, plan = self._rules, self.plan
+
+@dataclass(frozen=True, slots=True)
+class KnownVerdicts:
+    """A `Judge` that knows what another one found at an earlier start, and judges nothing."""
+
+    judge: PrecisionJudge
+
+    def obstacle(self, precision: Precision) -> str | None:
+        """See `Judge.obstacle`: what is not known yet may still come."""
+        del precision
+        return None
+
+    def __call__(self, precision: Precision) -> Verdict:
+        """See `Judge.__call__`."""
+        return self.judge.known(precision)
+
+
+class _Decoder(Postprocessor[object]):
+    """Reads outputs into what is compared: a head's results, and boxes as they become objects."""
+
+    def __init__(self, plan: ModelPlan, rules: DetectionRules | None) -> None:
+        self._plan = plan
+        self._rules = rules
+
+    def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> object:
+        """See `Postprocessor.read`."""
+        del batch
+        rules = self._rules
         confidence = 0.0 if rules is None else rules.confidence
-        for image in images:
-            size_wh = image.placement.size_wh
-            outputs = engine.submit(engine_inputs(engine, plan.inputs, image.image, size_wh=size_wh)).result()
-            found: object = plan.decode(outputs, size_wh=size_wh, confidence=confidence)
-            if isinstance(found, Candidates) and rules is not None:
-                found = suppressed(found.finite(), rules.nms, min_confidence=rules.confidence)
-            yield found
+        found: object = self._plan.decode(outputs, size_wh=target.placement.size_wh, confidence=confidence)
+        if isinstance(found, Candidates) and rules is not None:
+            return suppressed(found.finite(), rules.nms, min_confidence=rules.confidence)
+        return found
 
 
 _TOO_LITTLE = "the sources show too few objects to judge it by"
 
 
-def agreement(pairs: Sequence[tuple[object, object]]) -> float | None:
+def agreement(pairs: Iterable[tuple[object, object]]) -> float | None:
     """Return the share (0..1) of results that agree; None when there are too few to say.
 
     Boxes agree one to one, with an overlap of at least a half and the same class: twice their number by the number of
     all boxes (the F1 score). Raises ModelError for results of a kind that cannot be compared.
     """
-    if all(isinstance(one, Candidates) and isinstance(other, Candidates) for one, other in pairs):
-        counted = [_boxes_alike(one, other) for one, other in pairs]  # type: ignore[arg-type]
-        every = sum(boxes for _, boxes in counted)
-        return 2 * sum(alike for alike, _ in counted) / every if every >= FEWEST_OBJECTS else None
-    return float(np.mean([alike(*pair) for pair in pairs])) if len(pairs) >= FEWEST_IMAGES else None
+    agreeing, total, fewest = 0.0, 0, FEWEST_IMAGES
+    for one, other in pairs:
+        if isinstance(one, Candidates) and isinstance(other, Candidates):
+            matched, boxes = _boxes_alike(one, other)
+            agreeing, total, fewest = agreeing + 2 * matched, total + boxes, FEWEST_OBJECTS
+        else:
+            agreeing, total = agreeing + alike(one, other), total + 1
+    return agreeing / total if total >= fewest else None
 
 
 def _boxes_alike(one: Candidates, other: Candidates) -> tuple[int, int]:

@@ -145,13 +145,13 @@ class ModelElement(Element):
     CUDA; otherwise, and on the CPU, OpenVINO, then ONNX Runtime."""
     precision: Precision = "auto"
     """Numeric precision. `auto` measures the available precisions once for each model and machine, and keeps the
-    fastest that stays within its accuracy budget: bfloat16 is compared with fp32 on frames of the files among the
-    sources; a pipeline of cameras alone uses what earlier runs found, else fp32. The report gives the reason. `fp32`
+    fastest that stays within its accuracy budget: 16 bits (bfloat16 on CPUs, FP16 on GPUs) are compared with fp32 on
+    frames of the files among the sources; a pipeline of cameras alone uses what earlier runs found, else fp32. The
+    report gives the reason. `fp32`
     runs the file as it is, so results do not depend on the machine. `bf16` computes in bfloat16 with OpenVINO on CPUs
     that have it (AVX-512 BF16, AMX, ARM's BF16), elsewhere as fp32. `fp16` halves the precision on GPUs; CPUs compute
     it as fp32. `int8` runs the quantised file beside the model (`street.int8.onnx`, written by `sightline quantize`).
-    Where it is not given, the environment variable SIGHTLINE_PRECISION goes before `auto`. On GPUs a precision that is
-    not given is fp32, until one has confirmed the others."""
+    Where it is not given, the environment variable SIGHTLINE_PRECISION goes before `auto`."""
     every: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Run on every n-th frame of each stream, starting with its first."""
     frames: FrameCount | None = None

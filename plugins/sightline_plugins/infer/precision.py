@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol
 
 import msgspec
 
@@ -22,7 +22,7 @@ NOTE_KEY = "sightline.quantized"
 """The metadata entry of a quantised file that holds its note, as JSON."""
 SUFFIX = ".int8.onnx"
 LEAST_AGREEMENT = 0.98
-"""Share of results that have to be those of float32 for `auto` to choose bfloat16: the budget of two points that
+"""Share of results that have to be those of float32 for `auto` to choose 16 bits: the budget of two points that
 `sightline quantize` has."""
 MIN_GAIN = 1.05
 """How many times as fast a less exact precision has to be for `auto` to choose it."""
@@ -141,13 +141,16 @@ class Candidate:
 class Speeds(Protocol):
     """Measures candidates on the engine at hand.
 
-    `place` names the engine and its device. `supports_half` is false where the engine computes FP16 as FP32.
-    `no_bfloat16` is the reason why bfloat16 is not computed natively; None where it is. `obstacle`
-    is the reason why it computes INT8 less exactly than when the file was evaluated; None where it does not.
+    `place` names the engine and its device, `computes` identifies them with their versions. `supports_half` is false
+    where the engine computes FP16 as FP32. `no_bfloat16` is the reason why bfloat16 is not computed natively; None
+    where it is. `obstacle` is the reason why it computes INT8 less exactly than when the file was evaluated; None where
+    it does not.
     """
 
     @property
     def place(self) -> str: ...
+    @property
+    def computes(self) -> Mapping[str, Any]: ...
     @property
     def supports_half(self) -> bool: ...
     @property
@@ -160,14 +163,20 @@ class Speeds(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The share (0..1) of results in bfloat16 that agree with float32; None where `reason` says why it is not known."""
+    """The share (0..1) of results that agree with those of float32; None where `reason` says why it is not known."""
 
     agreement: float | None
     reason: str = ""
 
 
-Judge: TypeAlias = Callable[[], Verdict]
-"""Compares the results of a model in bfloat16 with those in float32. Raises ModelError."""
+class Judge(Protocol):
+    """Compares the results of a model in 16 bits with those in float32."""
+
+    def obstacle(self, precision: Precision) -> str | None:
+        """Return why there can be no verdict on a precision; None where there can. Computes nothing."""
+
+    def __call__(self, precision: Precision) -> Verdict:
+        """Return the verdict on a precision. Raises ModelError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +195,8 @@ class Chosen:
 def choose_model(element: ModelElement, *, speeds: Speeds, judge: Judge) -> Chosen:
     """Return what an element runs. Raises ConfigurationError where `precision: int8` finds no file that fits.
 
-    Only `auto` measures, and only where there is something to choose from. `judge` is asked only when bfloat16 is the
-    fastest. Nobody waits for measurements unasked when they cannot be kept.
+    Only `auto` measures, and only where there is something to choose from. `judge` is asked only about a precision that
+    is the fastest. Nobody waits for measurements unasked when they cannot be kept.
     """
     model, wanted = element.model, element.wanted_precision
     if wanted == "fp32" or isinstance(model, str) or (not element.has_precision and cache_folder() is None):
@@ -203,7 +212,7 @@ def choose_model(element: ModelElement, *, speeds: Speeds, judge: Judge) -> Chos
         case "fp16":
             return Chosen(model, "fp32", f"{speeds.place} computes fp16 as fp32: 16 bits are for GPUs")
     chosen = _fastest(model, speeds, judge, asked=element.has_precision)
-    has_choice = chosen.precision != "fp32" or speeds.no_bfloat16 is None
+    has_choice = chosen.precision != "fp32" or speeds.supports_half or speeds.no_bfloat16 is None
     return chosen if element.has_precision or has_choice else replace(chosen, reason="")
 
 
@@ -234,59 +243,59 @@ def _quantized(model: Path, speeds: Speeds) -> Chosen:
 
 
 def _fastest(model: Path, speeds: Speeds, judge: Judge, *, asked: bool) -> Chosen:
-    """Return what is chosen; that there is no quantised file is a reason only where a precision was asked for."""
-    candidates = [Candidate("fp32", model)]
-    if speeds.supports_half:
-        candidates.append(Candidate("fp16", model))
-    if speeds.no_bfloat16 is None:
-        candidates.append(Candidate("bf16", model))
-    notes = {"fp16": "", "bf16": "", "int8": ""}
-    try:
-        found = find_quantized(model)
-        notes["int8"] = _rejection(found, speeds)
-        if not notes["int8"]:
-            candidates.append(Candidate("int8", found.path))
-            notes["int8"] = _loss(found)
-    except ModelError as error:
-        notes["int8"] = str(error) if asked else ""
-    if len(candidates) == 1:
-        return Chosen(model, "fp32", notes["int8"])
-    try:
-        return _first_good(candidates, notes, speeds, judge)
-    except ModelError as error:
-        return Chosen(model, "fp32", f"it could not be compared: {error}")
+    """Return the fastest of the precisions that gains enough and is good enough, with the reasons against the others.
 
-
-def _first_good(candidates: Sequence[Candidate], notes: Mapping[str, str], speeds: Speeds, judge: Judge) -> Chosen:
-    """Return the fastest of the candidates that gains enough; bfloat16 has to agree with float32 as well.
-
-    `notes` say what is known of each precision. Raises ModelError.
+    That there is no quantised file is a reason only where a precision was asked for.
     """
-    gains = _gains(candidates, speeds)
-    is_measured = {candidate.precision for candidate, _ in gains}
+    gains, against = [], []
+    for candidate, note, obstacle in _options(model, speeds, judge, asked=asked):
+        if candidate is None:
+            against.append(obstacle)
+            continue
+        try:
+            exact, own = speeds.seconds([Candidate("fp32", model), candidate])
+        except ModelError as error:
+            against.append(f"{candidate.precision} could not be compared: {error}")
+        else:
+            gains.append((exact / own, candidate, note))
     reasons = []
-    for candidate, gain in sorted(gains, key=lambda pair: pair[1], reverse=True):
+    for gain, candidate, note in sorted(gains, key=lambda entry: entry[0], reverse=True):
         if gain < MIN_GAIN:
             reasons.append(f"{candidate.precision} is {gain:.2f} times as fast with {speeds.place}: not worth it")
             continue
         faster = f"{candidate.precision} is {gain:.2f} times as fast as fp32 with {speeds.place}"
-        is_good, verdict = _judged(judge()) if candidate.precision == "bf16" else (True, notes[candidate.precision])
+        is_good, verdict = (True, note) if candidate.precision == "int8" else _judged(judge, candidate.precision)
         if is_good:
-            return Chosen(candidate.model, candidate.precision, "; ".join(filter(None, [faster, verdict])))
+            return Chosen(candidate.model, candidate.precision, f"{faster}; {verdict}")
         reasons.append(f"{faster}, but {verdict}")
-    if "int8" not in is_measured:
-        reasons.append(notes["int8"])
-    return Chosen(candidates[0].model, "fp32", "; ".join(filter(None, reasons)))
+    return Chosen(model, "fp32", "; ".join(filter(None, [*reasons, *against])))
 
 
-def _gains(candidates: Sequence[Candidate], speeds: Speeds) -> list[tuple[Candidate, float]]:
-    """Return the candidates but the first, and how many times as fast as that each is."""
-    seconds = speeds.seconds(candidates)
-    return [(candidate, seconds[0] / own) for candidate, own in zip(candidates[1:], seconds[1:], strict=True)]
+def _options(model: Path, speeds: Speeds, judge: Judge, *, asked: bool) -> Iterator[tuple[Candidate | None, str, str]]:
+    """Yield each candidate besides fp32 with what is known of it, or None with the reason against it."""
+    precisions: tuple[tuple[Precision, bool], ...]
+    precisions = ("fp16", speeds.supports_half), ("bf16", speeds.no_bfloat16 is None)
+    for precision in [precision for precision, is_computed in precisions if is_computed]:
+        obstacle = judge.obstacle(precision)
+        if obstacle is None:
+            yield Candidate(precision, model), "", ""
+        else:
+            yield None, "", f"{precision} was not judged: {obstacle}"
+    try:
+        found = find_quantized(model)
+    except ModelError as error:
+        yield None, "", str(error) if asked else ""
+        return
+    rejection = _rejection(found, speeds)
+    yield (None, "", rejection) if rejection else (Candidate("int8", found.path), _loss(found), "")
 
 
-def _judged(verdict: Verdict) -> tuple[bool, str]:
-    """Return whether bfloat16 may be chosen, and why."""
+def _judged(judge: Judge, precision: Precision) -> tuple[bool, str]:
+    """Return whether a precision may be chosen, and why."""
+    try:
+        verdict = judge(precision)
+    except ModelError as error:
+        return False, f"was not judged: {error}"
     if verdict.agreement is None:
         return False, f"was not judged: {verdict.reason}"
     text = f"{verdict.agreement:.1%} of its results agree with those of fp32"

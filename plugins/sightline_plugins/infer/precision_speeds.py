@@ -15,7 +15,7 @@ import numpy as np
 
 from sightline.cache import kept
 from sightline.devices.processor import NATIVE, processor_flags
-from sightline.errors import ModelError
+from sightline.errors import CudaError, CudaFailed, ModelError
 from sightline_plugins.engines.cache import key_digest
 from sightline_plugins.engines.kinds import choose
 from sightline_plugins.engines.opening import available_cores, open_engine
@@ -23,9 +23,9 @@ from sightline_plugins.engines.protocol import (
     Array,
     CudaEngine,
     Engine,
-    Execution,
     Pending,
     TensorSpec,
+    never,
 )
 from sightline_plugins.infer.precision import Candidate, file_digest
 from sightline_plugins.preprocess.definition import ImageForm
@@ -62,6 +62,10 @@ class CpuSpeeds:
         return f"{self.engine} on the CPU"
 
     @property
+    def computes(self) -> Mapping[str, Any]:
+        return {"engine": self.engine, "version": engine_version(self.engine)}
+
+    @property
     def no_bfloat16(self) -> str | None:
         if choose(self._asked).bfloat16 is None:
             return f"{self.place} does not compute bf16"
@@ -75,12 +79,7 @@ class CpuSpeeds:
 
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
         """See `Speeds.seconds`; measured once."""
-        key = {
-            "engine": self.engine,
-            "version": engine_version(self.engine),
-            "cores": available_cores(),
-            "image": self._form,
-        }
+        key = {**self.computes, "cores": available_cores(), "image": self._form}
         return measured_once(candidates, key, measure=self._measured)
 
     def _measured(self, candidates: Sequence[Candidate]) -> Sequence[float]:
@@ -112,55 +111,79 @@ def multiplies_bytes() -> bool:
     return not flags or not flags.isdisjoint(NATIVE["int8"])
 
 
-_IMAGES = 8
 _BATCHES = 10
 _ROUNDS = 5
+_WARM_UPS = 2
 OpenCandidate = Callable[[Candidate, "CudaStream"], CudaEngine]
 
 
 class GpuSpeeds:
-    """A `Speeds` of an engine on a GPU; `library` is its name and version, `open_candidate` opens it."""
+    """A `Speeds` of an engine on a GPU, in batches of `images`, which become CUDA graphs where the engine allows it.
+
+    `library` is its name and version, `open_candidate` opens it. `is_stopped` says that nobody waits for it any more.
+    """
 
     supports_half = True
     no_bfloat16 = "bf16 is for CPUs: use fp16 on a GPU"
     obstacle = None
 
     def __init__(
-        self, gpu: CudaDevice, *, library: str, size_wh: tuple[int, int], open_candidate: OpenCandidate
+        self,
+        gpu: CudaDevice,
+        *,
+        library: str,
+        size_wh: tuple[int, int],
+        images: int,
+        open_candidate: OpenCandidate,
+        is_stopped: Callable[[], bool] = never,
     ) -> None:
         self._gpu = gpu
         self._library = library
         self._size_wh = size_wh
+        self._images = images
         self._open = open_candidate
+        self._is_stopped = is_stopped
 
     @property
     def place(self) -> str:
         return f"{self._library} on {self._gpu}"
 
+    @property
+    def computes(self) -> Mapping[str, Any]:
+        return {"engine": self._library, "gpu": (self._gpu.name, self._gpu.compute_capability)}
+
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
-        """See `Speeds.seconds`; measured once, which compiles all candidates."""
-        key = {
-            "engine": self._library,
-            "gpu": (self._gpu.name, self._gpu.compute_capability),
-            "size_wh": self._size_wh,
-        }
-        return measured_once(candidates, key, measure=self._measured, for_processor=False)
+        """See `Speeds.seconds`; measured once."""
+        key = {**self.computes, "size_wh": self._size_wh, "images": self._images}
+        return measured_once(candidates, key, measure=self._measured, for_processor=False, is_stopped=self._is_stopped)
 
     def _measured(self, candidates: Sequence[Candidate]) -> Sequence[float]:
-        """Return the median time per image of each, in batches of eight, over alternating rounds."""
+        """Return the median time per image of each, over alternating rounds."""
         stream = self._gpu.stream("measuring")
         with ExitStack() as stack:
             engines = [stack.enter_context(closing(self._open(candidate, stream))) for candidate in candidates]
-            bound = [self._bound(engine, stream) for engine in engines]
-            rounds = [[_timed_batch(execution, stream) / rows for execution, rows in bound] for _ in range(1 + _ROUNDS)]
-        return [statistics.median(times) for times in zip(*rounds[1:], strict=True)]
+            batches = [self._batch(engine, stream) for engine in engines]
+            rounds = [[_timed(queue, stream) / rows for queue, rows in batches] for _ in range(_ROUNDS)]
+            batches.clear()
+        return [statistics.median(times) for times in zip(*rounds, strict=True)]
 
-    def _bound(self, engine: CudaEngine, stream: CudaStream) -> tuple[Execution, int]:
-        """Bind an engine to its own memory; return this, and for how many images."""
-        rows = engine.inputs[0].shape[0] or min(_IMAGES, engine.most_rows)
+    def _batch(self, engine: CudaEngine, stream: CudaStream) -> tuple[Callable[[], None], int]:
+        """Bind an engine to its own memory; return what queues a batch, as pipelines do, and for how many images."""
+        rows = engine.inputs[0].shape[0] or min(self._images, engine.most_rows)
         inputs = [self._zeros(spec, rows, stream) for spec in engine.inputs]
         outputs = [self._zeros(spec, rows, stream) for spec in engine.outputs]
-        return engine.bind(inputs, outputs), rows
+        execution = engine.bind(inputs, outputs)
+        for _ in range(_WARM_UPS):
+            execution.enqueue()
+            stream.synchronize()
+        if execution.not_capturable is None:
+            try:
+                return self._gpu.capture(stream, execution.enqueue, name="measuring", keep=execution).launch, rows
+            except CudaFailed:
+                raise
+            except CudaError:  # pipelines go without a graph, too
+                pass
+        return execution.enqueue, rows
 
     def _zeros(self, spec: TensorSpec, rows: int, stream: CudaStream) -> DeviceArray:
         sizes = tuple(size for size in spec.shape[1:] if size is not None)
@@ -169,12 +192,17 @@ class GpuSpeeds:
         return self._gpu.fill(self._gpu.empty((rows, *sizes), spec.dtype, stream=stream), 0, stream=stream)
 
 
-def _timed_batch(execution: Execution, stream: CudaStream) -> float:
+def _timed(queue: Callable[[], None], stream: CudaStream) -> float:
+    """Return the seconds per batch, one queued behind the other."""
     start = time.perf_counter()
     for _ in range(_BATCHES):
-        execution.enqueue()
+        queue()
     stream.synchronize()
     return (time.perf_counter() - start) / _BATCHES
+
+
+_REFUSED = -1.0
+"""Is kept instead of a time where a candidate cannot run."""
 
 
 def measured_once(
@@ -183,18 +211,35 @@ def measured_once(
     *,
     measure: Callable[[Sequence[Candidate]], Sequence[float]],
     for_processor: bool = True,
+    is_stopped: Callable[[], bool] = never,
 ) -> Sequence[float]:
     """Return the times of candidates under a key, from the cache, or else measured now and cached.
 
-    Times `for_processor` are valid for the processor model of this machine only. Errors of the cache are ignored.
+    Times `for_processor` are valid for the processor model of this machine only. That one cannot run is cached, too,
+    unless it `is_stopped`: converting a model in vain takes seconds. Raises ModelError where one cannot run.
     """
-    measured = [(candidate.precision, file_digest(candidate.model)) for candidate in candidates]
-    return remembered(
-        {"measured": measured, **key},
-        make=lambda: measure(candidates),
-        is_valid=lambda known: len(known) == len(candidates) and all(seconds > 0 for seconds in known),
+    refusals = list[ModelError]()
+
+    def times() -> Sequence[float]:
+        try:
+            return measure(candidates)
+        except ModelError as error:
+            if is_stopped():
+                raise
+            refusals.append(error)
+            return [_REFUSED] * len(candidates)
+
+    known = remembered(
+        {"measured": [(candidate.precision, file_digest(candidate.model)) for candidate in candidates], **key},
+        make=times,
+        is_valid=lambda known: len(known) == len(candidates) and all(one > 0 or one == _REFUSED for one in known),
         for_processor=for_processor,
     )
+    if refusals:
+        raise refusals[0]
+    if _REFUSED in known:
+        raise ModelError("it could not run at an earlier start")
+    return known
 
 
 def remembered(

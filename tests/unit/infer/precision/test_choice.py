@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from sightline.errors import ConfigurationError, ModelError
 from sightline_plugins import Detect
 from sightline_plugins.infer.precision import Candidate, Chosen, Verdict, choose_model, precision_problem
 from tests.unit.infer.precision.quantized_pair import write_pair
+from tests.unit.infer.precision.verdicts import GivenVerdicts, agreeing
 
 
 @dataclass
@@ -24,6 +25,7 @@ class Told:
     no_bfloat16: str | None = "no instructions"
     obstacle: str | None = None
     place: str = "an engine"
+    computes: Mapping[str, Any] = field(default_factory=dict)
     asked: int = 0
 
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
@@ -38,13 +40,10 @@ class Broken(Told):
         raise ModelError("no kernel")
 
 
-def chosen(model: Path | str, precision: str, speeds: Told | None = None, *, verdict: Verdict | None = None) -> Chosen:
-    def judge() -> Verdict:
-        if verdict is None:
-            pytest.fail("bfloat16 was judged although nothing could be gained")
-        return verdict
-
-    return choose_model(step(model, precision), speeds=speeds or Told(), judge=judge)
+def chosen(
+    model: Path | str, precision: str, speeds: Told | None = None, *, judge: GivenVerdicts | None = None
+) -> Chosen:
+    return choose_model(step(model, precision), speeds=speeds or Told(), judge=judge or GivenVerdicts())
 
 
 def step(model: Path | str, precision: str) -> Detect:
@@ -55,7 +54,7 @@ def step(model: Path | str, precision: str) -> Detect:
 def test_the_file_runs_as_it_is_by_default(tmp_path: Path) -> None:
     model, speeds = write_pair(tmp_path), Told()
 
-    taken = choose_model(Detect(model=model), speeds=speeds, judge=lambda: Verdict(1.0))
+    taken = choose_model(Detect(model=model), speeds=speeds, judge=agreeing())
 
     assert (taken.model, taken.precision, taken.report(), speeds.asked) == (model, "fp32", {}, 0)
 
@@ -152,15 +151,70 @@ def test_auto_without_a_quantised_file_keeps_fp32_and_reports_how_to_make_one(tm
 def test_auto_keeps_fp32_where_the_engine_cannot_run_the_other(tmp_path: Path) -> None:
     taken = chosen(write_pair(tmp_path), "auto", Broken())
 
-    assert (taken.precision, taken.reason) == ("fp32", "it could not be compared: no kernel")
+    assert (taken.precision, taken.reason) == ("fp32", "int8 could not be compared: no kernel")
 
 
 def test_auto_takes_16_bits_where_they_are_the_fastest(tmp_path: Path) -> None:
     model = write_pair(tmp_path)
 
-    taken = chosen(model, "auto", Told(supports_half=True))
+    taken = chosen(model, "auto", Told(supports_half=True), judge=agreeing(0.991))
 
     assert (taken.model, taken.precision) == (model, "fp16")
+    assert taken.reason == (
+        "fp16 is 2.50 times as fast as fp32 with an engine; 99.1% of its results agree with those of fp32"
+    )
+
+
+@pytest.mark.parametrize("share", [0.979, 0.5])
+def test_auto_does_not_take_fp16_whose_results_differ(tmp_path: Path, share: float) -> None:
+    taken = chosen(write_pair(tmp_path), "auto", Told(supports_half=True), judge=agreeing(share))
+
+    assert taken.precision == "int8"
+
+
+def test_auto_takes_the_other_where_one_cannot_run(tmp_path: Path) -> None:
+    class WithoutHalf(Told):
+        def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
+            if candidates[1].precision == "fp16":
+                raise ModelError("FP16 cannot hold its constant")
+            return super().seconds(candidates)
+
+    taken = chosen(write_pair(tmp_path), "auto", WithoutHalf(supports_half=True))
+
+    assert taken.precision == "int8"
+
+
+def test_auto_reports_every_reason_against_the_others(tmp_path: Path) -> None:
+    model = write_pair(tmp_path, lost_points=3.5)
+    speeds = Told({"fp32": 1.0, "fp16": 0.99}, supports_half=True)
+
+    taken = chosen(model, "auto", speeds)
+
+    assert taken.precision == "fp32"
+    assert taken.reason == (
+        f"fp16 is 1.01 times as fast with an engine: not worth it; {tmp_path / 'small.int8.onnx'}: "
+        "int8 lost 3.50 points of AP, more than its budget of 1"
+    )
+
+
+def test_what_cannot_be_judged_is_not_measured(tmp_path: Path) -> None:
+    model, speeds = write_pair(tmp_path), Told(supports_half=True)
+    (tmp_path / "small.int8.onnx").unlink()
+
+    taken = chosen(model, "auto", speeds, judge=GivenVerdicts(obstacles={"fp16": "no frames"}))
+
+    assert (taken.precision, speeds.asked) == ("fp32", 0)
+    assert taken.reason.startswith("fp16 was not judged: no frames; ")
+
+
+def test_a_gpu_reports_why_it_computes_fp32_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SIGHTLINE_PRECISION")
+    monkeypatch.setenv("SIGHTLINE_CACHE", str(tmp_path / "cache"))
+    speeds, judge = Told(supports_half=True, obstacle="no"), GivenVerdicts(obstacles={"fp16": "no frames"})
+
+    taken = choose_model(Detect(model=write_pair(tmp_path)), speeds=speeds, judge=judge)
+
+    assert taken.report() == {"precision": "fp32", "precision_reason": "fp16 was not judged: no frames; no"}
 
 
 @pytest.mark.parametrize("precision", ["auto", "bf16", "fp16", "int8"])
@@ -189,7 +243,7 @@ WITH_BFLOAT16 = Told({"fp32": 1.0, "bf16": 0.5, "int8": 0.8}, no_bfloat16=None)
 def test_auto_takes_bf16_where_it_is_fastest_and_its_results_agree(tmp_path: Path) -> None:
     model = write_pair(tmp_path)
 
-    taken = chosen(model, "auto", WITH_BFLOAT16, verdict=Verdict(0.997))
+    taken = chosen(model, "auto", WITH_BFLOAT16, judge=agreeing(0.997))
 
     assert (taken.model, taken.precision) == (model, "bf16")
     assert taken.reason == (
@@ -198,7 +252,7 @@ def test_auto_takes_bf16_where_it_is_fastest_and_its_results_agree(tmp_path: Pat
 
 
 def test_auto_takes_the_next_best_where_the_results_of_bf16_differ(tmp_path: Path) -> None:
-    taken = chosen(write_pair(tmp_path), "auto", WITH_BFLOAT16, verdict=Verdict(0.93))
+    taken = chosen(write_pair(tmp_path), "auto", WITH_BFLOAT16, judge=agreeing(0.93))
 
     assert taken.precision == "int8"
 
@@ -207,7 +261,7 @@ def test_auto_keeps_fp32_and_reports_what_bf16_would_gain_and_lose(tmp_path: Pat
     model = write_pair(tmp_path)
     (tmp_path / "small.int8.onnx").unlink()
 
-    taken = chosen(model, "auto", WITH_BFLOAT16, verdict=Verdict(0.93))
+    taken = chosen(model, "auto", WITH_BFLOAT16, judge=agreeing(0.93))
 
     assert taken.precision == "fp32"
     assert "bf16 is 2.00 times as fast" in taken.reason
@@ -218,7 +272,7 @@ def test_auto_keeps_fp32_where_bf16_could_not_be_judged(tmp_path: Path) -> None:
     model = write_pair(tmp_path)
     (tmp_path / "small.int8.onnx").unlink()
 
-    taken = chosen(model, "auto", WITH_BFLOAT16, verdict=Verdict(None, "no frames"))
+    taken = chosen(model, "auto", WITH_BFLOAT16, judge=GivenVerdicts({"bf16": Verdict(None, "no frames")}))
 
     assert (taken.precision, taken.model) == ("fp32", model)
     assert "but was not judged: no frames" in taken.reason

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sightline.errors import ModelError
 from sightline_plugins import Detect
 from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.infer import precision_speeds
-from sightline_plugins.infer.precision import Candidate, Verdict, choose_model, precision_problem
-from sightline_plugins.infer.precision_speeds import CpuSpeeds
+from sightline_plugins.infer.precision import Candidate, choose_model, precision_problem
+from sightline_plugins.infer.precision_speeds import CpuSpeeds, measured_once
 from sightline_plugins.preprocess.definition import ImageForm
 from tests.unit.infer.precision.quantized_pair import write_pair
+from tests.unit.infer.precision.verdicts import agreeing
 from tests.unit.infer.tiny import write_detector
 
 
@@ -38,6 +40,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
 class TwiceAsFast:
     """Speeds of a machine on which all other precisions are twice as fast as fp32."""
 
+    computes: Mapping[str, Any] = field(default_factory=dict)
     no_bfloat16: str | None = None
     place: str = "a test"
     supports_half: bool = False
@@ -45,10 +48,6 @@ class TwiceAsFast:
 
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
         return [1.0, *[0.5] * (len(candidates) - 1)]
-
-
-def agree() -> Verdict:
-    return Verdict(1.0)
 
 
 def candidates(model: Path) -> list[Candidate]:
@@ -111,7 +110,7 @@ def test_auto_is_what_one_gets_who_says_nothing(tmp_path: Path, nothing_asked: N
     element = Detect(model=write_pair(tmp_path))
 
     assert (element.wanted_precision, element.has_precision) == ("auto", False)
-    assert choose_model(element, speeds=TwiceAsFast(), judge=agree).precision == "bf16"
+    assert choose_model(element, speeds=TwiceAsFast(), judge=agreeing()).precision == "bf16"
 
 
 def test_the_environment_goes_before_the_default(
@@ -120,8 +119,10 @@ def test_the_environment_goes_before_the_default(
     monkeypatch.setenv("SIGHTLINE_PRECISION", "fp32")
     model = write_pair(tmp_path)
 
-    assert choose_model(Detect(model=model), speeds=TwiceAsFast(), judge=agree).precision == "fp32"
-    assert choose_model(Detect(model=model, precision="bf16"), speeds=TwiceAsFast(), judge=agree).precision == "bf16"
+    assert choose_model(Detect(model=model), speeds=TwiceAsFast(), judge=agreeing()).precision == "fp32"
+    assert (
+        choose_model(Detect(model=model, precision="bf16"), speeds=TwiceAsFast(), judge=agreeing()).precision == "bf16"
+    )
 
 
 def test_a_wrong_precision_in_the_environment_is_told(
@@ -139,15 +140,17 @@ def test_nobody_waits_for_what_cannot_be_kept(
     monkeypatch.setenv("SIGHTLINE_CACHE", "off")
     model = write_pair(tmp_path)
 
-    assert choose_model(Detect(model=model), speeds=TwiceAsFast(), judge=agree).precision == "fp32"
-    assert choose_model(Detect(model=model, precision="auto"), speeds=TwiceAsFast(), judge=agree).precision == "bf16"
+    assert choose_model(Detect(model=model), speeds=TwiceAsFast(), judge=agreeing()).precision == "fp32"
+    assert (
+        choose_model(Detect(model=model, precision="auto"), speeds=TwiceAsFast(), judge=agreeing()).precision == "bf16"
+    )
 
 
 def test_a_default_without_a_choice_gives_no_reason(tmp_path: Path, nothing_asked: None) -> None:
     model = write_detector(tmp_path / "m.onnx")
 
-    assert choose_model(Detect(model=model), speeds=TwiceAsFast(no_bfloat16="no"), judge=agree).report() == {}
-    asked = choose_model(Detect(model=model, precision="auto"), speeds=TwiceAsFast(no_bfloat16="no"), judge=agree)
+    assert choose_model(Detect(model=model), speeds=TwiceAsFast(no_bfloat16="no"), judge=agreeing()).report() == {}
+    asked = choose_model(Detect(model=model, precision="auto"), speeds=TwiceAsFast(no_bfloat16="no"), judge=agreeing())
     assert "m.int8.onnx is missing" in asked.reason
 
 
@@ -158,3 +161,34 @@ def test_engines_are_measured_in_turns(tmp_path: Path) -> None:
 
     assert len(both) == 2
     assert all(one > 0 for one in both)
+
+
+def test_that_one_cannot_run_is_found_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIGHTLINE_CACHE", str(tmp_path / "cache"))
+    pair, tries = candidates(write_pair(tmp_path)), list[int]()
+
+    def refuse(given: Sequence[Candidate]) -> Sequence[float]:
+        tries.append(len(given))
+        raise ModelError("FP16 would undo that")
+
+    reasons = []
+    for _ in range(2):
+        with pytest.raises(ModelError) as raised:
+            measured_once(pair, {"engine": "a test"}, measure=refuse)
+        reasons.append(str(raised.value))
+
+    assert reasons == ["FP16 would undo that", "it could not run at an earlier start"]
+    assert tries == [2]
+
+
+def test_a_measurement_that_was_stopped_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIGHTLINE_CACHE", str(tmp_path / "cache"))
+    pair = candidates(write_pair(tmp_path))
+
+    def end(given: Sequence[Candidate]) -> Sequence[float]:
+        raise ModelError("compiling it was stopped")
+
+    with pytest.raises(ModelError, match="stopped"):
+        measured_once(pair, {"engine": "a test"}, measure=end, is_stopped=lambda: True)
+
+    assert list(measured_once(pair, {"engine": "a test"}, measure=lambda _: [2.0, 1.0])) == [2.0, 1.0]
