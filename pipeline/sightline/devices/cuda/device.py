@@ -65,6 +65,9 @@ class CudaDevice:
         """Host memory for copies to and from the GPU."""
         self._pools.add(self.pinned)
         weakref.finalize(self, _forget, self.guard)
+        self._abandon = weakref.finalize(self, when_allowed, driver.close)
+        """Closes the driver when this device is garbage together with all that holds its memory, as behind an error."""
+        self._abandon.atexit = False
 
     def __str__(self) -> str:
         return f"cuda:{self.index}"
@@ -286,9 +289,10 @@ class CudaDevice:
                 _LOG.warning("%s", error)
         finally:
             self.guard.is_closed = True
+            self._abandon.detach()
             self._driver.close()
 
 
 def _forget(guard: Guard) -> None:
-    """The interpreter ends, and with it the driver: nothing may be asked of it any more."""
+    """The interpreter ends, or the device is garbage: its leases may ask nothing of the driver any more."""
     guard.is_closed = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -122,4 +124,17 @@ def test_all_memory_is_freed_when_the_last_holder_lets_go_of_a_closed_gpu(driver
 
     assert (before, driver.is_closed) == (False, True)
     assert driver.live_bytes == (0, 0)
+    driver.check()
+
+
+def test_a_gpu_that_is_garbage_together_with_its_memory_is_let_go_of(driver: TestedDriver) -> None:
+    gpu = CudaDevice(driver)
+    island = [gpu.upload([np.arange(16, dtype=np.uint8)]), gpu.stream("work"), gpu.pool("images")]
+    island.append(island)
+
+    del gpu, island
+    before = driver.is_closed
+    gc.collect()
+
+    assert (before, driver.is_closed) == (False, True)
     driver.check()
