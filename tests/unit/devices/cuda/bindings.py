@@ -1,8 +1,10 @@
-"""Stands for `cuda.bindings.driver`, with the names and codes of the real one: notes calls, and answers on request."""
+"""Stands for `cuda.bindings.driver`, with the names and codes of the real one: notes calls, and answers on request.
+
+For answers that the null driver does not give, and for arguments that it does not log.
+"""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
@@ -20,7 +22,7 @@ _MAKERS = ("cuStreamCreate", "cuEventCreate", "cuMemAlloc", "cuMemHostAlloc", "c
 
 
 class Bindings:
-    """One GPU of compute capability 8.8. Each thread has a stack of contexts, as in CUDA."""
+    """One GPU of compute capability 8.8."""
 
     CUresult = CODES
     CUstreamCaptureMode = CUDA.CUstreamCaptureMode
@@ -33,14 +35,6 @@ class Bindings:
         self.calls: list[tuple[object, ...]] = []
         self.answers = answers
         self._made = 0
-        self._threads = threading.local()
-
-    @property
-    def stack(self) -> list[int]:
-        """The contexts of this thread; the last is current."""
-        if not hasattr(self._threads, "stack"):
-            self._threads.stack = list[int]()
-        return self._threads.stack  # type: ignore[no-any-return]
 
     def names(self) -> list[str]:
         """What was called."""
@@ -55,8 +49,6 @@ class Bindings:
             answer = self.answers.get(name) or self._usual(name)
             if isinstance(answer, Exception):
                 raise answer
-            if answer[0] == SUCCESS:
-                self._switch(name, arguments)
             return answer
 
         return call
@@ -69,17 +61,11 @@ class Bindings:
             return SUCCESS, b"A GPU\0and what lay behind"
         return (SUCCESS, _NUMBERS[name]) if name in _NUMBERS else (SUCCESS,)
 
-    def _switch(self, name: str, arguments: tuple[object, ...]) -> None:
-        if name == "cuCtxPushCurrent":
-            self.stack.append(int(str(arguments[0])))
-        elif name == "cuCtxPopCurrent":
-            self.stack.pop()
 
-
-def driver_with(cuda: Bindings, *, context: int | None = None) -> CudaDriver:
+def driver_with(cuda: Bindings) -> CudaDriver:
     """An open driver whose calls of CUDA go there, without those that opened it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sightline.devices.cuda.cuda_driver.import_module", lambda name: cuda)
-        driver = CudaDriver(0, context)
+        driver = CudaDriver(0)
     cuda.calls.clear()
     return driver

@@ -1,126 +1,149 @@
-"""Contexts: which one is current where, and how long one is retained."""
+"""Contexts, by cuda-bindings over the null driver: which one is current where, and how long one is retained."""
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Iterator
 
 import pytest
 
 from sightline.devices.cuda import cuda_driver
+from sightline.devices.cuda.cuda_driver import CudaDriver
 from sightline.devices.cuda.driver import DriverError, Harm
-from tests.unit.devices.cuda.bindings import CODES, Bindings, driver_with
+from tests.null_driver import NullDriver, fresh_null_driver
+from tests.unit.devices.cuda.bindings import CUDA
 
-PRIMARY = 0xC0
-RELEASED = ("cuDevicePrimaryCtxRelease", 0)
-GONE = (CODES.CUDA_ERROR_CONTEXT_IS_DESTROYED,)
+RETAIN, RELEASE = "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease"
 
 
 @pytest.fixture
-def cuda() -> Iterator[Bindings]:
-    """In the end nothing stays behind in this thread."""
-    cuda = Bindings()
-    yield cuda
-    assert (cuda.stack, cuda_driver._HERE.driver) == ([], None)
+def null() -> Iterator[NullDriver]:
+    """Two GPUs. In the end no context is left, and none is current in this thread."""
+    null = fresh_null_driver(gpus=2)
+    yield null
+    assert current() == 0
+    assert cuda_driver._HERE.driver is None
+    null.check_nothing_left()
 
 
-def test_a_block_within_one_of_the_same_gpu_changes_nothing(cuda: Bindings) -> None:
-    driver = driver_with(cuda)
-
-    with driver.current(), driver.current():
-        assert cuda.stack == [PRIMARY]
-
-    assert cuda.names() == ["cuCtxPushCurrent", "cuCtxPopCurrent"]
+def current() -> int:
+    """The context that is current in this thread; 0 for none."""
+    _, context = CUDA.cuCtxGetCurrent()
+    return int(context)
 
 
-def test_a_block_within_one_of_another_gpu_makes_its_own_context_current(cuda: Bindings) -> None:
-    one, other = driver_with(cuda, context=0xA), driver_with(cuda, context=0xB)
-    seen = []
-
-    with one.current(), other.current():
-        seen.append(cuda.stack[-1])
-        with one.current():
-            seen.append(cuda.stack[-1])
-        seen.append(cuda.stack[-1])
-
-    assert seen == [0xB, 0xA, 0xB]
+def context_of_another_library(null: NullDriver, index: int = 0) -> int:
+    """A context that is not the primary one, current in no thread."""
+    null.library.cuInit(0)
+    context = ctypes.c_uint64()
+    assert null.library.cuCtxCreate_v2(ctypes.byref(context), 0, index) == 0
+    assert null.library.cuCtxPopCurrent_v2(None) == 0
+    return context.value
 
 
-def test_a_context_that_is_gone_ends_the_work_of_its_gpu(cuda: Bindings) -> None:
-    driver = driver_with(cuda)
-    cuda.answers["cuCtxPushCurrent"] = GONE
-
-    with pytest.raises(DriverError, match="cuCtxPushCurrent: CUDA_ERROR_CONTEXT_IS_DESTROYED") as raised:
-        driver.current().__enter__()
-
-    assert raised.value.harm is Harm.DEVICE
+def destroy(null: NullDriver, context: int) -> None:
+    assert null.library.cuCtxDestroy_v2(ctypes.c_uint64(context)) == 0
 
 
-def test_a_context_that_goes_within_a_block_ends_the_work_of_its_gpu(cuda: Bindings) -> None:
-    driver = driver_with(cuda)
+def test_a_block_within_one_of_the_same_gpu_changes_nothing(null: NullDriver) -> None:
+    driver = CudaDriver(0)
 
-    gone = pytest.raises(DriverError, match="cuCtxPopCurrent: CUDA_ERROR_CONTEXT_IS_DESTROYED")
-    with gone as raised, driver.current():
-        cuda.answers["cuCtxPopCurrent"] = GONE
-    cuda.stack.pop()
-
-    assert raised.value.harm is Harm.DEVICE
-
-
-def test_a_driver_releases_the_primary_context_once(cuda: Bindings) -> None:
-    driver = driver_with(cuda)
-
-    driver.close()
+    with null.counting() as calls, driver.current():
+        outer = current()
+        with driver.current():
+            inner = current()
     driver.close()
 
-    assert cuda.calls.count(RELEASED) == 1
-    assert cuda.calls[-1] == RELEASED
+    assert outer == inner != 0
+    assert (calls["cuCtxPushCurrent"], calls["cuCtxPopCurrent"]) == (1, 1)
 
 
-def test_the_context_of_another_library_is_neither_retained_nor_released(cuda: Bindings) -> None:
-    retained = list[str]()
-    cuda.answers["cuDevicePrimaryCtxRetain"] = AssertionError("the primary context was asked for")
-    driver = driver_with(cuda, context=0xF00)
+def test_a_block_within_one_of_another_gpu_makes_its_own_context_current(null: NullDriver) -> None:
+    one, other = CudaDriver(0), CudaDriver(1)
 
-    with driver.current():
-        retained = [hex(context) for context in cuda.stack]
-    driver.close()
+    with one.current():
+        seen = [current()]
+        with other.current():
+            seen.append(current())
+            with one.current():
+                seen.append(current())
+            seen.append(current())
+        seen.append(current())
+    one.close()
+    other.close()
 
-    assert retained == ["0xf00"]
-    assert RELEASED not in cuda.calls
+    assert seen[0] != seen[1]
+    assert seen == [seen[0], seen[1], seen[0], seen[1], seen[0]]
 
 
-def test_a_context_of_another_gpu_is_refused_and_left_as_it_is(cuda: Bindings) -> None:
-    cuda.answers["cuCtxGetDevice"] = (CODES.CUDA_SUCCESS, 1)
+def test_a_driver_releases_the_primary_context_once(null: NullDriver) -> None:
+    with null.counting() as calls:
+        driver = CudaDriver(0)
+        driver.close()
+        driver.close()
+
+    assert (calls[RETAIN], calls[RELEASE]) == (1, 1)
+
+
+def test_two_drivers_of_a_gpu_share_its_context_until_both_are_closed(null: NullDriver) -> None:
+    one, other = CudaDriver(0), CudaDriver(0)
+
+    one.close()
+    left = null.live["contexts"]
+    with other.current():
+        other.free(other.allocate(100))
+    other.close()
+
+    assert left == 1
+
+
+def test_the_context_of_another_library_is_used_and_left_to_it(null: NullDriver) -> None:
+    context = context_of_another_library(null)
+
+    with null.counting() as calls:
+        driver = CudaDriver(0, context)
+        with driver.current():
+            seen = current()
+            driver.allocate(100)
+        driver.close()
+    left = null.live
+    destroy(null, context)
+
+    assert seen == context
+    assert (calls[RETAIN], calls[RELEASE], calls["cuCtxDestroy"]) == (0, 0, 0)
+    assert left == {"contexts": 1}
+
+
+def test_a_context_of_another_gpu_is_refused(null: NullDriver) -> None:
+    context = context_of_another_library(null, 1)
 
     with pytest.raises(DriverError, match="the given context is one of cuda:1, not of cuda:0"):
-        driver_with(cuda, context=0xF00)
+        CudaDriver(0, context)
 
-    assert RELEASED not in cuda.calls
-
-
-def test_a_driver_that_does_not_open_keeps_no_context(cuda: Bindings) -> None:
-    cuda.answers["cuStreamCreate"] = (CODES.CUDA_ERROR_OUT_OF_MEMORY, None)
-
-    with pytest.raises(DriverError, match="cuStreamCreate: CUDA_ERROR_OUT_OF_MEMORY") as raised:
-        driver_with(cuda)
-
-    assert raised.value.harm is Harm.MEMORY
-    assert cuda.calls[-1] == RELEASED
+    destroy(null, context)
 
 
-def test_a_driver_whose_context_is_gone_closes_all_the_same(cuda: Bindings) -> None:
-    driver = driver_with(cuda)
-    cuda.answers["cuCtxPushCurrent"] = GONE
-
-    driver.close()
-
-    assert cuda.calls[-1] == RELEASED
-    assert "cuStreamDestroy" not in cuda.names()
+def test_a_number_that_is_no_context_is_refused(null: NullDriver) -> None:
+    with pytest.raises(DriverError, match="cuCtxPushCurrent: CUDA_ERROR_"):
+        CudaDriver(0, 12345)
 
 
-def test_a_closed_driver_lets_no_thread_in(cuda: Bindings) -> None:
-    driver = driver_with(cuda)
+@pytest.mark.parametrize("call", ["cuCtxPushCurrent", "cuStreamCreate", "cuCtxPopCurrent"])
+def test_a_driver_that_does_not_open_keeps_nothing(null: NullDriver, call: str) -> None:
+    null.fail(call, code="CUDA_ERROR_OUT_OF_MEMORY")
+
+    with null.counting() as calls, pytest.raises(DriverError, match=f"{call}: CUDA_ERROR_OUT_OF_MEMORY"):
+        CudaDriver(0)
+    if call == "cuCtxPopCurrent":  # it stayed current, since popping failed
+        null.library.cuCtxPopCurrent_v2(None)
+
+    assert null.live == {}
+    assert calls[RELEASE] == 1
+
+
+def test_a_closed_driver_lets_no_thread_in(null: NullDriver) -> None:
+    driver = CudaDriver(0)
     driver.close()
 
     with pytest.raises(DriverError, match="cuda:0 was closed") as raised:
@@ -129,19 +152,19 @@ def test_a_closed_driver_lets_no_thread_in(cuda: Bindings) -> None:
     assert raised.value.harm is Harm.DEVICE
 
 
-def test_a_driver_that_is_closed_within_its_own_block_releases_the_context_behind_it(cuda: Bindings) -> None:
-    driver = driver_with(cuda)
+def test_a_driver_that_is_closed_within_its_own_block_releases_the_context_behind_it(null: NullDriver) -> None:
+    driver = CudaDriver(0)
 
     with driver.current():
         driver.close()
-        released_within = RELEASED in cuda.calls
+        within = null.live
+    behind = null.live
 
-    assert not released_within
-    assert cuda.calls[-1] == RELEASED
+    assert (within, behind) == ({"contexts": 1}, {})
 
 
-def test_the_context_stays_while_another_thread_works_in_it(cuda: Bindings) -> None:
-    driver, is_in, may_leave = driver_with(cuda), threading.Event(), threading.Event()
+def test_the_context_stays_while_another_thread_works_in_it(null: NullDriver) -> None:
+    driver, is_in, may_leave = CudaDriver(0), threading.Event(), threading.Event()
 
     def work() -> None:
         with driver.current():
@@ -152,9 +175,8 @@ def test_the_context_stays_while_another_thread_works_in_it(cuda: Bindings) -> N
     working.start()
     is_in.wait()
     driver.close()
-    released_meanwhile = RELEASED in cuda.calls
+    meanwhile = null.live
     may_leave.set()
     working.join()
 
-    assert not released_meanwhile
-    assert cuda.calls.count(RELEASED) == 1
+    assert (meanwhile, null.live) == ({"contexts": 1}, {})

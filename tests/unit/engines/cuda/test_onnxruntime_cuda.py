@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import DeviceUnavailable, ModelError
+from sightline_plugins.engines import onnxruntime_cuda
 from sightline_plugins.engines.batch_sizes import BatchRange
 from sightline_plugins.engines.cache import ModelCache
 from sightline_plugins.engines.cuda_model import BatchModel, prepare_batches
@@ -237,3 +238,20 @@ def test_an_engine_of_single_images_on_a_gpu_reports_operators_on_the_cpu(monkey
 
     assert engine.report == {"engine": "onnxruntime", "operators_on_cpu": "1 Abs (of 2)"}
     assert found.tolist() == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("available", "reason"),
+    [
+        (["CUDAExecutionProvider"], "it is for CUDA 13"),
+        (["CPUExecutionProvider"], "ONNX Runtime has no CUDA provider for cuda:0: one overwrites the other"),
+    ],
+)
+def test_packages_that_cannot_compute_on_the_gpu_are_named_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, gpu: CudaDevice, available: list[str], reason: str
+) -> None:
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: available)
+    monkeypatch.setattr(onnxruntime_cuda, "onnxruntime_too_new", lambda: "it is for CUDA 13")
+    monkeypatch.setattr(onnxruntime_cuda, "onnxruntime_clash", lambda: "one overwrites the other")
+
+    assert onnxruntime_cuda.why_not(gpu) == reason

@@ -94,3 +94,14 @@ def test_a_fake_is_for_its_gpu_alone(gpu: CudaDevice, double: FakeTensorRt, monk
     monkeypatch.setattr(tensorrt_library, "driver_facts", lambda: SimpleNamespace(reason=None))
 
     assert library_for(gpu) is not other
+
+
+def test_tensorrt_for_another_cuda_than_the_driver_is_refused_before_it_is_imported(
+    monkeypatch: pytest.MonkeyPatch, gpu: CudaDevice
+) -> None:
+    monkeypatch.setattr(tensorrt_library, "driver_facts", lambda: SimpleNamespace(reason=None))
+    monkeypatch.setattr(tensorrt_library, "reason_against_tensorrt", lambda: "TensorRT 11 is for CUDA 13")
+    monkeypatch.setattr(tensorrt_library, "installed", lambda: pytest.fail("it was imported"))
+
+    with pytest.raises(DeviceUnavailable, match="engine tensorrt cannot be used: TensorRT 11 is for CUDA 13"):
+        library_for(gpu)
