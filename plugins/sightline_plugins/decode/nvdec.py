@@ -61,6 +61,8 @@ class KeyFrames:
         """What holds from the last key frame on; None before the first."""
         self.reference: VideoFrame | None = None
         """The CPU's decoding of the last key frame, when it is to be compared."""
+        self.refresh_points = 0
+        """How many packets before the first key frame were called one, and are no image by themselves."""
 
     def confirm(self) -> None:
         """NVDEC's images of the present facts are the CPU's."""
@@ -87,6 +89,7 @@ class KeyFrames:
                 raise
             decoded = None
         if decoded is None:
+            self.refresh_points += self.facts is None and packet.is_keyframe
             return (turned, False) if is_known else (None, False)
         facts, image = decoded
         configuration = self._found or self._bytes.configuration
@@ -113,6 +116,8 @@ _MOST_WRONG = 3
 """After so many key frames that NVDEC decoded differently, one after the other, a live stream is not given to it any
 more. Their data may have been damaged on the way; what a file holds stays what it is.
 """
+_MOST_REFRESH_POINTS = 2
+"""A stream that comes so often to where a decoder may begin, without an image, is refreshed bit by bit."""
 _ONE_IMAGE_A_PACKET = ("h264", "hevc")
 """Codecs of which a packet without an image is a damaged one."""
 
@@ -178,8 +183,10 @@ class HardwareStream:
     def keeps_packets(self) -> bool:
         """Whether the packets since the last key frame are left as they are: another decoder may have to begin there.
 
-        Before any image has come out they are, and while an image is to be compared.
+        Before any image has come out they are, from the first that may begin one, and while an image is to be compared.
         """
+        if not self.has_begun:
+            return self._keys.refresh_points > 0
         return not self.has_given_images or (self._session is not None and self._session.is_comparing)
 
     @property
@@ -230,6 +237,8 @@ class HardwareStream:
             raise LeaveNvdec("what its container says of the codec changes in mid-stream", left=self._end())
         turned, has_changed = self._keys.look(packet)
         facts = self._keys.facts
+        if self._keys.refresh_points >= _MOST_REFRESH_POINTS and facts is None:
+            raise LeaveNvdec("it has no key frames that are whole images (intra refresh)")
         if turned is None or facts is None:
             return Decoded()
         before = Decoded()

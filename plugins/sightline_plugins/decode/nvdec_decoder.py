@@ -40,9 +40,9 @@ class NvdecDecoder:
     """Decodes one stream by NVDEC where it can, else by the CPU, with surfaces in GPU memory: a `ImageDecoder`.
 
     The CPU decodes what NVDEC does not: other codecs, formats and sizes than the GPU says it decodes, interlaced
-    images, and all from where NVDEC failed before its first image, or three times without one between, or gave another
-    image than the CPU. From there a live stream comes back to NVDEC at its next key frame, twice. `choice` has the
-    reason. No image is lost on the way from one to the other but those that NVDEC failed at.
+    images, streams without key frames, and all from where NVDEC failed before its first image, or three times without
+    one between, or gave another image than the CPU. From there a live stream comes back to NVDEC at its next key frame,
+    twice. `choice` has the reason. No image is lost on the way from one to the other but those that NVDEC failed at.
 
     Damage is seen by the container, by the bitstream filter, and by packets that give no image. What is damaged
     within an image NVDEC conceals, and says nothing of it.
@@ -89,8 +89,6 @@ class NvdecDecoder:
     def _by_hardware(self, packet: Packet[VideoStream]) -> Decoded:
         hardware = self._hardware
         assert hardware is not None
-        if not hardware.has_begun:
-            self._kept.clear()
         self._kept.append(packet)
         try:
             decoded = hardware.decode(packet)

@@ -64,6 +64,7 @@ class Submitted:
         self._inside: dict[int, deque[tuple[int, Submission]]] = {}
         self._decoding_times: deque[int | None] = deque(maxlen=2 * LONGEST_STAY)
         self._put = 0
+        self._first: int | None = None
         self._highest: int | None = None
         self.is_reordered = False
         """Whether a packet came with a lower presentation time than one before it: there are B-frames."""
@@ -76,6 +77,8 @@ class Submitted:
         mark = _FIRST_MARK + self._put if pts is None else pts
         self._inside.setdefault(mark, deque()).append((self._put, submission))
         self._decoding_times.append(submission.dts)
+        if not self._put:
+            self._first = pts
         self._put += 1
         self.without_image += 1
         if pts is not None:
@@ -102,11 +105,18 @@ class Submitted:
         if self._put % LONGEST_STAY:
             return 0
         late = [mark for mark, waiting in self._inside.items() if waiting[0][0] < self._put - LONGEST_STAY]
-        return sum(len(self._inside.pop(mark)) for mark in late)
+        return sum(self._missing(mark, self._inside.pop(mark)) for mark in late)
 
     def left(self) -> int:
         """How many packets have given no image, when all images are out."""
-        return sum(len(waiting) for waiting in self._inside.values())
+        return sum(self._missing(mark, waiting) for mark, waiting in self._inside.items())
+
+    def _missing(self, timestamp: int, waiting: deque[tuple[int, Submission]]) -> int:
+        """How many images those packets should have given: none where they are shown before the key frame with which
+        the decoder began, and may refer to images before that (open GOP).
+        """
+        is_leading = self._first is not None and _FIRST_MARK + self._put < timestamp < self._first
+        return 0 if is_leading else len(waiting)
 
 
 _MOST_HELD = 16
