@@ -23,7 +23,7 @@ _CALLS: dict[Verb, str] = {
     "synchronize": "cuStreamSynchronize",
     "work": "work",
 }
-_HOST_LIBRARY = "null driver: "
+HOST_LIBRARY = "null driver: "
 """How an image begins that is the path of a library for this machine (`kernels.c`)."""
 
 
@@ -60,5 +60,5 @@ class NullCudaDriver(CudaDriver):
 
     def load(self, source: KernelSource) -> int:
         """Build a source for this machine's processor instead of this GPU, and load it."""
-        image = f"{_HOST_LIBRARY}{load_host_build(source)._name}".encode()
+        image = f"{HOST_LIBRARY}{load_host_build(source)._name}".encode()
         return self._made("cuModuleUnload", self._cuda.cuModuleLoadData, image)

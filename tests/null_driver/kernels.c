@@ -82,18 +82,33 @@ static void **copied_arguments(const struct object *kernel, void **arguments) {
     return copies;
 }
 
+// Arguments that lie in one buffer, each aligned to its size: CU_LAUNCH_PARAM_BUFFER_POINTER, as pycuda gives them.
+static void **copied_from_buffer(const struct object *kernel, void **extra) {
+    const unsigned long long *sizes = kernel->parameter_bytes;
+    void **pointers = calloc(kernel->parameters + 1, sizeof *pointers);
+    if (!pointers) abort();
+    for (size_t i = 0, at = 0; i < kernel->parameters; at += sizes[i++]) {
+        size_t aligned = sizes[i] < 8 ? sizes[i] : 8;
+        at = (at + aligned - 1) / aligned * aligned;
+        pointers[i] = (char *)extra[1] + at;
+    }
+    void **copies = copied_arguments(kernel, pointers);
+    free(pointers);
+    return copies;
+}
+
 API cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                    unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **arguments,
                    void **extra) {
     BEGIN("cuLaunchKernel", IN_CONTEXT, function, stream);
     struct object *kernel = find(FUNCTION, function), *found = stream_of(stream);
     CHECK(kernel && found && kernel->context == found->context, INVALID_HANDLE);
-    CHECK(!extra && grid_x && grid_y && grid_z && block_x && block_y && block_z, INVALID_VALUE);
+    CHECK(!(extra && arguments) && grid_x && grid_y && grid_z && block_x && block_y && block_z, INVALID_VALUE);
     CHECK((uint64_t)block_x * block_y * block_z <= 1024, INVALID_VALUE);
     struct work launch = {.what = KERNEL, .entry = kernel->entry, .shared_bytes = shared_bytes};
     memcpy(launch.grid, (unsigned[]){grid_x, grid_y, grid_z}, sizeof launch.grid);
     memcpy(launch.block, (unsigned[]){block_x, block_y, block_z}, sizeof launch.block);
-    if (kernel->entry) launch.arguments = copied_arguments(kernel, arguments);
+    if (kernel->entry) launch.arguments = extra ? copied_from_buffer(kernel, extra) : copied_arguments(kernel, arguments);
     CUresult result = submit(found, &launch);
     if (!found->capture || result) free_arguments(launch.arguments);
     END(result);

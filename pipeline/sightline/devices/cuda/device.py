@@ -38,8 +38,10 @@ class CudaDevice:
     Every call may raise CudaError; when the GPU is broken, CudaFailed with the first cause.
     """
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, *, foreign_context: Any = None) -> None:
         self._driver = driver
+        self.foreign_context = foreign_context
+        """pycuda's context in which it works; None for the primary one."""
         self._lock = RLock()
         self._held = 1
         self._is_closing = False

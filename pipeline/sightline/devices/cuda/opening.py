@@ -23,11 +23,11 @@ def why_not(index: int) -> str | None:
     return reason_against(facts.gpus[index], facts)
 
 
-def open_cuda(index: int, context: int | None = None) -> CudaDevice:
+def open_cuda(index: int) -> CudaDevice:
     """The GPU, for one run; `close` it.
 
-    It works in the GPU's primary context, or in `context`: the context of another library (a `CUcontext` of that GPU,
-    as an integer), which is neither retained nor released and has to live until the device is closed.
+    It works in pycuda's context where this thread works in one of that GPU, so that there is no second one, and keeps
+    that alive; else in the GPU's primary context.
 
     Raises DeviceUnavailable where there is no such GPU, CudaError where it fails.
     """
@@ -37,8 +37,11 @@ def open_cuda(index: int, context: int | None = None) -> CudaDevice:
     from sightline.devices.cuda.cuda_driver import CudaDriver
     from sightline.devices.cuda.device import CudaDevice
     from sightline.devices.cuda.driver import DriverError
+    from sightline.devices.cuda.pycuda import current_context
 
     try:
-        return CudaDevice(CudaDriver(index, context))
+        adopted = current_context(index)
+        driver = CudaDriver(index) if adopted is None else CudaDriver(index, adopted.handle)
+        return CudaDevice(driver, foreign_context=adopted)
     except DriverError as error:
         raise CudaError(f"cuda:{index} cannot be opened: {error}") from error

@@ -62,7 +62,7 @@ def test_a_package_that_can_not_be_imported_is_named_with_its_reason(monkeypatch
 
 
 def test_a_gpu_that_gives_no_context_is_an_error_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuses(index: int, context: int | None) -> CudaDriver:
+    def refuses(index: int) -> CudaDriver:
         raise DriverError("cuDevicePrimaryCtxRetain failed: out of memory")
 
     monkeypatch.setattr(opening, "why_not", lambda index: None)
