@@ -1,4 +1,4 @@
-"""Streams that begin where they were cut: within a group of pictures, at an open one, and without any key frame."""
+"""Streams that begin where they were cut: within a GOP, at an open one, and without any key frame."""
 
 from __future__ import annotations
 
