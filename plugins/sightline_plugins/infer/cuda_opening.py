@@ -208,11 +208,8 @@ class CudaOpening:
         )
 
         def judged(candidate: Candidate, decoder: Postprocessor[object]) -> Predictor:
-            from sightline_plugins.infer.cuda_predictor import CudaPredictor
-
             stream = self.gpu.stream("judging")
-            engine = open_candidate(candidate, stream)
-            return CudaPredictor(self.plan, engine=engine, postprocessor=decoder, gpu=self.gpu, stream=stream)
+            return self._cuda_predictor(open_candidate(candidate, stream), stream, details={}, decoder=decoder)
 
         computes, is_stopped = speeds.computes, self.stopped.is_set
         return speeds, PrecisionJudge(self.element, self.plan, self.site, computes, judged, is_stopped)
@@ -253,12 +250,28 @@ class CudaOpening:
         )
         return OnnxRuntimeCuda(prepared, gpu=self.gpu, stream=stream, batches=self._batches)
 
-    def _cuda_predictor(self, engine: CudaEngine, stream: CudaStream, *, details: Mapping[str, str]) -> Predictor:
+    def _cuda_predictor(
+        self,
+        engine: CudaEngine,
+        stream: CudaStream,
+        *,
+        details: Mapping[str, str],
+        decoder: Postprocessor[object] | None = None,
+    ) -> Predictor:
+        """Return the predictor with an open engine, which it closes, also where there is no memory for the rest.
+
+        `decoder` reads the outputs instead of the element's postprocessor.
+        """
         from sightline_plugins.infer.cuda_predictor import CudaPredictor
 
-        return CudaPredictor(
-            self.plan, engine=engine, postprocessor=self.postprocessor, gpu=self.gpu, stream=stream, details=details
-        )
+        reader = decoder or self.postprocessor
+        try:
+            return CudaPredictor(
+                self.plan, engine=engine, postprocessor=reader, gpu=self.gpu, stream=stream, details=details
+            )
+        except BaseException:
+            engine.close()
+            raise
 
     def _tell_of_operators(self, report: Mapping[str, Any]) -> None:
         """Post which operators of a model on the GPU the CPU computes: tensors are copied to the host and back."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from sightline.cache import cache_folder
-from sightline.errors import ConfigurationError, ModelError
+from sightline.errors import ConfigurationError, CudaError, CudaFailed, ModelError
 from sightline_plugins.engines.address import ModelSource
 from sightline_plugins.engines.protocol import Precision
 from sightline_plugins.infer.facts import read_facts
@@ -158,7 +158,7 @@ class Speeds(Protocol):
     @property
     def obstacle(self) -> str | None: ...
     def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
-        """Return the time per image of each, in seconds. Raises ModelError when one cannot run."""
+        """Return the time per image of each, in seconds. Raises ModelError or CudaError when one cannot run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class Judge(Protocol):
         """Return why there can be no verdict on a precision; None where there can. Computes nothing."""
 
     def __call__(self, precision: Precision) -> Verdict:
-        """Return the verdict on a precision. Raises ModelError."""
+        """Return the verdict on a precision. Raises ModelError or CudaError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,9 @@ def _fastest(model: Path, speeds: Speeds, judge: Judge, *, asked: bool) -> Chose
             continue
         try:
             exact, own = speeds.seconds([Candidate("fp32", model), candidate])
-        except ModelError as error:
+        except CudaFailed:
+            raise
+        except (ModelError, CudaError) as error:
             against.append(f"{candidate.precision} could not be compared: {error}")
         else:
             gains.append((exact / own, candidate, note))
@@ -294,7 +296,9 @@ def _judged(judge: Judge, precision: Precision) -> tuple[bool, str]:
     """Return whether a precision may be chosen, and why."""
     try:
         verdict = judge(precision)
-    except ModelError as error:
+    except CudaFailed:
+        raise
+    except (ModelError, CudaError) as error:
         return False, f"was not judged: {error}"
     if verdict.agreement is None:
         return False, f"was not judged: {verdict.reason}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sightline.errors import ConfigurationError, ModelError
+from sightline.errors import ConfigurationError, CudaFailed, GpuOutOfMemory, ModelError
 from sightline_plugins import Detect
 from sightline_plugins.infer.precision import Candidate, Chosen, Verdict, choose_model, precision_problem
 from tests.unit.infer.precision.quantized_pair import write_pair
@@ -152,6 +152,28 @@ def test_auto_keeps_fp32_where_the_engine_cannot_run_the_other(tmp_path: Path) -
     taken = chosen(write_pair(tmp_path), "auto", Broken())
 
     assert (taken.precision, taken.reason) == ("fp32", "int8 could not be compared: no kernel")
+
+
+class Failing(Told):
+    """A GPU on which an engine fails."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(supports_half=True, obstacle="no")
+        self.error = error
+
+    def seconds(self, candidates: Sequence[Candidate]) -> Sequence[float]:
+        raise self.error
+
+
+def test_a_gpu_without_memory_to_compare_keeps_fp32(tmp_path: Path) -> None:
+    taken = chosen(write_pair(tmp_path), "auto", Failing(GpuOutOfMemory("cuda:0: out of memory")))
+
+    assert (taken.precision, taken.reason) == ("fp32", "fp16 could not be compared: cuda:0: out of memory; no")
+
+
+def test_a_gpu_that_fails_ends_the_choice(tmp_path: Path) -> None:
+    with pytest.raises(CudaFailed, match="an illegal address"):
+        chosen(write_pair(tmp_path), "auto", Failing(CudaFailed("cuda:0: an illegal address")))
 
 
 def test_auto_takes_16_bits_where_they_are_the_fastest(tmp_path: Path) -> None:

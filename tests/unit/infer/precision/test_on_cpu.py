@@ -9,16 +9,20 @@ from typing import Any
 
 import pytest
 
+from sightline.devices import Device
 from sightline.errors import ModelError
+from sightline.graph import Site
 from sightline_plugins import Detect
+from sightline_plugins.engines.opening import open_engine
 from sightline_plugins.engines.protocol import Engine
 from sightline_plugins.infer import precision_speeds
+from sightline_plugins.infer.host_opening import HostOpening
 from sightline_plugins.infer.precision import Candidate, choose_model, precision_problem
 from sightline_plugins.infer.precision_speeds import CpuSpeeds, measured_once
 from sightline_plugins.preprocess.definition import ImageForm
 from tests.unit.infer.precision.quantized_pair import write_pair
 from tests.unit.infer.precision.verdicts import agreeing
-from tests.unit.infer.tiny import write_detector
+from tests.unit.infer.tiny import LABELS, write_detector
 
 
 @pytest.fixture
@@ -192,3 +196,29 @@ def test_a_measurement_that_was_stopped_is_made_again(tmp_path: Path, monkeypatc
         measured_once(pair, {"engine": "a test"}, measure=end, is_stopped=lambda: True)
 
     assert list(measured_once(pair, {"engine": "a test"}, measure=lambda _: [2.0, 1.0])) == [2.0, 1.0]
+
+
+@pytest.mark.parametrize(("precision", "reason"), [("fp16", "one by one"), ("fp32", None)])
+def test_a_model_of_single_images_on_a_gpu_reports_why_it_computes_fp32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, reason: str | None
+) -> None:
+    element = Detect.model_validate(
+        {"model": write_detector(tmp_path / "m.onnx"), "head": "fastestdet", "labels": LABELS, "precision": precision}
+    )
+    plan, problems = element.plan()
+    assert plan is not None, problems
+    devices = []
+
+    def on_the_cpu(model: Path, *, device: str, **options: Any) -> Engine:
+        devices.append(device)
+        return open_engine(model, **options)
+
+    monkeypatch.setattr("sightline_plugins.infer.host_opening.open_engine", on_the_cpu)
+
+    predictor = HostOpening(element, plan, Site(device=Device())).predictor(device="cuda:0", place={})
+    report = predictor.report
+    predictor.close()
+
+    assert devices == ["cuda:0"]
+    assert report.get("precision") == (None if reason is None else "fp32")
+    assert (reason or "") in report.get("precision_reason", "")
