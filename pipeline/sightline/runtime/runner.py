@@ -95,7 +95,7 @@ class Runner:
         self._outbox.linger(at_most_ns=options.linger)
         self._lanes = self._make_lanes(probes)
         self._manager = StreamManager(self._lanes, limits=limits)
-        self._watchdog = Watchdog(self._lanes.elements.each_node, post=self._post)
+        self._watchdog = Watchdog(self._lanes.elements.each_node, post=self._post, gpus=device.gpus)
         self._overload = OverloadMonitor(
             streams=lambda: self._manager.present, elements=lambda: self._lanes.elements.stats, post=self._post
         )

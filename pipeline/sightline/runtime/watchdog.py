@@ -1,21 +1,25 @@
-"""Watch for files that change and for operators that do not return."""
+"""Watch for files that change, and for operators and GPUs that do not answer."""
 
 from __future__ import annotations
 
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from time import perf_counter_ns
+from typing import TYPE_CHECKING
 
 from sightline.graph import Message, MessageKind
 from sightline.redaction import redact
 from sightline.runtime import memory
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.threads import Worker
+
+if TYPE_CHECKING:
+    from sightline.devices.cuda.device import CudaDevice
 
 _POLL_SECONDS = 0.25
 _TIMEOUT_SECONDS = 1.0
@@ -80,13 +84,22 @@ _CHECK_SECONDS = 1.0
 
 
 class Watchdog(Worker):
-    """Checks the nodes once a second, in its own thread, and posts a message when one has been in the same call for
-    eight seconds. It ends nothing: Python cannot stop a thread from outside. It also gives free memory back.
+    """Checks the nodes and GPUs once a second, in its own thread, and posts a message when a node has been in the same
+    call, or somebody has waited for a GPU, for eight seconds. It ends nothing: Python cannot stop a thread from
+    outside. It also gives free memory back.
     """
 
-    def __init__(self, nodes: Callable[[], Iterable[Node]], *, post: Callable[[Message], None]) -> None:
+    def __init__(
+        self,
+        nodes: Callable[[], Iterable[Node]],
+        *,
+        post: Callable[[Message], None],
+        gpus: Sequence[CudaDevice] = (),
+    ) -> None:
         super().__init__("watchdog")
         self._nodes = nodes
+        self._gpus = gpus
+        self._silent: set[CudaDevice] = set()
         self._post = post
         self._stopping = Event()
         self._reported: set[tuple[str, int]] = set()
@@ -107,11 +120,12 @@ class Watchdog(Worker):
                 given_back_ns = now_ns
 
     def check(self, now_ns: int) -> None:
-        """Report every call that has taken too long, once."""
+        """Report every call that has taken too long, and every GPU that does not answer, once."""
+        waiting = self._check_gpus(now_ns)
         seen: set[tuple[str, int]] = set()
         for node in self._nodes():
             call = node.call
-            if call is None or now_ns - call.since_ns < STUCK_SECONDS * 1e9:
+            if call is None or now_ns - call.since_ns < STUCK_SECONDS * 1e9 or call.thread_id in waiting:
                 continue
             key = node.element_id, call.since_ns
             seen.add(key)
@@ -121,6 +135,30 @@ class Watchdog(Worker):
                 stack = _stack(call.thread_id)
                 self._post(Message(MessageKind.ELEMENT_STUCK, text, element=node.element_id, details=stack))
         self._reported = seen
+
+    def _check_gpus(self, now_ns: int) -> set[int]:
+        """Return the threads that wait for GPUs that do not answer."""
+        threads: set[int] = set()
+        silent: set[CudaDevice] = set()
+        for gpu in self._gpus:
+            late = {
+                thread: wait
+                for thread, wait in list(gpu.guard.waits.items())
+                if now_ns - wait.since_ns >= STUCK_SECONDS * 1e9
+            }
+            if late and gpu not in self._silent:
+                longest = min(late.values(), key=lambda wait: wait.since_ns)
+                seconds = (now_ns - longest.since_ns) / 1e9
+                text = (
+                    f"{gpu} has not answered for {seconds:.0f} s ({longest.doing}): what uses it waits until it does, "
+                    "or until its driver reports an error"
+                )
+                self._post(Message(MessageKind.WARNING, text))
+            if late:
+                silent.add(gpu)
+            threads.update(late)
+        self._silent = silent
+        return threads
 
 
 def _stack(thread_id: int) -> str:

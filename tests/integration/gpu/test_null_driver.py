@@ -17,6 +17,7 @@ from sightline.devices.cuda.libcuda import facts_from
 from sightline.errors import OperatorError, SightlineError
 from sightline.graph import Message, MessageKind
 from sightline.media import Batch
+from sightline.runtime import watchdog
 from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
 from sightline_plugins.engines import tensorrt_library
@@ -217,7 +218,7 @@ def test_streams_of_a_gpu_that_breaks_go_on_on_the_other(
 
     assert_accounted(report, gpu_lost=True)
     assert {one.received for one in report.streams} == {30}
-    assert len([one for one in messages if "cuda:0 cannot be used any more" in one.text]) == 1
+    assert len(texts(messages, "cuda:0 cannot be used any more")) == 1
     assert sum(one.dropped["gpu lost"] for one in report.streams) > 0
 
 
@@ -232,6 +233,35 @@ def test_a_run_whose_only_gpu_breaks_ends_with_the_cause(
 
     assert pipeline.report is not None
     assert_accounted(pipeline.report, stopped=True, gpu_lost=True)
+
+
+def texts(messages: list[Message], part: str) -> list[str]:
+    return [message.text for message in messages if part in message.text]
+
+
+def test_a_gpu_that_hangs_is_reported_and_its_streams_go_on_when_the_driver_gives_it_up(
+    null: NullDriver, repository: Path, clips: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "STUCK_SECONDS", 0.5)
+    pipeline = Pipeline(sources=endless(clips), steps=detecting(repository), outputs=tmp_path, device="cuda")
+    order, messages = FrameOrder(), list[Message]()
+    pipeline.probe("track-1", order)
+    pipeline.on_message(messages.append)
+    pipeline.start()
+    wait_until(lambda: all(order.frames(name) for name in endless(clips)))
+
+    with null.hanging():
+        wait_until(lambda: texts(messages, "cuda:0 has not answered for"))
+        null.break_gpu(0)  # as the driver does after a time
+        there = {name: order.frames(name) for name in endless(clips)}
+        wait_until(lambda: all(order.frames(name) > there[name] for name in there))
+        pipeline.stop()
+        report = pipeline.wait()
+
+    assert_accounted(report, stopped=True, gpu_lost=True)
+    assert len(texts(messages, "cuda:0 has not answered for")) == 1
+    assert len(texts(messages, "cuda:0 cannot be used any more")) == 1
+    assert not [message for message in messages if message.kind is MessageKind.ELEMENT_STUCK]
 
 
 def test_steps_are_exchanged_on_two_gpus_and_nothing_of_the_old_ones_stays(

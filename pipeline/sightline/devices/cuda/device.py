@@ -280,7 +280,7 @@ class CudaDevice:
             return
         was_reported = self.guard.is_reported
         try:
-            with self.guard("finishing its work") as driver:
+            with self.guard("finishing its work", waits=True) as driver:
                 self._handles.synchronize(driver)
                 for pool in list(self._pools):
                     pool.close()

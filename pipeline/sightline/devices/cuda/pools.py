@@ -208,7 +208,7 @@ class Pool:
 
     def _awaited(self, block: _Block, stream: DeviceStream | None) -> int:
         try:
-            with self.gpu.guard(f"lending memory of {self.name}") as driver:
+            with self.gpu.guard(f"lending memory of {self.name}", waits=True) as driver:
                 for event in block.after:
                     if stream is not None:
                         driver.wait(stream.handle, event=event)
@@ -258,7 +258,7 @@ class Pool:
 
 def _freed(block: _Block, *, gpu: CudaDevice, pool: str, budget: Budget, on_host: bool) -> None:
     try:
-        with gpu.guard(f"freeing memory of {pool}") as driver:
+        with gpu.guard(f"freeing memory of {pool}", waits=True) as driver:
             for event in block.after:
                 driver.synchronize_event(event)
             if on_host:

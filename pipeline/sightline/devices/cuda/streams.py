@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from threading import get_ident
+from time import perf_counter_ns
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -29,6 +32,14 @@ if TYPE_CHECKING:
     from sightline.devices.cuda.device import CudaDevice
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A thread that waits for a GPU: what for, and since when (`perf_counter_ns`)."""
+
+    doing: str
+    since_ns: int
+
+
 class Guard:
     """Surrounds every use of a driver: `with guard("copying to the host"): driver.copy(...)`.
 
@@ -42,6 +53,8 @@ class Guard:
         """Why nothing works any more; None while all is well."""
         self.is_reported = False
         """Whether an error with the cause was raised where somebody may see it."""
+        self.waits: dict[int, Wait] = {}
+        """Who waits for the GPU now, by thread."""
         self.is_closed = False
 
     @property
@@ -49,9 +62,9 @@ class Guard:
         """The GPU in messages: `cuda:0`."""
         return f"cuda:{self._driver.index}"
 
-    def __call__(self, doing: str) -> Guarded:
-        """A block in which the driver is used."""
-        return Guarded(self, self._driver, doing)
+    def __call__(self, doing: str, *, waits: bool = False) -> Guarded:
+        """A block in which the driver is used; with `waits`, the host may wait for the GPU there."""
+        return Guarded(self, self._driver, doing, waits=waits)
 
     def check(self) -> None:
         """Raise CudaFailed when nothing works any more."""
@@ -87,10 +100,11 @@ class Guard:
 class Guarded:
     """One use of the driver, in which its context is current."""
 
-    __slots__ = ("_current", "_doing", "_driver", "_guard")
+    __slots__ = ("_current", "_doing", "_driver", "_guard", "_waits")
 
-    def __init__(self, guard: Guard, driver: Driver, doing: str) -> None:
+    def __init__(self, guard: Guard, driver: Driver, doing: str, *, waits: bool) -> None:
         self._guard = guard
+        self._waits = waits
         self._driver = driver
         self._doing = doing
         self._current: AbstractContextManager[None] | None = None
@@ -102,11 +116,15 @@ class Guarded:
             self._current.__enter__()
         except DriverError as error:
             raise self._guard.failed(self._doing, error) from error
+        if self._waits:
+            self._guard.waits[get_ident()] = Wait(self._doing, perf_counter_ns())
         return self._driver
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._waits:
+            self._guard.waits.pop(get_ident(), None)
         if self._current is not None:
             try:
                 self._current.__exit__(kind, error, trace)
@@ -235,7 +253,7 @@ class CudaStream:
 
     def synchronize(self) -> None:
         """Wait, without the GIL, until everything queued here is done. Not for the steady state: wait for events."""
-        with self._handles.guard(f"waiting for the stream {self.name!r}") as driver:
+        with self._handles.guard(f"waiting for the stream {self.name!r}", waits=True) as driver:
             driver.synchronize(self.handle)
 
 
@@ -254,7 +272,7 @@ class CudaEvent:
 
     def wait(self) -> None:
         """Wait, without the GIL, until the work before it is done."""
-        with self._handles.guard(f"waiting for work of the stream {self.stream.name!r}") as driver:
+        with self._handles.guard(f"waiting for work of the stream {self.stream.name!r}", waits=True) as driver:
             driver.synchronize_event(self.handle)
 
     @property
