@@ -309,6 +309,7 @@ class FakeCudaDriver(FakeDriverCalls):
     ) -> None:
         super().__init__()
         self.index = index
+        self.foreign_context = 0
         self.name = "double"
         self.compute_capability = compute_capability
         self.launched: list[str] = []

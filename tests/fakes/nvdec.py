@@ -494,7 +494,9 @@ class FakeNvdec:
         """A decoder on a stream."""
         gpu = self._gpu()
         assert gpu is not None, "the GPU is gone"
-        assert (gpu.index, cudacontext, usedevicememory) == (gpuid, 0, True), "not our GPU, context or memory"
+        assert (gpu.index, cudacontext, usedevicememory) == (gpuid, gpu.foreign_context, True), (
+            "not our GPU, context or memory"
+        )
         assert gpu.guard.cause is None, "making a decoder on a broken GPU ends the process"
         decoder = PyNvDecoder(
             gpu,

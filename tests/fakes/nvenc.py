@@ -328,7 +328,7 @@ class FakeNvenc:
         gpu = self._gpu()
         assert gpu is not None, "the GPU is gone"
         where = (options.pop("gpu_id"), options.pop("cudacontext"), usecpuinputbuffer)
-        assert where == (gpu.index, 0, False), "not our GPU, context or memory"
+        assert where == (gpu.index, gpu.foreign_context, False), "not our GPU, context or memory"
         assert gpu.guard.cause is None, "making an encoder on a broken GPU ends the process"
         stream = int(options.pop("cudastream"))
         assert set(options) <= _OPTIONS, f"there are no options {set(options) - _OPTIONS}"

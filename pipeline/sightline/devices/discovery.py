@@ -172,5 +172,5 @@ def _open(choice: DeviceChoice) -> DeviceInUse:
     if not gpus:
         raise failures[0]
     devices = tuple(Device(DeviceKind.CUDA, gpu.index) for gpu in gpus)
-    shared = [f"{gpu} works in pycuda's context" for gpu in gpus if gpu.foreign_context is not None]
+    shared = [f"{gpu} works in pycuda's context" for gpu in gpus if gpu.pycuda_context is not None]
     return DeviceInUse(devices, "; ".join([choice.reason, *map(str, failures), *shared]), tuple(gpus))

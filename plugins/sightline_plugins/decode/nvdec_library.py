@@ -178,7 +178,7 @@ class NvdecLibrary:
             made = module.CreateDecoder(
                 gpuid=self._gpu.index,
                 codec=getattr(module.cudaVideoCodec, CODECS[codec]),
-                cudacontext=0,
+                cudacontext=self._gpu.foreign_context,
                 cudastream=stream_handle,
                 usedevicememory=True,
                 latency=latency.LOW if is_immediate else latency.NATIVE,

@@ -175,7 +175,7 @@ class NvencLibrary:
                 FORMATS[pixel_format],
                 False,  # images do not lie in host memory
                 gpu_id=self._gpu.index,
-                cudacontext=0,
+                cudacontext=self._gpu.foreign_context,
                 cudastream=stream.handle,
                 **options,
             )

@@ -34,13 +34,17 @@ from sightline_plugins.engines.onnxruntime import (
 from sightline_plugins.engines.protocol import Execution
 
 _WITHOUT_WAITING = "disable_synchronize_execution_providers"
+_OTHER_CONTEXT = (
+    "ONNX Runtime works in the primary context of {gpu}, and the program's pycuda in another one: use "
+    "pycuda.driver.Device(N).retain_primary_context() and push() instead of pycuda.autoinit, or engine: tensorrt"
+)
 _QUEUES_BY_ITSELF = "ONNX Runtime takes memory and waits while it queues"
 
 
 def why_not(gpu: CudaDevice) -> str | None:
     """Why ONNX Runtime cannot compute on that GPU; None when it can."""
     if ON_CUDA in ort.get_available_providers():
-        return onnxruntime_too_new()
+        return onnxruntime_too_new() or (_OTHER_CONTEXT.format(gpu=gpu) if gpu.foreign_context else None)
     return f"ONNX Runtime has no CUDA provider for {gpu}: {onnxruntime_clash() or FOR_CUDA}"
 
 

@@ -93,6 +93,7 @@ class CudaDriver:
         gives no context, or `context` is one of another GPU.
         """
         self.index = index
+        self.foreign_context = context or 0
         self._cuda = _bindings()
         self._live: dict[str, set[int]] = {destroyer: set() for destroyer in _DESTROYERS}
         self._inside: list[None] = []

@@ -38,10 +38,10 @@ class CudaDevice:
     Every call may raise CudaError; when the GPU is broken, CudaFailed with the first cause.
     """
 
-    def __init__(self, driver: Driver, *, foreign_context: Any = None) -> None:
+    def __init__(self, driver: Driver, *, pycuda_context: Any = None) -> None:
         self._driver = driver
-        self.foreign_context = foreign_context
-        """pycuda's context in which it works; None for the primary one."""
+        self.pycuda_context = pycuda_context
+        """The context of pycuda in which it works, and which it keeps alive; None where the program had none."""
         self._lock = RLock()
         self._held = 1
         self._is_closing = False
@@ -83,6 +83,11 @@ class CudaDevice:
     def name(self) -> str:
         """What the GPU is called."""
         return self._driver.name
+
+    @property
+    def foreign_context(self) -> int:
+        """Another library's context in which it works, a `CUcontext`; 0 for the GPU's primary context."""
+        return self._driver.foreign_context
 
     @property
     def compute_capability(self) -> tuple[int, int]:

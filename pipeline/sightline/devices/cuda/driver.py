@@ -331,6 +331,11 @@ class Driver(Protocol):
         ...
 
     @property
+    def foreign_context(self) -> int:
+        """Another library's context in which it works, a `CUcontext`; 0 for the GPU's primary context."""
+        ...
+
+    @property
     def name(self) -> str:
         """What the GPU is called."""
         ...

@@ -37,11 +37,11 @@ def open_cuda(index: int) -> CudaDevice:
     from sightline.devices.cuda.cuda_driver import CudaDriver
     from sightline.devices.cuda.device import CudaDevice
     from sightline.devices.cuda.driver import DriverError
-    from sightline.devices.cuda.pycuda import current_context
+    from sightline.devices.cuda.pycuda import current_context, is_primary
 
     try:
         adopted = current_context(index)
-        driver = CudaDriver(index) if adopted is None else CudaDriver(index, adopted.handle)
-        return CudaDevice(driver, foreign_context=adopted)
+        is_other = adopted is not None and not is_primary(adopted.handle, index)
+        return CudaDevice(CudaDriver(index, adopted.handle) if is_other else CudaDriver(index), pycuda_context=adopted)
     except DriverError as error:
         raise CudaError(f"cuda:{index} cannot be opened: {error}") from error

@@ -38,6 +38,18 @@ def current_context(index: int) -> Any:
     return context if result == cuda.CUresult.CUDA_SUCCESS and int(device) == index else None
 
 
+def is_primary(context: int, index: int) -> bool:
+    """Whether a context is the primary one of `cuda:index`."""
+    cuda = import_module("cuda.bindings.driver")
+    _, device = cuda.cuDeviceGet(index)
+    _, _, is_active = cuda.cuDevicePrimaryCtxGetState(device)
+    if not is_active:  # retaining it would make it
+        return False
+    _, primary = cuda.cuDevicePrimaryCtxRetain(device)
+    cuda.cuDevicePrimaryCtxRelease(device)
+    return int(primary) == context
+
+
 class Pycuda:
     """A block in which pycuda works in the context of an open GPU; for one thread at a time, and it may be nested.
 
@@ -76,7 +88,7 @@ class Pycuda:
             raise MissingExtra("pycuda", extra="pycuda", purpose=_PURPOSE) from error
         try:
             self._driver.init()
-            self._context = gpu.foreign_context or self._driver.Device(gpu.index).retain_primary_context()
+            self._context = gpu.pycuda_context or self._driver.Device(gpu.index).retain_primary_context()
         except self._driver.Error as error:
             raise CudaError(f"{gpu}: pycuda cannot work on it: {error}") from error
 

@@ -19,6 +19,7 @@ from sightline.devices.cuda.opening import open_cuda
 from sightline.devices.cuda.pycuda import Pycuda, current_context
 from sightline.errors import CudaError, CudaFailed, MissingExtra, SurfaceReleased
 from sightline.testing import make_frames
+from sightline_plugins.engines import onnxruntime_cuda
 from tests.null_driver import NullDriver, fresh_null_driver
 
 COPIES = {"cuMemcpyAsync", "cuMemcpy2DAsync", "cuMemcpyDtoDAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync"}
@@ -66,7 +67,7 @@ def gpu(null: NullDriver, context: Any) -> Iterator[CudaDevice]:
 def test_a_program_s_context_is_adopted_instead_of_a_second_one(
     gpu: CudaDevice, context: Any, null: NullDriver
 ) -> None:
-    assert gpu.foreign_context.handle == context.handle
+    assert gpu.foreign_context == gpu.pycuda_context.handle == context.handle
     assert null.live["contexts"] == 1
     assert "cuDevicePrimaryCtxRetain" not in null.counts
 
@@ -86,9 +87,30 @@ def test_another_gpu_is_opened_by_its_primary_context(context: Any, null: NullDr
     gpu = open_cuda(1)
 
     assert current_context(1) is None
-    assert gpu.foreign_context is None
+    assert (gpu.foreign_context, gpu.pycuda_context) == (0, None)
     assert null.counts["cuDevicePrimaryCtxRetain"] == 1
     gpu.close()
+
+
+def test_pycuda_s_primary_context_is_the_one_of_everybody(pycuda: Any, null: NullDriver) -> None:
+    context = pycuda.Device(0).retain_primary_context()
+    context.push()
+    gpu = open_cuda(0)
+
+    assert gpu.pycuda_context.handle == context.handle
+    assert gpu.foreign_context == 0
+    assert null.live["contexts"] == 1
+    gpu.close()
+    pycuda.Context.pop()
+
+
+def test_onnx_runtime_does_not_work_in_another_context(gpu: CudaDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime_cuda.ort, "get_available_providers", lambda: ["CUDAExecutionProvider"])
+
+    reason = onnxruntime_cuda.why_not(gpu)
+
+    assert reason is not None
+    assert "retain_primary_context" in reason
 
 
 def test_a_thread_without_pycuda_s_context_opens_the_primary_one(context: Any) -> None:
