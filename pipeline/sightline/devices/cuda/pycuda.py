@@ -11,6 +11,7 @@ drop pycuda's objects within a block.
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -36,6 +37,14 @@ def current_context(index: int) -> Any:
     cuda = import_module("cuda.bindings.driver")
     result, device = cuda.cuCtxGetDevice()
     return context if result == cuda.CUresult.CUDA_SUCCESS and int(device) == index else None
+
+
+@lru_cache
+def primary_context(index: int) -> Any:
+    """The primary context of `cuda:index` as pycuda retains it, to the end of the process: what pycuda makes does not
+    outlive its context object, and pycuda releases one only in the thread that retained it.
+    """
+    return sys.modules["pycuda.driver"].Device(index).retain_primary_context()
 
 
 def is_primary(context: int, index: int) -> bool:
@@ -88,7 +97,7 @@ class Pycuda:
             raise MissingExtra("pycuda", extra="pycuda", purpose=_PURPOSE) from error
         try:
             self._driver.init()
-            self._context = gpu.pycuda_context or self._driver.Device(gpu.index).retain_primary_context()
+            self._context = gpu.pycuda_context or primary_context(gpu.index)
         except self._driver.Error as error:
             raise CudaError(f"{gpu}: pycuda cannot work on it: {error}") from error
 
