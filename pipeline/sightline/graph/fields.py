@@ -93,7 +93,8 @@ def is_url(text: str) -> bool:
     return _SCHEME.match(text) is not None
 
 
-_WITHOUT_HOST = ("udp", "rtp", "tcp", "srt")
+_WITHOUT_HOST = ("udp", "rtp", "tcp", "srt", "postgresql", "postgres")
+"""Schemes whose URLs may leave out the host: all interfaces, or a socket in the file system."""
 _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(\d{1,9}))?")
 _HIGHEST_PORT = 65535
 

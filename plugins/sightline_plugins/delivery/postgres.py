@@ -58,9 +58,9 @@ class Postgres(Delivery):
     `(stream, time)`. Columns and indexes may be added, if inserts work without naming them.
 
     The role needs USAGE on the schema, INSERT and SELECT on the table, and CREATE on the schema for the table to be
-    made. TLS is configured
-    in the URL, such as `?sslmode=verify-full&sslrootcert=/etc/ca.pem`. Connect directly, or through a pool that keeps
-    sessions: with PgBouncer, `pool_mode = session`.
+    made. TLS is configured in the URL, such as `?sslmode=verify-full&sslrootcert=/etc/ca.pem`. Without a host, the
+    server's socket in the file system is used, or that in the folder of `postgresql:///site?host=/run/postgresql`.
+    Connect directly, or through a pool that keeps sessions: with PgBouncer, `pool_mode = session`.
 
     ```yaml
     - postgres: {url: "postgresql://sightline@db.example.com/site", table: events, send: [events]}
@@ -76,6 +76,11 @@ class Postgres(Delivery):
     """Table, or schema and table: `SCHEMA.TABLE`. Names are taken as written, so upper case letters matter."""
     create: bool = True
     """Make the table when it is missing, and migrate it when an older Sightline made it."""
+
+    def urls(self) -> Sequence[str]:
+        """Return the URL; nothing where it names a socket in the file system."""
+        host = unquote(urlsplit(self.url).netloc.rpartition("@")[2])
+        return () if not host or host.startswith(("/", "@", ":")) else (self.url,)
 
     def destination(self) -> str:
         """Return the URL without credentials and options, and the table."""

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from sightline.devices import Device
 from sightline.errors import DeliveryError, DestinationLost, DestinationRefused, RecordRefused
-from sightline.graph import Site
+from sightline.graph import CheckContext, Outputs, Site
 from sightline.graph.transport import Record, Transport
 from sightline.testing.transport_conformance import TransportConformance
 from sightline_plugins.delivery import postgres_table
@@ -124,6 +125,25 @@ class TestContract(TransportConformance):
     def stop(self) -> None:
         self._was_stopped = True
         self._server.kill()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://sightline:{password}@/site?host={folder}&port={port}",
+        "postgres://sightline:{password}@{host}:{port}/site",
+    ],
+)
+def test_a_socket_in_the_file_system_is_a_server_too(server: PostgresServer, url: str) -> None:
+    folder, password = str(server.folder), quote(PASSWORD, safe="")
+    filled = url.format(password=password, folder=folder, host=quote(folder, safe=""), port=server.port)
+    element = Postgres(url=filled)
+
+    deliver(server, records(3), url=filled)
+
+    assert stored(server) == [0, 1, 2]
+    assert list(element.check(CheckContext(Device(), streams=(), outputs=Outputs(server.folder)))) == []
+    assert PASSWORD not in element.destination()
 
 
 class TestRows:
