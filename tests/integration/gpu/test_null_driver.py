@@ -264,6 +264,26 @@ def test_a_gpu_that_hangs_is_reported_and_its_streams_go_on_when_the_driver_give
     assert not [message for message in messages if message.kind is MessageKind.ELEMENT_STUCK]
 
 
+def test_a_run_on_a_gpu_that_hangs_is_aborted_at_once(
+    null: NullDriver, repository: Path, clips: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "STUCK_SECONDS", 0.5)
+    pipeline = Pipeline(sources=endless(clips), steps=detecting(repository), outputs=tmp_path, device="cuda:0")
+    order, messages = FrameOrder(), list[Message]()
+    pipeline.probe("track-1", order)
+    pipeline.on_message(messages.append)
+    pipeline.start()
+    wait_until(lambda: all(order.frames(name) for name in endless(clips)))
+
+    with null.hanging():
+        wait_until(lambda: texts(messages, "cuda:0 has not answered for"))
+        pipeline.stop()  # waits for what is under way, as Ctrl-C does
+        pipeline.abort()  # and a second one does not
+        report = pipeline.wait()
+
+    assert report.frames > 0
+
+
 def test_steps_are_exchanged_on_two_gpus_and_nothing_of_the_old_ones_stays(
     null: NullDriver, repository: Path, clips: dict[str, Path], tmp_path: Path
 ) -> None:
