@@ -52,6 +52,17 @@ API cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     END(SUCCESS);
 }
 
+API cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address) {
+    BEGIN("cuPointerGetAttribute", ANYWHERE, attribute, address);
+    struct object *memory = memory_at(address, 1, DEVICE_MEMORY);
+    CHECK(memory && (attribute == 3 || attribute == 9), INVALID_VALUE); // its address, and the number of its GPU
+    if (attribute == 3)
+        *(CUdeviceptr *)value = address;
+    else
+        *(int *)value = memory->context->device;
+    END(SUCCESS);
+}
+
 // --- work on memory ---
 static bool is_there(const struct span *span, size_t width, size_t rows) {
     size_t bytes = (span->pitch ? span->pitch : width) * (rows - 1) + width;

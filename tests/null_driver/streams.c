@@ -94,6 +94,14 @@ API cuStreamQuery(void *stream) {
     END(result ? result : found->is_stuck && hangs(found->context->device) ? NOT_READY : SUCCESS);
 }
 
+API cuStreamGetCtx(void *stream, handle *context) {
+    BEGIN("cuStreamGetCtx", ANYWHERE, stream, 0);
+    struct object *found = stream_of(stream);
+    CHECK(found && found->context, INVALID_HANDLE);
+    *context = handle_of(found->context);
+    END(SUCCESS);
+}
+
 API cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
     BEGIN("cuStreamWaitEvent", IN_CONTEXT, stream, event);
     (void)flags;

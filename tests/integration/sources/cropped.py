@@ -38,13 +38,17 @@ def write_cropped(path: Path, crop: Crop, *, coding: Coding = Coding(), count: i
     """Write a clip with detail everywhere that crops this much; key frames are ten apart. `whole_of` has its images
     without the crop.
     """
-    whole = whole_of(path)
-    _write_whole(whole, coding=coding, count=count, first_ms=first_ms)
+    _write_whole(whole_of(path), coding=coding, count=count, first_ms=first_ms)
+    return with_crop(path, crop, codec=coding.codec)
+
+
+def with_crop(path: Path, crop: Crop, *, codec: str) -> Path:
+    """Write the clip that `whole_of` names once more, with this crop."""
     sides = f"crop_left={crop.left}:crop_top={crop.top}:crop_right={crop.right}:crop_bottom={crop.bottom}"
-    with av.open(whole) as source, av.open(path, "w") as target:
+    with av.open(whole_of(path)) as source, av.open(path, "w") as target:
         video = source.streams.video[0]
         stream = target.add_stream_from_template(video)
-        cropping = BitStreamFilterContext(f"{_FILTERS[coding.codec]}={sides}", video, stream)
+        cropping = BitStreamFilterContext(f"{_FILTERS[codec]}={sides}", video, stream)
         for packet in source.demux(video):
             for cropped in cropping.filter(packet) if packet.size else ():
                 cropped.stream = stream
