@@ -15,7 +15,6 @@ from sightline.graph.fields import InputUri, is_url
 from sightline.media import Stream
 from sightline.media.time import Duration
 from sightline_plugins.decode.kinds import is_device, is_readable_url, is_rtsp, names_images, videos_of
-from sightline_plugins.decode.nvdec_memory import CAMERA, file_bytes, stream_bytes
 from sightline_plugins.sources.options import LiveOptions, Loop
 
 if TYPE_CHECKING:
@@ -104,6 +103,8 @@ class Media(LiveOptions):
 
     def gpu_memory_bytes(self) -> int:
         """What NVDEC and the surfaces take of a video file of this size, or of an ordinary camera."""
+        from sightline_plugins.decode.nvdec_memory import CAMERA, file_bytes, stream_bytes
+
         if is_url(self.uri):
             return stream_bytes(*CAMERA)
         return file_bytes(self.uri, number=self.stream_index)

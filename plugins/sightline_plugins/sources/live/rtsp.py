@@ -12,7 +12,6 @@ from sightline.graph import Site, SourceReader
 from sightline.graph.fields import checked_url
 from sightline.media import Stream
 from sightline_plugins.decode.kinds import is_rtsp
-from sightline_plugins.decode.nvdec_memory import CAMERA, stream_bytes
 from sightline_plugins.sources.options import LiveOptions
 
 # Over TCP nothing arrives out of order; a queue of two packets makes FFmpeg report those that a camera left out.
@@ -63,6 +62,8 @@ class Rtsp(LiveOptions):
 
     def gpu_memory_bytes(self) -> int:
         """What NVDEC and the surfaces of an ordinary camera take."""
+        from sightline_plugins.decode.nvdec_memory import CAMERA, stream_bytes
+
         return stream_bytes(*CAMERA)
 
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
