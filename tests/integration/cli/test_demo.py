@@ -9,7 +9,9 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import av
 import pytest
 from tests.integration.cli.conftest import command
 
@@ -59,8 +61,12 @@ def folder(place: Path, first: subprocess.CompletedProcess[str]) -> Path:
     return place / "sightline-demo"
 
 
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
 def crossings(path: Path) -> Counter[tuple[str, str]]:
-    events = [event for line in path.read_text().splitlines() for event in json.loads(line).get("events", [])]
+    events = [event for line in lines_of(path) for event in line.get("events", [])]
     return Counter((event["rule"], event["direction"]) for event in events if event["kind"] == "line")
 
 
@@ -71,6 +77,30 @@ def test_the_demo_counts_what_crosses_the_lines_of_its_clips(folder: Path, repos
     found = crossings(folder / "out" / "demo" / f"{clip}.jsonl")
 
     assert found == Counter({(line, way): count for line, counts in truth.items() for way, count in counts.items()})
+
+
+@pytest.mark.parametrize("clip", ["street", "entrance"])
+def test_the_demo_counts_who_enters_the_zones_of_its_clips(folder: Path, repository: Path, clip: str) -> None:
+    truth = json.loads((repository / "sample_videos" / f"{clip}.truth.json").read_text())["totals"]["zones"]
+
+    entered = Counter(
+        event["rule"]
+        for line in lines_of(folder / "out" / "demo" / f"{clip}.jsonl")
+        for event in line.get("events", [])
+        if event.get("direction") == "enter"
+    )
+
+    assert entered == truth
+
+
+@pytest.mark.parametrize("clip", ["street", "entrance"])
+def test_the_demo_has_a_line_and_a_drawn_image_for_every_frame(folder: Path, repository: Path, clip: str) -> None:
+    frames = json.loads((repository / "sample_videos" / f"{clip}.truth.json").read_text())["frames"]
+    with av.open(str(folder / "out" / "demo" / f"{clip}.mp4")) as container:
+        images = sum(1 for _ in container.decode(video=0))
+
+    assert [line["frame"] for line in lines_of(folder / "out" / "demo" / f"{clip}.jsonl")] == list(range(frames))
+    assert images == frames
 
 
 def test_the_demo_prints_counts_files_and_what_to_do_next(first: subprocess.CompletedProcess[str]) -> None:

@@ -30,7 +30,7 @@ LIMIT_SECONDS = 300.0
 DRAWN: list[Any] = [{"draw": {"clock": True}}, {"video": {"path": "{stream}.mp4"}}]
 """Steps without a model: frames are uploaded, drawn on by a kernel, and copied to the host for the encoder."""
 BATCHES = COUNT // 4
-STEP = 41
+STEP = 97
 """Every so many calls one fails: in all of them a run would take a minute."""
 NOT_READY = 600
 OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"

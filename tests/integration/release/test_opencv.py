@@ -41,47 +41,52 @@ def opencv_row(environment: Environment, folder: Path) -> str:
     return next(line for line in done.stdout.splitlines() if line.strip().startswith("OpenCV"))
 
 
-@pytest.mark.parametrize("package", [PLAIN, HEADLESS])
-def test_either_package_of_opencv_is_enough(tmp_path: Path, wheel: Path, package: str) -> None:
-    environment = environment_with(tmp_path, wheel, package)
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Environment:
+    """An environment with `opencv-python`."""
+    return environment_with(tmp_path_factory.mktemp("plain"), wheel, PLAIN)
 
-    done = run_demo(environment, tmp_path)
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Environment:
+    """An environment with both packages, `opencv-python` installed last."""
+    return environment_with(tmp_path_factory.mktemp("both"), wheel, HEADLESS, PLAIN)
+
+
+def test_the_other_package_of_opencv_is_enough(plain: Environment, tmp_path: Path) -> None:
+    done = run_demo(plain, tmp_path)
 
     assert done.returncode == 0, done.stderr
-    assert ("(opencv-python)" in opencv_row(environment, tmp_path)) == (package == PLAIN)
+    assert "(opencv-python)" in opencv_row(plain, tmp_path)
 
 
-def test_doctor_reports_both_packages_and_the_command_that_keeps_one(tmp_path: Path, wheel: Path) -> None:
-    environment = environment_with(tmp_path, wheel, PLAIN, HEADLESS)
-
-    row = opencv_row(environment, tmp_path)
+def test_doctor_reports_both_packages_and_the_command_that_keeps_one(both: Environment, tmp_path: Path) -> None:
+    row = opencv_row(both, tmp_path)
 
     assert "overwrite each other's files" in row
     assert row.endswith(f"pip uninstall -y {HEADLESS} {PLAIN} && pip install {HEADLESS}")
 
 
-def test_what_is_left_after_one_of_both_was_removed_is_reported(tmp_path: Path, wheel: Path) -> None:
-    environment = environment_with(tmp_path, wheel, HEADLESS, PLAIN)
-    assert pip(environment, "uninstall", "--yes", PLAIN).returncode == 0
+def test_what_is_left_after_one_of_both_was_removed_is_reported(both: Environment, tmp_path: Path) -> None:
+    assert pip(both, "uninstall", "--yes", PLAIN).returncode == 0
 
-    done = run_demo(environment, tmp_path)
+    done = run_demo(both, tmp_path)
 
     assert done.returncode == 2
     assert "OpenCV cannot be imported" in done.stderr
     assert f"pip install --force-reinstall --no-deps {HEADLESS}" in done.stderr
-    assert "--force-reinstall" in opencv_row(environment, tmp_path)
+    assert "--force-reinstall" in opencv_row(both, tmp_path)
 
 
 def test_a_missing_library_of_the_system_is_named_with_the_package_to_install_instead(
-    tmp_path: Path, wheel: Path
+    plain: Environment, tmp_path: Path
 ) -> None:
-    environment = environment_with(tmp_path, wheel, PLAIN)
     needed, absent = b"libGL.so.1\0", b"libGX.so.1\0"
     for folder in ("cv2", "opencv_python.libs"):
-        for library in (environment.packages / folder).glob("*.so*"):
+        for library in (plain.packages / folder).glob("*.so*"):
             library.write_bytes(library.read_bytes().replace(needed, absent))
 
-    done = run_demo(environment, tmp_path)
+    done = run_demo(plain, tmp_path)
 
     assert done.returncode == 2
     assert f"{PLAIN} needs libGX.so.1, which this system lacks" in done.stderr

@@ -38,12 +38,22 @@ def test_sightline_comes_from_the_wheel(installed: Environment, tmp_path: Path) 
     assert all(Path(line).is_relative_to(installed.packages) for line in done.stdout.splitlines())
 
 
-def test_the_demo_runs_from_the_wheel(installed: Environment, tmp_path: Path, repository: Path) -> None:
-    done = installed.run("sightline", "demo", cwd=tmp_path)
+def test_the_demo_of_the_wheel_runs(installed: Environment, tmp_path: Path) -> None:
+    """Its first frames; all of them run from the repository (`cli/test_demo.py`), with the same model and clips."""
+    config = str(installed.packages / DATA / "configs" / "demo.yaml")
+    done = installed.run("sightline", "run", config, "--frames", "50", cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
-    assert "road: in 12, out 10" in done.stderr
-    assert "door: in 5, out 5" in done.stderr
-    lines = (tmp_path / "sightline-demo" / "out" / "demo" / "street.jsonl").read_text().splitlines()
-    truth = json.loads((repository / "sample_videos" / "street.truth.json").read_text())
-    assert len(lines) == truth["frames"]
+    for clip in ("street", "entrance"):
+        lines = (tmp_path / "out" / "demo" / f"{clip}.jsonl").read_text().splitlines()
+        assert len(lines) == 50
+        assert any(json.loads(line).get("objects") for line in lines)
+
+
+def test_the_demo_is_written_from_the_wheel(installed: Environment, tmp_path: Path) -> None:
+    code = "import pathlib, sightline_plugins.commands.demo.files as files; files.write_demo(pathlib.Path('demo'))"
+
+    done = installed.run("python", "-c", code, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "demo" / "sample_videos").iterdir()} >= {"street.mp4", "entrance.mp4"}
