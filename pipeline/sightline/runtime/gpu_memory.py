@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from sightline.devices.cuda.device import CudaDevice
 
 _GIB = 2**30
+_LOOKED_AT = 16
+"""Of files that are read one after another there may be thousands; the start waits for no more than these."""
 
 
 def too_little_memory(gpus: Sequence[CudaDevice], sources: Iterable[SourceElement]) -> str | None:
@@ -36,12 +38,12 @@ def too_little_memory(gpus: Sequence[CudaDevice], sources: Iterable[SourceElemen
 
 
 def _needs(sources: Iterable[SourceElement]) -> list[int]:
-    """What each stream takes; of those that take turns only the largest is there at a time."""
-    at_once, in_turn = list[int](), list[int]()
+    """What each stream takes. Of those that take turns one is there at a time: the largest of the first few."""
+    at_once, in_turn = list[SourceElement](), list[SourceElement]()
     for source in sources:
-        (in_turn if source.takes_turns else at_once).append(source.gpu_memory_bytes())
-    needs = [*at_once, max(in_turn, default=0)]
-    return sorted(need for need in needs if need)
+        (in_turn if source.takes_turns else at_once).append(source)
+    turn = max((source.gpu_memory_bytes() for source in in_turn[:_LOOKED_AT]), default=0)
+    return sorted(need for need in (*(source.gpu_memory_bytes() for source in at_once), turn) if need)
 
 
 def _fitting(needs: Sequence[int], free: int) -> int:

@@ -60,6 +60,18 @@ def test_of_streams_that_take_turns_the_largest_counts(small: CudaDevice) -> Non
     assert too_little_memory([small], [*turns, Video(mebibytes=41)]) is not None
 
 
+def test_of_thousands_that_take_turns_few_are_looked_at(small: CudaDevice) -> None:
+    asked: list[int] = []
+
+    class Counted(Video):
+        def gpu_memory_bytes(self) -> int:
+            asked.append(1)
+            return super().gpu_memory_bytes()
+
+    assert too_little_memory([small], [Counted(mebibytes=10, in_turn=True) for _ in range(5000)]) is None
+    assert len(asked) == 16
+
+
 def test_streams_of_unknown_size_and_runs_on_the_cpu_say_nothing(small: CudaDevice) -> None:
     assert too_little_memory([small], [Video(mebibytes=0) for _ in range(1000)]) is None
     assert too_little_memory([], [Video(mebibytes=2**20)]) is None
