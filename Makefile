@@ -6,7 +6,7 @@ BIN := .venv/bin
 REQUIRE_ALL ?= 0
 PATHS := pipeline plugins tests benchmarks tools examples
 
-.PHONY: demo test check lint types audit tests coverage gpu-test gpu-bench docs bench fuzz mutate lock release install dev clean
+.PHONY: demo test check lint types audit rewritten tests coverage gpu-test gpu-bench docs bench fuzz mutate lock release install dev clean
 
 demo: install
 	$(BIN)/sightline run configs/demo.yaml
@@ -15,7 +15,7 @@ test: check
 
 # What looks at the source runs side by side; the tests, which take both cores of a small machine, come after it.
 check: dev
-	$(MAKE) --jobs 2 --output-sync=target lint types docs audit
+	$(MAKE) --jobs 2 --output-sync=target types lint docs audit rewritten
 	$(MAKE) tests
 
 lint: dev
@@ -29,6 +29,11 @@ types: dev
 # Known vulnerabilities of the locked dependencies; where no advisories can be had, it says so and passes.
 audit: dev
 	$(BIN)/python -m tools.release.audit
+
+# pytest rewrites the asserts of every test module, and each of its processes would do so again. A module that cannot be
+# imported is reported by the tests.
+rewritten: dev
+	-@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only $(SUITES) > /dev/null
 
 # Five test files at a time: while some wait for a camera or a broker, the others compute. The slowest come first. A
 # test that hangs or crashes ends the run. Modules are compiled first, because many tests start processes.
