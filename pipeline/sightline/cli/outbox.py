@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from sightline.graph import PipelineDescription
     from sightline.graph.transport import Delivers
     from sightline.runtime.delivery.chunks import Waiting
+    from sightline.runtime.delivery.outbox import RunOutbox
+    from sightline.runtime.stats.counters import DeliveryStats
 
 _YAML = (".yaml", ".yml")
 _SHOWN_EVERY_SECONDS = 2.0
@@ -86,6 +88,8 @@ def drain(config: Path, output_root: Path | None, timeout: int | None) -> int:
 
     The exit code is 1 when records are left.
     """
+    # All before anything is delivered: Python 3.11 exits with a signal when Ctrl-C came within an import.
+    from sightline.cli.progress import delivery_text
     from sightline.devices import Device
     from sightline.errors import ConfigurationError
     from sightline.graph import Message, Outputs, Site
@@ -117,7 +121,7 @@ def drain(config: Path, output_root: Path | None, timeout: int | None) -> int:
         for name, element in known.items():
             transport = element.transport(replace(site, element_id=name))
             outbox.mailbox(name, address=element.destination(), transport=transport).close()
-        _wait(outbox, timeout_seconds=None if timeout is None else timeout / 1e9)
+        _wait(outbox, text_of=delivery_text, timeout_seconds=None if timeout is None else timeout / 1e9)
     finally:
         outbox.linger(at_most_ns=0)
         outbox.close()
@@ -193,12 +197,8 @@ def _addresses(description: PipelineDescription) -> Mapping[str, str]:
     return {name: element.destination() for name, element in _destinations(description).items()}
 
 
-def _wait(outbox: object, *, timeout_seconds: float | None) -> None:
-    """Wait until everything is delivered, and say how it goes."""
-    from sightline.cli.progress import delivery_text
-    from sightline.runtime.delivery.outbox import RunOutbox
-
-    assert isinstance(outbox, RunOutbox)
+def _wait(outbox: RunOutbox, *, text_of: Callable[[DeliveryStats], str], timeout_seconds: float | None) -> None:
+    """Wait until everything is delivered, and say how it goes in the words of `text_of`."""
     started = shown = time.monotonic()
     while any(one.depth for one in outbox.stats):
         now = time.monotonic()
@@ -207,5 +207,5 @@ def _wait(outbox: object, *, timeout_seconds: float | None) -> None:
         if now - shown >= _SHOWN_EVERY_SECONDS:
             shown = now
             for one in outbox.stats:
-                click.echo(f"{one.destination}: {delivery_text(one)}", err=True)
+                click.echo(f"{one.destination}: {text_of(one)}", err=True)
         time.sleep(0.05)
