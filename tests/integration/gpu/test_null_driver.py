@@ -239,16 +239,22 @@ def texts(messages: list[Message], part: str) -> list[str]:
     return [message.text for message in messages if part in message.text]
 
 
-def test_a_gpu_that_hangs_is_reported_and_its_streams_go_on_when_the_driver_gives_it_up(
-    null: NullDriver, repository: Path, clips: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watchdog, "STUCK_SECONDS", 0.5)
-    pipeline = Pipeline(sources=endless(clips), steps=detecting(repository), outputs=tmp_path, device="cuda")
+def started(pipeline: Pipeline, clips: dict[str, Path]) -> tuple[FrameOrder, list[Message]]:
+    """Start a pipeline, and wait until each of its streams has given a frame."""
     order, messages = FrameOrder(), list[Message]()
     pipeline.probe("track-1", order)
     pipeline.on_message(messages.append)
     pipeline.start()
     wait_until(lambda: all(order.frames(name) for name in endless(clips)))
+    return order, messages
+
+
+def test_a_gpu_that_hangs_is_reported_and_its_streams_go_on_when_the_driver_gives_it_up(
+    null: NullDriver, repository: Path, clips: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "STUCK_SECONDS", 0.5)
+    pipeline = Pipeline(sources=endless(clips), steps=detecting(repository), outputs=tmp_path, device="cuda")
+    order, messages = started(pipeline, clips)
 
     with null.hanging():
         wait_until(lambda: texts(messages, "cuda:0 has not answered for"))
@@ -269,11 +275,7 @@ def test_a_run_on_a_gpu_that_hangs_is_aborted_at_once(
 ) -> None:
     monkeypatch.setattr(watchdog, "STUCK_SECONDS", 0.5)
     pipeline = Pipeline(sources=endless(clips), steps=detecting(repository), outputs=tmp_path, device="cuda:0")
-    order, messages = FrameOrder(), list[Message]()
-    pipeline.probe("track-1", order)
-    pipeline.on_message(messages.append)
-    pipeline.start()
-    wait_until(lambda: all(order.frames(name) for name in endless(clips)))
+    _, messages = started(pipeline, clips)
 
     with null.hanging():
         wait_until(lambda: texts(messages, "cuda:0 has not answered for"))
