@@ -19,7 +19,8 @@ SightlineError
 ├── DeliveryError           records did not reach their destination; they are kept and tried again
 │   ├── DestinationLost     it cannot be reached, broke off or does not answer
 │   │   └── DestinationRefused  it does not accept the credentials, or does not let us write there
-│   └── RecordRefused       it refuses one record: set aside after several attempts
+│   ├── RecordRefused       it refuses one record: set aside after several attempts
+│   └── RecordsRejected     it took a request but for some of its records, and forbids another attempt: set aside
 ├── OperatorError           an operator failed on a batch: element, stream, frame  (exit code 1)
 ├── SurfaceReleased         a pooled surface was used after it went back
 ├── EndOfLink               the link was closed by its sender and is empty
@@ -131,6 +132,17 @@ class DestinationRefused(DestinationLost):
 
 class RecordRefused(DeliveryError):
     """The destination refuses the record after those delivered; the others may be accepted."""
+
+
+class RecordsRejected(DeliveryError):
+    """The destination has taken the `among` records after those delivered, and says that it rejected `rejected` of
+    them, but not which. They must not be sent again.
+    """
+
+    def __init__(self, message: str, *, among: int, rejected: int, delivered: int = 0) -> None:
+        super().__init__(message, delivered=delivered)
+        self.among = among
+        self.rejected = rejected
 
 
 class OperatorError(SightlineError):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sightline_plugins.delivery.kafka import Kafka
     from sightline_plugins.delivery.mqtt import Mqtt
     from sightline_plugins.delivery.nats import Nats
+    from sightline_plugins.delivery.otlp import Otlp
     from sightline_plugins.delivery.postgres import Postgres
     from sightline_plugins.delivery.redis import Redis
     from sightline_plugins.delivery.webhook import Webhook
@@ -72,6 +73,7 @@ _HOMES = {
     "Mqtt": "sightline_plugins.delivery.mqtt",
     "MultiCamera": "sightline_plugins.track.multi_camera.element",
     "Nats": "sightline_plugins.delivery.nats",
+    "Otlp": "sightline_plugins.delivery.otlp",
     "Parquet": "sightline_plugins.sinks.parquet",
     "Pattern": "sightline_plugins.sources.pattern",
     "Pose": "sightline_plugins.infer.pose",
@@ -115,6 +117,7 @@ __all__ = [
     "Mqtt",
     "MultiCamera",
     "Nats",
+    "Otlp",
     "Parquet",
     "Pattern",
     "Pose",

@@ -53,6 +53,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "mqtt": {"url": "mqtt://127.0.0.1"},
     "multi_camera": {},
     "nats": {"url": "nats://127.0.0.1"},
+    "otlp": {"url": "http://127.0.0.1"},
     "parquet": {"path": "out"},
     "pose": {"model": "heatmaps.onnx", "on": "car", "reinfer_interval": "1s"},
     "postgres": {"url": "postgresql://127.0.0.1/site"},

@@ -60,8 +60,9 @@ class Transport(ABC):
         The time limit begins again with each acknowledgement: a destination that is slow is not lost.
 
         `delivered` of an error counts those acknowledged, which are the first ones; the others are delivered again.
-        Raises RecordRefused when the destination refuses the record after those; DestinationLost when it is gone, or
-        acknowledges nothing within the time limit; DestinationRefused when it does not let us write.
+        Raises RecordRefused when the destination refuses the record after those; RecordsRejected when it has taken
+        those after them but for some, which must not be sent again; DestinationLost when it is gone, or acknowledges
+        nothing within the time limit; DestinationRefused when it does not let us write.
         """
 
     @abstractmethod

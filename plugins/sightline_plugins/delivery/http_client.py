@@ -30,11 +30,16 @@ _BROKEN = (HTTPError, http.client.HTTPException, OSError)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a request: at most 64 KiB of its body as text."""
+    """The answer to a request, with at most 64 KiB of its body."""
 
     status: int
     headers: Mapping[str, str]
-    text: str
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text, with a replacement for bytes that are none."""
+        return self.body.decode(errors="replace")
 
 
 class HttpClient:
@@ -82,7 +87,7 @@ class HttpClient:
             self.close()
             raise self._failure(error) from error
         self._is_proven = True
-        return Answer(response.status, response.headers, self._text(response))
+        return Answer(response.status, response.headers, self._body(response))
 
     def close(self) -> None:
         """Close the connection; harmless when called again."""
@@ -129,15 +134,15 @@ class HttpClient:
                 connection.sock.settimeout(self._deadline.left())
             yield body[start : start + _PIECE_BYTES]
 
-    def _text(self, response: BaseHTTPResponse) -> str:
+    def _body(self, response: BaseHTTPResponse) -> bytes:
         """Read the answer's body. If it breaks off or is long, the connection is closed; the answer still counts."""
-        text, is_complete = b"", False
+        body, is_complete = b"", False
         with suppress(*_BROKEN):
-            text = response.read(_MOST_ANSWER_BYTES, decode_content=False)
+            body = response.read(_MOST_ANSWER_BYTES, decode_content=False)
             is_complete = not response.read(1, decode_content=False)
         if not is_complete:
             self.close()
-        return text.decode(errors="replace")
+        return body
 
     def _failure(self, error: Exception) -> DestinationLost:
         """The error to raise for an exception of the client."""

@@ -10,39 +10,27 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Annotated, ClassVar, Literal
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 from pydantic import AfterValidator, Field
 
-from sightline.errors import DeliveryError, DestinationLost, DestinationRefused, RecordRefused
+from sightline.errors import DeliveryError, RecordRefused
 from sightline.graph import CheckContext, Problem, Site
+from sightline.graph.http_headers import check_headers
 from sightline.graph.transport import Record, Transport
 from sightline_plugins.delivery.content_types import is_json
-from sightline_plugins.delivery.http_client import Answer, HttpClient, retry_after_ns
-from sightline_plugins.delivery.refusals import deliver_in_parts, excerpt
+from sightline_plugins.delivery.http_destination import HttpDestination, credential_problems
+from sightline_plugins.delivery.refusals import deliver_in_parts
 from sightline_plugins.delivery.tls import TlsDelivery
 from sightline_plugins.delivery.urls import readable_url
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE = re.compile(r"[\x21-\x7e\xa0-\xff]([\t\x20-\x7e\xa0-\xff]*[\x21-\x7e\xa0-\xff])?")
-_OWN = ("connection", "content-length", "content-type", "host", "idempotency-key", "transfer-encoding")
+_OWN = re.compile("connection|content-length|content-type|host|idempotency-key|transfer-encoding|sightline-.*")
 _BATCHES = {"application/cloudevents+json": "application/cloudevents-batch+json"}
-_BUSY = (408, 425, 429)
 _REFUSED_RECORD = (400, 404, 409, 410, 413, 414, 415, 422, 431)
 
 
 def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
-    known: set[str] = set()
-    for name, value in headers.items():
-        if not _TOKEN.fullmatch(name):
-            raise ValueError(f"{name!r} is not the name of a header")
-        if name.lower() in _OWN or name.lower().startswith("sightline-"):
-            raise ValueError(f"the header {name} is set by `webhook` itself")
-        if name.lower() in known:
-            raise ValueError(f"the header {name} is there twice")
-        if not _VALUE.fullmatch(value):
-            raise ValueError(f"the value of the header {name} is empty, or holds characters that no header may hold")
-        known.add(name.lower())
+    check_headers(headers, own=_OWN, by="webhook")
     return headers
 
 
@@ -102,8 +90,7 @@ class Webhook(TlsDelivery):
         parts = urlsplit(self.url)
         if "{" in parts.netloc or "{" in parts.query:
             yield Problem("placeholders belong into the path of the URL, not into its host or its query", ("url",))
-        if parts.username is not None and any(name.lower() == "authorization" for name in self.headers or ()):
-            yield Problem("give user and password in `url`, or the header Authorization, not both", ("headers",))
+        yield from credential_problems(self.url, self.headers or {})
 
     def destination(self) -> str:
         """Return the URL without credentials and without its query, which may hold a token."""
@@ -127,30 +114,21 @@ class WebhookTransport(Transport):
     """Posts records over one connection that is kept open."""
 
     def __init__(self, element: Webhook, *, sender: str, tls: ssl.SSLContext | None) -> None:
-        parts = urlsplit(element.url)
         self._element = element
-        self._where = element.destination()
         self._sender = quote(sender, safe="/", errors="replace")
-        self._headers = element.headers or {}
-        if not any(name.lower() == "user-agent" for name in self._headers):
-            self._headers = {"User-Agent": "sightline", **self._headers}
-        self._query = f"?{quote(parts.query, safe='%=&:@!$()*+,;~/?')}" if parts.query else ""
-        user = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
-        self._client = HttpClient(
-            host=parts.hostname or "", port=parts.port, tls=tls, user=user, timeout_seconds=element.timeout / 1e9
+        self._service = HttpDestination(
+            element.url,
+            where=element.destination(),
+            headers=element.headers or {},
+            tls=tls,
+            timeout_seconds=element.timeout / 1e9,
+            secrets=[element.secret or ""],
         )
-        values = (element.headers or {}).values()
-        words = [*values, *(value.partition(" ")[2] for value in values)]
-        words += [element.secret or "", *(user or ()), *(part.partition("=")[2] for part in parts.query.split("&"))]
-        self._secrets = words
         self._arrived: set[tuple[str, int, int]] = set()
 
     def connect(self) -> None:
         """Open the connection."""
-        try:
-            self._client.connect()
-        except DeliveryError as error:
-            raise type(error)(f"{self._where}: {error}") from error
+        self._service.connect()
 
     def deliver(self, records: Sequence[Record]) -> None:
         """Post the records, those for one path together.
@@ -178,7 +156,7 @@ class WebhookTransport(Transport):
 
     def close(self) -> None:
         """Close the connection."""
-        self._client.close()
+        self._service.close()
 
     def _deliver_to_path(self, records: Sequence[Record]) -> None:
         done = 0
@@ -198,7 +176,6 @@ class WebhookTransport(Transport):
         ids = "\n".join(f"{record.stream}\t{record.epoch}\t{record.seq}" for record in records)
         known = hashlib.sha256(f"{self._sender}\n{ids}".encode(errors="surrogatepass"))
         headers = {
-            **self._headers,
             "Content-Type": content_type,
             "Sightline-Sender": self._sender,
             "Sightline-First": first,
@@ -207,11 +184,8 @@ class WebhookTransport(Transport):
         }
         if self._element.secret is not None:
             headers["Sightline-Signature"] = signature(body, secret=self._element.secret, unix_time=int(time.time()))
-        try:
-            answer = self._client.post(f"/{records[0].to.lstrip('/')}{self._query}", body=body, headers=headers)
-        except DeliveryError as error:
-            raise type(error)(f"{self._where}: {excerpt(str(error), secrets=self._secrets)}") from error
-        self._judge(answer)
+        answer = self._service.post(f"/{records[0].to.lstrip('/')}{self._service.query}", body=body, headers=headers)
+        self._service.judge(answer, text=answer.text, refused_record=_REFUSED_RECORD)
         self._arrived.update(map(_id, records))
 
     def _body(self, records: Sequence[Record]) -> tuple[bytes, str]:
@@ -222,24 +196,6 @@ class WebhookTransport(Transport):
             return b"".join(b" ".join(record.body.splitlines()) + b"\n" for record in records), "application/x-ndjson"
         mime = content_type.partition(";")[0].strip().lower()
         return b"[" + b",".join(record.body for record in records) + b"]", _BATCHES.get(mime, "application/json")
-
-    def _judge(self, answer: Answer) -> None:
-        status = answer.status
-        if 200 <= status < 300:
-            return
-        said = excerpt(answer.text, secrets=self._secrets)
-        message = f"{self._where} answers {status}" + (f": {said}" if said else "")
-        if 300 <= status < 400:
-            target = excerpt(answer.headers.get("Location") or "another address", secrets=self._secrets)
-            raise DestinationRefused(
-                f"{self._where} redirects to {target} ({status}); redirects are not followed: "
-                "write the new address into `url`"
-            )
-        if status in _REFUSED_RECORD:
-            raise RecordRefused(message)
-        if status in _BUSY or not 400 <= status < 500:
-            raise DestinationLost(message, retry_after_ns=retry_after_ns(answer.headers.get("Retry-After")))
-        raise DestinationRefused(message)
 
 
 def signature(body: bytes, *, secret: str, unix_time: int) -> str:

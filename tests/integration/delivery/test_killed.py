@@ -14,12 +14,14 @@ import pytest
 from tests.integration.delivery.servers import free_port
 from tests.integration.delivery.web_server import Exchange, Request, web_server
 from tests.integration.figures import Record
+from tests.integration.telemetry.collector import collector
 from tests.waiting import wait_until
 
 FPS = 200
+LINES = ", body: lines"
 
 
-def configure(folder: Path, *, port: int, frames: int | None) -> None:
+def configure(folder: Path, *, port: int, frames: int | None, step: str = "webhook", options: str = LINES) -> None:
     """Write a pipeline that delivers a record for each frame, and writes the same frames to a file."""
     source = f"{{pattern: counter, size: [64, 48], fps: {FPS}, frames: {frames or 'null'}, realtime: true}}"
     (folder / "gate.yaml").write_text(
@@ -28,7 +30,7 @@ def configure(folder: Path, *, port: int, frames: int | None) -> None:
         "outbox: {linger: 60s}\n"
         "pipeline:\n"
         "  - jsonl: out/{stream}.jsonl\n"
-        f"  - webhook: {{url: 'http://127.0.0.1:{port}/', body: lines, timeout: 60s}}\n"
+        f"  - {step}: {{url: 'http://127.0.0.1:{port}/', timeout: 60s{options}}}\n"
     )
 
 
@@ -90,6 +92,27 @@ def test_a_process_killed_while_it_delivers_sends_few_records_twice(tmp_path: Pa
     assert len(frames) - len({*frames}) <= before / 2
     kept = list(dict.fromkeys((record["epoch"], record["seq"]) for record in received))
     assert kept == sorted(kept)
+
+
+def test_logs_of_a_killed_process_arrive_after_its_next_start(tmp_path: Path) -> None:
+    port = free_port()
+    configure(tmp_path, port=port, frames=None, step="otlp", options="")
+    process = start(tmp_path)
+    wait_until(lambda: frames_written(tmp_path) >= 150)
+    process.kill()
+    process.wait()
+    processed = frames_written(tmp_path)
+
+    with collector(port=port) as found:
+        configure(tmp_path, port=port, frames=20, step="otlp", options="")
+        assert start(tmp_path).wait() == 0
+
+    ids = [(int(log.attributes["sightline.epoch"]), int(log.attributes["sightline.seq"])) for log in found.logs]
+    first, second = sorted({epoch for epoch, _ in ids})
+    arrived = [seq for epoch, seq in ids if epoch == first]
+    assert arrived == list(range(len(arrived)))
+    assert len(arrived) >= processed - 0.2 * FPS
+    assert [seq for epoch, seq in ids if epoch == second] == list(range(20))
 
 
 def of(request: Request) -> list[Mapping[str, Any]]:

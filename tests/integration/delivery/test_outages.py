@@ -29,6 +29,7 @@ from tests.integration.delivery.servers import Server, free_port
 from tests.integration.delivery.test_nats import read_all
 from tests.integration.delivery.web_server import Exchange, Request, web_server
 from tests.integration.figures import MEASURING, Record, form
+from tests.integration.telemetry.collector import Collector, collector
 from tests.waiting import LIMIT_SECONDS, wait_until
 
 Started = TypeVar("Started", bound=Server)
@@ -191,6 +192,28 @@ def webhook(folder: Path) -> Iterator[Destination]:
 
 
 @contextmanager
+def otlp(folder: Path) -> Iterator[Destination]:
+    """A collector whose port is closed for a while, and its connections broken off."""
+    del folder
+    found, port, running = Collector(), free_port(), ExitStack()
+
+    def back() -> None:
+        running.enter_context(collector(port=port, into=found))
+
+    def received() -> list[Identity]:
+        names = ("sightline.stream", "sightline.epoch", "sightline.seq")
+        values = [[log.attributes[name] for name in names] for log in found.logs]
+        return [(str(stream), int(epoch), int(seq)) for stream, epoch, seq in values]
+
+    back()
+    try:
+        step = {"otlp": {"url": f"http://127.0.0.1:{port}", "timeout": "2s"}}
+        yield Destination(step, running.close, back, received)
+    finally:
+        running.close()
+
+
+@contextmanager
 def started(server: Started) -> Iterator[Started]:
     """A server that runs while the context is open."""
     server.start()
@@ -206,6 +229,7 @@ DESTINATIONS: Mapping[str, Callable[[Path], AbstractContextManager[Destination]]
     "kafka": kafka,
     "mqtt": mqtt,
     "nats": nats,
+    "otlp": otlp,
     "postgres": postgres,
     "redis": redis,
     "webhook": webhook,

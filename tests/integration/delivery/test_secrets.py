@@ -34,7 +34,12 @@ def steps(refusing: str) -> list[dict[str, dict[str, object]]]:
         for scheme, url in urls.items()
     ]
     there = refusing.replace("//", f"//{me}@") + "/?token=canary"
-    return [*away, {"webhook": {"url": there, "secret": PASSWORD, "headers": {"X-Key": PASSWORD}}}]
+    headers = {"X-Key": PASSWORD}
+    return [
+        *away,
+        {"otlp": {"url": f"http://{me}@127.0.0.1:{free_port()}/?token=canary", "timeout": "1s", "headers": headers}},
+        {"webhook": {"url": there, "secret": PASSWORD, "headers": headers}},
+    ]
 
 
 def test_passwords_of_destinations_are_nowhere(tmp_path: Path) -> None:

@@ -9,7 +9,14 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Final
 
-from sightline.errors import DeliveryError, DestinationLost, DestinationRefused, OutputError, RecordRefused
+from sightline.errors import (
+    DeliveryError,
+    DestinationLost,
+    DestinationRefused,
+    OutputError,
+    RecordRefused,
+    RecordsRejected,
+)
 from sightline.graph import Clock, Message, MessageKind, Outputs
 from sightline.graph.transport import Record, Transport
 from sightline.media.time import format_time
@@ -168,6 +175,9 @@ class DeliveryWorker(Worker):
         except RecordRefused as error:
             left = self._advance(chunks, error.delivered)
             return self._after_refusal(left, error)
+        except RecordsRejected as error:
+            left = self._advance(chunks, error.delivered)
+            return self._after_rejection(left, error)
         except DeliveryError as error:
             left = self._advance(chunks, error.delivered)
             self._lost(error)
@@ -212,20 +222,38 @@ class DeliveryWorker(Worker):
             self._stats.retries += 1
             self._stopping.wait(_RECORD_WAIT_NS * self._attempts / 1e9)
             return list(chunks)
-        record, reason = chunks[0].waiting[0], redact(error)
         try:
-            self._dead_letters.add(record, destination=self._stats.destination, reason=reason)
+            self._set_aside(chunks[0].waiting[:1], redact(error))
         except OutputError as failure:
             self._warn(f"a refused record cannot be set aside, and is tried again: {failure}")
             self._attempts = 0
             self._stopping.wait(_IDLE_SECONDS)
             return list(chunks)
+        return self._advance_refused(chunks, 1, refused=1)
+
+    def _after_rejection(self, chunks: Sequence[Chunk], error: RecordsRejected) -> list[Chunk]:
+        """Set aside the records of a request of which the destination rejected some, and send none of them again."""
+        self._succeeded()
+        records = [record for chunk in chunks for record in chunk.waiting][: error.among]
+        try:
+            self._set_aside(records, redact(error))
+        except OutputError as failure:
+            self._warn(f"records that were rejected are lost, because they cannot be set aside: {failure}")
+        return self._advance_refused(chunks, len(records), refused=min(error.rejected, len(records)))
+
+    def _set_aside(self, records: Sequence[Record], reason: str) -> None:
+        """Write records to the file of those that were refused. Raises OutputError."""
+        for record in records:
+            self._dead_letters.add(record, destination=self._stats.destination, reason=reason)
         if not self._stats.refused:
             place = self._dead_letters.path
             self._warn(f"{self._stats.address} refuses a record: {reason}; such records are set aside in {place}")
-        self._stats.refused += 1
-        self._stats.delivered -= 1
-        return self._advance(chunks, 1)
+
+    def _advance_refused(self, chunks: Sequence[Chunk], records: int, *, refused: int) -> list[Chunk]:
+        """Go on behind records of which some were refused."""
+        self._stats.refused += refused
+        self._stats.delivered -= refused
+        return self._advance(chunks, records)
 
     def _succeeded(self) -> None:
         self._wait_ns = 0

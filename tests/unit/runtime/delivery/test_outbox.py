@@ -6,13 +6,15 @@ import json
 import sqlite3
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from sightline import Pipeline
-from sightline.errors import ConfigurationError, DestinationLost, DestinationRefused
+from sightline.errors import ConfigurationError, DestinationLost, DestinationRefused, RecordsRejected
 from sightline.graph import Message, MessageKind, StreamState
+from sightline.graph.transport import Record
 from sightline.runtime.delivery.outbox import OutboxLimits
 from sightline.runtime.delivery.store import OutboxStore
 from sightline.runtime.stats.counters import DeliveryState
@@ -154,6 +156,33 @@ def test_a_record_that_is_refused_is_set_aside_and_blocks_nothing(tmp_path: Path
     assert (kept["body"], kept["reason"], kept["seq"]) == ("13", "bad record", 13)
     assert destination.bodies == [body for body in numbers(0, 30) if body != b"13"]
     assert (outbox.stats[0].refused, outbox.stats[0].retries, outbox.stats[0].depth) == (1, 4, 0)
+    assert len(messages.texts("warning")) == 1
+
+
+def test_records_among_which_some_were_rejected_are_set_aside_and_not_sent_again(tmp_path: Path) -> None:
+    class Rejecting(Destination):
+        def deliver(self, records: Sequence[Record]) -> None:
+            whole = super().deliver
+            bodies = [record.body for record in records]
+            if b"5" in bodies:
+                start = bodies.index(b"5")
+                whole(records[: start + 3])
+                raise RecordsRejected("2 of 3 rejected", delivered=start, among=3, rejected=2)
+            whole(records)
+
+    messages, destination = Messages(), Rejecting()
+    outbox = outbox_at(tmp_path, messages=messages)
+
+    put(outbox.mailbox("one", address="http://collector", transport=destination), numbers(0, 30))
+    close(outbox, seconds=60)
+
+    lines = (tmp_path / "run.outbox.refused.jsonl").read_text().splitlines()
+    stats = outbox.stats[0]
+    assert [(json.loads(line)["body"], json.loads(line)["reason"]) for line in lines] == [
+        (body, "2 of 3 rejected") for body in ("5", "6", "7")
+    ]
+    assert destination.bodies == numbers(0, 30)
+    assert (stats.delivered, stats.refused, stats.retries, stats.depth) == (28, 2, 0, 0)
     assert len(messages.texts("warning")) == 1
 
 

@@ -1,0 +1,1 @@
+"""OpenTelemetry: what a run sends to a collector."""

@@ -1,0 +1,1 @@
+"""What a collector of OpenTelemetry receives, decoded with the official package."""
