@@ -23,7 +23,7 @@ from sightline.graph import (
     Step,
 )
 from sightline.graph.site import SystemClock
-from sightline.media import Batch, FrameView
+from sightline.media import Batch, Event, FrameView
 from sightline.media.time import parse_duration_ns
 from sightline.runtime.iteration import each_frame, each_frame_in_event_loop, end, end_because_of
 from sightline.runtime.runner import Runner
@@ -93,6 +93,7 @@ class Pipeline:
         self._clock = clock or SystemClock()
         self._gpus = () if gpu is None else tuple(gpu) if isinstance(gpu, Sequence) else (gpu,)
         self._listeners: list[Callable[[Message], None]] = []
+        self._event_listeners: list[Callable[[Batch, Sequence[Event]], None]] = []
         self._probes: dict[str, list[Callable[[Batch], None]]] = {}
         given = Device(DeviceKind.CUDA, self._gpus[0].index) if self._gpus else None
         self._control = Control(description, outputs_root=self._outputs_root, post=self._post, given=given)
@@ -145,6 +146,22 @@ class Pipeline:
         test ended
         """
         self.on_message(lambda message: listener(message) if message.state is not None else None)
+
+    def on_events(self, listener: Callable[[Batch, Sequence[Event]], None]) -> None:
+        """Call `listener` with the events that a step has just reported, and the batch on whose frames they are:
+        `event.frame` is the row, `event.step` the step. Every event of a run is reported once, by the step that made
+        it, in a branch as well; the events of one step and stream come in order.
+
+        It is called from the pipeline's threads, perhaps from several at once: it must be quick, and must not keep the
+        batch, which holds the memory of its images. What it raises is logged and stops nothing.
+
+        >>> from sightline import Pipeline
+        >>> pipeline = Pipeline(sources={"gate": "sample_videos/gate.mp4"}, steps=[
+        ...     {"replay": {"path": "sample_videos/gate.mot.txt", "format": "mot", "label": "car"}}, "track",
+        ...     {"lines": {"gate_in": {"from": [0.1, 0.6], "to": [0.9, 0.6]}}}])
+        >>> pipeline.on_events(lambda batch, events: print([event.data["direction"] for event in events]))
+        """
+        self._event_listeners.append(listener)
 
     def probe(self, element_id: str, probe: Callable[[Batch], None]) -> None:
         """Call `probe` with every batch that leaves an element (`detect-1`); it must not change the batch. What it
@@ -323,6 +340,7 @@ class Pipeline:
                 limits=limits,
                 consumer=consumer,
                 watches=watches,
+                on_events=self._report_events if self._event_listeners else None,
             )
 
         return self._control.begin(make)
@@ -333,3 +351,10 @@ class Pipeline:
                 listener(message)
             except Exception:  # noqa: BLE001  the boundary to foreign code; logged with its traceback
                 _LOG.exception("a listener failed on the message %r", message.text)
+
+    def _report_events(self, batch: Batch, events: Sequence[Event]) -> None:
+        for listener in self._event_listeners:
+            try:
+                listener(batch, events)
+            except Exception:  # noqa: BLE001  the boundary to foreign code; logged with its traceback
+                _LOG.exception("a listener failed on %d events of %s", len(events), events[0].step)

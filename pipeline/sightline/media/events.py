@@ -27,6 +27,10 @@ class Event:
     data: Mapping[str, Scalar] = field(default_factory=dict)
     step: str = ""
 
+    def to_json(self) -> dict[str, Scalar]:
+        """The event as plain data, as JSON lines hold it."""
+        return {"kind": self.kind, "rule": self.rule, **self.data}
+
 
 @dataclass(frozen=True, slots=True)
 class Overlay:

@@ -65,6 +65,7 @@ class RunStats:
             models=self._models(),
             links=lanes.link_views(now_ns=now_ns),
             deliveries=self._outbox.stats,
+            counts=lanes.elements.counts(),
             gpu_memory=tuple(gpu.budget.use() for gpu in self._device.gpus),
         )
 

@@ -29,6 +29,7 @@ from sightline.runtime.scheduling.factory import OperatorFactory
 from sightline.runtime.scheduling.lanes import Lane, Lanes, Rebuilt, sites_of
 from sightline.runtime.scheduling.link import Item, Link, WorkItem
 from sightline.runtime.scheduling.node import Probe
+from sightline.runtime.scheduling.rule_findings import EventListener
 from sightline.runtime.sources.examples import examples_of
 from sightline.runtime.sources.manager import PendingChange, StreamManager
 from sightline.runtime.sources.supervisor import Limits
@@ -66,6 +67,7 @@ class Runner:
         limits: Limits,
         consumer: Link[Item] | None = None,
         watches: Sequence[Watch] = (),
+        on_events: EventListener | None = None,
     ) -> None:
         self._description = description
         self._device = device
@@ -93,7 +95,7 @@ class Runner:
             limits=OutboxLimits(options.size, options.age),
         )
         self._outbox.linger(at_most_ns=options.linger)
-        self._lanes = self._make_lanes(probes)
+        self._lanes = self._make_lanes(probes, on_events)
         self._manager = StreamManager(self._lanes, limits=limits)
         self._watchdog = Watchdog(self._lanes.elements.each_node, post=self._post, gpus=device.gpus)
         self._overload = OverloadMonitor(
@@ -302,11 +304,12 @@ class Runner:
         if not self._stays and (self._lanes.count == 1 or all_ended):
             self._lanes.seal()
 
-    def _make_lanes(self, probes: dict[str, list[Probe]]) -> Lanes:
+    def _make_lanes(self, probes: dict[str, list[Probe]], on_events: EventListener | None) -> Lanes:
         factory = OperatorFactory(
             probes=probes,
             on_error=self.failed,
             on_hopeless=lambda stream, error, details: self._manager.fail(stream, error, details),
+            on_events=on_events,
         )
         site = Site(
             device=self._device.devices[0],

@@ -288,7 +288,7 @@ def frame_records(batch: Batch, *, embeddings: bool = False) -> list[FrameRecord
     ]
     for event in batch.events:
         record = records[event.frame]
-        record.events = [*record.events, {"kind": event.kind, "rule": event.rule, **event.data}]
+        record.events = [*record.events, event.to_json()]
     return records
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from sightline.errors import OperatorError
 from sightline.graph import RecordsOnRequest
+from sightline.graph.rule import Counts
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.stats.counters import ElementStats, add_up
 
@@ -47,6 +48,14 @@ class ElementTotals:
     def stats(self) -> tuple[ElementStats, ...]:
         """The stats of all elements of the run, the present ones first."""
         return (*map(_stats, self.nodes.values()), *list(self._former_stats.values()))
+
+    def counts(self) -> dict[str, dict[str, Counts]]:
+        """Return what the rules of present elements count now, by element and stream; of rules that have an outline."""
+        found: dict[str, dict[str, Counts]] = {}
+        for node in self.each_node():
+            if counts := node.findings.counts():
+                found.setdefault(node.element_id, {}).update(counts)
+        return found
 
     def totals(self) -> dict[str, Mapping[str, Any]]:
         """Return what operators counted, by the ids of their elements; those that were replaced have a number added."""

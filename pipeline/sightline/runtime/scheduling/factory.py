@@ -13,6 +13,7 @@ from sightline.graph import Element, Operator, Site
 from sightline.graph.fields import PathRole, paths_of
 from sightline.redaction import redact
 from sightline.runtime.scheduling.node import ErrorPolicy, Node, Probe, SharedNode, StreamFailed
+from sightline.runtime.scheduling.rule_findings import EventListener
 
 _Files = tuple[tuple[str, int, int] | None, ...]
 
@@ -33,12 +34,18 @@ class BuiltOperator:
 
 class OperatorFactory:
     """Builds the nodes of elements. `probes` may be added to while they run. `on_error` gets errors of releasing a
-    node, `on_hopeless` the streams on which an element fails again and again.
+    node, `on_hopeless` the streams on which an element fails again and again, `on_events` what their rules report.
     """
 
     def __init__(
-        self, *, probes: dict[str, list[Probe]], on_error: Callable[[BaseException], None], on_hopeless: StreamFailed
+        self,
+        *,
+        probes: dict[str, list[Probe]],
+        on_error: Callable[[BaseException], None],
+        on_hopeless: StreamFailed,
+        on_events: EventListener | None = None,
     ) -> None:
+        self._on_events = on_events
         self._on_hopeless = on_hopeless
         self._probes = probes
         self._probing: dict[str, Lock] = {}
@@ -84,6 +91,7 @@ class OperatorFactory:
             probes=self._probes.setdefault(element_id, []),
             probing=self._probing.setdefault(element_id, Lock()),
             error_policy=self._error_policy(element, own),
+            on_events=self._on_events,
         )
 
     def _shared_node(self, element_id: str, element: Element, *, sites: Sequence[Site]) -> SharedNode:
@@ -95,6 +103,7 @@ class OperatorFactory:
             probes=self._probes.setdefault(element_id, []),
             lanes=len(sites),
             error_policy=self._error_policy(element, own),
+            on_events=self._on_events,
         )
 
     def _error_policy(self, element: Element, site: Site) -> ErrorPolicy | None:

@@ -16,6 +16,7 @@ from sightline.graph import Element, Message, MessageKind, Operator, Pending, Ru
 from sightline.media import Batch, Frame, Stream
 from sightline.redaction import redact
 from sightline.runtime.scheduling.join import marked, merge_rows
+from sightline.runtime.scheduling.rule_findings import EventListener, RuleFindings
 from sightline.runtime.stats.counters import ElementStats
 
 MOST_IN_A_ROW = 50
@@ -89,8 +90,10 @@ class Node:
         probes: list[Probe],
         probing: Lock | None = None,
         error_policy: ErrorPolicy | None = None,
+        on_events: EventListener | None = None,
     ) -> None:
         self.call: Call | None = None
+        self.findings = RuleFindings(element_id, on_events=on_events)
         self._error_policy = error_policy
         self.element_id = element_id
         self.element = element
@@ -209,6 +212,7 @@ class Node:
             raise self._failed(given, f"its pending result is {_kind(result)}, not a Batch")
         self.stats.latency.add(perf_counter_ns() - started)
         self._check(given, result)
+        self.findings.take(given, result)
         return result
 
     def _own_rows(self, batch: Batch) -> Sequence[int]:
@@ -232,6 +236,7 @@ class Node:
 
     def _finish(self, batch: Batch, given: Batch, own: Sequence[int], result: Batch) -> Batch:
         self._check(given, result)
+        self.findings.take(given, result)
         result = marked(given, result, changes_images=self.element.changes_images)
         if len(own) < len(batch):
             result = merge_rows(batch, own, result)
@@ -354,8 +359,16 @@ class SharedNode(Node):
         probes: list[Probe],
         lanes: int,
         error_policy: ErrorPolicy | None = None,
+        on_events: EventListener | None = None,
     ) -> None:
-        super().__init__(element, operator, element_id=element_id, probes=probes, error_policy=error_policy)
+        super().__init__(
+            element,
+            operator,
+            element_id=element_id,
+            probes=probes,
+            error_policy=error_policy,
+            on_events=on_events,
+        )
         self._holders = lanes
         self._turn = RLock()
         self._has_drained = False

@@ -8,6 +8,7 @@ from typing import Any
 
 from sightline.devices.cuda.budget import MemoryUse
 from sightline.graph import StreamState
+from sightline.graph.rule import Counts
 from sightline.media import Stream
 from sightline.runtime.stats.counters import DeliveryStats, ElementStats, LinkStats, StreamStats, snapshot
 from sightline.runtime.stats.overload import Rates
@@ -87,7 +88,7 @@ class RunView:
     """A run at one moment. The run goes on counting in the stats: read them at once, and do not keep them.
 
     `at_ns` is the moment (monotonic), `running_ns` how long the run has been running. `rates` has every stream,
-    `models` the elements that ran one.
+    `models` the elements that ran one. `counts` are those that `draw` shows: by element, stream, rule and name.
     """
 
     pipeline: str
@@ -101,6 +102,7 @@ class RunView:
     models: Mapping[str, ModelRuns]
     links: tuple[LinkView, ...]
     deliveries: tuple[DeliveryStats, ...] = ()
+    counts: Mapping[str, Mapping[str, Counts]] = field(default_factory=dict)
     gpu_memory: tuple[MemoryUse, ...] = ()
 
     @property
