@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 import re
+import socket
 from collections.abc import Sequence
 from threading import Lock
 
@@ -77,8 +78,9 @@ _SILENT_SECONDS = 2.0
 TIME_LIMITS = (av.error.TimeoutError, av.error.ExitError)
 """What PyAV raises when a wait took too long."""
 _LOST: tuple[tuple[type[Exception], str], ...] = (
-    (av.error.ConnectionRefusedError, "the connection was refused; check host and port, and that the server runs"),
-    (av.error.TimeoutError, "nothing came within the time limit"),
+    (socket.gaierror, "no address is known for its host; check the name, and the name service"),
+    (ConnectionRefusedError, "the connection was refused; check host and port, and that the server runs"),
+    (TimeoutError, "nothing came within the time limit"),
     (av.error.ExitError, "nothing came within the time limit"),
     (av.error.EOFError, "the server closed the connection"),
     (av.error.HTTPServerError, "the server failed (5xx)"),
@@ -88,6 +90,11 @@ _LOST: tuple[tuple[type[Exception], str], ...] = (
 def unreadable(cause: str, *, stream: str, uri: str) -> StreamUnreadable:
     """The error for an input that another attempt would not make readable."""
     return StreamUnreadable(_sentence(cause, stream=stream, uri=uri))
+
+
+def refused(cause: str, *, stream: str, uri: str) -> StreamRefused:
+    """Return the error for an input whose server refuses, or may not be read from."""
+    return StreamRefused(_sentence(cause, stream=stream, uri=uri))
 
 
 def lost(cause: str, *, stream: str, uri: str) -> StreamLost:

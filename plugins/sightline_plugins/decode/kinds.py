@@ -15,7 +15,7 @@ DEFAULT_MAX_PIXELS = 8192 * 4320
 
 PROTOCOLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "file": ("file", "crypto"),
+        "file": ("file",),
         "http": ("http", "https", "tcp", "tls", "httpproxy", "crypto"),
         "https": ("http", "https", "tcp", "tls", "httpproxy", "crypto"),
         "rtmp": ("rtmp", "tcp"),
@@ -29,7 +29,12 @@ PROTOCOLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """The schemes that are read, each with the protocols that FFmpeg may use for it."""
-
+CONFINED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"rtsp": ("tcp",), "rtsps": ("tls", "tcp"), "http": ("http", "tcp"), "https": ("https", "tls", "tcp")}
+)
+"""The schemes that can be confined to networks, each with the protocols that FFmpeg may use for it then. Without `rtsp`
+it follows no redirect of an RTSP server.
+"""
 
 IMAGE_SUFFIXES = frozenset((".bmp", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 VIDEO_SUFFIXES = frozenset(

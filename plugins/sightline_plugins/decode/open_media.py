@@ -1,8 +1,8 @@
 """Open media with PyAV under limits. The only caller of `av.open` for reading.
 
-Protocols and formats come from allow-lists, images have a limit of pixels when they are probed and when they are
-decoded, and what comes over a network has time limits. Files are opened as `file:PATH`, so that no part of a path is
-taken for a protocol (`concat:`, `subfile,`, `data:`).
+Protocols and formats come from allow-lists that depend on the scheme, images have a limit of pixels when they are
+probed and when they are decoded, and what comes over a network has time limits. Files are opened as `file:PATH`, so
+that no part of a path is taken for a protocol (`concat:`, `subfile,`, `data:`).
 
 A container belongs to the thread that opened it, until that thread has closed it: closing it from another one while
 a read is under way crashes the process.
@@ -24,9 +24,11 @@ from av.container import InputContainer
 from av.video.stream import VideoStream
 
 from sightline.graph.fields import is_url
+from sightline.graph.networks import Networks
 from sightline.graph.site import Clock
-from sightline_plugins.decode.failures import TIME_LIMITS, failure, stalled, unreadable
+from sightline_plugins.decode.failures import TIME_LIMITS, failure, refused, stalled, unreadable
 from sightline_plugins.decode.kinds import DEFAULT_MAX_PIXELS, PROTOCOLS, is_device
+from sightline_plugins.decode.places import checked_place
 
 _CONNECTING_SECONDS = 5.0
 _LONGEST_WAIT_SECONDS = 1.8
@@ -122,15 +124,25 @@ class Waits:
         return (self._heard_ns + _MARGIN * self._limit_ns() - self._clock.monotonic_ns()) / 1e9
 
 
-FORMATS: tuple[str, ...] = (
+_CONTAINERS: tuple[str, ...] = (
     *("mov", "matroska", "avi", "flv", "live_flv", "mpegts", "mpeg", "mpegvideo", "asf", "ogg", "mxf", "gxf", "nut"),
     *("dv", "rm", "wtv", "ivf", "obu", "av1", "h261", "h263", "h264", "hevc", "vvc", "m4v", "vc1", "vc1test", "dirac"),
-    *("cavsvideo", "avs2", "avs3", "mjpeg", "mpjpeg", "gif", "apng", "yuv4mpegpipe", "hls", "rtsp", "rtp"),
-    "video4linux2",
+    *("cavsvideo", "avs2", "avs3", "mjpeg", "mpjpeg", "gif", "apng", "yuv4mpegpipe"),
 )
-"""The container formats that are read. Left out: formats that are not video, that turn any text into video, that run
-scripts (`concat`) or that name other inputs freely.
+"""The formats that hold video themselves. Left out: formats that are not video, that turn any text into video, that run
+scripts (`concat`) or that name other inputs.
 """
+_PLAYLISTS = ("http", "https")
+"""The schemes over which a playlist (HLS) is read: it names other addresses of these schemes."""
+
+
+def _formats(scheme: str, *, is_confined: bool) -> tuple[str, ...]:
+    """Return the formats that are read over a scheme; a playlist leads to other servers."""
+    if scheme in ("rtsp", "rtsps"):
+        return ("rtsp",)
+    if scheme == "rtp":
+        return ("rtp", *_CONTAINERS)
+    return (*_CONTAINERS, "hls") if scheme in _PLAYLISTS and not is_confined else _CONTAINERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +153,7 @@ class OpenOptions:
     place. `live` inputs are probed as briefly as possible, and what is wrong with them may be right at the next
     attempt. `demuxer` holds more options of the demuxer; when the server refuses the transport, those in `transports`
     replace some of them in turn, each in a connection of its own. `container_format` names the format where it cannot
-    be found out, `protocols` and `formats` replace the allow-lists.
+    be found out. `networks` are those that the input may be read from.
     """
 
     max_pixels: int = DEFAULT_MAX_PIXELS
@@ -151,8 +163,7 @@ class OpenOptions:
     container_format: str | None = None
     demuxer: Mapping[str, str] = field(default_factory=dict)
     transports: tuple[Mapping[str, str], ...] = ()
-    protocols: tuple[str, ...] | None = None
-    formats: tuple[str, ...] = FORMATS
+    networks: Networks | None = None
 
 
 def scheme_of(uri: str) -> str:
@@ -164,33 +175,40 @@ def open_media(uri: str, *, stream: str, options: OpenOptions) -> InputContainer
     """Open a file or URL for reading; `stream` names it in errors.
 
     Raises StreamUnreadable when it does not exist, is no video, is too large or is refused, and StreamLost when its
-    server cannot be reached or broke off.
+    server cannot be reached or broke off. StreamRefused when it is not in `networks`, or leads to somewhere else.
     """
     scheme = scheme_of(uri)
-    protocols = options.protocols or PROTOCOLS.get(scheme)
-    if protocols is None:
+    if scheme not in PROTOCOLS:
         allowed = ", ".join(PROTOCOLS)
         raise unreadable(f"the scheme {scheme!r} is not allowed; allowed are {allowed}", stream=stream, uri=uri)
+    networks, named = options.networks, options.container_format
+    place = None if networks is None else checked_place(uri, networks=networks, stream=stream)
+    formats = _formats(scheme, is_confined=place is not None) if named is None else (named,)
     demuxer = {
-        "protocol_whitelist": ",".join(protocols),
-        "format_whitelist": ",".join(options.formats),
+        "protocol_whitelist": ",".join(PROTOCOLS[scheme] if place is None else place.protocols),
+        "format_whitelist": ",".join(formats),
         "max_pixels": str(options.max_pixels),
         **options.demuxer,
+        **({} if place is None else place.options),
     }
     if options.live:
         demuxer.setdefault("analyzeduration", "100000")
-    address, begun = _address(uri, scheme=scheme, stream=stream), monotonic()
+    begun = monotonic()
+    address = _address(uri, scheme=scheme, stream=stream) if place is None else place.address
     try:
         return av.open(
             address,
             "r",
-            format=options.container_format,
+            format=named,
             options=demuxer,
             metadata_errors="replace",
             timeout=None if scheme == "file" else _limits(options),
         )
     except (av.error.FFmpegError, OSError) as error:
         waits = options.waits
+        if place is not None and (isinstance(error, av.error.ArgumentError) or error.errno == errno.EIO):
+            cause = "it redirects, which its networks do not allow (name that address itself), or the connection failed"
+            raise refused(f"{cause} ({error.strerror})", stream=stream, uri=uri) from None
         if options.transports and getattr(error, "errno", None) == errno.EPROTONOSUPPORT:
             first, *others = options.transports
             if waits is not None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, model_validator
 
 from sightline.graph import SourceElement
 from sightline.graph.fields import InputUri
+from sightline.graph.networks import Network, Networks
 from sightline.media.time import Duration
-from sightline_plugins.decode.kinds import DEFAULT_MAX_PIXELS
+from sightline_plugins.decode.kinds import CONFINED, DEFAULT_MAX_PIXELS
 
 if TYPE_CHECKING:
     from sightline_plugins.decode.orientation import Orientation
@@ -84,3 +85,24 @@ class LiveOptions(InputOptions):
     def skips_damaged(self) -> bool:
         """Whether this is a live stream with `damaged: skip`."""
         return self.live and self.damaged == "skip"
+
+
+class NetworkOptions(LiveOptions):
+    """Options of sources that can be read over a network: where their connections may end."""
+
+    networks: Annotated[tuple[Network, ...], Field(min_length=1)] | None = None
+    """Networks that the source may be read from: `private`, `public`, and ranges such as `10.20.0.0/16`. For `rtsp`,
+    `rtsps`, `http` and `https`: the host's address is looked up and checked before each connection, which is made to
+    just that address, and redirects, playlists and UDP are refused. Default: everywhere."""
+
+    @property
+    def allowed_networks(self) -> Networks | None:
+        """`networks` as an object that checks addresses; None for anywhere."""
+        return None if self.networks is None else Networks(self.networks)
+
+    @model_validator(mode="after")
+    def _can_be_confined(self) -> Self:
+        scheme = self.uri.partition("://")[0].lower()
+        if self.networks is not None and scheme not in CONFINED:
+            raise ValueError(f"networks is for addresses that begin with {', '.join(CONFINED)}: leave it out")
+        return self

@@ -15,7 +15,7 @@ from sightline.graph.fields import InputUri, is_url
 from sightline.media import Stream
 from sightline.media.time import Duration
 from sightline_plugins.decode.kinds import is_device, is_readable_url, is_rtsp, names_images, videos_of
-from sightline_plugins.sources.options import LiveOptions, Loop
+from sightline_plugins.sources.options import Loop, NetworkOptions
 
 if TYPE_CHECKING:
     from typing import Self
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 _SENT_LIVE = ("udp://", "rtp://", "tcp://", "srt://", "rtmp://", "rtmps://")
 
 
-class Media(LiveOptions):
-    """Read a video file, or a stream at a URL, through FFmpeg: MP4, MOV, MKV, WebM, AVI, TS, FLV, HLS and more.
+class Media(NetworkOptions):
+    """Read a video file, or a stream at a URL, through FFmpeg: MP4, MOV, MKV, WebM, AVI, TS, FLV and more, and HLS over
+    `http` and `https`.
 
     Every frame comes once, in presentation order, with the timestamps of the file: not shifted to zero, exact to the
     nanosecond, variable frame rate included. Pixels stay as they are decoded (YUV with its own matrix and range; BT.601

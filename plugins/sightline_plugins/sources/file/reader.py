@@ -66,7 +66,7 @@ class MediaReader(SourceReader):
         self._decoder = VideoDecoder(
             element.uri,
             stream=self._stream.name,
-            options=OpenOptions(max_pixels=element.max_pixels),
+            options=OpenOptions(max_pixels=element.max_pixels, networks=element.allowed_networks),
             number=element.stream_index,
             decoding=self._decoding,
             warn=self._warn_once,

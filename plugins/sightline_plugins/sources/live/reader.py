@@ -20,7 +20,7 @@ from sightline_plugins.decode.packet_tap import tap_for
 from sightline_plugins.decode.timestamps import RateLimit
 from sightline_plugins.decode.video import VideoDecoder
 from sightline_plugins.sources.live.timing import CaptureTimes, DamageTracker, LiveTimestamps
-from sightline_plugins.sources.options import LiveOptions
+from sightline_plugins.sources.options import LiveOptions, NetworkOptions
 
 _LONG_WITHOUT_KEY_NS = 10_000_000_000
 
@@ -152,6 +152,7 @@ class LiveInput:
                 transports=options.transports,
                 container_format=options.container_format,
                 waits=self._waits,
+                networks=element.allowed_networks if isinstance(element, NetworkOptions) else None,
             ),
             number=options.stream_number,
             decoding=DecodeSettings(options.threads, element.orientation, site.gpu, element.verify_nvdec),

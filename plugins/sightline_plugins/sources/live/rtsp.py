@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from sightline.graph import Site, SourceReader
 from sightline.graph.fields import checked_url
 from sightline.media import Stream
 from sightline_plugins.decode.kinds import is_rtsp
-from sightline_plugins.sources.options import LiveOptions
+from sightline_plugins.sources.options import NetworkOptions
 
 # Over TCP nothing arrives out of order; a queue of two packets makes FFmpeg report those that a camera left out.
 _TRANSPORTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
@@ -23,7 +23,7 @@ _TRANSPORTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 
 
-class Rtsp(LiveOptions):
+class Rtsp(NetworkOptions):
     """Read a network camera or another RTSP server: H.264, H.265 or MJPEG, over `rtsp` or `rtsps`.
 
     The stream is live: a slow pipeline gets the newest frames, and older ones are dropped and counted. The source
@@ -54,6 +54,12 @@ class Rtsp(LiveOptions):
     """How packets travel."""
     threads: Annotated[int, Field(ge=0, le=64)] = 1
     """Decoder threads; 0 takes one per core."""
+
+    @model_validator(mode="after")
+    def _is_confined_over_tcp(self) -> Self:
+        if self.networks is not None and self.transport != "tcp":
+            raise ValueError("with networks, packets travel over tcp only: leave transport out")
+        return self
 
     @classmethod
     def accepts(cls, uri: str) -> bool:
