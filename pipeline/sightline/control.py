@@ -174,7 +174,8 @@ class Control:
         changed: list[_Changed] = []
         if runner.differs(new.steps):
             rebuilt = runner.rebuild(new.steps)
-            changed += [("rebuilt", rebuilt.built), ("kept", rebuilt.kept), ("gone", rebuilt.gone)]
+            changed += [("changed", rebuilt.changed), ("rebuilt", rebuilt.built)]
+            changed += [("kept", rebuilt.kept), ("gone", rebuilt.gone)]
         if old.batch != new.batch:
             runner.set_batch(new.batch)
             changed.append(("changed", ("batch",)))

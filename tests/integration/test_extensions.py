@@ -327,6 +327,7 @@ def test_records_for_a_server_that_is_away_are_delivered_by_a_command(installed:
 
 class TestLoitering(RuleConformance):
     element = Loitering.model_validate({"after": "200ms", "distance": 200})
+    changed = Loitering(after=80_000_000, distance=10)
 
 
 class TestCorners(HeadConformance):

@@ -29,6 +29,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 """What elements are listed under, by the folder of `sightline_plugins` that they are in."""
 
+CHANGES_LIVE = "[Changes live](../guide/operating.md#options-that-change-live)."
 INDEX = """# Elements and sources
 
 Generated from the code by `python -m tools.docs`. `sightline elements NAME` prints the same page for what is installed
@@ -191,8 +192,12 @@ def _keys(options: Iterable[OptionPage], *, only: tuple[str, ...] | None = None)
 
 
 def _options(options: Iterable[OptionPage]) -> str:
-    rows = ((f"`{option.key}`", cell(option.type), _default(option), cell(option.meaning)) for option in options)
+    rows = ((f"`{option.key}`", cell(option.type), _default(option), cell(_meaning(option))) for option in options)
     return options_table(("option", "type", "default", "meaning"), rows)
+
+
+def _meaning(option: OptionPage) -> str:
+    return f"{option.meaning} {CHANGES_LIVE}" if option.changes_live else option.meaning
 
 
 def options_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

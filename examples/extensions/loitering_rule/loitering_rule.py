@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from sightline.graph import ChangesLive
 from sightline.graph.rule import Points, Rule, RuleEvent, StreamRule, TrackedObjects
 from sightline.media.time import Duration
 
@@ -22,9 +23,9 @@ class Loitering(Rule):
 
     name: ClassVar[str] = "loitering"
 
-    after: Duration = 20_000_000_000
+    after: ChangesLive[Duration] = 20_000_000_000
     """How long an object may stay."""
-    distance: float = 80
+    distance: ChangesLive[float] = 80
     """How far it has to go to have left, in pixels of the frame."""
 
     def watch(self, earlier: StreamRule | None) -> StreamRule:
@@ -59,6 +60,10 @@ class StreamLoitering(StreamRule):
                 self.stays[track_id] = start, since_ns, is_reported
             self.total += len(found)
             yield found
+
+    def change(self, rule: Loitering) -> None:
+        """Take over other options; the stays go on."""
+        self.rule = rule
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Return how many objects stayed too long."""

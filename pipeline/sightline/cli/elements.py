@@ -83,7 +83,10 @@ def _parts(page: Page, title: str) -> Iterator[str]:
 
 
 def option_text(option: OptionPage, *, width: int | None) -> str:
-    """A line with key, type and default, and below it the meaning in lines of `width`: some types fill a line."""
+    """A line with key, type, default and whether it changes live, and below it the meaning in lines of `width`: some
+    types fill a line.
+    """
     default = "required" if option.required else f"default {option.default}" if option.default else ""
-    head = "  ".join(part for part in (option.key, option.type, default) if part)
+    live = "changes live" if option.changes_live else ""
+    head = "  ".join(part for part in (option.key, option.type, default, live) if part)
     return f"  {head}\n{columns([('', option.meaning)], indent='      ', gap='', width=width)}"

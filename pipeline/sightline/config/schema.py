@@ -6,14 +6,14 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from sightline.errors import ConfigurationError
-from sightline.graph.element import Element
+from sightline.graph.element import CHANGES_LIVE_KEY, Element
 from sightline.graph.fields import PathRole, format_size, role_of
 from sightline.graph.registry import Registry
 from sightline.graph.source import SourceElement
@@ -34,13 +34,16 @@ _ROLES = {PathRole.INPUT: "file", PathRole.INPUT_URI: "file or URL", PathRole.OU
 
 @dataclass(frozen=True, slots=True)
 class OptionPage:
-    """One option: its key (dotted below mappings), type with limits and unit, default (empty for none), meaning."""
+    """One option: its key (dotted below mappings), type with limits and unit, default (empty for none), meaning, and
+    whether it changes while the pipeline runs, without the step being built anew.
+    """
 
     key: str
     type: str
     default: str
     required: bool
     meaning: str
+    changes_live: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ def _options(described: type[BaseModel]) -> Iterator[OptionPage]:
             yield page
         else:
             named = page.type.replace("file" if "file" in page.type else "string", _ROLES[role], 1)
-            yield OptionPage(page.key, named, page.default, page.required, page.meaning)
+            yield replace(page, type=named)
 
 
 def _rows(schema: Schema, definitions: Schema, prefix: str, depth: int) -> Iterator[OptionPage]:
@@ -103,6 +106,12 @@ def _rows(schema: Schema, definitions: Schema, prefix: str, depth: int) -> Itera
 
 
 def _rows_below(schema: Schema, definitions: Schema, prefix: str, depth: int) -> Iterator[OptionPage]:
+    """Yield the options below one; they change live where that does."""
+    rows = _inner_rows(schema, definitions, prefix, depth)
+    yield from (replace(row, changes_live=True) for row in rows) if schema.get(CHANGES_LIVE_KEY) else rows
+
+
+def _inner_rows(schema: Schema, definitions: Schema, prefix: str, depth: int) -> Iterator[OptionPage]:
     if depth > _DEEPEST:
         return
     for alternative in schema.get("anyOf", (schema,)):
@@ -118,7 +127,7 @@ def _row(key: str, schema: Schema, definitions: Schema, *, required: bool) -> Op
         default = written(default)
     shown = "" if default is None else default if isinstance(default, str) else json.dumps(default)
     meaning = " ".join(str(schema.get("description", "")).split())
-    return OptionPage(key, type_text(schema, definitions), shown, required, meaning)
+    return OptionPage(key, type_text(schema, definitions), shown, required, meaning, bool(schema.get(CHANGES_LIVE_KEY)))
 
 
 def type_text(schema: Schema, definitions: Schema) -> str:

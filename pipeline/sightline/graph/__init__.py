@@ -2,6 +2,7 @@
 
 from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
 from sightline.graph.fields import InputPath, OutputPath
+from sightline.graph.live_options import ChangesLive, TakesChanges
 from sightline.graph.messages import Message, MessageKind, StreamState
 from sightline.graph.operator import Operator, Pending, RecordsOnRequest, RunsOn, Sink
 from sightline.graph.outputs import Outputs
@@ -14,6 +15,7 @@ from sightline.graph.tree import BatchOptions, OutboxOptions, Parallel, Pipeline
 __all__ = [
     "BatchOptions",
     "Capability",
+    "ChangesLive",
     "CheckContext",
     "Clock",
     "Element",
@@ -42,6 +44,7 @@ __all__ = [
     "SourceReader",
     "Step",
     "StreamState",
+    "TakesChanges",
     "Tee",
     "Threading",
     "Wanted",

@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import core_schema
 
 from sightline.devices import Device
 from sightline.graph.described import Described
+from sightline.graph.live_options import changes_live, differ_live_only
 from sightline.graph.operator import Operator
 from sightline.graph.outputs import Outputs
 from sightline.graph.site import Site
+
+CHANGES_LIVE_KEY = "x-changes-live"
+"""The key in the JSON Schema of an element that marks options which change live."""
 
 
 class Capability(StrEnum):
@@ -77,6 +83,8 @@ class Element(Described):
     """Whether it puts records into the outbox of the run."""
     scalar: ClassVar[str | None] = None
     """The field that a bare value stands for: `jsonl: out.jsonl` is `jsonl: {path: out.jsonl}`."""
+    others_change_live: ClassVar[bool] = False
+    """Whether its options of any name, such as the zones of `zones`, change live (`sightline.graph.live_options`)."""
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = None
     """Name of this step in reports, messages and `from:`; `detect-1` and so on when not given."""
@@ -100,6 +108,10 @@ class Element(Described):
         del context
         return ()
 
+    def changes_live_into(self, other: Element) -> bool:
+        """Whether the operator of this element can become that of the other without being built anew."""
+        return differ_live_only(self, other, others_change_live=self.others_change_live)
+
     def provided(self) -> frozenset[Capability]:
         """Return what this step gives as it is configured: `gives`, and what its options add."""
         return self.gives
@@ -120,3 +132,18 @@ class Element(Described):
     def build(self, site: Site) -> Operator:
         """Build the operator for this site. Raises SightlineError when a part is missing."""
         raise NotImplementedError
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler, /
+    ) -> JsonSchemaValue:
+        """Return the schema with `x-changes-live` at each option that changes live."""
+        made = super().__get_pydantic_json_schema__(schema, handler)
+        resolved = handler.resolve_ref_schema(made)
+        properties = resolved.get("properties", {})
+        for name, field in cls.model_fields.items():
+            for key in {name, field.alias} & properties.keys() if changes_live(field) else ():
+                properties[key][CHANGES_LIVE_KEY] = True
+        if cls.others_change_live and isinstance(resolved.get("additionalProperties"), dict):
+            resolved["additionalProperties"][CHANGES_LIVE_KEY] = True
+        return made

@@ -68,6 +68,18 @@ class TrackedObjects:
         bounds = np.searchsorted(self.frame, np.arange(len(self.pts_ns) + 1)).tolist()
         return (slice(first, last) for first, last in pairwise(bounds))
 
+    def last_frame(self) -> TrackedObjects:
+        """Return those on the last frame."""
+        own = np.flatnonzero(self.frame == len(self.pts_ns) - 1)
+        return TrackedObjects(
+            np.zeros(len(own), np.intp),
+            self.track_id[own],
+            self.xyxy[own],
+            self.pts_ns[-1:],
+            self._objects,
+            self._index[own],
+        )
+
     def labels(self, rows: npt.NDArray[np.intp]) -> list[str]:
         """Return the labels of these objects."""
         return self._objects.select(self._index[rows]).labels()
@@ -111,6 +123,15 @@ class StreamRule(ABC):
         """Return the counts for the report, by rule."""
         return self.counts()
 
+    def change(self, rule: Any) -> None:
+        """Take over the element with other options, between two frames; `place` is called before the next one.
+
+        Only for rules with options that change live. Counts of rules that stay go on, those of rules that are gone stay
+        in the totals, and the change itself is no event: what happens to an object because a rule was moved is not what
+        the object did. A change to equal options changes nothing.
+        """
+        raise NotImplementedError(f"{type(self).__name__} takes over no options: {rule.name} must not mark any")
+
     @abstractmethod
     def end(self) -> None:
         """Forget the tracks: the stream has ended. The totals stay."""
@@ -145,12 +166,15 @@ class Rule(Element):
         return RuleOperator(self, step=site.element_id)
 
 
+_UNKNOWN_SIZE_WH = (0, 0)
+
+
 @dataclass(slots=True, eq=False)
 class _Watched:
     """A stream, the size of its frames, and the overlays for its present counts."""
 
     rule: StreamRule
-    size_wh: tuple[int, int] = (0, 0)
+    size_wh: tuple[int, int] = _UNKNOWN_SIZE_WH
     outlines: Mapping[str, Points] = field(default_factory=dict)
     shown: tuple[tuple[tuple[str, int], ...], ...] | None = None
     overlays: tuple[Overlay, ...] = ()
@@ -175,6 +199,14 @@ class RuleOperator(Operator):
                 events += [Event(event.kind, event.rule, row, event.data, self._step) for event in seen]
                 overlays[row] = self._overlays(watched)
         return batch.with_events(events).with_overlays(overlays)
+
+    def change(self, rule: Rule) -> None:
+        """Let the rules of all streams take over other options; their counts go on."""
+        self._rule = rule
+        for state in dict.fromkeys([*self._latest.values(), *(watched.rule for watched in self._streams.values())]):
+            state.change(rule)
+        for watched in self._streams.values():
+            watched.size_wh, watched.shown = _UNKNOWN_SIZE_WH, None
 
     def end_stream(self, stream: Stream) -> None:
         """Forget the stream's tracks; its totals stay."""

@@ -147,6 +147,19 @@ def identify(steps: tuple[Step, ...]) -> Iterator[tuple[str, Element]]:
         yield element.id or f"{element.name}-{seen[element.name]}", element
 
 
+def same_layout(one: tuple[Step, ...], other: tuple[Step, ...]) -> bool:
+    """Whether two lists of steps differ in nothing but the options of their elements."""
+    return len(one) == len(other) and all(map(_same_layout, one, other))
+
+
+def _same_layout(one: Step, other: Step) -> bool:
+    if isinstance(one, Element) or isinstance(other, Element) or type(one) is not type(other):
+        return type(one) is type(other)
+    return list(one.branches) == list(other.branches) and all(
+        map(same_layout, one.branches.values(), other.branches.values())
+    )
+
+
 def _walk(steps: tuple[Step, ...]) -> Iterator[Element]:
     for step in steps:
         if isinstance(step, Element):

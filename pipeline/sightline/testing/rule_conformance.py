@@ -2,19 +2,23 @@
 
     class TestMyRule(RuleConformance):
         element = MyRule()
+        changed = MyRule(limit=3)  # other values of options that change live, if it has such
 
 An assertion that fails says in a sentence which promise was broken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sightline.devices import Device
+from sightline.graph.live_options import changes_live
 from sightline.graph.rule import Rule
 from sightline.graph.site import Site
 from sightline.media import Batch, Objects, Origin, Stream
@@ -26,13 +30,16 @@ Seen = list[tuple[int, str, str, dict[str, Any]]]
 
 
 class RuleConformance:
-    """Tests of the `Rule` contract. A subclass sets `element`; pytest collects it by its name.
+    """Tests of the `Rule` contract. A subclass sets `element`, and `changed` if its rule has options that change live;
+    pytest collects it by its name.
 
     The scene has two tracked persons who walk through the middle of the frame, one down and one to the right, and back.
     An element that reacts to something else overrides `places`.
     """
 
     element: ClassVar[Rule]
+    changed: ClassVar[Rule | None] = None
+    """The element with other values of options that change live; None when it has no such options."""
     frames: ClassVar[int] = 24
     label: ClassVar[str] = "person"
 
@@ -101,6 +108,44 @@ class RuleConformance:
             for name, value in own.items():
                 assert value >= once[rule][name] or not isinstance(value, int), f"{rule}: {name} was lost"
 
+    def test_options_that_change_live_are_changed_by_these_tests(self) -> None:
+        """`changed` is set if any option changes live, and differs in such options only."""
+        kind = type(self.element)
+        has_any = kind.others_change_live or any(map(changes_live, kind.model_fields.values()))
+        assert has_any == (self.changed is not None), "set `changed` exactly when options change live"
+        if self.changed is not None:
+            assert self.element != self.changed, "`changed` does not differ from `element`"
+            assert self.element.changes_live_into(self.changed), "`changed` differs in options that do not change live"
+
+    def test_a_change_to_equal_options_changes_nothing(self) -> None:
+        """The same options again, before any frame, are as good as no change."""
+        if self.changed is not None:
+            equal = dict.fromkeys(range(self.frames), self.element.model_copy())
+            assert self.run_changing(equal) == self.run(self.batches()), "a change to equal options changed something"
+
+    def test_a_change_falls_between_two_frames_whatever_the_batches_are(self) -> None:
+        """Changes in front of the same frames give the same results with batches of any size."""
+        if self.changed is not None:
+            for frame in range(1, self.frames - 2):
+                changes = {frame: self.changed, frame + 2: self.element}
+                single = self.run_changing(changes)
+                for size in (3, self.frames):
+                    assert self.run_changing(changes, size=size) == single, f"batches of {size} give something else"
+
+    def test_a_change_and_back_loses_no_count(self) -> None:
+        """Counts go on after a change, also those of rules that are gone or have another name for a while."""
+        if self.changed is None:
+            return
+        operator = self.element.build(Site(device=Device(), element_id=self.element.name))
+        for batch in self.batches():
+            operator.process(batch)
+        seen = {rule: dict(own) for rule, own in operator.totals()["cam"].items()}
+        operator.change(self.changed)
+        operator.change(self.element)
+        totals = operator.totals()["cam"]
+        assert {rule: dict(totals.get(rule, {})) for rule in seen} == seen, "a change and back lost counts"
+        operator.close()
+
     def test_closing_twice_is_harmless(self) -> None:
         """An operator can be closed at once, and again; totals can be read afterwards."""
         operator = self.element.build(Site(device=Device()))
@@ -108,12 +153,21 @@ class RuleConformance:
         operator.close()
         assert dict(operator.totals()) == {}
 
-    def batches(self, *, size: int = 1, stream: str = "cam", size_wh: tuple[int, int] = SIZE_WH) -> list[Batch]:
-        """Return the scene as batches of `size` frames."""
+    def batches(
+        self,
+        *,
+        size: int = 1,
+        stream: str = "cam",
+        size_wh: tuple[int, int] = SIZE_WH,
+        cuts: Iterable[int] = (),
+    ) -> list[Batch]:
+        """Return the scene as batches of `size` frames at most; a batch begins at each frame of `cuts`."""
         width, height = size_wh
         half = np.array([width, height], np.float32) / 20
+        frames = make_frames(self.frames, size_wh=size_wh, stream=stream)
+        parts = pairwise([0, *sorted(cuts), self.frames])
         batches = []
-        for batch in make_batches(make_frames(self.frames, size_wh=size_wh, stream=stream), size=size):
+        for batch in chain.from_iterable(make_batches(frames[first:last], size=size) for first, last in parts):
             rows = [
                 (
                     row,
@@ -140,11 +194,19 @@ class RuleConformance:
         """Return what the element makes of batches."""
         return run_element(self.element, batches, outputs=Path())
 
-    def run(self, batches: Sequence[Batch]) -> tuple[Seen, dict[str, Any]]:
+    def run_changing(self, changes: Mapping[int, Rule], *, size: int = 1) -> tuple[Seen, dict[str, Any]]:
+        """Return what `run` does when the options change in front of these frames."""
+        return self.run(self.batches(size=size, cuts=changes), changes=changes)
+
+    def run(
+        self, batches: Sequence[Batch], *, changes: Mapping[int, Rule] = MappingProxyType({})
+    ) -> tuple[Seen, dict[str, Any]]:
         """Return the events with the index of their frame, and the totals."""
         operator = self.element.build(Site(device=Device(), element_id=self.element.name))
         found: Seen = []
         for batch in batches:
+            if (element := changes.get(batch.frames[0].index)) is not None:
+                operator.change(element)
             found += _events(operator.process(batch))
         operator.close()
         return found, {

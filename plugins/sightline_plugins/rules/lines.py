@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -21,7 +21,9 @@ from sightline_plugins.rules.shapes import (
     Shape,
     ShapeRule,
     anchor_fractions,
+    continued_tally,
     fixed_margins,
+    former_names,
     in_pixels,
     measured_margins,
 )
@@ -59,6 +61,11 @@ class Line(Shape):
             raise ValueError("from and to are the same point: a line needs a length")
         return self
 
+    @property
+    def drawing(self) -> tuple[object, ...]:
+        """What decides who crosses."""
+        return self.start, self.to, self.anchor, self.margin
+
     def points(self) -> Iterator[tuple[Location, Point]]:
         yield ("from",), self.start
         yield ("to",), self.to
@@ -93,28 +100,58 @@ class Lines(ShapeRule):
         return self.__pydantic_extra__
 
     def watch(self, earlier: StreamRule | None) -> StreamRule:
-        return StreamLines(self.lines, pixels=self.pixels, earlier=earlier)
+        return StreamLines(self, earlier if isinstance(earlier, StreamLines) else None)
 
 
 class StreamLines(StreamRule):
     """The lines of one stream, in pixels of its frames, and what crossed them."""
 
-    def __init__(self, lines: Mapping[str, Line], *, pixels: bool, earlier: StreamRule | None = None) -> None:
-        self._lines = lines
-        self._pixels = pixels
-        self._names = list(lines)
-        self._fractions = anchor_fractions(line.anchor for line in lines.values())
-        self._is_measured = any(line.margin == "auto" for line in lines.values())
+    def __init__(self, options: Lines, earlier: StreamLines | None = None) -> None:
+        self._take(options)
         self._noise = BoxNoise()
         self._unsettled: dict[tuple[int, int], int] = {}
         """The side that a track has reached by crossing a line, until it is farther from that than its box trembles."""
-        self.counter = CrossingCounter(len(lines))
+        self._size_wh: tuple[int, int] | None = None
+        self.counter = CrossingCounter(len(self._lines))
         self.tally: dict[str, dict[str, int]] = (
-            earlier.tally if isinstance(earlier, StreamLines) else {name: {"in": 0, "out": 0} for name in lines}
+            {name: _none_crossed() for name in self._names} if earlier is None else earlier.tally
         )
+        """The counts by line; those of lines that are gone are behind."""
+
+    def change(self, rule: Lines) -> None:
+        """Take over other lines, between two frames.
+
+        Each line that is new or moved takes the side that a track is on from its last position: nobody crosses a line
+        because that is moved, and a step over its new place counts. A line whose `anchor` changes to one that no line
+        had begins with the next position of each track.
+        """
+        former_lines, former_pixels, names = self._lines, self._pixels, self._names
+        self._take(rule)
+        former = former_names(former_lines, self._lines)
+        self.tally = continued_tally(self.tally, former=former, names=self._names, make=_none_crossed)
+        stays = {
+            number: names.index(former[name])
+            for number, (name, line) in enumerate(self._lines.items())
+            if name in former and self._pixels == former_pixels and line.drawing == former_lines[former[name]].drawing
+        }
+        numbers = {before: number for number, before in stays.items()}
+        self._unsettled = {
+            (track_id, numbers[line]): side for (track_id, line), side in self._unsettled.items() if line in numbers
+        }
+        if self._size_wh is None:
+            self.counter = CrossingCounter(len(self._lines))
+            return
+        self.place(self._size_wh)
+        anchors = [line.anchor for line in former_lines.values()]
+        points_of = [
+            stays.get(number, anchors.index(line.anchor) if line.anchor in anchors else None)
+            for number, line in enumerate(self._lines.values())
+        ]
+        self.counter.change(points_of, stays=stays.keys(), segments=self._segments, near=self._near)
 
     def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
         """Convert the lines to pixels of frames of that size."""
+        self._size_wh = size_wh
         lines = self._lines.values()
         ends = [point for line in lines for point in (line.start, line.to)]
         self._segments = in_pixels(ends, size_wh=size_wh, pixels=self._pixels).reshape(-1, 2, 2)
@@ -146,10 +183,21 @@ class StreamLines(StreamRule):
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Return how many objects crossed each line `in` and `out`."""
+        return {name: self.tally[name] for name in self._names}
+
+    def totals(self) -> Mapping[str, Mapping[str, int]]:
+        """Return the same for the report, also of lines that are gone."""
         return self.tally
 
     def end(self) -> None:
         self.counter = CrossingCounter(len(self._lines))
+
+    def _take(self, options: Lines) -> None:
+        self._lines = options.lines
+        self._pixels = options.pixels
+        self._names = list(self._lines)
+        self._fractions = anchor_fractions(line.anchor for line in self._lines.values())
+        self._is_measured = any(line.margin == "auto" for line in self._lines.values())
 
     def _settle(self, tracks: TrackedObjects, crossings: Crossings, points: Floats) -> Crossings:
         """Leave out the crossings of boxes that tremble on a line: after a crossing, the next one counts when the track
@@ -202,6 +250,10 @@ class StreamLines(StreamRule):
                 data: dict[str, str | int | float] = {"direction": direction, "track_id": int(tracks.track_id[row])}
                 events.setdefault(int(tracks.frame[row]), []).append(RuleEvent("line", self._names[line], data))
         return events
+
+
+def _none_crossed() -> dict[str, int]:
+    return {"in": 0, "out": 0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -291,6 +343,27 @@ class CrossingCounter:
         row = order[step + 1] - known
         by_time = np.lexsort((line, row))
         return Crossings(row[by_time], line[by_time], path.side[step + 1, line][by_time])
+
+    def change(self, points_of: Sequence[int | None], *, stays: Set[int], segments: Floats, near: Floats) -> None:
+        """Take over other lines, whose `segments` (L, 2, 2) and `near` (L,) are given.
+
+        `points_of` names, for each, the former line whose memory of positions it takes: itself if it `stays`, else one
+        with the same anchor, to judge the side of each track by; None begins anew.
+        """
+        before = self._memory
+        count = len(before)
+        points, side = np.zeros((count, len(points_of), 2)), np.zeros((count, len(points_of)), np.int8)
+        met = np.zeros((count, len(points_of)), np.bool_)
+        for number, former in enumerate(points_of):
+            if former is None:
+                continue
+            points[:, number] = before.points[:, former]
+            if number in stays:
+                side[:, number], met[:, number] = before.side[:, former], before.met[:, former]
+            else:
+                cross = line_sides(points[:, [number]], segments=segments[[number]])[:, 0]
+                side[:, number] = np.where(np.abs(cross) > near[number], np.sign(cross), 0)
+        self._memory = _Positions(before.track_id, before.seen_ns, points, side, met)
 
     def _remember(self, path: _Positions, *, now_ns: int) -> None:
         latest = np.append(path.track_id[1:] != path.track_id[:-1], True)

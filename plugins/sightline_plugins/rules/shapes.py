@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from sightline.graph import ChangesLive
 from sightline.graph.described import Described
 from sightline.graph.rule import Rule
 from sightline_plugins.rules.geometry import Floats
@@ -71,8 +72,9 @@ class ShapeRule(Rule):
     __pydantic_extra__: dict[str, Any] = Field(init=False)
 
     shape: ClassVar[type[Shape]]
+    others_change_live: ClassVar[bool] = True
 
-    pixels: bool = False
+    pixels: ChangesLive[bool] = False
     """Coordinates are pixels of the frame instead of fractions of it."""
 
     @model_validator(mode="after")
@@ -97,6 +99,40 @@ class ShapeRule(Rule):
         for name, shape in self.__pydantic_extra__.items():
             for number, label in enumerate(shape.classes or ()):
                 yield (name, "classes", number), label
+
+
+_MOST_FORMER = 1000
+Counted = TypeVar("Counted")
+
+
+def former_names(old: Mapping[str, Shape], new: Mapping[str, Shape]) -> dict[str, str]:
+    """Return the name that each shape of `new` had in `old`, for those that were there.
+
+    They have the same name, or are renamed: a shape is renamed when its name is new, and an equal shape's name is gone.
+    """
+    gone = [name for name in old if name not in new]
+    former: dict[str, str] = {}
+    for name, shape in new.items():
+        if name in old:
+            former[name] = name
+        elif (before := next((one for one in gone if old[one] == shape), None)) is not None:
+            gone.remove(before)
+            former[name] = before
+    return former
+
+
+def continued_tally(
+    tally: Mapping[str, Counted], *, former: Mapping[str, str], names: Sequence[str], make: Callable[[], Counted]
+) -> dict[str, Counted]:
+    """Return the counts of shapes by name after a change: those of `names` first, then of shapes that are gone.
+
+    A shape whose name was there before, at any time, goes on counting.
+    """
+    present = {name: tally.get(former.get(name, name)) for name in names}
+    counts = {name: make() if one is None else one for name, one in present.items()}
+    taken = {*names, *former.values()}
+    gone = [name for name in tally if name not in taken]
+    return counts | {name: tally[name] for name in gone[-_MOST_FORMER:]}
 
 
 def anchor_fractions(anchors: Iterable[Anchor]) -> Floats:

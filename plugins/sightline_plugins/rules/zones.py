@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from sightline.graph import ChangesLive
 from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
@@ -31,18 +30,15 @@ from sightline_plugins.rules.shapes import (
     Shape,
     ShapeRule,
     anchor_fractions,
+    continued_tally,
     fixed_margins,
+    former_names,
     in_pixels,
     measured_margins,
 )
+from sightline_plugins.rules.zone_monitor import Change, ZoneChange, ZoneCounts, ZoneLimits, ZoneMonitor
 
-MEMORY_NS = 60_000_000_000
-"""A track that left longer ago counts as a new visitor when it comes back."""
-NEVER_NS = 1 << 62
 _MOST_REPORTED = 10_000
-
-Presence = tuple[int, int]
-"""(zone, track)."""
 
 
 class Zone(Shape):
@@ -66,6 +62,11 @@ class Zone(Shape):
     """Emit an event when more objects than this are inside, and when they no longer are."""
     limit_after: Duration = 0
     """How long the number inside has to be above, or no longer above, the limit."""
+
+    @property
+    def drawing(self) -> tuple[object, ...]:
+        """What decides who is inside."""
+        return self.polygon, self.anchor, self.margin, self.classes
 
     def points(self) -> Iterator[tuple[Location, Point]]:
         for number, point in enumerate(self.polygon):
@@ -96,7 +97,7 @@ class Zones(ShapeRule):
     name: ClassVar[str] = "zones"
     shape: ClassVar[type[Shape]] = Zone
 
-    gone: Duration = 2_000_000_000
+    gone: ChangesLive[Duration] = 2_000_000_000
     """A track not seen for this long has left."""
 
     @property
@@ -111,20 +112,58 @@ class StreamZones(StreamRule):
     """The zones of one stream, in pixels of its frames, and the tracks inside."""
 
     def __init__(self, options: Zones, earlier: StreamZones | None = None) -> None:
-        self._zones = options.zones
-        self._pixels = options.pixels
-        self._names = list(self._zones)
-        self._fractions = anchor_fractions(zone.anchor for zone in self._zones.values())
-        self.tally: list[ZoneCounts] = [ZoneCounts() for _ in self._names] if earlier is None else earlier.tally
-        self._is_measured = any(zone.margin == "auto" for zone in self._zones.values())
+        self._take(options)
         self._noise = BoxNoise()
         self._reported: dict[int, Mask] = {}
         self._unsettled: dict[int, Mask] = {}
-        limits = [ZoneLimits(zone.dwell, zone.limit, zone.limit_after) for zone in self._zones.values()]
-        self.monitor = ZoneMonitor(limits, self.tally, options.gone)
+        self._size_wh: tuple[int, int] | None = None
+        self._last: TrackedObjects | None = None
+        """The objects of the latest frames."""
+        self.tally: dict[str, ZoneCounts] = (
+            {name: ZoneCounts() for name in self._names} if earlier is None else earlier.tally
+        )
+        """The counts by zone; those of zones that are gone are behind."""
+        self.monitor = ZoneMonitor(self._limits, [self.tally[name] for name in self._names], options.gone)
+
+    def change(self, rule: Zones) -> None:
+        """Take over other zones, between two frames.
+
+        The last frame is judged anew by each zone that is new or was redrawn (also when its classes, its anchor or its
+        margin changed). Who was inside and still is stays, with the time of entering. Who is inside because of the
+        change has not entered: the stay begins with the change, without an event, and does not count as `entered` or
+        as a visitor. Who is outside because of it has not left: the stay ends, uncounted. A track in a stay that is
+        hidden at that moment is judged when it is seen again.
+        """
+        former_zones, former_pixels, names = self._zones, self._pixels, self._names
+        self._take(rule)
+        former = former_names(former_zones, self._zones)
+        self.tally = continued_tally(self.tally, former=former, names=self._names, make=ZoneCounts)
+        places = [names.index(former[name]) if name in former else None for name in self._names]
+        redrawn = {
+            number
+            for number, (name, zone) in enumerate(self._zones.items())
+            if name not in former or self._pixels != former_pixels or zone.drawing != former_zones[former[name]].drawing
+        }
+        last, inside, counted = self._judge_last(redrawn)
+        self._reported = {track_id: _moved(mask, places, redrawn) for track_id, mask in self._reported.items()}
+        self._unsettled = {track_id: _moved(mask, places, redrawn) for track_id, mask in self._unsettled.items()}
+        for track_id, row in zip(last, counted, strict=True):
+            if track_id in self._reported:
+                self._reported[track_id] |= row
+        self.monitor.change(
+            self._limits,
+            [self.tally[name] for name in self._names],
+            self._gone_ns,
+            places=places,
+            redrawn=redrawn,
+            inside=_presences(last, inside),
+            counted=_presences(last, counted),
+            visible=set(last.tolist()),
+        )
 
     def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
         """Convert the zones to pixels of frames of that size."""
+        self._size_wh = size_wh
         corners = [in_pixels(zone.polygon, size_wh=size_wh, pixels=self._pixels) for zone in self._zones.values()]
         self._edges = polygon_edges(corners)
         height = 1 if self._pixels else size_wh[1]
@@ -135,6 +174,7 @@ class StreamZones(StreamRule):
     def update(self, tracks: TrackedObjects) -> Iterator[Sequence[RuleEvent]]:
         """Yield what changed in the zones on each frame."""
         inside, counted = self._inside(tracks)
+        self._last = tracks
         for now_ns, own in zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True):
             track_id = tracks.track_id[own]
             changes = self.monitor.update(
@@ -147,23 +187,56 @@ class StreamZones(StreamRule):
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Return how many objects are inside each zone, and its visitors."""
-        counts = zip(self._names, self.tally, strict=True)
+        counts = ((name, self.tally[name]) for name in self._names)
         return {name: {"inside": own.inside, "visitors": own.visitors} for name, own in counts}
 
     def totals(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return `entered`, `left`, `visitors`, `largest` and `mean_dwell_seconds` of each zone."""
-        return {name: _summary(own) for name, own in zip(self._names, self.tally, strict=True)}
+        """Return `entered`, `left`, `visitors`, `largest` and `mean_dwell_seconds` of each zone, also of those that are
+        gone.
+        """
+        return {name: _summary(own) for name, own in self.tally.items()}
 
     def end(self) -> None:
         """End the stays that are still open."""
         self.monitor.close()
+        self._last = None
+
+    def _take(self, options: Zones) -> None:
+        self._zones = options.zones
+        self._pixels = options.pixels
+        self._gone_ns = options.gone
+        self._names = list(self._zones)
+        self._fractions = anchor_fractions(zone.anchor for zone in self._zones.values())
+        self._is_measured = any(zone.margin == "auto" for zone in self._zones.values())
+        self._limits = [ZoneLimits(zone.dwell, zone.limit, zone.limit_after) for zone in self._zones.values()]
+
+    def _judge_last(self, redrawn: Set[int]) -> tuple[npt.NDArray[np.int64], Mask, Mask]:
+        """Return the tracks of the last frame (N,), and masks (N, Z): who stays in a redrawn zone if it was there, and
+        who is inside if it was not.
+        """
+        if self._last is None or self._size_wh is None:
+            nobody = np.zeros((0, len(self._names)), np.bool_)
+            return np.zeros(0, np.int64), nobody, nobody
+        self.place(self._size_wh)
+        last = self._last.last_frame()
+        inside, counted = self._within(anchor_points(last.xyxy, fractions=self._fractions))
+        wanted = np.zeros(inside.shape, np.bool_)
+        for number in redrawn:
+            classes = list(self._zones.values())[number].classes
+            wanted[:, number] = True if classes is None else last.has_label(classes)
+        return last.track_id, inside & wanted, counted & wanted
+
+    def _within(self, points: Floats) -> tuple[Mask, Mask]:
+        """Return masks (N, Z): which points are within the margin of a zone, and which are inside."""
+        inside = counted = inside_polygons(points, edges=self._edges)
+        if self._margins.any():
+            inside = inside | (distance_to_edges(points, edges=self._edges) < self._margins)
+        return inside, counted
 
     def _inside(self, tracks: TrackedObjects) -> tuple[Mask, Mask]:
         """Return masks (N, Z): which objects stay in a zone if they were there, and which enter if they were not."""
         points = anchor_points(tracks.xyxy, fractions=self._fractions)
-        inside = counted = inside_polygons(points, edges=self._edges)
-        if self._margins.any():
-            inside = inside | (distance_to_edges(points, edges=self._edges) < self._margins)
+        inside, counted = self._within(points)
         if self._is_measured:
             trembling = measured_margins(
                 (zone.margin for zone in self._zones.values()), noise=self._noise.update(tracks)
@@ -202,7 +275,7 @@ class StreamZones(StreamRule):
         name, kind = self._names[change.zone], change.change
         dwell_seconds = round(change.dwell_ns / NANOSECONDS, 3)
         if kind in (Change.CROWDED, Change.CLEARED):
-            return RuleEvent("crowd", name, {"state": kind.value, "occupancy": self.tally[change.zone].inside})
+            return RuleEvent("crowd", name, {"state": kind.value, "occupancy": self.tally[name].inside})
         if kind is Change.DWELL:
             return RuleEvent("dwell", name, {"track_id": change.track_id, "dwell_seconds": dwell_seconds})
         data: dict[str, str | int | float] = {"direction": kind.value, "track_id": change.track_id}
@@ -211,171 +284,10 @@ class StreamZones(StreamRule):
         return RuleEvent("zone", name, data)
 
 
-class Change(StrEnum):
-    """What can happen in a zone."""
-
-    ENTER = "enter"
-    LEAVE = "leave"
-    DWELL = "dwell"
-    CROWDED = "crowded"
-    CLEARED = "cleared"
-
-
-@dataclass(frozen=True, slots=True)
-class ZoneLimits:
-    """Limits of one zone: `dwell_ns` after which a stay is reported, and `limit` of tracks inside; None for neither.
-
-    A zone is crowded when more than `limit` tracks have been inside for `limit_after_ns`, and cleared when no more
-    than that have been for as long.
-    """
-
-    dwell_ns: int | None = None
-    limit: int | None = None
-    limit_after_ns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ZoneChange:
-    """One change in one zone. `track_id` is -1 where it concerns all; `dwell_ns` is how long the stay has lasted."""
-
-    change: Change
-    zone: int
-    track_id: int = -1
-    dwell_ns: int = 0
-
-
-@dataclass(slots=True)
-class ZoneCounts:
-    """Counts of one zone on one stream."""
-
-    inside: int = 0
-    """Tracks inside on the last frame."""
-    largest: int = 0
-    """Most tracks inside on one frame."""
-    entered: int = 0
-    left: int = 0
-    visitors: int = 0
-    """Different tracks that entered."""
-    dwell_ns: int = 0
-    """Sum of all stays that ended."""
-
-
-@dataclass(slots=True)
-class _Crowd:
-    is_crowded: bool = False
-    since_ns: int | None = None
-    """Since when the number inside has been on the other side of the limit."""
-
-
-@dataclass(slots=True, eq=False)
-class ZoneMonitor:
-    """Keeps track of the objects in the zones of one stream; takes every frame in order.
-
-    A track enters when it is inside, leaves when it is seen outside, and also when it has not been seen for
-    `gone_ns`: it then left at the first frame without it. Meanwhile it does not count as inside.
-    """
-
-    zones: Sequence[ZoneLimits]
-    counts: Sequence[ZoneCounts]
-    gone_ns: int
-    _entered_ns: dict[Presence, int] = field(default_factory=dict)
-    _absent_ns: dict[Presence, int] = field(default_factory=dict)
-    _due_ns: dict[Presence, int] = field(default_factory=dict)
-    _left_ns: dict[Presence, int] = field(default_factory=dict)
-    _crowds: dict[int, _Crowd] = field(default_factory=dict)
-    _next_due_ns: int = NEVER_NS
-    _last_ns: int | None = None
-    _interval_ns: int = 0
-
-    def update(
-        self, now_ns: int, *, inside: Set[Presence], counted: Set[Presence], visible: Set[int]
-    ) -> list[ZoneChange]:
-        """Return what changed on the frame at `now_ns`.
-
-        `inside` holds every presence of a track in a zone, `counted` those of them that may begin a stay (the class
-        is right), `visible` all tracks on the frame.
-        """
-        changes: list[ZoneChange] = []
-        stays = self._entered_ns.keys()
-        if self._absent_ns:
-            for presence in self._absent_ns.keys() & inside:
-                del self._absent_ns[presence]
-        missing = stays - inside
-        if missing:
-            changes += self._missed(sorted(missing), now_ns=now_ns, visible=visible)
-        entering = counted - stays
-        if entering:
-            changes += self._enter(sorted(entering), now_ns=now_ns)
-        if now_ns >= self._next_due_ns:
-            changes += self._stayed(now_ns)
-        changes += self._occupied(inside, now_ns=now_ns)
-        self._interval_ns = 0 if self._last_ns is None else max(0, now_ns - self._last_ns)
-        self._last_ns = now_ns
-        return changes
-
-    def close(self) -> list[ZoneChange]:
-        """End the stays still open, as at the next frame; nothing is left after it."""
-        end_ns = (self._last_ns or 0) + self._interval_ns
-        return [self._leave(presence, self._absent_ns.get(presence, end_ns)) for presence in sorted(self._entered_ns)]
-
-    def _enter(self, presences: Iterable[Presence], *, now_ns: int) -> Iterator[ZoneChange]:
-        for presence in presences:
-            zone, track_id = presence
-            self._entered_ns[presence] = now_ns
-            self.counts[zone].entered += 1
-            if self._left_ns.pop(presence, None) is None:
-                self.counts[zone].visitors += 1
-            dwell_ns = self.zones[zone].dwell_ns
-            if dwell_ns is not None:
-                self._due_ns[presence] = now_ns + dwell_ns
-                self._next_due_ns = min(self._next_due_ns, now_ns + dwell_ns)
-            yield ZoneChange(Change.ENTER, zone, track_id)
-
-    def _missed(self, presences: Iterable[Presence], *, now_ns: int, visible: Set[int]) -> Iterator[ZoneChange]:
-        for presence in presences:
-            since_ns = self._absent_ns.setdefault(presence, now_ns)
-            if presence[1] in visible or now_ns - since_ns >= self.gone_ns:
-                yield self._leave(presence, since_ns)
-
-    def _leave(self, presence: Presence, left_ns: int) -> ZoneChange:
-        zone, track_id = presence
-        dwell_ns = left_ns - self._entered_ns.pop(presence)
-        self._absent_ns.pop(presence, None)
-        self._due_ns.pop(presence, None)
-        self.counts[zone].left += 1
-        self.counts[zone].dwell_ns += dwell_ns
-        self._left_ns[presence] = left_ns
-        while (oldest := next(iter(self._left_ns))) != presence and left_ns - self._left_ns[oldest] > MEMORY_NS:
-            del self._left_ns[oldest]
-        return ZoneChange(Change.LEAVE, zone, track_id, dwell_ns)
-
-    def _stayed(self, now_ns: int) -> Iterator[ZoneChange]:
-        due = sorted(presence for presence, due_ns in self._due_ns.items() if due_ns <= now_ns)
-        for presence in due:
-            if presence not in self._absent_ns:
-                del self._due_ns[presence]
-                yield ZoneChange(Change.DWELL, *presence, now_ns - self._entered_ns[presence])
-        self._next_due_ns = min(self._due_ns.values(), default=NEVER_NS)
-
-    def _occupied(self, inside: Set[Presence], *, now_ns: int) -> Iterator[ZoneChange]:
-        numbers = [0] * len(self.zones)
-        for zone, _ in self._entered_ns.keys() & inside:
-            numbers[zone] += 1
-        for zone, (number, counts, options) in enumerate(zip(numbers, self.counts, self.zones, strict=True)):
-            counts.inside = number
-            counts.largest = max(counts.largest, number)
-            if options.limit is not None:
-                yield from self._crowd(zone, is_over=number > options.limit, now_ns=now_ns)
-
-    def _crowd(self, zone: int, *, is_over: bool, now_ns: int) -> Iterator[ZoneChange]:
-        crowd = self._crowds.setdefault(zone, _Crowd())
-        if is_over == crowd.is_crowded:
-            crowd.since_ns = None
-            return
-        crowd.since_ns = now_ns if crowd.since_ns is None else crowd.since_ns
-        if now_ns - crowd.since_ns >= self.zones[zone].limit_after_ns:
-            crowd.is_crowded, crowd.since_ns = is_over, None
-            yield ZoneChange(Change.CROWDED if is_over else Change.CLEARED, zone)
+def _moved(mask: Mask, places: Sequence[int | None], redrawn: Set[int]) -> Mask:
+    """Return a mask (Z,) of the former zones for the present ones; False where they are new or redrawn."""
+    kept = [False if before is None or number in redrawn else mask[before] for number, before in enumerate(places)]
+    return np.array(kept, np.bool_)
 
 
 def _presences(track_id: npt.NDArray[np.int64], inside: Mask) -> set[tuple[int, int]]:

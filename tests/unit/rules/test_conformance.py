@@ -1,18 +1,46 @@
+"""Every rule that is installed keeps the contract of rules."""
+
 from __future__ import annotations
 
+from sightline.graph.registry import Registry
+from sightline.graph.rule import Rule
 from sightline.testing.rule_conformance import RuleConformance
 from sightline_plugins import Lines, Zones
 
 MIDDLE = [[0.3, 0.3], [0.7, 0.3], [0.7, 0.8], [0.3, 0.8]]
+LEFT = [[0.1, 0.3], [0.5, 0.3], [0.5, 0.8], [0.1, 0.8]]
 
 
 class TestLines(RuleConformance):
     element = Lines.model_validate({"gate": {"from": [0.2, 0.5], "to": [0.8, 0.5]}})
+    changed = Lines.model_validate({"gate": {"from": [0.2, 0.4], "to": [0.8, 0.6]}})
+
+
+class TestLinesThatComeAndGo(RuleConformance):
+    element = Lines.model_validate({name: {"from": [0, y], "to": [1, y]} for name, y in (("one", 0.3), ("two", 0.6))})
+    changed = Lines.model_validate(
+        {name: {"from": [0, y], "to": [1, y], "anchor": "top"} for name, y in (("new", 0.5), ("two", 0.6))}
+    )
 
 
 class TestLinesInPixels(RuleConformance):
     element = Lines.model_validate({"pixels": True, "gate": {"from": [0, 60], "to": [159, 60], "margin": 2}})
+    changed = Lines.model_validate({"gate": {"from": [0, 0.5], "to": [0.99, 0.5], "margin": 0.01}})
 
 
 class TestZones(RuleConformance):
     element = Zones.model_validate({"plaza": {"polygon": MIDDLE, "dwell": "100ms", "limit": 1, "margin": 0.02}})
+    changed = Zones.model_validate({"plaza": {"polygon": LEFT, "dwell": "200ms", "limit": 0, "margin": 0}})
+
+
+class TestZonesThatComeAndGo(RuleConformance):
+    element = Zones.model_validate({"plaza": {"polygon": MIDDLE}, "left": {"polygon": LEFT, "dwell": "80ms"}})
+    changed = Zones.model_validate({"renamed": {"polygon": LEFT, "dwell": "80ms"}, "gone": "100ms"})
+
+
+def test_every_installed_rule_is_here() -> None:
+    registry = Registry()
+    kinds = {registry.element(name) for name in registry.element_names}
+    tested = {type(case.element) for case in RuleConformance.__subclasses__() if case.__module__ == __name__}
+
+    assert tested == {kind for kind in kinds if issubclass(kind, Rule)}

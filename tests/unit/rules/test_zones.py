@@ -12,7 +12,8 @@ from sightline.devices import Device
 from sightline.graph import Site
 from sightline.media import Batch, Overlay
 from sightline.testing import run_element
-from sightline_plugins.rules.zones import StreamZones, ZoneCounts, ZoneLimits, ZoneMonitor, Zones
+from sightline_plugins.rules.zone_monitor import ZoneCounts, ZoneLimits, ZoneMonitor
+from sightline_plugins.rules.zones import StreamZones, Zones
 
 SQUARE = [[0.2, 0.2], [0.8, 0.2], [0.8, 0.8], [0.2, 0.8]]
 OUT, IN = (10.0, 50.0), (50.0, 50.0)

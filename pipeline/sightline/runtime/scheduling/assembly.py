@@ -7,9 +7,10 @@ from threading import Event, Lock
 
 from sightline.errors import OperatorError
 from sightline.graph import Clock, Element, Step
+from sightline.graph.tree import same_layout
 from sightline.runtime.scheduling.batcher import Batcher
 from sightline.runtime.scheduling.factory import BuiltOperator
-from sightline.runtime.scheduling.link import Handover, Outlet
+from sightline.runtime.scheduling.link import Handover, OptionsChange, Outlet
 from sightline.runtime.scheduling.plan import LaneEvents, Planner
 from sightline.runtime.scheduling.stage_threads import StageGroup
 from sightline.runtime.stats.counters import LinkStats
@@ -25,9 +26,9 @@ _POLL_SECONDS = 0.1
 class Assembly:
     """Holds the nodes of the steps and the group of stages that runs them.
 
-    Other steps replace them between two batches: `request_handover` lets the stages hand over what is kept,
-    `has_handed_over` waits for that, `prepare` takes the new steps and `resume` runs them. Frames wait in front of the
-    first stage meanwhile.
+    Options change in band, and the stages go on: `request_change` sends a mark, `has_changed` waits for it. Other steps
+    replace them between two batches: `request_handover` lets the stages hand over what is kept, `has_handed_over` waits
+    for that, `prepare` takes the new steps and `resume` runs them. Frames wait in front of the first stage meanwhile.
     """
 
     def __init__(self, batcher: Batcher, *, events: LaneEvents, clock: Clock, outlet: Outlet | None) -> None:
@@ -81,9 +82,32 @@ class Assembly:
         """Whether it runs these steps."""
         return self._steps == steps
 
+    def has_layout(self, steps: tuple[Step, ...]) -> bool:
+        """Whether its stages can run these steps: they differ from the present ones in options only."""
+        return same_layout(self._steps, steps)
+
     def has(self, element_id: str, element: Element) -> bool:
         """Whether building this element now would give the operator that it holds."""
         return element_id in self._built and self._built[element_id].is_current(element)
+
+    def can_change(self, element_id: str, element: Element) -> bool:
+        """Whether the operator that it holds can become that of this element, which reads the same files."""
+        return element_id in self._built and self._built[element_id].can_become(element)
+
+    def request_change(self, mark: OptionsChange) -> None:
+        """Let options change between two batches, unless the stages have ended."""
+        with self._lock:
+            group = None if self._over.is_set() else self._group
+        if group is None:
+            mark.over.set()
+            return
+        group.expect(mark)
+        self._batcher.insert(mark)
+
+    def has_changed(self, mark: OptionsChange) -> bool:
+        """Wait until a change that was requested has passed all stages; False when these have ended instead."""
+        self._await(mark.over)
+        return mark.has_passed.is_set()
 
     def request_handover(self, kept: Iterable[str]) -> None:
         """Let the stages hand over the operators of `kept` elements, and end the others."""
@@ -91,7 +115,7 @@ class Assembly:
             if self._group is None or self._over.is_set():
                 return
             self._is_switching = True
-        self._batcher.hand_over(Handover(frozenset(self._built[one].node for one in kept)))
+        self._batcher.insert(Handover(frozenset(self._built[one].node for one in kept)))
 
     def has_handed_over(self) -> bool:
         """Wait until the stages have handed over; False when they have ended instead, or nothing was requested."""

@@ -18,6 +18,7 @@ from sightline.runtime.scheduling.link import (
     LinkPolicy,
     LinkReceiver,
     LinkSender,
+    OptionsChange,
     SharedCondition,
     StreamEnd,
     WorkItem,
@@ -86,7 +87,7 @@ class Batcher:
         self._links: dict[Stream, LinkReceiver[Arrival]] = {}
         self._next_link = 0
         self._ends = 0
-        self._handover: Handover | None = None
+        self._mark: Handover | OptionsChange | None = None
         self._has_live = False
         self._is_sealed = False
         self._holds = 0
@@ -119,10 +120,10 @@ class Batcher:
         finally:
             self._hold(-1)
 
-    def hand_over(self, mark: Handover) -> None:
-        """Let `receive` return this mark next, unless the batcher has ended."""
+    def insert(self, mark: Handover | OptionsChange) -> None:
+        """Let `receive` return this mark next, unless the batcher has ended; one at a time."""
         with self._ready:
-            self._handover = mark
+            self._mark = mark
             self._ready.notify_all()
 
     def receive(self) -> Item:
@@ -132,8 +133,8 @@ class Batcher:
                 frames_wait = any(link.depth for link in self._links.values())
                 self._batch_limit.batch_requested(self._clock.monotonic_ns(), frames_wait=frames_wait)
             while not self._is_closed:
-                if self._handover is not None:
-                    mark, self._handover = self._handover, None
+                if self._mark is not None:
+                    mark, self._mark = self._mark, None
                     return mark
                 ended = next((stream for stream, link in self._links.items() if link.is_exhausted), None)
                 if ended is not None:

@@ -31,6 +31,10 @@ class BuiltOperator:
         """
         return self.node.element == element and self.files == _files_of(element)
 
+    def can_become(self, element: Element) -> bool:
+        """Whether the operator can take over the options of this element, whose files have not changed."""
+        return self.node.can_become(element) and self.files == _files_of(element)
+
 
 class OperatorFactory:
     """Builds the nodes of elements. `probes` may be added to while they run. `on_error` gets errors of releasing a

@@ -9,8 +9,8 @@ from threading import Lock
 from typing import Protocol
 
 from sightline.devices.discovery import DeviceInUse
-from sightline.errors import ConfigurationError, CudaFailed, LinkClosed
-from sightline.graph import BatchOptions, Message, MessageKind, Site, Step
+from sightline.errors import ConfigurationError, CudaFailed, LinkClosed, SightlineError
+from sightline.graph import BatchOptions, Element, Message, MessageKind, Site, Step
 from sightline.graph.tree import identify
 from sightline.media import Batch, Stream
 from sightline.redaction import redact
@@ -18,7 +18,16 @@ from sightline.runtime.scheduling.assembly import Assembly
 from sightline.runtime.scheduling.batcher import Arrival, Batcher
 from sightline.runtime.scheduling.element_totals import ElementTotals
 from sightline.runtime.scheduling.factory import BuiltOperator, OperatorFactory
-from sightline.runtime.scheduling.link import Item, Link, LinkPolicy, LinkSender, Outlet, WorkItem, fan_in
+from sightline.runtime.scheduling.link import (
+    Item,
+    Link,
+    LinkPolicy,
+    LinkSender,
+    OptionsChange,
+    Outlet,
+    WorkItem,
+    fan_in,
+)
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.scheduling.stage_threads import StageGroup
 from sightline.runtime.stats.counters import DropReason, LinkStats
@@ -138,9 +147,12 @@ class StreamSlot:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What a rebuild did with the elements, by their ids: `kept` unchanged, `built` anew, or `gone`."""
+    """What a rebuild did with the elements, by their ids: `kept` unchanged, `changed` with their state kept, `built`
+    anew, or `gone`.
+    """
 
     kept: tuple[str, ...]
+    changed: tuple[str, ...]
     built: tuple[str, ...]
     gone: tuple[str, ...]
 
@@ -249,24 +261,72 @@ class Lanes:
         )
 
     def rebuild(self, steps: tuple[Step, ...]) -> Rebuilt:
-        """Continue with other steps. Unchanged elements keep their operators and state; the others are built first, so
-        that the pause is short. Raises SightlineError when one cannot be built, or the run ends meanwhile.
+        """Continue with other steps. Unchanged elements keep their operators and state, and so do those that differ
+        only in options that change live. The others are built first, so that the pause is short. Raises SightlineError,
+        and continues as before, when one cannot be built or does not take its options, or the run ends meanwhile.
         """
         with self._rebuilding:
             elements, lanes = dict(identify(steps)), self._usable
             kept = [one for one in elements if all(lane.assembly.has(one, elements[one]) for lane in lanes)]
-            new = [one for one in elements if one not in kept]
+            changed = [
+                one
+                for one in elements
+                if one not in kept and all(lane.assembly.can_change(one, elements[one]) for lane in lanes)
+            ]
+            new = [one for one in elements if one not in kept and one not in changed]
             built = self._factory.build([(one, elements[one]) for one in new], sites=self._sites_to_build(lanes))
-            switched = self._switch(dict(zip(lanes, built, strict=True)), kept=kept)
-            if not switched:
-                raise ConfigurationError("the pipeline has come to its end: there is nothing left to change")
-            gone = {one: nodes for one, nodes in nodes_of(switched).items() if one not in kept}
-            for lane, own in switched.items():
-                lane.assembly.prepare(steps, {one: own.get(one) or lane.assembly.built[one] for one in elements})
-            self.elements.retire(gone, new={one: nodes for one, nodes in nodes_of(switched).items() if one in new})
-            for lane in switched:
-                lane.assembly.resume()
-            return Rebuilt(tuple(kept), tuple(new), tuple(one for one in gone if one not in new))
+            try:
+                self._change({one: elements[one] for one in changed}, lanes)
+            except BaseException:
+                self._factory.discard(built)
+                raise
+            gone: tuple[str, ...] = ()
+            if new or not all(lane.assembly.has_layout(steps) for lane in lanes):
+                gone = self._exchange(steps, dict(zip(lanes, built, strict=True)), kept=[*kept, *changed])
+            else:
+                for lane in lanes:
+                    lane.assembly.prepare(steps, lane.assembly.built)
+            return Rebuilt(tuple(kept), tuple(changed), tuple(new), gone)
+
+    def _change(self, elements: Mapping[str, Element], lanes: Sequence[Lane]) -> None:
+        """Let operators take over options, in every lane between two batches: all of them, or none. Raises
+        SightlineError.
+        """
+        if not elements:
+            return
+        former = {one: lane.assembly.built[one].node.element for lane in lanes for one in elements}
+        errors = self._pass_change(elements, lanes)
+        if errors:
+            self._pass_change(former, lanes)
+            raise errors[0]
+
+    def _pass_change(self, elements: Mapping[str, Element], lanes: Sequence[Lane]) -> list[SightlineError]:
+        """Let a change of options pass all stages; return the errors of operators that did not take them."""
+        marks = {lane: OptionsChange(elements) for lane in lanes}
+        for lane, mark in marks.items():
+            lane.assembly.request_change(mark)
+        passed = [lane.assembly.has_changed(mark) for lane, mark in marks.items()]
+        if not any(passed):
+            raise _at_its_end()
+        return [error for mark in marks.values() for error in mark.errors]
+
+    def _exchange(
+        self, steps: tuple[Step, ...], built: Mapping[Lane, BuiltOperators], *, kept: Sequence[str]
+    ) -> tuple[str, ...]:
+        """Let other stages run these steps, with the operators that are kept and those that were built. Return the ids
+        of elements that are gone. Raises ConfigurationError when the run has ended.
+        """
+        elements = [one for one, _ in identify(steps)]
+        switched = self._switch(built, kept=kept)
+        if not switched:
+            raise _at_its_end()
+        old = {one: nodes for one, nodes in nodes_of(switched).items() if one not in kept}
+        for lane, own in switched.items():
+            lane.assembly.prepare(steps, {one: own.get(one) or lane.assembly.built[one] for one in elements})
+        self.elements.retire(old, new={one: nodes for one, nodes in nodes_of(switched).items() if one not in kept})
+        for lane in switched:
+            lane.assembly.resume()
+        return tuple(one for one in old if one not in elements)
 
     def fail_over(self, lane: Lane, error: BaseException) -> bool:
         """Move the streams of a lane whose GPU has failed to the others. Return whether they move: not while the GPU
@@ -369,6 +429,10 @@ def nodes_of(lanes: Iterable[Lane]) -> dict[str, list[Node]]:
             if built.node not in nodes:
                 nodes.append(built.node)
     return found
+
+
+def _at_its_end() -> ConfigurationError:
+    return ConfigurationError("the pipeline has come to its end: there is nothing left to change")
 
 
 def _failover_text(lane: Lane, cause: str, others: Sequence[Lane]) -> str:

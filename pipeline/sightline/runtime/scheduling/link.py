@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from threading import Condition, Lock, RLock
+from threading import Condition, Event, Lock, RLock
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from sightline.errors import EndOfLink, LinkClosed
-from sightline.graph import Pending
+from sightline.errors import EndOfLink, LinkClosed, SightlineError
+from sightline.graph import Element, Pending
 from sightline.media import Batch, Frame, Stream
 from sightline.runtime.stats.counters import DropReason, LinkStats
 
@@ -53,7 +53,22 @@ class Handover:
     kept: frozenset[Node]
 
 
-Item = WorkItem | StreamEnd | Handover
+@dataclass(frozen=True, slots=True, eq=False)
+class OptionsChange:
+    """Marks where options change in one lane: the operators of these elements, by id, take them over between the batch
+    in front and the one behind.
+
+    `over` is set when it has passed all stages (`has_passed`), or when these have ended before. `errors` are those of
+    the operators that did not take them, and go on with the former ones.
+    """
+
+    elements: Mapping[str, Element]
+    errors: list[SightlineError] = field(default_factory=list)
+    has_passed: Event = field(default_factory=Event)
+    over: Event = field(default_factory=Event)
+
+
+Item = WorkItem | StreamEnd | Handover | OptionsChange
 
 
 LinkItem = TypeVar("LinkItem")

@@ -12,7 +12,7 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from sightline.errors import CudaFailed, OperatorError, SightlineError
-from sightline.graph import Element, Message, MessageKind, Operator, Pending, RunsOn, Site
+from sightline.graph import Element, Message, MessageKind, Operator, Pending, RunsOn, Site, TakesChanges
 from sightline.media import Batch, Frame, Stream
 from sightline.redaction import redact
 from sightline.runtime.scheduling.join import marked, merge_rows
@@ -137,6 +137,25 @@ class Node:
         if not hasattr(result, "result"):  # sixty times as fast as isinstance with a protocol
             raise self._failed(given, f"it returned {_kind(result)}, not a Batch or a Pending")
         return _PendingAtNode(self, batch, given, own, result, started)
+
+    def can_become(self, element: Element) -> bool:
+        """Whether the operator can take over the options of this element."""
+        return isinstance(self.operator, TakesChanges) and self.element.changes_live_into(element)
+
+    def change(self, element: Element) -> OperatorError | None:
+        """Let the operator take over the options of this element. Return its error when it goes on with the present
+        ones. Raises OperatorError when it cannot do that either.
+        """
+        former, operator = self.element, self.operator
+        if former == element or not isinstance(operator, TakesChanges):
+            return None
+        try:
+            self._guarded(lambda: operator.change(element), doing="changing its options")
+        except OperatorError as error:
+            self._guarded(lambda: operator.change(former), doing="changing its options back")
+            return error
+        self.element = element
+        return None
 
     def end_stream(self, stream: Stream) -> None:
         """End a stream in the operator, if it was given frames of it. Raises OperatorError."""
@@ -383,6 +402,11 @@ class SharedNode(Node):
         """Return what the operator makes of a batch, one lane at a time."""
         with self._turn:
             return super().process(batch)
+
+    def change(self, element: Element) -> OperatorError | None:
+        """Let the operator take over options, with the first lane in which they change."""
+        with self._turn:
+            return super().change(element)
 
     def end_stream(self, stream: Stream) -> None:
         """End a stream in the operator. Raises OperatorError."""

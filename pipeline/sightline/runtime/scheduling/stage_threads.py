@@ -10,7 +10,7 @@ from sightline.errors import EndOfLink, LinkClosed, OperatorError, SightlineErro
 from sightline.graph import Clock
 from sightline.media import Batch
 from sightline.redaction import redact
-from sightline.runtime.scheduling.link import Handover, Item, Link, StreamEnd, WorkItem
+from sightline.runtime.scheduling.link import Handover, Item, Link, OptionsChange, StreamEnd, WorkItem
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.scheduling.plan import LaneEvents, Stage, Tap
 from sightline.runtime.threads import Worker
@@ -97,6 +97,8 @@ class StageThread(Worker):
                 self._process(item)
             elif isinstance(item, StreamEnd):
                 self._end_stream(item)
+            elif isinstance(item, OptionsChange):
+                self._change_options(item)
             else:
                 self._hand_over(item)
                 return
@@ -138,6 +140,15 @@ class StageThread(Worker):
             outlet.send(mark)
         self._group.count_stream_end(mark)
 
+    def _change_options(self, mark: OptionsChange) -> None:
+        for node in self.stage.nodes:
+            element = mark.elements.get(node.element_id)
+            if element is not None and (error := node.change(element)) is not None:
+                mark.errors.append(error)
+        for outlet in self.stage.outlets:
+            outlet.send(mark)
+        self._group.count_options_change(mark)
+
     def _hand_over(self, mark: Handover) -> None:
         for node in self.stage.nodes:
             if node not in mark.kept:
@@ -171,6 +182,8 @@ class StageGroup:
         self._is_discarded = False
         self._running = len(stages)
         self._passed: dict[int, int] = {}
+        self._change: OptionsChange | None = None
+        self._passed_change = 0
 
     @property
     def is_handed_over(self) -> bool:
@@ -226,11 +239,31 @@ class StageGroup:
         if not left:
             self._events.stream_ended(mark.stream)
 
+    def expect(self, mark: OptionsChange) -> None:
+        """Prepare for a change of options: it is over when it has passed all stages, or these have ended."""
+        with self._lock:
+            self._change, self._passed_change = mark, 0
+            has_ended = not self._running
+        if has_ended:
+            mark.over.set()
+
+    def count_options_change(self, mark: OptionsChange) -> None:
+        """Note that a change of options has passed one stage; report it when it has passed all."""
+        with self._lock:
+            self._passed_change += 1
+            has_passed = self._passed_change == len(self.threads)
+        if has_passed:
+            mark.has_passed.set()
+            mark.over.set()
+
     def count_ended_thread(self) -> None:
         """Note that one thread has ended; report it when all have."""
         with self._lock:
             self._running -= 1
             is_last = not self._running
+            change = self._change
         if is_last:
             self.ended.set()
+            if change is not None:
+                change.over.set()
             self._on_ended(self)
