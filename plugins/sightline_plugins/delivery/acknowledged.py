@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 
 from sightline.graph.transport import Record
 
@@ -21,10 +21,14 @@ class Acknowledged:
 
     def missing(self, records: Sequence[Record]) -> list[int]:
         """Return the indices of records that are still to be sent."""
+        if not self._ahead:
+            return list(range(len(records)))
         return [index for index, record in enumerate(records) if _identity(record) not in self._ahead]
 
-    def count(self, records: Sequence[Record], missing: Container[int]) -> int:
+    def count(self, records: Sequence[Record], missing: Collection[int]) -> int:
         """Return how many of the first records are acknowledged, and remember those after them: all not missing."""
+        if not missing and not self._ahead:
+            return len(records)
         first = next((index for index in range(len(records)) if index in missing), len(records))
         self._ahead.difference_update(_identity(record) for record in records[:first])
         if len(self._ahead) > _LIMIT:  # of records that were dropped meanwhile and never came again

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import unquote
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Producer
 
 Settings = dict[str, Any]
+Headers = list[tuple[str, str | bytes | None]]
+Report = Callable[["KafkaError | None", object], None]
+"""What librdkafka calls with the error of a record, or None, and with its message."""
 RESERVED = {
     "bootstrap.servers": "url",
     "metadata.broker.list": "url",
@@ -285,7 +288,7 @@ class KafkaTransport(Transport):
 
         queued, end = set(indices), time.monotonic() + self._timeout_seconds
 
-        def report(index: int, error: KafkaError | None) -> None:
+        def report(index: int, error: KafkaError | None, _message: object) -> None:
             nonlocal end
             queued.discard(index)
             if error is None:
@@ -310,7 +313,9 @@ class KafkaTransport(Transport):
         if queued:
             self.close()
 
-    def _has_queued(self, producer: Producer, record: Record, report: Callable[[KafkaError | None], None]) -> bool:
+    def _has_queued(
+        self, producer: Producer, record: Record, report: Callable[[KafkaError | None, object], None]
+    ) -> bool:
         """Queue a record; returns False when the queue is full."""
         try:
             producer.produce(
@@ -319,7 +324,7 @@ class KafkaTransport(Transport):
                 key=record.stream.encode() if self._has_keys else None,
                 headers=_headers(record),
                 timestamp=record.time_ns // 1_000_000,
-                on_delivery=lambda error, _message: report(error),
+                on_delivery=report,
             )
         except BufferError:
             return False
@@ -351,11 +356,17 @@ def _is_one_of(names: set[str], error: KafkaError | None) -> bool:
     return error is not None and error.name() in names
 
 
-def _headers(record: Record) -> list[tuple[str, str | bytes | None]]:
+def _headers(record: Record) -> Headers:
+    stream, epoch, kind, content_type = _same_headers(record.stream, record.epoch, record.kind, record.content_type)
+    return [stream, epoch, ("seq", b"%d" % record.seq), kind, content_type]
+
+
+@lru_cache(maxsize=1024)
+def _same_headers(stream: str, epoch: int, kind: str, content_type: str) -> Headers:
+    """Return the headers that most records of a stream share."""
     return [
-        ("stream", record.stream.encode()),
-        ("epoch", str(record.epoch).encode()),
-        ("seq", str(record.seq).encode()),
-        ("kind", record.kind.encode()),
-        ("content-type", record.content_type.encode()),
+        ("stream", stream.encode()),
+        ("epoch", b"%d" % epoch),
+        ("kind", kind.encode()),
+        ("content-type", content_type.encode()),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -25,6 +26,7 @@ _MORE_ENTRIES = 100
 """How many entries of others are looked through in a stream for those of ours whose reply was lost."""
 _LARGEST_BODY = 512 << 20
 """Unless the server says otherwise (`proto-max-bulk-len`). It cuts the connection of who sends more."""
+_PIECE_BYTES = 16 << 10
 _REFUSED_RECORDS = re.compile(r"WRONGTYPE |The stream has exhausted|its \d+ bytes ")
 _REFUSED_ALL = re.compile(r"unknown command|DB index is out of range|.*alert .*(certificate|unknown ca)")
 
@@ -138,7 +140,7 @@ class RedisTransport(Transport):
             missing -= self._find_delivered(connection, records)
             waiting = [place for place in sorted(missing) if place not in refusals]
             commands = [self._command(records[place]) for place in waiting]
-            connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+            connection.send_packed_command(_pieces(commands), check_health=False)
             for place in waiting:
                 try:
                     connection.read_response()
@@ -190,9 +192,12 @@ class RedisTransport(Transport):
             options["ssl_keyfile"] = _text(element.key_file or element.cert_file)
         return kind(**options)
 
-    def _command(self, record: Record) -> tuple[bytes | str | int, ...]:
-        limit = () if self._element.max_length is None else ("MAXLEN", "~", self._element.max_length)
-        return ("XADD", record.to, *limit, "*", *_fields(record))
+    def _command(self, record: Record) -> bytes:
+        """Return the packed command; packing all words of each anew would take longer than all the rest."""
+        head, tail = _around_seq(
+            record.to, record.stream, record.epoch, record.kind, record.content_type, self._element.max_length
+        )
+        return b"%b%b%b%b" % (head, _packed(b"%d" % record.seq), tail, _packed(record.body))
 
     def _is_too_large(self, record: Record) -> bool:
         return len(record.body) > self._largest_body
@@ -276,6 +281,35 @@ def _fields(record: Record) -> tuple[bytes, ...]:
     }
     texts = [part.encode() for pair in values.items() for part in pair]
     return (*texts, b"body", record.body)
+
+
+@lru_cache(maxsize=1024)
+def _around_seq(
+    to: str, stream: str, epoch: int, kind: str, content_type: str, max_length: int | None
+) -> tuple[bytes, bytes]:
+    """Return what stands before and after `seq` in the command that adds a record, packed, without the body."""
+    limit = () if max_length is None else ("MAXLEN", "~", str(max_length))
+    words = ["XADD", to, *limit, "*", "stream", stream, "epoch", str(epoch), "seq"]
+    after = ["kind", kind, "content_type", content_type, "body"]
+    count = b"*%d\r\n" % (len(words) + len(after) + 2)  # with the values of `seq` and `body`
+    head, tail = (b"".join([_packed(word.encode()) for word in part]) for part in (words, after))
+    return count + head, tail
+
+
+def _pieces(commands: Sequence[bytes]) -> Iterator[bytes]:
+    """Join commands to pieces that are sent at once; the time limit begins again with each."""
+    first = size = 0
+    for place, command in enumerate(commands):
+        size += len(command)
+        if size >= _PIECE_BYTES:
+            yield b"".join(commands[first : place + 1])
+            first, size = place + 1, 0
+    yield b"".join(commands[first:])
+
+
+def _packed(word: bytes) -> bytes:
+    """Return a word of a command as Redis reads it."""
+    return b"$%d\r\n%b\r\n" % (len(word), word)
 
 
 def _identity(record: Record) -> Identity:

@@ -7,7 +7,7 @@ import hmac
 import re
 import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Annotated, ClassVar, Literal
 from urllib.parse import quote, urlsplit
@@ -18,6 +18,7 @@ from sightline.errors import DeliveryError, RecordRefused
 from sightline.graph import CheckContext, Problem, Site
 from sightline.graph.http_headers import check_headers
 from sightline.graph.transport import Record, Transport
+from sightline_plugins.delivery.acknowledged import Acknowledged
 from sightline_plugins.delivery.content_types import is_json
 from sightline_plugins.delivery.http_destination import HttpDestination, credential_problems
 from sightline_plugins.delivery.refusals import deliver_in_parts
@@ -124,7 +125,7 @@ class WebhookTransport(Transport):
             timeout_seconds=element.timeout / 1e9,
             secrets=[element.secret or ""],
         )
-        self._arrived: set[tuple[str, int, int]] = set()
+        self._acknowledged = Acknowledged()
 
     def connect(self) -> None:
         """Open the connection."""
@@ -135,24 +136,24 @@ class WebhookTransport(Transport):
 
         Records that arrived before an error are remembered, also behind the one that failed, and not sent again.
         """
-        end, refused = len(records), None
-        paths: dict[str, list[int]] = {}
-        for index, record in enumerate(records):
-            if _id(record) not in self._arrived:
-                paths.setdefault(record.to, []).append(index)
-        try:
-            for indexes in paths.values():
-                try:
-                    self._deliver_to_path([records[index] for index in indexes if index < end])
-                except RecordRefused as error:
-                    refused, end = error, indexes[error.delivered]
-            if refused is not None:
-                raise refused
-        except DeliveryError as error:
-            error.delivered = next(i for i, record in enumerate(records) if _id(record) not in self._arrived)
-            self._arrived.difference_update(_id(record) for record in records[: error.delivered])
-            raise
-        self._arrived.difference_update(map(_id, records))
+        missing, end = set(self._acknowledged.missing(records)), len(records)
+        failure: DeliveryError | None = None
+        for indexes in _by_path(records, missing):
+            wanted = [index for index in indexes if index < end]
+            try:
+                self._deliver_to_path([records[index] for index in wanted])
+            except DeliveryError as error:
+                failure = error
+                missing.difference_update(wanted[: error.delivered])
+                if not isinstance(error, RecordRefused):
+                    break
+                end = wanted[error.delivered]
+            else:
+                missing.difference_update(wanted)
+        delivered = self._acknowledged.count(records, missing)
+        if failure is not None:
+            failure.delivered = delivered
+            raise failure
 
     def close(self) -> None:
         """Close the connection."""
@@ -186,7 +187,6 @@ class WebhookTransport(Transport):
             headers["Sightline-Signature"] = signature(body, secret=self._element.secret, unix_time=int(time.time()))
         answer = self._service.post(f"/{records[0].to.lstrip('/')}{self._service.query}", body=body, headers=headers)
         self._service.judge(answer, text=answer.text, refused_record=_REFUSED_RECORD)
-        self._arrived.update(map(_id, records))
 
     def _body(self, records: Sequence[Record]) -> tuple[bytes, str]:
         content_type = records[0].content_type
@@ -208,8 +208,12 @@ def signature(body: bytes, *, secret: str, unix_time: int) -> str:
     return f"t={unix_time},v1={digest}"
 
 
-def _id(record: Record) -> tuple[str, int, int]:
-    return record.stream, record.epoch, record.seq
+def _by_path(records: Sequence[Record], places: Iterable[int]) -> Iterable[Sequence[int]]:
+    """Return the places of records, those for one path together."""
+    paths: dict[str, list[int]] = {}
+    for place in sorted(places):
+        paths.setdefault(records[place].to, []).append(place)
+    return paths.values()
 
 
 def _name(record: Record) -> str:

@@ -376,7 +376,8 @@ class _Writer(Worker):
 
     def wake(self, *, at_once: bool = False) -> None:
         """Write soon, or at once."""
-        self._wakes.set()
+        if not self._wakes.is_set():  # called for each put: setting costs more than looking
+            self._wakes.set()
         if at_once:
             self._hurries.set()
 

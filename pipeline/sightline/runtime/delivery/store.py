@@ -185,6 +185,7 @@ def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
             raise sqlite3.DatabaseError(f"it was written by another version of Sightline (format {version})")
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=NORMAL")
+        database.execute("PRAGMA secure_delete=OFF")  # a default of some builds, which writes removed records once more
         database.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         database.executescript(_SCHEMA)
     except sqlite3.Error:
