@@ -303,7 +303,7 @@ def test_every_record_arrives_after_an_outage(name: str, tmp_path: Path, figure:
         received = list(destination.received())
 
     kept = list(dict.fromkeys(received))
-    assert len(kept) == made - left
+    assert made - left <= len(kept) <= made  # some that wait may have arrived: their acknowledgement came too late
     for stream in STREAMS:
         assert [seq for one, _, seq in kept if one == stream] == list(range(sum(one[0] == stream for one in kept)))
     figure(f"{name}: share of records that came twice", 1 - len(kept) / len(received), limit=0.01, unit="x")
