@@ -22,21 +22,25 @@ ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = "import click, msgspec, numpy, pydantic, ruamel.yaml"
 
 
-def seconds(command: Sequence[str], *, cache: str) -> float:
-    """Return how long one process takes. Raises CalledProcessError when it fails."""
+def seconds(command: Sequence[str], *, cache: str, bytecode: str) -> float:
+    """Return how long one process takes, with the bytecode that an installation has. Raises CalledProcessError when it
+    fails.
+    """
+    environment = {**os.environ, "SIGHTLINE_CACHE": cache, "PYTHONPYCACHEPREFIX": bytecode}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     begin = time.perf_counter()
-    subprocess.run(command, env={**os.environ, "SIGHTLINE_CACHE": cache}, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - begin
 
 
 def measured(commands: Mapping[str, Sequence[str]], *, rounds: int) -> dict[str, float]:
-    """Return the median seconds of each command, over rounds in turn; the first one of all fills the cache."""
+    """Return the median seconds of each command, over rounds in turn; the first one fills cache and bytecode."""
     times: dict[str, list[float]] = {name: [] for name in commands}
-    with tempfile.TemporaryDirectory() as cache:
+    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as bytecode:
         for _ in range(rounds + 1):
             for name, command in commands.items():
                 with tempfile.TemporaryDirectory() as empty:
-                    times[name].append(seconds(command, cache=empty if "first" in name else cache))
+                    times[name].append(seconds(command, cache=empty if "first" in name else cache, bytecode=bytecode))
     return {name: statistics.median(of_one[1:]) for name, of_one in times.items()}
 
 

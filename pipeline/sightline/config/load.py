@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -41,9 +42,17 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def read_document(model: type[_Model], path: Path) -> _Model:
-    """The model that a YAML file describes; an empty file is one with all defaults. Raises InvalidConfiguration."""
+    """The model that a YAML file describes; an empty file is one with all defaults. Raises InvalidConfiguration.
+
+    Several steps may ask for the same file, so what a text describes is kept: do not change it.
+    """
     name = str(path)
-    document = parse(read_file(path, name=name), name=name)
+    return cast("_Model", _described(model, read_file(path, name=name), name=name))
+
+
+@lru_cache(maxsize=16)
+def _described(model: type[BaseModel], text: str, *, name: str) -> BaseModel:
+    document = parse(text, name=name)
     start = Place(name, 1, 1)
     root = document.root or Table(start)
     if isinstance(root, Scalar) and root.value is None:
