@@ -41,10 +41,13 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class FeedRecord:
-    """One record, not yet written. `number` counts all records of the feed from 1."""
+    """One record, not yet written. `number` counts all records of the feed from 1, and `made_ns` is when it was made;
+    `time_ns` is the time of day of what it is about.
+    """
 
     number: int
     type: RecordType
+    made_ns: int
     time_ns: int
     kind: str
     stream: str | None
@@ -94,6 +97,7 @@ def event_record(number: int, batch: Batch, event: Event, *, label: str | None, 
     return FeedRecord(
         number,
         "event",
+        now_ns,
         now_ns if frame.capture_ns is None else frame.capture_ns,
         event.kind,
         frame.stream.name,
@@ -108,7 +112,9 @@ def message_record(number: int, message: Message, *, now_ns: int) -> FeedRecord:
     """The record of a message; what its `details` hold stays in the logs."""
     state = None if message.state is None else str(message.state)
     rest = {"kind": str(message.kind), "text": message.text, "state": state, "data": dict(message.data) or None}
-    return FeedRecord(number, "message", now_ns, str(message.kind), message.stream, message.element, None, None, rest)
+    return FeedRecord(
+        number, "message", now_ns, now_ns, str(message.kind), message.stream, message.element, None, None, rest
+    )
 
 
 @dataclass(frozen=True, slots=True)
