@@ -4,6 +4,7 @@ SightlineError
 ├── ConfigurationError      wrong YAML, options or usage; nothing has run          (exit code 2)
 │   ├── UnknownElement      no installed element has that name
 │   ├── DeviceUnavailable   the device asked for is not there, with the reason
+│   ├── StaleConfiguration  a change was made from a configuration that is not the present one
 │   └── MissingExtra        an optional package is needed, with the install command
 ├── ModelError              a model file or its tensors are not what is needed     (exit code 2, or 1 when run)
 ├── KernelError             a kernel's source cannot be compiled, or its launch failed
@@ -22,6 +23,7 @@ SightlineError
 │   ├── RecordRefused       it refuses one record: set aside after several attempts
 │   └── RecordsRejected     it took a request but for some of its records, and forbids another attempt: set aside
 ├── OperatorError           an operator failed on a batch: element, stream, frame  (exit code 1)
+├── ChangeReverted          a change of a running pipeline did not prove itself; the pipeline is as before
 ├── SurfaceReleased         a pooled surface was used after it went back
 ├── EndOfLink               the link was closed by its sender and is empty
 └── LinkClosed              the link was closed by its receiver: nobody listens any more
@@ -47,6 +49,16 @@ class UnknownElement(ConfigurationError):
 
 class DeviceUnavailable(ConfigurationError):
     """The device asked for cannot be used on this machine; the message says why."""
+
+
+class StaleConfiguration(ConfigurationError):
+    """A change was made from a version of the configuration, or of its file, that is not the present one; nothing has
+    changed. `etag` is the tag of the present one, where it has one.
+    """
+
+    def __init__(self, message: str, *, etag: str | None = None) -> None:
+        super().__init__(message)
+        self.etag = etag
 
 
 class MissingExtra(ConfigurationError):
@@ -153,6 +165,17 @@ class OperatorError(SightlineError):
         self.element = element
         self.stream = stream
         self.frame = frame
+
+
+class ChangeReverted(SightlineError):
+    """A change of a running pipeline was applied, did not prove itself, and was taken back; the message has the first
+    error. `element` and `stream` say where it was seen.
+    """
+
+    def __init__(self, message: str, *, element: str | None = None, stream: str | None = None) -> None:
+        super().__init__(message)
+        self.element = element
+        self.stream = stream
 
 
 class SurfaceReleased(SightlineError):

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from sightline.control import Control, Source
+from sightline.control.configuration import Configuration
+from sightline.control.control import Change, Control, Edit, Source
 from sightline.devices import Device, DeviceKind
 from sightline.devices.discovery import take_device
 from sightline.errors import ConfigurationError
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from sightline.devices.cuda.device import CudaDevice
 
 _LOG = logging.getLogger(__name__)
+_PROVE = "5s"
 
 
 class Pipeline:
@@ -95,8 +97,7 @@ class Pipeline:
         self._listeners: list[Callable[[Message], None]] = []
         self._event_listeners: list[Callable[[Batch, Sequence[Event]], None]] = []
         self._probes: dict[str, list[Callable[[Batch], None]]] = {}
-        given = Device(DeviceKind.CUDA, self._gpus[0].index) if self._gpus else None
-        self._control = Control(description, outputs_root=self._outputs_root, post=self._post, given=given)
+        self._control = self._control_of(description)
 
     @classmethod
     def from_description(
@@ -109,7 +110,7 @@ class Pipeline:
     ) -> Self:
         """A pipeline from a description, such as `sightline.config.load_description` gives."""
         pipeline = cls(sources={}, outputs=outputs, clock=clock, gpu=gpu)
-        pipeline._control.description = description
+        pipeline._control = pipeline._control_of(description)
         return pipeline
 
     @classmethod
@@ -123,6 +124,16 @@ class Pipeline:
     def description(self) -> PipelineDescription:
         """What the pipeline is now, as a value: streams that came are in it, those that went are not."""
         return self._control.description
+
+    @property
+    def configuration(self) -> Configuration:
+        """The present version of the description, with its tag (`etag`): what a change is made from."""
+        return self._control.configuration
+
+    @property
+    def versions(self) -> tuple[Configuration, ...]:
+        """The last hundred versions of the description, the present one last: since when, and who asked for each."""
+        return self._control.versions
 
     @property
     def _runner(self) -> Runner | None:
@@ -258,13 +269,13 @@ class Pipeline:
                 f"nothing records {stream!r}: start the pipeline, with a step{named} `record` for that stream"
             )
 
-    def add_source(self, name: str, source: Source) -> PendingChange:
+    def add_source(self, name: str, source: Source, *, by: str = "") -> PendingChange:
         """Add a stream while the pipeline runs; nothing else stops. From any thread, and from an event loop, which it
         does not block: the returned change can be waited for (`wait`, or `await`), but need not be.
 
         A name that was removed before in the same run continues: frame numbers, timestamps and counts go on. When
         nothing runs, the stream is part of the next run. Raises ConfigurationError when the name is taken or not
-        allowed, the source is wrong, a step cannot process it, or the run is ending.
+        allowed, the source is wrong, a step cannot process it, or the run is ending. `by` is who asks, for `versions`.
 
         >>> from sightline import Pipeline
         >>> pipeline = Pipeline(sources={}, keep_running=True)
@@ -273,34 +284,60 @@ class Pipeline:
         ...     [status.name for status in pipeline.status()]
         ['yard']
         """
-        return self._control.add_source(name, source)
+        return self._control.add_source(name, source, by=by)
 
-    def remove_source(self, name: str) -> PendingChange:
+    def remove_source(self, name: str, *, by: str = "") -> PendingChange:
         """Remove a stream while the pipeline runs; nothing else stops. It is done when the last frame that was read has
         passed all steps, and they have closed the stream's files. From any thread, as `add_source`.
 
         Its counts stay in the report. Raises ConfigurationError when there is no stream of that name.
         """
-        return self._control.remove_source(name)
+        return self._control.remove_source(name, by=by)
 
-    def reload(
-        self, description: PipelineDescription | str | os.PathLike[str] | Callable[[], PipelineDescription]
-    ) -> PendingChange:
-        """Change the running pipeline to a description, to a YAML file, or to what a function returns. From any thread.
+    def change(self, edit: Edit, *, expected: str | None = None, prove: str | float = _PROVE, by: str = "") -> Change:
+        """Change the pipeline to what `edit` makes of its present description. From any thread, and from an event loop.
 
         Streams are added and removed, changed sources start again. Steps that are the same, by id and options, keep
         their state; others are built first, and then replace the old ones between two batches: no frame of a file is
-        lost. A mistake changes nothing; it is posted as a message, and raised where the change is waited for. Name,
-        device, `keep_running` and `sources_file` cannot change.
+        lost. Changes take turns, and `edit` gets what the one before has left. A mistake changes nothing; it is posted
+        as a message. Name, device, `keep_running` and `sources_file` cannot change while the pipeline runs.
+
+        The change is on probation for `prove` (`5s`, or seconds; 0: not at all). If a step fails meanwhile, or does not
+        return, or a stream does not come, the change is reverted, and no such error ends the run: the frames that met
+        it are dropped as `reverted`. The returned change is done after that; its `applied` is done before.
+
+        `expected` is the tag of the configuration that the change was made from (`configuration.etag`), `by` who asks,
+        for `versions`. Waiting for the change raises ConfigurationError for mistakes (StaleConfiguration when the
+        present configuration has another tag), OperatorError when a step cannot be built, ChangeReverted when the
+        change did not prove itself, and what `edit` raises.
         """
+        return self._control.change(edit, expected=expected, prove_ns=parse_duration_ns(prove), by=by)
+
+    def roll_back(self, *, to: str | None = None, prove: str | float = _PROVE, by: str = "") -> Change:
+        """Change the pipeline to the last configuration that worked before the present one; again, to the one before
+        that. `to` is the tag of another version that is kept. Everything else is as in `change`.
+
+        Waiting for it raises ConfigurationError when there is no such version. Streams of a sources file stay those
+        that the file holds.
+        """
+        return self._control.roll_back(to=to, prove_ns=parse_duration_ns(prove), by=by)
+
+    def reload(
+        self,
+        description: PipelineDescription | str | os.PathLike[str] | Callable[[], PipelineDescription],
+        *,
+        prove: str | float = _PROVE,
+        by: str = "",
+    ) -> Change:
+        """Change the pipeline to a description, to a YAML file, or to what a function returns, as `change` does."""
         from sightline.config import load_description
 
         if isinstance(description, PipelineDescription):
-            return self._control.reload(lambda: description)
+            return self.change(lambda _: description, prove=prove, by=by)
         if callable(description):
-            return self._control.reload(description)
+            return self.change(lambda _: description(), prove=prove, by=by)
         path, outputs = Path(description), Outputs(self._outputs_root)
-        return self._control.reload(lambda: load_description(path, outputs=outputs))
+        return self.change(lambda _: load_description(path, outputs=outputs), prove=prove, by=by)
 
     def __enter__(self) -> Self:
         self.start()
@@ -326,6 +363,10 @@ class Pipeline:
         the pipeline and waits for its end.
         """
         return each_frame_in_event_loop(lambda link: self._begin(Limits(), consumer=link))
+
+    def _control_of(self, description: PipelineDescription) -> Control:
+        given = Device(DeviceKind.CUDA, self._gpus[0].index) if self._gpus else None
+        return Control(description, outputs_root=self._outputs_root, post=self._post, clock=self._clock, given=given)
 
     def _begin(self, limits: Limits, *, consumer: Link[Item] | None) -> Runner:
         def make(description: PipelineDescription, watches: tuple[Watch, ...]) -> Runner:

@@ -93,7 +93,7 @@ def command(
     root = None if output_root is None else output_root.absolute()
     load = partial(load_description, config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
     pipeline = Pipeline.from_description(load(), outputs=root)
-    reload = partial(pipeline.reload, load)
+    reload = partial(pipeline.reload, load, by=str(config))
     if not quiet:
         for text in advice_of(pipeline.description):
             click.echo(f"note: {text}", err=True)

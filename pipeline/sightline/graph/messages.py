@@ -39,6 +39,7 @@ class MessageKind(StrEnum):
 
     STARTED = "started"
     RELOADED = "reloaded"
+    REVERTED = "reverted"
     STREAM_CONNECTING = "stream_connecting"
     STREAM_STARTED = "stream_started"
     STREAM_STALLED = "stream_stalled"

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, Field, SerializeAsAny
 
+from sightline.errors import ConfigurationError
 from sightline.graph.described import Described
 from sightline.graph.element import Element
 from sightline.graph.fields import OutputPath, Size
@@ -109,6 +110,19 @@ class PipelineDescription(Described):
         """Every element of the tree with its id, in the order of the description."""
         yield from identify(self.steps)
 
+    def element(self, element_id: str) -> Element:
+        """Return the step with an id, given or counted (`lines-1`), at any depth. Raises ConfigurationError."""
+        found = dict(self.elements())
+        if element_id not in found:
+            raise ConfigurationError(f"no step has the id {element_id!r}; the ids are {', '.join(found) or 'none'}")
+        return found[element_id]
+
+    def with_element(self, element_id: str, element: Element) -> PipelineDescription:
+        """Return a description in which this element is the step with that id. Raises ConfigurationError."""
+        self.element(element_id)
+        ids = iter([one for one, _ in self.elements()])
+        return self.model_copy(update={"steps": _replaced(self.steps, element_id, element, ids)})
+
     def limit(self, outputs: Outputs) -> None:
         """Let no output be written over a file that is read (clips, models, cards, the file with more streams), and
         over somebody else's only with `overwrite`.
@@ -167,6 +181,17 @@ def _walk(steps: tuple[Step, ...]) -> Iterator[Element]:
         else:
             for branch in step.branches.values():
                 yield from _walk(branch)
+
+
+def _replaced(steps: tuple[Step, ...], wanted: str, element: Element, ids: Iterator[str]) -> tuple[Step, ...]:
+    replaced: list[Step] = []
+    for step in steps:
+        if isinstance(step, Element):
+            replaced.append(element if next(ids) == wanted else step)
+        else:
+            branches = {name: _replaced(branch, wanted, element, ids) for name, branch in step.branches.items()}
+            replaced.append(step.model_copy(update={"branches": branches}))
+    return tuple(replaced)
 
 
 def _plain(described: BaseModel) -> dict[str, Any]:

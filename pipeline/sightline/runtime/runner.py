@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event, Lock
 
 from sightline.devices.discovery import DeviceInUse
-from sightline.errors import StreamError
+from sightline.errors import OperatorError, StreamError
 from sightline.graph import (
     BatchOptions,
     Message,
@@ -24,7 +24,9 @@ from sightline.graph.site import Clock
 from sightline.media import Batch, Stream
 from sightline.runtime.delivery.outbox import OutboxLimits, RunOutbox
 from sightline.runtime.gpu_memory import too_little_memory
+from sightline.runtime.probation import Probation
 from sightline.runtime.run_stats import RunStats
+from sightline.runtime.scheduling.element_totals import ElementTotals
 from sightline.runtime.scheduling.factory import OperatorFactory
 from sightline.runtime.scheduling.lanes import Lane, Lanes, Rebuilt, sites_of
 from sightline.runtime.scheduling.link import Item, Link, WorkItem
@@ -33,7 +35,7 @@ from sightline.runtime.scheduling.rule_findings import EventListener
 from sightline.runtime.sources.examples import examples_of
 from sightline.runtime.sources.manager import PendingChange, StreamManager
 from sightline.runtime.sources.supervisor import Limits
-from sightline.runtime.stats.counters import DeliveryStats, DropReason
+from sightline.runtime.stats.counters import DeliveryStats, DropReason, StreamStats
 from sightline.runtime.stats.overload import OverloadMonitor
 from sightline.runtime.stats.report import Report
 from sightline.runtime.stats.snapshot import RunView, StreamStatus
@@ -87,6 +89,8 @@ class Runner:
         self._finishing = Lock()
         self.report: Report | None = None
         options = description.outbox
+        self.probation = Probation(hold=lambda: self._lanes.suspend())
+        """What operators did wrong while changes of the run were on probation."""
         self._outbox = RunOutbox(
             outputs.path(description.outbox_path),
             outputs=outputs,
@@ -165,6 +169,11 @@ class Runner:
         self._lanes.abort()
         if self._consumer is not None:
             self._consumer.receiver.close()
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the run ends with; None as long as nothing has failed."""
+        return self._error
 
     @property
     def running(self) -> bool:
@@ -252,6 +261,23 @@ class Runner:
         self._batch = batch
         self._resize_batches()
 
+    def let_frames_in(self) -> None:
+        """Go on after an error for which frames wait in front of the steps."""
+        self._lanes.resume()
+
+    def streams(self) -> Mapping[str, StreamStats]:
+        """Return the stats of the present streams by name; they go on counting."""
+        return {one.stream.name: one for one in self._manager.present}
+
+    def has_come(self, name: str) -> bool:
+        """Whether a frame of the present source of a stream has come."""
+        return self._manager.has_come(name)
+
+    @property
+    def elements(self) -> ElementTotals:
+        """What the elements of all lanes do and have counted."""
+        return self._lanes.elements
+
     def _finish(self) -> Report:
         self._watchdog.stop()
         for watch in self._watches:
@@ -308,7 +334,7 @@ class Runner:
         factory = OperatorFactory(
             probes=probes,
             on_error=self.failed,
-            on_hopeless=lambda stream, error, details: self._manager.fail(stream, error, details),
+            on_hopeless=self._fail_stream,
             on_events=on_events,
         )
         site = Site(
@@ -344,6 +370,8 @@ class Runner:
     def batch_lost(self, item: WorkItem, reason: DropReason) -> None:
         """Count a batch that was dropped."""
         self._manager.count_lost(item, reason)
+        if item.is_lost:
+            self.probation.lose(len(item.frames))
 
     def stream_ended(self, stream: Stream) -> None:
         """Let go of a stream whose end has passed all steps."""
@@ -360,6 +388,15 @@ class Runner:
         """Note the end of the run."""
         self._is_over = True
         self._manager.run_ended()
+
+    def takes(self, error: OperatorError, *, closing: bool = False) -> bool:
+        """Go on although an operator has failed, if a change is on probation."""
+        return isinstance(error.__cause__ or error, Exception) and self.probation.takes(error, closing=closing)
+
+    def _fail_stream(self, stream: Stream, error: OperatorError, details: str) -> None:
+        """End a stream on which a step fails again and again, unless a change is on probation: then that has failed."""
+        if not self.takes(error):
+            self._manager.fail(stream, error, details)
 
     def failed(self, error: BaseException) -> None:
         """Stop the run because of its first error."""

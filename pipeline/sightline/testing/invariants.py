@@ -16,12 +16,13 @@ from sightline.runtime.stats.counters import DropReason
 from sightline.runtime.stats.report import Report
 
 
-def assert_accounted(report: Report, *, stopped: bool = False, gpu_lost: bool = False) -> None:
+def assert_accounted(report: Report, *, stopped: bool = False, gpu_lost: bool = False, reverted: bool = False) -> None:
     """Each frame received ended in exactly one counter, and nothing was dropped that had to be kept.
 
     `stopped` says that the run was ended from outside or by a failure: frames under way may then be dropped as
-    `stopped`. `gpu_lost` says that one of several GPUs broke: what was on it is dropped as `gpu lost`. Live streams may
-    drop frames as `overloaded` or `damaged`; files never do. Raises AssertionError.
+    `stopped`. `gpu_lost` says that one of several GPUs broke: what was on it is dropped as `gpu lost`. `reverted` says
+    that a change was: frames on which its steps failed are dropped as `reverted`. Live streams may drop frames as
+    `overloaded` or `damaged`; files never do. Raises AssertionError.
     """
     for stream in report.streams:
         name, dropped = stream.stream.name, stream.dropped.total()
@@ -32,6 +33,7 @@ def assert_accounted(report: Report, *, stopped: bool = False, gpu_lost: bool = 
         )
         allowed = {DropReason.STOPPED} if stopped else set()
         allowed |= {DropReason.GPU_LOST} if gpu_lost else set()
+        allowed |= {DropReason.REVERTED} if reverted else set()
         allowed |= {DropReason.OVERLOADED, DropReason.DAMAGED} if stream.stream.live else set()
         wrong = {str(reason): count for reason, count in stream.dropped.items() if count and reason not in allowed}
         assert not wrong, f"stream {name!r}: dropped {wrong}, which nothing explains"

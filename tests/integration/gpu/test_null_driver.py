@@ -300,7 +300,7 @@ def test_steps_are_exchanged_on_two_gpus_and_nothing_of_the_old_ones_stays(
         live.append(null.live)
         steps = detecting(repository, confidence=confidence)
         changed = Pipeline(sources=endless(clips), steps=steps, device="cuda")
-        pipeline.reload(changed.description).wait(LIMIT_SECONDS)
+        pipeline.reload(changed.description, prove=0).wait(LIMIT_SECONDS)
     pipeline.stop()
     report = pipeline.wait()
 

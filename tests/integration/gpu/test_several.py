@@ -205,7 +205,7 @@ def test_steps_are_exchanged_while_two_gpus_work(
     wait_until(lambda: all(order.frames(name) for name in sources))
 
     changed = Pipeline(sources=endless(sources), steps=[*look(repository, confidence=0.3), RECORDS])
-    pipeline.reload(changed.description).wait(LIMIT_SECONDS)
+    pipeline.reload(changed.description, prove=0).wait(LIMIT_SECONDS)
     there = {name: order.frames(name) for name in sources}
     wait_until(lambda: all(order.frames(name) > there[name] for name in sources))
     pipeline.stop()

@@ -80,7 +80,7 @@ def test_counts_of_lines_go_on_while_other_steps_and_streams_change(repository: 
         sources={"street": {"uri": str(clip)}, "guest": {"pattern": "bars", "frames": 5}},
         steps=[*steps[:3], {"video": {"path": "{stream}.mp4", "quality": 40}}, steps[4], {"callback": "builtins:id"}],
     )
-    pipeline.reload(changed.description).wait(LIMIT_SECONDS)
+    pipeline.reload(changed.description, prove=0).wait(LIMIT_SECONDS)
     report = pipeline.wait()
 
     assert_accounted(report)

@@ -67,7 +67,9 @@ def test_what_is_unchanged_keeps_its_operator_and_what_is_changed_gets_another()
     wait_until(lambda: len({name for name, _ in Tallied.built["other"].frames}) == 2)
     kept, other = Tallied.built["kept"], Tallied.built["other"]
 
-    pipeline.reload(described(Find(label="two"), Tally(id="kept"), Tally(id="other", fail_at=-5))).wait(LIMIT_SECONDS)
+    pipeline.reload(described(Find(label="two"), Tally(id="kept"), Tally(id="other", fail_at=-5)), prove=0).wait(
+        LIMIT_SECONDS
+    )
     wait_until(lambda: seen("other"))
     ended(pipeline)
 
@@ -97,7 +99,7 @@ def test_steps_may_be_moved_added_and_taken_away_and_no_frame_is_lost(after: tup
     wait_until(lambda: len({name for name, _ in Tallied.built["t"].frames}) == 2)
     operator = Tallied.built["t"]
 
-    pipeline.reload(described(*after)).wait(LIMIT_SECONDS)
+    pipeline.reload(described(*after), prove=0).wait(LIMIT_SECONDS)
     there = seen("t")
     wait_until(lambda: seen("t") > there)
     report = ended(pipeline)
@@ -119,7 +121,7 @@ def test_a_file_is_read_to_its_end_whatever_is_changed_meanwhile() -> None:
     changes = 0
     while Tallied.built["t"].drained == 0 and changes < 30:
         try:
-            pipeline.reload(described(Find(label=f"{next(labels)}"), Tally(id="t"), Hold(), **sources)).wait()
+            pipeline.reload(described(Find(label=f"{next(labels)}"), Tally(id="t"), Hold(), **sources), prove=0).wait()
         except ConfigurationError:
             break
         changes += 1
@@ -137,7 +139,7 @@ def test_sources_come_go_and_start_again_as_is_described() -> None:
     wait_until(lambda: {name for name, _ in Tallied.built["t"].frames} == {"a", "b", "c"})
 
     after = described(Tally(id="t"), a=endless(), b=Synthetic(frames=None, damaged_at=1), d=endless())
-    pipeline.reload(after).wait(LIMIT_SECONDS)
+    pipeline.reload(after, prove=0).wait(LIMIT_SECONDS)
 
     assert sorted(Tallied.built["t"].ended) == ["b", "c"]
     assert sorted(status.name for status in pipeline.status()) == ["a", "b", "d"]
@@ -151,7 +153,7 @@ def test_batches_may_be_gathered_in_another_way() -> None:
     pipeline, _ = started(described(Tally(id="t")))
     after = described(Tally(id="t")).model_copy(update={"batch": BatchOptions(size=7, timeout=2)})
 
-    pipeline.reload(after).wait(LIMIT_SECONDS)
+    pipeline.reload(after, prove=0).wait(LIMIT_SECONDS)
 
     runner = pipeline._runner
     assert runner is not None
@@ -161,7 +163,7 @@ def test_batches_may_be_gathered_in_another_way() -> None:
 
 def test_nothing_is_touched_when_nothing_has_changed() -> None:
     pipeline, told = started(described(Find(), Tally(id="t")))
-    pipeline.reload(described(Find(), Tally(id="t"))).wait(LIMIT_SECONDS)
+    pipeline.reload(described(Find(), Tally(id="t")), prove=0).wait(LIMIT_SECONDS)
 
     ended(pipeline)
 
@@ -184,7 +186,7 @@ def test_what_can_not_be_is_refused_whole_and_the_old_goes_on(change: dict[str, 
     wait_until(lambda: seen("t"))
 
     change.setdefault("sources", {"gate": endless()})
-    refused = pipeline.reload(before.model_copy(update=change))
+    refused = pipeline.reload(before.model_copy(update=change), prove=0)
 
     with pytest.raises(SightlineError, match=message):
         refused.wait(LIMIT_SECONDS)
@@ -205,7 +207,7 @@ def test_the_only_stream_may_be_another_one_whatever_there_is_to_pass(sources: d
     pipeline, _ = started(described(*steps, yard=endless()))
     wait_until(lambda: seen("t"))
 
-    pipeline.reload(described(*steps, **sources)).wait(LIMIT_SECONDS)
+    pipeline.reload(described(*steps, **sources), prove=0).wait(LIMIT_SECONDS)
 
     there = seen("t")
     wait_until(lambda: seen("t") > there + 3)
@@ -217,7 +219,7 @@ def test_files_that_come_by_a_change_end_the_run_with_their_end() -> None:
     pipeline, _ = started(described(Tally(id="t"), yard=endless()))
     wait_until(lambda: seen("t"))
 
-    pipeline.reload(described(Tally(id="t"), gate=Synthetic(frames=5))).wait(LIMIT_SECONDS)
+    pipeline.reload(described(Tally(id="t"), gate=Synthetic(frames=5)), prove=0).wait(LIMIT_SECONDS)
 
     assert {one.stream.name: one.received for one in pipeline.wait().streams}["gate"] == 5
 
@@ -226,7 +228,7 @@ def test_an_operator_that_fails_on_its_way_out_stops_the_pipeline() -> None:
     pipeline, _ = started(described(Tally(id="t", fail_on_close=True)))
     wait_until(lambda: seen("t"))
 
-    pipeline.reload(described(Tally(id="t"))).wait(LIMIT_SECONDS)
+    pipeline.reload(described(Tally(id="t")), prove=0).wait(LIMIT_SECONDS)
 
     with pytest.raises(OperatorError, match="element 't' failed while closing"):
         pipeline.wait()
@@ -235,7 +237,7 @@ def test_an_operator_that_fails_on_its_way_out_stops_the_pipeline() -> None:
 def test_a_pipeline_that_does_not_run_becomes_what_is_described_at_its_next_start() -> None:
     pipeline = Pipeline.from_description(described(Tally(id="t")))
 
-    pipeline.reload(described(Tally(id="u"), yard=Synthetic(frames=2))).wait(LIMIT_SECONDS)
+    pipeline.reload(described(Tally(id="u"), yard=Synthetic(frames=2)), prove=0).wait(LIMIT_SECONDS)
 
     assert pipeline.run().frames == 2
     assert seen("u") == 2
@@ -244,7 +246,7 @@ def test_a_pipeline_that_does_not_run_becomes_what_is_described_at_its_next_star
 def test_counts_of_elements_and_links_go_on_and_totals_of_those_that_were_replaced_stay() -> None:
     pipeline, _ = started(described(Find(label="one"), Tally(id="t"), Hold()))
     wait_until(lambda: seen("t") > 10)
-    pipeline.reload(described(Find(label="two"), Tally(id="t"))).wait(LIMIT_SECONDS)
+    pipeline.reload(described(Find(label="two"), Tally(id="t")), prove=0).wait(LIMIT_SECONDS)
     there = seen("t")
     wait_until(lambda: seen("t") > there)
 
@@ -265,7 +267,7 @@ def test_a_file_that_a_step_reads_counts_as_part_of_it(tmp_path: Path) -> None:
     pipeline.start()
     tracks.write_text("1,1,10,10,20,20,1,-1,-1,-1\n2,1,10,10,20,20,1,-1,-1,-1\n")
 
-    pipeline.reload(pipeline.description).wait(LIMIT_SECONDS)
+    pipeline.reload(pipeline.description, prove=0).wait(LIMIT_SECONDS)
 
     assert "reloaded: rebuilt replay-1" in told
     ended(pipeline)
@@ -279,7 +281,7 @@ def test_random_changes_lose_nothing_however_the_run_ends(seed: int) -> None:
     changes = []
     for _ in range(8):
         sources = {name: endless() for name in ("yard", "gate", "door") if chance.random() < 0.6} or {"yard": endless()}
-        changes.append(pipeline.reload(described(*random_steps(chance), **sources)))
+        changes.append(pipeline.reload(described(*random_steps(chance), **sources), prove=0))
         if chance.random() < 0.5:
             changes[-1].wait(LIMIT_SECONDS)
     ending = threading.Timer(chance.random() * 0.05, pipeline.stop if seed % 3 else pipeline.abort)

@@ -132,7 +132,7 @@ def test_a_step_that_a_reload_adds_reports_its_first_event() -> None:
     pipeline.on_events(lambda batch, events: seen.extend(batch.frames[one.frame].index for one in events))
     with pipeline:
         wait_until(lambda: tally_frames)
-        pipeline.reload(PipelineDescription(sources=sources, steps=(Remark(), Tally()))).wait(300)
+        pipeline.reload(PipelineDescription(sources=sources, steps=(Remark(), Tally())), prove=0).wait(300)
         wait_until(lambda: len(seen) > 10)
 
     assert seen == list(range(seen[0], seen[-1] + 1))

@@ -89,6 +89,7 @@ class Batcher:
         self._ends = 0
         self._mark: Handover | OptionsChange | None = None
         self._has_live = False
+        self._is_suspended = False
         self._is_sealed = False
         self._holds = 0
         self._is_closed = False
@@ -120,6 +121,17 @@ class Batcher:
         finally:
             self._hold(-1)
 
+    def suspend(self) -> None:
+        """Let frames wait in their links: `receive` returns marks, and no batch before `resume`."""
+        with self._ready:
+            self._is_suspended = True
+
+    def resume(self) -> None:
+        """Return batches again; harmless when it does."""
+        with self._ready:
+            self._is_suspended = False
+            self._ready.notify_all()
+
     def insert(self, mark: Handover | OptionsChange) -> None:
         """Let `receive` return this mark next, unless the batcher has ended; one at a time."""
         with self._ready:
@@ -144,7 +156,7 @@ class Batcher:
                 if not self._links and self._is_sealed and not self._holds:
                     self._is_closed = True
                     break
-                wait_ns = self._wait_ns()
+                wait_ns = None if self._is_suspended else self._wait_ns()
                 if wait_ns == 0:
                     return self._take()
                 self._ready.wait(None if wait_ns is None else wait_ns / 1e9)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
 from typing import Any
 
 from sightline.errors import OperatorError
@@ -17,13 +19,26 @@ Nodes = Mapping[str, Sequence[Node]]
 """Nodes by the ids of their elements, each once."""
 
 
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How often an element that may be skipped was called, how many of the calls failed, and the last error."""
+
+    calls: int
+    failed: int
+    last: str
+
+    def since(self, before: Failures | None) -> Failures:
+        """Return what was counted after `before`."""
+        return self if before is None else Failures(self.calls - before.calls, self.failed - before.failed, self.last)
+
+
 class ElementTotals:
     """Adds up, on request, what the nodes of the same element have counted. From any thread.
 
     `present` returns the nodes of the present steps, in the order of their description.
     """
 
-    def __init__(self, present: Callable[[], Nodes], *, on_error: Callable[[BaseException], None]) -> None:
+    def __init__(self, present: Callable[[], Nodes], *, on_error: Callable[[OperatorError], None]) -> None:
         self._present = present
         self._on_error = on_error
         self._former_stats: dict[str, ElementStats] = {}
@@ -43,6 +58,19 @@ class ElementTotals:
         """Return the operators that record on request: those of one element, or all."""
         operators = [node.operator for node in self.each_node() if element_id in (None, node.element_id)]
         return [one for one in operators if isinstance(one, RecordsOnRequest)]
+
+    def failures(self) -> dict[str, Failures]:
+        """Return how often the present elements have failed that may be skipped, by their ids."""
+        skipped = {name: own for name, own in self.nodes.items() if own[0].element.on_error == "skip"}
+        summed = {name: _stats(own) for name, own in skipped.items()}
+        return {name: Failures(one.calls, one.failures.total(), one.last_failure) for name, one in summed.items()}
+
+    def slow_calls(self, *, seconds: float) -> dict[str, float]:
+        """Return the elements that have been in the same call for longer, and for how long, in seconds."""
+        now_ns = perf_counter_ns()
+        calls = [(node.element_id, node.call) for node in self.each_node()]
+        durations = {name: (now_ns - call.since_ns) / 1e9 for name, call in calls if call is not None}
+        return {name: duration for name, duration in durations.items() if duration > seconds}
 
     @property
     def stats(self) -> tuple[ElementStats, ...]:

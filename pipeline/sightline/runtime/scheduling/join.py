@@ -91,9 +91,16 @@ class Join:
         different places because the run was aborted.
         """
         base = self._trunk.receive()
+        if isinstance(base, WorkItem) and base.is_lost:  # before the branches: they did not get it
+            return base
         try:
             parts = [_matching(base, link.receive()) for link in self._branches]
             if not isinstance(base, WorkItem):
+                return base
+            base.is_lost = any(isinstance(part, WorkItem) and part.is_lost for part in parts)
+            if base.is_lost:
+                if self._on_lost is not None:
+                    self._on_lost(base)
                 return base
             batches = [part.batch() for part in parts if isinstance(part, WorkItem)]
             return WorkItem(base.frames, base.arrivals_ns, merge_branches(base.batch(), batches))

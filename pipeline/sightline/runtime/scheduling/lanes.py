@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Protocol
 
 from sightline.devices.discovery import DeviceInUse
-from sightline.errors import ConfigurationError, CudaFailed, LinkClosed, SightlineError
+from sightline.errors import ConfigurationError, CudaFailed, LinkClosed, OperatorError, SightlineError
 from sightline.graph import BatchOptions, Element, Message, MessageKind, Site, Step
 from sightline.graph.tree import identify
 from sightline.media import Batch, Stream
@@ -59,6 +59,10 @@ class RunEvents(Protocol):
         """Something has failed, and not because of a GPU that others replace."""
         ...
 
+    def takes(self, error: OperatorError, *, closing: bool = False) -> bool:
+        """Whether the run goes on although an operator has failed; see `Probation.takes`."""
+        ...
+
     def lane_lost(self, lane: Lane) -> None:
         """A lane whose GPU failed has ended: its streams need another one."""
         ...
@@ -105,7 +109,7 @@ class Lane:
 
     def batch_lost(self, item: WorkItem) -> None:
         """Pass it on with the reason."""
-        self._events.batch_lost(item, self.drop_reason())
+        self._events.batch_lost(item, DropReason.REVERTED if item.is_lost else self.drop_reason())
 
     def stream_ended(self, stream: Stream) -> None:
         """Pass it on."""
@@ -115,6 +119,11 @@ class Lane:
         """Fail over if the GPU is what failed; else pass it on."""
         if not self.fail_over(error):
             self._events.failed(error)
+
+    def takes(self, error: OperatorError, *, closing: bool = False) -> bool:
+        """Pass it on, unless the GPU is what failed."""
+        is_gpu = self.gpu_failure is not None or _is_gpu_failure(error)
+        return not is_gpu and self._events.takes(error, closing=closing)
 
     def lane_ended(self) -> None:
         """Let the run know of a lost lane, and of the end of all lanes."""
@@ -177,7 +186,7 @@ class Lanes:
         self._all = tuple(
             Lane(site, lanes=self, events=events, outlet=outlet) for site, outlet in zip(sites, outlets, strict=True)
         )
-        self.elements = ElementTotals(lambda: nodes_of(self._all), on_error=events.failed)
+        self.elements = ElementTotals(lambda: nodes_of(self._all), on_error=self._failed_on_its_way_out)
 
     def build(self, steps: tuple[Step, ...]) -> None:
         """Build the operators and plan the stages. Raises SightlineError, with nothing left open."""
@@ -204,6 +213,16 @@ class Lanes:
         """Let each lane end with the last of its streams."""
         for lane in self._all:
             lane.batcher.seal()
+
+    def suspend(self) -> None:
+        """Let frames wait in front of the steps."""
+        for lane in self._all:
+            lane.batcher.suspend()
+
+    def resume(self) -> None:
+        """Let frames into the steps again."""
+        for lane in self._all:
+            lane.batcher.resume()
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
@@ -399,6 +418,10 @@ class Lanes:
     def cpu_ns(self) -> int:
         """The CPU time of the threads that have ended."""
         return sum(lane.assembly.cpu_ns for lane in self._all)
+
+    def _failed_on_its_way_out(self, error: OperatorError) -> None:
+        if not self._events.takes(error, closing=True):
+            self._events.failed(error)
 
     @property
     def _usable(self) -> list[Lane]:

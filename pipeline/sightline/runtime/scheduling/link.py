@@ -21,11 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class WorkItem:
-    """A batch, or the pending result of one, with the monotonic times at which its frames arrived."""
+    """A batch, or the pending result of one, with the monotonic times at which its frames arrived.
+
+    `is_lost` says that a step has failed on it in a run that goes on all the same: no other step gets it, and in a
+    branch it travels on so that the join finds it.
+    """
 
     frames: tuple[Frame, ...]
     arrivals_ns: tuple[int, ...]
     work: Batch | Pending
+    is_lost: bool = False
 
     def batch(self) -> Batch:
         """Return the batch; wait for it while it is pending."""

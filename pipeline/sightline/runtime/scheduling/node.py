@@ -209,6 +209,7 @@ class Node:
                 cause = error.__cause__ or error
                 if isinstance(cause, CudaFailed) or not isinstance(cause, Exception):
                     raise
+                self.stats.last_failure = str(error)
                 error_policy.failed(stream, error, counted=self.stats.failures)
             else:
                 error_policy.worked(stream)

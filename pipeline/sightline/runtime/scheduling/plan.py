@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from sightline.errors import OperatorError
 from sightline.graph import Element, Parallel, Step, Tee, Threading
 from sightline.media import Batch, Stream
 from sightline.runtime.scheduling.batcher import Batcher
@@ -44,6 +45,10 @@ class LaneEvents(Protocol):
 
     def failed(self, error: BaseException) -> None:
         """An operator or a thread has failed."""
+        ...
+
+    def takes(self, error: OperatorError, *, closing: bool = False) -> bool:
+        """Whether the run goes on although an operator has failed; see `Probation.takes`."""
         ...
 
     def lane_ended(self) -> None:

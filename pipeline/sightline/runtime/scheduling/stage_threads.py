@@ -84,7 +84,17 @@ class StageThread(Worker):
             try:
                 node.release()
             except SightlineError as error:
-                self._events.failed(error)
+                if not self._goes_on(error, closing=True):
+                    self._events.failed(error)
+
+    def _goes_on(self, error: BaseException, *, closing: bool = False) -> bool:
+        """Whether the run goes on although an operator has failed, because a change is on probation."""
+        if not (isinstance(error, OperatorError) and self._events.takes(error, closing=closing)):
+            return False
+        for node in self.stage.held:
+            if node.element_id == error.element:
+                node.stats.failures[type(error.__cause__ or error).__name__] += 1
+        return True
 
     def _run_stage(self) -> None:
         stage = self.stage
@@ -108,14 +118,17 @@ class StageThread(Worker):
     def _process(self, item: WorkItem) -> None:
         stage = self.stage
         try:
-            batch = self._run_steps(item)
-            if stage.is_last:
-                self._events.batch_done(item, batch)
-        except BaseException:
+            if not item.is_lost:
+                batch = self._run_steps(item)
+                if stage.is_last:
+                    self._events.batch_done(item, batch)
+        except BaseException as error:
+            item.is_lost = self._goes_on(error)
             if stage.trunk:
                 self._events.batch_lost(item)
-            raise
-        if stage.outlet is not None:
+            if not item.is_lost:
+                raise
+        if stage.outlet is not None and not (stage.trunk and item.is_lost):
             stage.outlet.send(item)
 
     def _run_steps(self, item: WorkItem) -> Batch:
@@ -135,7 +148,11 @@ class StageThread(Worker):
 
     def _end_stream(self, mark: StreamEnd) -> None:
         for node in self.stage.nodes:
-            node.end_stream(mark.stream)
+            try:
+                node.end_stream(mark.stream)
+            except OperatorError as error:
+                if not self._goes_on(error):
+                    raise
         for outlet in self.stage.outlets:
             outlet.send(mark)
         self._group.count_stream_end(mark)
@@ -152,7 +169,11 @@ class StageThread(Worker):
     def _hand_over(self, mark: Handover) -> None:
         for node in self.stage.nodes:
             if node not in mark.kept:
-                node.drain()
+                try:
+                    node.drain()
+                except OperatorError as error:
+                    if not self._goes_on(error, closing=True):
+                        raise
         for outlet in self.stage.outlets:
             outlet.send(mark)
         self.handover = mark

@@ -233,6 +233,12 @@ class StreamManager:
         with self._lock:
             return tuple(entry.session.stats for entry in self._entries.values())
 
+    def has_come(self, name: str) -> bool:
+        """Whether a frame of the present source of a stream has come."""
+        with self._lock:
+            entry = self._entries.get(name)
+            return entry is not None and entry.session.has_come
+
     @property
     def all(self) -> tuple[StreamStats, ...]:
         """The stats of all streams of the run."""

@@ -75,7 +75,8 @@ class SourceSupervisor(Worker):
         self._stall_detector = None if source.stall_ns is None else StallDetector(source.stall_ns)
         self._format_changes = FormatChanges() if source.live else None
         self._begun_ns = self._frame_ns = 0
-        self._has_begun = False
+        self.has_come = False
+        """Whether a frame has come."""
         self.has_read_all = False
         """Whether nothing more will come."""
         self.cpu_ns = 0
@@ -231,9 +232,9 @@ class SourceSupervisor(Worker):
     def _begin_connection(self, reader: SourceReader, frame: Frame) -> None:
         """Take in the first frame of a connection."""
         now_ns = self._site.clock.monotonic_ns()
-        if self._source.live or not self._has_begun:
+        if self._source.live or not self.has_come:
             self._continuation.begin(index=self.stats.received, pts_ns=frame.pts_ns, now_ns=now_ns)
-            self._has_begun = True
+            self.has_come = True
         self.stats.frame_count = reader.frame_count
         self._state.live()
 

@@ -91,13 +91,15 @@ class Histogram:
 
 class DropReason(StrEnum):
     """Why a frame was dropped: the pipeline could not keep up with a live stream, the image was damaged and the source
-    leaves such images out, the run was stopped, or the GPU that worked on it failed and the stream moved to another.
+    leaves such images out, the run was stopped, the GPU that worked on it failed and the stream moved to another, or a
+    step failed on it and the change that had brought the step was reverted.
     """
 
     OVERLOADED = "overloaded"
     DAMAGED = "damaged"
     STOPPED = "stopped"
     GPU_LOST = "gpu lost"
+    REVERTED = "reverted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +284,8 @@ class ElementStats:
     """Counts of one element: how often it ran, on how many frames, and for how long.
 
     `latency` is the time from when a batch is given to the element until its result is there; for pending results this
-    includes the time that they wait for each other. `failures` counts the errors that were skipped, by type.
+    includes the time that they wait for each other. `failures` counts the errors after which the run went on, by type;
+    `last_failure` is the last one that was skipped.
     """
 
     element_id: str
@@ -293,6 +296,7 @@ class ElementStats:
     cpu_ns: int = _counter("element_cpu_seconds", "CPU time of the element in the pipeline's threads.")
     result_wait_ns: int = _counter("element_result_wait_seconds", "Time spent waiting for results of the element.")
     failures: Counter[str] = _counter(label="error")
+    last_failure: str = ""
     latency: Histogram = field(default_factory=Histogram)
 
 
@@ -367,6 +371,7 @@ def add_up(parts: Sequence[ElementStats]) -> ElementStats:
     whole = ElementStats(parts[0].element_id, parts[0].name)
     for part in parts:
         whole.latency.add_all(part.latency)
+        whole.last_failure = part.last_failure or whole.last_failure
         for info in counters(ElementStats):
             value = getattr(part, info.field)
             total = getattr(whole, info.field) + (value if info.label is None else value.copy())

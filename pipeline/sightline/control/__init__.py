@@ -1,0 +1,1 @@
+"""Change a pipeline, and what it runs: versions of its configuration, transactions, trials, rollback."""
