@@ -22,6 +22,7 @@ from sightline.graph import (
     Outputs,
     PipelineDescription,
     Step,
+    TelemetryOptions,
 )
 from sightline.graph.site import SystemClock
 from sightline.media import Batch, Event, FrameView
@@ -34,6 +35,7 @@ from sightline.runtime.sources.supervisor import Limits
 from sightline.runtime.stats.counters import DeliveryStats
 from sightline.runtime.stats.report import Report
 from sightline.runtime.stats.snapshot import RunView, StreamStatus
+from sightline.runtime.tracing import Telemetry
 from sightline.runtime.watchdog import Watch
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class Pipeline:
         device: str = "auto",
         batch: BatchOptions | Mapping[str, Any] | None = None,
         outbox: OutboxOptions | Mapping[str, Any] | None = None,
+        telemetry: TelemetryOptions | Mapping[str, Any] | None = None,
         outputs: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
         gpu: CudaDevice | Sequence[CudaDevice] | None = None,
@@ -87,6 +90,7 @@ class Pipeline:
             sources=read_sources,
             batch=batch if isinstance(batch, BatchOptions) else BatchOptions(**(batch or {})),
             outbox=outbox if isinstance(outbox, OutboxOptions) else OutboxOptions(**(outbox or {})),
+            telemetry=telemetry if isinstance(telemetry, TelemetryOptions | None) else TelemetryOptions(**telemetry),
             steps=read_steps,
             keep_running=keep_running,
             overwrite=overwrite,
@@ -382,9 +386,17 @@ class Pipeline:
                 consumer=consumer,
                 watches=watches,
                 on_events=self._report_events if self._event_listeners else None,
+                telemetry=self._telemetry_of(description),
             )
 
         return self._control.begin(make)
+
+    def _telemetry_of(self, description: PipelineDescription) -> Telemetry | None:
+        if description.telemetry is None:
+            return None
+        from sightline.telemetry.run import RunTelemetry
+
+        return RunTelemetry(description.telemetry, pipeline=description.name, post=self._post)
 
     def _post(self, message: Message) -> None:
         for listener in self._listeners:

@@ -19,6 +19,7 @@ ALLOWED = {
     "rtsp": FOUNDATION,
     "runtime": {"graph", "media", "devices", *FOUNDATION},
     "server": {"graph", "media", "devices", "runtime", *FOUNDATION},
+    "telemetry": {"graph", "media", "runtime", *FOUNDATION},
     "testing": {"rtsp", "graph", "media", "devices", "config", "runtime", *FOUNDATION},
     "cli": {"config", "graph", "media", "devices", "runtime", "server", "pipeline", *FOUNDATION},
 }

@@ -148,6 +148,7 @@ def problems_of(
         *_doubled_ids(description, elements),
         *((("sources", name), message) for name, message in name_problems(streams)),
         *_streams(elements, () if may_come else streams),
+        *_telemetry(description),
     ]
     found += [*file_problems(description, elements, outputs)]
     found += [*unmet_needs(description.steps, streams=reached, registry=registry)]
@@ -184,6 +185,12 @@ def placed(steps: Iterable[Step], key: Key = ("pipeline",)) -> Iterator[tuple[Ke
         else:
             for name, branch in step.branches.items():
                 yield from placed(branch, (*key, number, step.name, name))
+
+
+def _telemetry(description: PipelineDescription) -> Iterator[Found]:
+    if description.telemetry is not None:
+        for problem in description.telemetry.check():
+            yield ("telemetry", *problem.key), problem.message
 
 
 def _device(name: str) -> tuple[Device, list[Found]]:

@@ -22,7 +22,7 @@ from sightline.graph.tree import PipelineDescription, identify
 from sightline.redaction import redact
 
 DEFAULT = "default"
-_ELSEWHERE = ("sources", "sources_file", "steps", "batch", "outbox")
+_ELSEWHERE = ("sources", "sources_file", "steps", "batch", "outbox", "telemetry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,10 @@ def _pipeline(description: PipelineDescription, root: Table, hide: Hide) -> Iter
             yield _value(name, getattr(description, name), node, hide)
     choice = choose_device(description.device)
     yield ExplainedValue("runs on", str(choice), choice.reason)
-    for name, options in (("batch", description.batch), ("outbox", description.outbox)):
+    sections: list[tuple[str, BaseModel]] = [("batch", description.batch), ("outbox", description.outbox)]
+    if description.telemetry is not None:
+        sections.append(("telemetry", description.telemetry))
+    for name, options in sections:
         given = root.entries[name].node if name in root.entries else None
         for value in _described(options, given, hide):
             yield ExplainedValue(f"{name}.{value.name}", value.value, value.origin)

@@ -35,6 +35,7 @@ from sightline.graph.element import Element
 from sightline.graph.outputs import Outputs
 from sightline.graph.registry import Registry
 from sightline.graph.source import SourceElement
+from sightline.graph.telemetry import TelemetryOptions
 from sightline.graph.tree import BatchOptions, OutboxOptions, Parallel, PipelineDescription, SourcesFile, Step, Tee
 from sightline.graph.wording import allowed, suggest
 
@@ -254,6 +255,9 @@ class _Reader:
         options = {
             "batch": self._section(BatchOptions, "batch", nodes.get("batch", nothing)),
             "outbox": self._section(OutboxOptions, "outbox", nodes.get("outbox", nothing)),
+            "telemetry": self._section(TelemetryOptions, "telemetry", nodes["telemetry"])
+            if "telemetry" in nodes
+            else None,
         }
         description = PipelineDescription.model_validate({**self._head(nodes), **parts, **options})
         return description, {**(streams.given_names if streams else {}), **sources.given_names}

@@ -82,7 +82,18 @@ def _walk(steps: Items, where: Key) -> Iterator[tuple[Key, Node]]:
 
 
 _STANDARD_OUTPUT = "-"
-TOP_LEVEL = ("name", "device", "sources", "sources_file", "keep_running", "overwrite", "batch", "outbox", "pipeline")
+TOP_LEVEL = (
+    "name",
+    "device",
+    "sources",
+    "sources_file",
+    "keep_running",
+    "overwrite",
+    "batch",
+    "outbox",
+    "telemetry",
+    "pipeline",
+)
 
 
 class _Wrong(Exception):

@@ -10,6 +10,7 @@ from sightline.graph.packets import EncodedFormat, EncodedPacket, PacketRing, Pa
 from sightline.graph.registry import Registry
 from sightline.graph.site import Clock, Examples, Site
 from sightline.graph.source import SourceElement, SourceReader
+from sightline.graph.telemetry import TelemetryOptions
 from sightline.graph.tree import BatchOptions, OutboxOptions, Parallel, PipelineDescription, Step, Tee
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "StreamState",
     "TakesChanges",
     "Tee",
+    "TelemetryOptions",
     "Threading",
     "Wanted",
 ]

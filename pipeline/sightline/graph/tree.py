@@ -14,6 +14,7 @@ from sightline.graph.element import Element
 from sightline.graph.fields import OutputPath, Size
 from sightline.graph.outputs import Outputs
 from sightline.graph.source import SourceElement
+from sightline.graph.telemetry import TelemetryOptions
 from sightline.media.time import Duration
 
 
@@ -89,6 +90,8 @@ class PipelineDescription(Described):
     """What is done with each batch, in order."""
     outbox: OutboxOptions = OutboxOptions()
     """Where records wait until they are delivered."""
+    telemetry: TelemetryOptions | None = None
+    """Where traces of frames go; nowhere when not given."""
     keep_running: bool = False
     """Go on when no stream is left, and wait for others; else the pipeline ends with its last stream."""
     overwrite: bool = False
@@ -149,6 +152,7 @@ class PipelineDescription(Described):
             **kept,
             "batch": self.batch.model_dump(mode="json", exclude_none=True),
             **({} if self.outbox == OutboxOptions() else {"outbox": _plain(self.outbox)}),
+            **({} if self.telemetry is None else {"telemetry": _plain(self.telemetry)}),
             "pipeline": _plain_steps(self.steps),
         }
 

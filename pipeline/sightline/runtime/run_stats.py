@@ -9,6 +9,7 @@ from sightline.graph import Clock, Outputs
 from sightline.runtime.delivery.outbox import RunOutbox
 from sightline.runtime.scheduling.lanes import Lanes
 from sightline.runtime.sources.manager import StreamManager
+from sightline.runtime.stats.counters import TelemetryStats
 from sightline.runtime.stats.overload import OverloadMonitor, Rates
 from sightline.runtime.stats.report import CudaTransfers, Report
 from sightline.runtime.stats.snapshot import ModelRuns, RunView
@@ -28,6 +29,7 @@ class RunStats:
         lanes: Lanes,
         overload: OverloadMonitor,
         outbox: RunOutbox,
+        telemetry: TelemetryStats | None,
     ) -> None:
         self._name = name
         self._device = device
@@ -37,6 +39,7 @@ class RunStats:
         self._lanes = lanes
         self._overload = overload
         self._outbox = outbox
+        self._telemetry = telemetry
         self._created_ns = clock.monotonic_ns()
         self._begun_ns = self._cpu_begun_ns = 0
         self._transfers: CudaTransfers | None = None
@@ -67,6 +70,7 @@ class RunStats:
             deliveries=self._outbox.stats,
             counts=lanes.elements.counts(),
             gpu_memory=tuple(gpu.budget.use() for gpu in self._device.gpus),
+            telemetry=self._telemetry,
         )
 
     def report(self) -> Report:
@@ -96,6 +100,7 @@ class RunStats:
             totals=totals,
             lost_outputs=dict(self.lost_outputs),
             deliveries=self._outbox.stats,
+            telemetry=self._telemetry,
             outputs=tuple(str(path) for path in self._outputs.files),
             framework_cpu_seconds=max(own_ns, 0) / 1e9,
             engine_cpu_seconds=max(cpu_ns - threads_ns, 0) / 1e9,

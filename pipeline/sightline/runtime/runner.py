@@ -39,10 +39,13 @@ from sightline.runtime.stats.counters import DeliveryStats, DropReason, StreamSt
 from sightline.runtime.stats.overload import OverloadMonitor
 from sightline.runtime.stats.report import Report
 from sightline.runtime.stats.snapshot import RunView, StreamStatus
+from sightline.runtime.tracing import Telemetry
 from sightline.runtime.watchdog import Watch, Watchdog
 
 _STOP_LINGER_NS = 1_000_000_000
 """How long a run that is stopped waits for records to be delivered."""
+_TELEMETRY_SECONDS = 2.0
+"""How long the end of a run waits for its last telemetry to be sent."""
 
 
 class Runner:
@@ -70,6 +73,7 @@ class Runner:
         consumer: Link[Item] | None = None,
         watches: Sequence[Watch] = (),
         on_events: EventListener | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._description = description
         self._device = device
@@ -78,6 +82,7 @@ class Runner:
         self._post_outside = post
         self._consumer = consumer
         self._watches = watches
+        self._telemetry = telemetry
         self._stays = description.stays and limits == Limits()
         self._batch = description.batch
         self._error: BaseException | None = None
@@ -100,7 +105,8 @@ class Runner:
         )
         self._outbox.linger(at_most_ns=options.linger)
         self._lanes = self._make_lanes(probes, on_events)
-        self._manager = StreamManager(self._lanes, limits=limits)
+        tracer = None if telemetry is None else telemetry.tracer
+        self._manager = StreamManager(self._lanes, limits=limits, tracer=tracer)
         self._watchdog = Watchdog(self._lanes.elements.each_node, post=self._post, gpus=device.gpus)
         self._overload = OverloadMonitor(
             streams=lambda: self._manager.present, elements=lambda: self._lanes.elements.stats, post=self._post
@@ -114,6 +120,7 @@ class Runner:
             lanes=self._lanes,
             overload=self._overload,
             outbox=self._outbox,
+            telemetry=None if telemetry is None else telemetry.stats,
         )
         description.limit(outputs)
         for name, source in description.sources.items():
@@ -290,6 +297,7 @@ class Runner:
         for name in self._manager.close():
             text = "its input does not answer; it is closed when it does"
             self._post(Message(MessageKind.WARNING, text, stream=name))
+        self._stop_telemetry(seconds=0.0 if self._is_aborted else _TELEMETRY_SECONDS)
         report = self._stats.report()
         self._device.let_go()
         if self._error is None and report.streams and len(report.failed_streams) == len(report.streams):
@@ -306,9 +314,14 @@ class Runner:
             self._wait_for_lanes()
         self._outbox.linger(at_most_ns=0)
         self._outbox.close()
+        self._stop_telemetry(seconds=0.0)
         self._device.let_go()
         self._could_begin, self._is_over = False, True
         self._begun.set()
+
+    def _stop_telemetry(self, *, seconds: float) -> None:
+        if self._telemetry is not None:
+            self._telemetry.stop(seconds=seconds)
 
     def _wait_for_lanes(self) -> None:
         for steps in self._lanes.wait():
@@ -369,6 +382,8 @@ class Runner:
 
     def batch_lost(self, item: WorkItem, reason: DropReason) -> None:
         """Count a batch that was dropped."""
+        if item.trace is not None:
+            item.trace.lose(reason)
         self._manager.count_lost(item, reason)
         if item.is_lost:
             self.probation.lose(len(item.frames))

@@ -22,6 +22,7 @@ from sightline.runtime.stats.counters import (
     LinkStats,
     Stats,
     StreamStats,
+    TelemetryStats,
     counters,
 )
 from sightline.runtime.stats.snapshot import LinkView, RunView
@@ -142,6 +143,8 @@ def metrics_text(view: RunView | None, *, is_ready: bool) -> str:
         _add_links(exposition, view)
         _add_deliveries(exposition, view)
         _add_gpus(exposition, view)
+        if view.telemetry is not None:
+            _add_counters(exposition, [({}, view.telemetry)], of=TelemetryStats)
     return exposition.text()
 
 

@@ -44,6 +44,7 @@ def status_json(view: RunView | None, *, is_ready: bool, messages: Sequence[dict
         "elements": [] if view is None else [_element_json(one, view) for one in view.elements],
         "links": [] if view is None else [_link_json(one) for one in view.links],
         "deliveries": [] if view is None else [_delivery_json(one) for one in view.deliveries],
+        "telemetry": None if view is None or view.telemetry is None else snapshot(view.telemetry),
         "gpus": {} if view is None else {use.gpu: use.to_json() for use in view.gpu_memory},
         "messages": list(messages),
         "process": {

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import monotonic_ns
 
 from sightline.errors import EndOfLink, LinkClosed
 from sightline.graph import Clock
@@ -25,6 +26,8 @@ from sightline.runtime.scheduling.link import (
     open_link,
 )
 from sightline.runtime.stats.counters import DropReason
+from sightline.runtime.stats.snapshot import SOURCE_LINK
+from sightline.runtime.tracing import FrameTrace, trace_of_batch
 
 _LONGEST_NS = 250_000_000
 
@@ -59,10 +62,11 @@ class AdaptiveBatchLimit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrival:
-    """A frame and the monotonic time at which its source handed it over."""
+    """A frame, the monotonic time at which its source handed it over, and its trace if it is sampled."""
 
     frame: Frame
     at_ns: int
+    trace: FrameTrace | None = None
 
 
 class Batcher:
@@ -140,6 +144,7 @@ class Batcher:
 
     def receive(self) -> Item:
         """Return the next batch or mark. Raises EndOfLink when all streams have ended."""
+        requested_ns = monotonic_ns()
         with self._ready:
             if self._has_live:
                 frames_wait = any(link.depth for link in self._links.values())
@@ -158,7 +163,7 @@ class Batcher:
                     break
                 wait_ns = None if self._is_suspended else self._wait_ns()
                 if wait_ns == 0:
-                    return self._take()
+                    return self._take(requested_ns)
                 self._ready.wait(None if wait_ns is None else wait_ns / 1e9)
             raise EndOfLink
 
@@ -207,7 +212,7 @@ class Batcher:
             or any(link.is_full for link in live)
         )
 
-    def _take(self) -> WorkItem:
+    def _take(self, requested_ns: int) -> WorkItem:
         """Take frames from the links in turn."""
         links, limit = list(self._links.values()), self._batch_limit.limit(self.size)
         taken: list[Arrival] = []
@@ -219,7 +224,9 @@ class Batcher:
         if self._has_live:
             self._batch_limit.batch_taken(len(taken), self._clock.monotonic_ns())
         frames = tuple(arrival.frame for arrival in taken)
-        return WorkItem(frames, tuple(arrival.at_ns for arrival in taken), Batch(frames))
+        sampled = [arrival.trace for arrival in taken if arrival.trace is not None]
+        trace = trace_of_batch(sampled, size=len(taken), link=SOURCE_LINK, requested_ns=requested_ns)
+        return WorkItem(frames, tuple(arrival.at_ns for arrival in taken), Batch(frames), trace=trace)
 
 
 _BATCHES_AHEAD = 2

@@ -103,7 +103,11 @@ class Join:
                     self._on_lost(base)
                 return base
             batches = [part.batch() for part in parts if isinstance(part, WorkItem)]
-            return WorkItem(base.frames, base.arrivals_ns, merge_branches(base.batch(), batches))
+            merged = merge_branches(base.batch(), batches)
+            for part in parts:
+                if isinstance(part, WorkItem) and part.trace is not None:
+                    part.trace.release()
+            return WorkItem(base.frames, base.arrivals_ns, merged, trace=base.trace)
         except BaseException:
             if isinstance(base, WorkItem) and self._on_lost is not None:
                 self._on_lost(base)

@@ -247,8 +247,11 @@ class Lanes:
             raise LinkClosed
         lane = min(left, key=lambda one: one.batcher.count)
 
-        def drop(_: Arrival, reason: DropReason) -> None:
-            on_drop(lane.drop_reason() if reason is DropReason.STOPPED else reason)
+        def drop(arrival: Arrival, reason: DropReason) -> None:
+            reason = lane.drop_reason() if reason is DropReason.STOPPED else reason
+            if arrival.trace is not None:
+                arrival.trace.lose(reason)
+            on_drop(reason)
 
         link = lane.batcher.add(stream, capacity=capacity, policy=policy, on_drop=drop)
         return StreamSlot(link, lane.site, lane)

@@ -14,6 +14,7 @@ from sightline.errors import EndOfLink, LinkClosed, SightlineError
 from sightline.graph import Element, Pending
 from sightline.media import Batch, Frame, Stream
 from sightline.runtime.stats.counters import DropReason, LinkStats
+from sightline.runtime.tracing import BatchTrace
 
 if TYPE_CHECKING:
     from sightline.runtime.scheduling.node import Node
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class WorkItem:
-    """A batch, or the pending result of one, with the monotonic times at which its frames arrived.
+    """A batch, or the pending result of one, with the monotonic times at which its frames arrived, and the trace of
+    those that are sampled.
 
     `is_lost` says that a step has failed on it in a run that goes on all the same: no other step gets it, and in a
     branch it travels on so that the join finds it.
@@ -31,6 +33,7 @@ class WorkItem:
     arrivals_ns: tuple[int, ...]
     work: Batch | Pending
     is_lost: bool = False
+    trace: BatchTrace | None = None
 
     def batch(self) -> Batch:
         """Return the batch; wait for it while it is pending."""

@@ -238,9 +238,10 @@ class Node:
     def _own_rows(self, batch: Batch) -> Sequence[int]:
         if self._patterns is None:
             return range(len(batch))
-        return [row for row, frame in enumerate(batch.frames) if self._is_own(frame.stream)]
+        return [row for row, frame in enumerate(batch.frames) if self.takes(frame.stream)]
 
-    def _is_own(self, stream: Stream) -> bool:
+    def takes(self, stream: Stream) -> bool:
+        """Whether the operator works on frames of a stream."""
         own = self._streams.get(stream)
         if own is None:
             patterns = self._patterns

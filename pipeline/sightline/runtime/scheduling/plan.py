@@ -70,13 +70,15 @@ class Stage:
 
     `collects` is the operator of the stage in front whose pending results this stage waits for; `hands_over` says that
     this stage leaves the pending results of its last step to the stage behind. A stage of the main line (`trunk`)
-    reports batches that are lost, the last one (`is_last`) those that are done.
+    reports batches that are lost, the last one (`is_last`) those that are done. `link` names the link that the inlet
+    takes items from.
     """
 
     name: str
     inlet: Inlet
     trunk: bool = False
     is_last: bool = False
+    link: str = ""
     steps: list[Node | Tap] = field(default_factory=list)
     collects: Node | None = None
     hands_over: bool = False
@@ -132,8 +134,8 @@ class Planner:
         if isinstance(item, WorkItem):
             self.events.batch_lost(item)
 
-    def _stage(self, name: str, inlet: Batcher | LinkReceiver[Item] | Join, *, trunk: bool) -> Stage:
-        stage = Stage(name, inlet, trunk)
+    def _stage(self, name: str, inlet: Batcher | LinkReceiver[Item] | Join, *, trunk: bool, link: str = "") -> Stage:
+        stage = Stage(name, inlet, trunk, link=link)
         self.stages.append(stage)
         return stage
 
@@ -156,7 +158,7 @@ class Planner:
         if element.sink:
             link = self.link(element_id, trunk=False)
             stage.steps.append(Tap(link.sender))
-            self._stage(element_id, link.receiver, trunk=False).steps.append(node)
+            self._stage(element_id, link.receiver, trunk=False, link=element_id).steps.append(node)
             return stage
         if element.threading is Threading.OWN:
             stage = self._following(stage, element_id, trunk=trunk)
@@ -173,24 +175,28 @@ class Planner:
         """Add a stage behind this one."""
         link = self.link(name, trunk=trunk)
         stage.outlet = link.sender
-        return self._stage(name, link.receiver, trunk=trunk)
+        return self._stage(name, link.receiver, trunk=trunk, link=name)
 
     def _tee(self, stage: Stage, tee: Tee) -> None:
         for name, branch in tee.branches.items():
-            link = self.link(f"tee-{name}-{len(self.links)}", trunk=False)
+            link_name = f"tee-{name}-{len(self.links)}"
+            link = self.link(link_name, trunk=False)
             stage.steps.append(Tap(link.sender))
-            self._line(self._stage(f"tee-{name}", link.receiver, trunk=False), branch, trunk=False)
+            self._line(self._stage(f"tee-{name}", link.receiver, trunk=False, link=link_name), branch, trunk=False)
 
     def _parallel(self, stage: Stage, parallel: Parallel, *, trunk: bool) -> Stage:
         ends = []
         for name, branch in parallel.branches.items():
-            into = self.link(f"into-{name}-{len(self.links)}", trunk=False)
+            into_name = f"into-{name}-{len(self.links)}"
+            into = self.link(into_name, trunk=False)
             stage.steps.append(Tap(into.sender, mark_inherited))
-            last = self._line(self._stage(f"parallel-{name}", into.receiver, trunk=False), branch, trunk=False)
+            first = self._stage(f"parallel-{name}", into.receiver, trunk=False, link=into_name)
+            last = self._line(first, branch, trunk=False)
             end = self.link(f"from-{name}-{len(self.links)}", trunk=False)
             last.outlet = end.sender
             ends.append(end.receiver)
-        main = self.link(f"trunk-{len(self.links)}", trunk=trunk)
+        main_name = f"trunk-{len(self.links)}"
+        main = self.link(main_name, trunk=trunk)
         stage.outlet = main.sender
         join = Join(main.receiver, ends, on_lost=self.events.batch_lost if trunk else None)
-        return self._stage(f"join-{len(self.stages)}", join, trunk=trunk)
+        return self._stage(f"join-{len(self.stages)}", join, trunk=trunk, link=main_name)

@@ -14,6 +14,7 @@ from sightline.runtime.scheduling.link import Handover, Item, Link, OptionsChang
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.scheduling.plan import LaneEvents, Stage, Tap
 from sightline.runtime.threads import Worker
+from sightline.runtime.tracing import BatchTrace
 
 
 class StageThread(Worker):
@@ -116,35 +117,68 @@ class StageThread(Worker):
             node.drain()
 
     def _process(self, item: WorkItem) -> None:
-        stage = self.stage
+        stage, trace = self.stage, item.trace
         try:
+            if trace is not None:
+                trace.received(stage.link)
             if not item.is_lost:
                 batch = self._run_steps(item)
                 if stage.is_last:
                     self._events.batch_done(item, batch)
         except BaseException as error:
             item.is_lost = self._goes_on(error)
+            if trace is not None:
+                trace.lose(redact(error))
             if stage.trunk:
                 self._events.batch_lost(item)
             if not item.is_lost:
                 raise
+        if trace is not None:
+            self._pass_on(trace)
         if stage.outlet is not None and not (stage.trunk and item.is_lost):
             stage.outlet.send(item)
 
+    def _pass_on(self, trace: BatchTrace) -> None:
+        """Send a trace along with its item, or release it where the line of steps ends."""
+        stage = self.stage
+        if stage.outlet is not None and not stage.is_last:
+            trace.sent()
+            return
+        if stage.is_last:
+            trace.finish()
+        trace.release()
+
     def _run_steps(self, item: WorkItem) -> Batch:
         stage = self.stage
-        batch = item.batch()
+        batch, trace = item.batch(), item.trace
+        if trace is not None:
+            trace.end_pending()
         for step in stage.steps:
             if isinstance(step, Tap):
-                step.link.send(WorkItem(item.frames, item.arrivals_ns, step.prepare(batch)))
+                self._tap(item, step, batch)
                 batch = batch.shared()
                 continue
+            if trace is not None:
+                trace.begin_step()
             item.work = step.process(batch)
-            if stage.hands_over and step is stage.steps[-1]:
+            hands_over = stage.hands_over and step is stage.steps[-1]
+            if not hands_over:
+                batch = item.batch()
+            if trace is not None:
+                own = [frame for frame in item.frames if step.takes(frame.stream)]
+                trace.end_step(step.element_id, element=step.element.name, is_pending=hands_over, own=own)
+            if hands_over:
                 return batch
-            batch = item.batch()
         item.work = batch
         return batch
+
+    def _tap(self, item: WorkItem, tap: Tap, batch: Batch) -> None:
+        """Send a batch into a branch as well."""
+        branched = WorkItem(item.frames, item.arrivals_ns, tap.prepare(batch))
+        if item.trace is not None:
+            branched.trace = item.trace.for_branch()
+            branched.trace.sent()
+        tap.link.send(branched)
 
     def _end_stream(self, mark: StreamEnd) -> None:
         for node in self.stage.nodes:

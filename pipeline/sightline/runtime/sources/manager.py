@@ -17,6 +17,7 @@ from sightline.runtime.scheduling.lanes import Lane, Lanes, StreamSlot
 from sightline.runtime.scheduling.link import LinkPolicy, WorkItem
 from sightline.runtime.sources.supervisor import Limits, StreamSession
 from sightline.runtime.stats.counters import DropReason, StreamStats, count_objects
+from sightline.runtime.tracing import Tracer
 
 
 class PendingChange:
@@ -97,8 +98,9 @@ class StreamManager:
     record of the run is unique. The last thousand names that were removed are kept for the report.
     """
 
-    def __init__(self, lanes: Lanes, *, limits: Limits) -> None:
+    def __init__(self, lanes: Lanes, *, limits: Limits, tracer: Tracer | None = None) -> None:
         self._lanes = lanes
+        self._tracer = tracer
         self._limits = limits
         self._lock = Lock()
         self._entries: dict[str, _Entry] = {}
@@ -310,6 +312,7 @@ class StreamManager:
             stats=stats,
             limits=self._limits,
             before=before if before is not None and before.ident is not None else None,
+            tracer=self._tracer,
         )
         self._stats.pop(name, None)
         self._stats[name], self._last_sessions[name] = stats, session

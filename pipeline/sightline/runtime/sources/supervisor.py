@@ -6,7 +6,7 @@ import math
 import threading
 from dataclasses import dataclass
 from threading import Event, Lock
-from time import thread_time_ns
+from time import monotonic_ns, thread_time_ns
 
 from sightline.errors import (
     CudaFailed,
@@ -33,6 +33,7 @@ from sightline.runtime.sources.health import (
 )
 from sightline.runtime.stats.counters import DropReason, StreamStats, counters
 from sightline.runtime.threads import Worker
+from sightline.runtime.tracing import FrameTrace, Tracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,10 @@ class SourceSupervisor(Worker):
         slot: StreamSlot,
         stats: StreamStats,
         limits: Limits,
+        tracer: Tracer | None = None,
     ) -> None:
         super().__init__(stats.stream.name)
+        self._tracer = tracer
         self._source = source
         self._slot = SlotHolder(slot)
         self.stats = stats
@@ -184,9 +187,11 @@ class SourceSupervisor(Worker):
         stats, first = self.stats, True
         frames, received = reader.frames(), self.stats.received
         while not (self._stopping.is_set() or self._has_enough_frames()):
+            began_ns = 0 if self._tracer is None else monotonic_ns()
             started = thread_time_ns()
             frame = next(frames, None)
-            stats.read_cpu_ns += thread_time_ns() - started
+            cpu_ns = thread_time_ns() - started
+            stats.read_cpu_ns += cpu_ns
             if frame is None or self._stopping.is_set():
                 return
             if first:
@@ -199,7 +204,8 @@ class SourceSupervisor(Worker):
                 return
             self._update_format(frame, reader)
             reader_counters.update()
-            self._send(frame)
+            trace = None if self._tracer is None else self._tracer.sample(frame, began_ns=began_ns, cpu_ns=cpu_ns)
+            self._send(frame, trace)
 
     def _update_format(self, frame: Frame, reader: SourceReader) -> None:
         """Update what is known of the stream from a frame: size, decoder, frame rate."""
@@ -214,7 +220,7 @@ class SourceSupervisor(Worker):
         if self._format_changes is not None and (change := self._format_changes.update(frame, codec=reader.codec)):
             self._state.changed(change)
 
-    def _send(self, frame: Frame) -> None:
+    def _send(self, frame: Frame, trace: FrameTrace | None) -> None:
         clock, stats = self._site.clock, self.stats
         if self._pace is not None:
             wait_ns = self._pace.wait_ns(frame.pts_ns, now_ns=clock.monotonic_ns())
@@ -226,8 +232,12 @@ class SourceSupervisor(Worker):
         stats.position_ns = frame.pts_ns
         if frame.damaged and self._source.skips_damaged:
             stats.drop(DropReason.DAMAGED)
-        else:
-            self._slot.current.link.send(Arrival(frame, now_ns))
+            if trace is not None:
+                trace.lose(DropReason.DAMAGED)
+            return
+        if trace is not None:
+            trace.arrive()
+        self._slot.current.link.send(Arrival(frame, now_ns, trace))
 
     def _begin_connection(self, reader: SourceReader, frame: Frame) -> None:
         """Take in the first frame of a connection."""
@@ -364,8 +374,9 @@ class StreamSession(SourceSupervisor):
         stats: StreamStats,
         limits: Limits,
         before: StreamSession | None,
+        tracer: Tracer | None = None,
     ) -> None:
-        super().__init__(source, slot=slot, stats=stats, limits=limits)
+        super().__init__(source, slot=slot, stats=stats, limits=limits, tracer=tracer)
         self._before = before
         self._cpu_ns_before = 0
 

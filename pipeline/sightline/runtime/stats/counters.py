@@ -1,7 +1,7 @@
-"""What is counted while a pipeline runs: per stream, element, link and destination.
+"""What is counted while a pipeline runs: per stream, element, link and destination, and of its telemetry.
 
-A counter is one line here: a field of `StreamStats`, `ElementStats`, `LinkStats` or `DeliveryStats` that is declared
-with `_counter`.
+A counter is one line here: a field of `StreamStats`, `ElementStats`, `LinkStats`, `DeliveryStats` or `TelemetryStats`
+that is declared with `_counter`.
 The report, the status, the metrics and `Pipeline.status` iterate over these fields.
 """
 
@@ -339,7 +339,16 @@ class DeliveryStats:
         return max(self.found + self.put - self.delivered - self.refused - self.dropped.total(), 0)
 
 
-Stats = StreamStats | ElementStats | LinkStats | DeliveryStats
+@dataclass(slots=True, eq=False)
+class TelemetryStats:
+    """Counts of what was sent to a collector of OpenTelemetry."""
+
+    traces: int = _counter("telemetry_traces", "Frames that were traced.")
+    spans: int = _counter("telemetry_spans_sent", "Spans that the collector has taken.")
+    spans_dropped: int = _counter("telemetry_spans_dropped", "Spans that the collector did not take.")
+
+
+Stats = StreamStats | ElementStats | LinkStats | DeliveryStats | TelemetryStats
 
 _COUNTERS = {
     of: tuple(
@@ -348,7 +357,7 @@ _COUNTERS = {
         if "counter" in one.metadata
         for key, *options in [one.metadata["counter"]]
     )
-    for of in (StreamStats, ElementStats, LinkStats, DeliveryStats)
+    for of in (StreamStats, ElementStats, LinkStats, DeliveryStats, TelemetryStats)
 }
 
 

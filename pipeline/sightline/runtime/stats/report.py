@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.devices.cuda.budget import MemoryUse
 from sightline.graph import StreamState
-from sightline.runtime.stats.counters import DeliveryStats, ElementStats, LinkStats, StreamStats, snapshot
+from sightline.runtime.stats.counters import (
+    DeliveryStats,
+    ElementStats,
+    LinkStats,
+    StreamStats,
+    TelemetryStats,
+    snapshot,
+)
 
 if TYPE_CHECKING:
     from sightline.devices.cuda.device import CudaDevice
@@ -80,6 +87,8 @@ class Report:
     """Steps whose output is not whole, by id, with the first reason."""
     deliveries: tuple[DeliveryStats, ...] = ()
     """Destinations outside, and what was delivered there."""
+    telemetry: TelemetryStats | None = None
+    """What was sent to a collector of OpenTelemetry; None without one."""
     runs_on: Mapping[str, str] = field(default_factory=dict)
     """Where each element worked on images, in a run on a GPU: `cuda:0`, `cpu`, or either with `(reason)`;
     several places, with `; ` between them, where each GPU has its own."""
@@ -122,6 +131,7 @@ class Report:
             "links": {name: snapshot(link) for name, link in self.links.items()},
             "totals": {name: dict(totals) for name, totals in self.totals.items() if totals},
             "deliveries": {one.destination: delivery_json(one) for one in self.deliveries},
+            **({} if self.telemetry is None else {"telemetry": snapshot(self.telemetry)}),
             "outputs": list(self.outputs),
             "lost_outputs": dict(self.lost_outputs),
         }

@@ -10,7 +10,14 @@ from sightline.devices.cuda.budget import MemoryUse
 from sightline.graph import StreamState
 from sightline.graph.rule import Counts
 from sightline.media import Stream
-from sightline.runtime.stats.counters import DeliveryStats, ElementStats, LinkStats, StreamStats, snapshot
+from sightline.runtime.stats.counters import (
+    DeliveryStats,
+    ElementStats,
+    LinkStats,
+    StreamStats,
+    TelemetryStats,
+    snapshot,
+)
 from sightline.runtime.stats.overload import Rates
 
 
@@ -104,6 +111,7 @@ class RunView:
     deliveries: tuple[DeliveryStats, ...] = ()
     counts: Mapping[str, Mapping[str, Counts]] = field(default_factory=dict)
     gpu_memory: tuple[MemoryUse, ...] = ()
+    telemetry: TelemetryStats | None = None
 
     @property
     def overloaded(self) -> bool:
