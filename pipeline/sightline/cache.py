@@ -1,4 +1,6 @@
-"""What Sightline keeps because it takes long to make, and could make again: compiled models, facts about files."""
+"""Folders of this user: models of the catalogue, and what takes long to make and could be made again (compiled models,
+facts about files).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,17 @@ from tempfile import NamedTemporaryFile
 from typing import TypeVar
 
 VARIABLE = "SIGHTLINE_CACHE"
+MODELS_VARIABLE = "SIGHTLINE_MODELS"
+
+
+def catalogue_folder() -> Path:
+    """Return where models of the catalogue are kept: `$SIGHTLINE_MODELS`, else `$XDG_DATA_HOME/sightline/models`, else
+    `~/.local/share/sightline/models`. It need not exist yet.
+    """
+    if given := os.environ.get(MODELS_VARIABLE):
+        return Path(given)
+    base = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".local" / "share") / "sightline" / "models"
 
 
 def cache_folder() -> Path | None:

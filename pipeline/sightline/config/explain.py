@@ -16,7 +16,7 @@ from sightline.config.document import Key, Node, Place, Scalar, Table, leaves, w
 from sightline.config.load import load
 from sightline.graph.chosen import ChoosesValues
 from sightline.graph.element import Element
-from sightline.graph.fields import is_url
+from sightline.graph.masked import masked_value
 from sightline.graph.source import SourceElement
 from sightline.graph.tree import PipelineDescription, identify
 from sightline.redaction import redact
@@ -91,7 +91,7 @@ def _pipeline(description: PipelineDescription, root: Table, hide: Hide) -> Iter
 def _described(part: Element | SourceElement | BaseModel, node: Node | None, hide: Hide) -> Iterator[ExplainedValue]:
     plain = part.model_dump(mode="json", by_alias=True)
     secret = {field.alias or name for name, field in type(part).model_fields.items() if not field.repr}
-    plain |= {name: _masked(plain[name]) for name in secret}
+    plain |= {name: masked_value(plain[name]) for name in secret}
     given = _given(part, node)
     chosen = dict(part.chosen_values()) if isinstance(part, ChoosesValues) else {}
     names = [field.alias or name for name, field in type(part).model_fields.items()]
@@ -101,13 +101,6 @@ def _described(part: Element | SourceElement | BaseModel, node: Node | None, hid
             yield _value(name, plain.get(name), given.get(name), hide)
         else:
             yield ExplainedValue(name, _shown(chosen[name].value), chosen[name].origin)
-
-
-def _masked(value: Any) -> Any:
-    """Return what may be shown of an option that holds secrets: its keys, and its URLs, which show no credentials."""
-    if isinstance(value, dict):
-        return {name: _masked(one) for name, one in value.items()}
-    return value if value is None or is_url(str(value)) else "***"
 
 
 def _given(part: BaseModel, node: Node | None) -> dict[str, Node]:

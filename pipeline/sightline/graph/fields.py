@@ -71,6 +71,14 @@ class PathRole(Enum):
     OUTPUT = "a file that is written"
 
 
+class Reach(Enum):
+    """What a value has effects on beside files and servers, so that it can be refused where it is not trusted."""
+
+    CODE = "code that is loaded and run: a Python function, a library, a command"
+    LISTENS = "an address at which the pipeline waits for connections"
+    MODEL = "a model that is loaded"
+
+
 def is_there(path: Path) -> bool:
     """Whether something lies at a path; nothing does where no file can have that name (too long)."""
     try:
@@ -151,14 +159,26 @@ def paths_of(model: BaseModel) -> Iterator[tuple[str, PathRole, str]]:
                     yield field.alias or name, role, str(path)
 
 
+def options_of(model: BaseModel) -> Iterator[tuple[str, FieldInfo | None, object]]:
+    """Yield YAML key, field and value of each option; without field those whose names the user chose, such as rules."""
+    for name, field in type(model).model_fields.items():
+        yield field.alias or name, field, getattr(model, name)
+    for name, value in (model.model_extra or {}).items():
+        yield name, None, value
+
+
 def role_of(field: FieldInfo) -> PathRole | None:
     """What the path in a field is for; None when the field holds none."""
-    return _role(field.metadata, field.annotation)
+    return next((mark for mark in _marks(field.metadata, field.annotation) if isinstance(mark, PathRole)), None)
 
 
-def _role(metadata: Iterable[object], annotation: object) -> PathRole | None:
-    own = next((item for item in metadata if isinstance(item, PathRole)), None)
-    if own is not None:
-        return own
-    inner = (_role(getattr(part, "__metadata__", ()), part) for part in get_args(annotation))
-    return next((role for role in inner if role is not None), None)
+def reach_of(field: FieldInfo) -> Reach | None:
+    """What the value of a field has effects on; None for most."""
+    return next((mark for mark in _marks(field.metadata, field.annotation) if isinstance(mark, Reach)), None)
+
+
+def _marks(metadata: Iterable[object], annotation: object) -> Iterator[object]:
+    """Everything that annotations say of a type and, behind that, of its parts."""
+    yield from metadata
+    for part in get_args(annotation):
+        yield from _marks(getattr(part, "__metadata__", ()), part)

@@ -97,15 +97,7 @@ class Outputs:
 
     def prepare(self, path: Path) -> Path:
         """Make the folder of an output and see that a plain file can be written there. Raises OutputError."""
-        self._check_replaced(path)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise output_error(path, error, doing="open") from error
-        mark(descriptor)
-        os.close(descriptor)
-        self._report(path)
+        os.close(self._opened(path))
         return path
 
     def mark(self, path: Path) -> None:
@@ -208,11 +200,26 @@ class Outputs:
 
     def open_binary(self, path: Path) -> IO[bytes]:
         """Open a file anew for writing, unbuffered: what was written is in the file. Raises OutputError."""
-        self.prepare(path)
+        descriptor = self._opened(path)
         try:
-            return path.open("wb", buffering=0)
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.ftruncate(descriptor, 0)
+        except OSError as error:
+            os.close(descriptor)
+            raise output_error(path, error, doing="open") from error
+        return os.fdopen(descriptor, "wb", buffering=0)
+
+    def _opened(self, path: Path) -> int:
+        """Open a file for writing, its folder made, and mark it as ours; return the descriptor. Raises OutputError."""
+        self._check_replaced(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise output_error(path, error, doing="open") from error
+        mark(descriptor)
+        self._report(path)
+        return descriptor
 
     def _check_replaced(self, path: Path) -> None:
         if what := self._protected_as(path):

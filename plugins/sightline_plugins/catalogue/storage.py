@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from sightline.cache import catalogue_folder
 from sightline_plugins.catalogue.entries import Entry, entry_names, find_entry
 
-VARIABLE = "SIGHTLINE_MODELS"
 LICENCE_FILE = "licence.txt"
-
-
-def models_folder() -> Path:
-    """Return where models are kept: `$SIGHTLINE_MODELS`, else `$XDG_DATA_HOME/sightline/models`, else
-    `~/.local/share/sightline/models`. It need not exist yet.
-    """
-    if given := os.environ.get(VARIABLE):
-        return Path(given)
-    base = Path(os.environ.get("XDG_DATA_HOME", ""))
-    return (base if base.is_absolute() else Path.home() / ".local" / "share") / "sightline" / "models"
 
 
 def entry_folder(name: str) -> Path:
     """Return the folder of an entry on this machine."""
-    return models_folder() / name
+    return catalogue_folder() / name
 
 
 def pulled(name: str) -> Path | None:

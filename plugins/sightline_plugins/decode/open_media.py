@@ -274,7 +274,7 @@ def _limits(options: OpenOptions) -> tuple[float, float]:
 def _address(uri: str, *, scheme: str, stream: str) -> str:
     if is_device(uri):
         return uri
-    return _file_address(uri, stream) if scheme == "file" else uri
+    return _file_address(uri, stream) if scheme == "file" else f"{scheme}{uri[len(scheme) :]}"  # FFmpeg wants rtsp://
 
 
 def _file_address(uri: str, stream: str) -> str:

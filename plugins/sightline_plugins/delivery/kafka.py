@@ -20,7 +20,7 @@ from sightline.errors import (
     RecordRefused,
 )
 from sightline.graph import CheckContext, Problem, Site
-from sightline.graph.fields import matching
+from sightline.graph.fields import Reach, matching
 from sightline.graph.transport import Record, Transport
 from sightline.redaction import redact
 from sightline_plugins.delivery.acknowledged import Acknowledged
@@ -120,7 +120,7 @@ class Kafka(TlsDelivery):
     """How messages are compressed."""
     sasl: Literal["plain", "scram-sha-256", "scram-sha-512"] | None = None
     """How user and password are sent; `plain` when the URL has them."""
-    options: Annotated[dict[str, str | int | float | bool], Field(repr=False)] = Field(default_factory=dict)
+    options: Annotated[dict[str, str | int | float | bool], Reach.CODE, Field(repr=False)] = Field(default_factory=dict)
     """Other settings of the producer, by their names in librdkafka (`linger.ms`, `client.id`)."""
 
     def address(self, stream: str, kind: str, *, pipeline: str) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, StringConstraints, ValidationInfo
 
-from sightline.graph.fields import BASE_FOLDER, InputPath, is_there, is_url
+from sightline.graph.fields import BASE_FOLDER, InputPath, Reach, is_there, is_url
 from sightline.graph.wording import suggest
 
 _FORM = r"^(grpc|http)://([^/?#@\s]+:\d{1,5})/([^/?#\s]+)(?:/(\d+))?$"
@@ -53,7 +53,9 @@ def _found(value: object, info: ValidationInfo) -> object:
     return file_of_name(value, base=(info.context or {}).get(BASE_FOLDER)) or value
 
 
-ModelSource = Annotated[InputPath | Annotated[str, StringConstraints(pattern=_FORM)], BeforeValidator(_found)]
+ModelSource = Annotated[
+    InputPath | Annotated[str, StringConstraints(pattern=_FORM)], BeforeValidator(_found), Reach.MODEL
+]
 """An ONNX file as `InputPath` takes it, a name of the catalogue, which becomes the path of its file, or the address of
 a served model, which stays a `str`."""
 

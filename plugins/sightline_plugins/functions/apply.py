@@ -9,6 +9,7 @@ from pydantic import AfterValidator
 
 from sightline.errors import OperatorError
 from sightline.graph import CheckContext, Element, Operator, Problem, Site
+from sightline.graph.fields import Reach
 from sightline.media import Batch
 from sightline_plugins.functions.loading import below_base, function_problems, load_function
 
@@ -34,7 +35,7 @@ class Apply(Element):
     name: ClassVar[str] = "apply"
     scalar: ClassVar[str | None] = "function"
 
-    function: Annotated[str, AfterValidator(below_base)]
+    function: Annotated[str, AfterValidator(below_base), Reach.CODE]
     """`package.module:function`, or `file.py:function`."""
 
     def check(self, context: CheckContext) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, cast
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 
 from sightline.graph import CheckContext, Element, Problem, Sink, Site
+from sightline.graph.fields import Reach
 from sightline.media import Batch, FrameView
 from sightline_plugins.functions.loading import below_base, function_problems, load_function
 
@@ -49,6 +50,7 @@ class Callback(Element):
         PlainValidator(_function_or_reference),
         PlainSerializer(_reference, return_type=str),
         WithJsonSchema({"type": "string", "examples": ["package.module:function", "file.py:function"]}),
+        Reach.CODE,
     ]
     """`package.module:function`, `file.py:function` or, in Python, the function itself."""
 

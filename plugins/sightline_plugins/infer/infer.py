@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, Validat
 
 from sightline.errors import OperatorError
 from sightline.graph.element import CheckContext, Problem
+from sightline.graph.fields import Reach
 from sightline.graph.site import Site
 from sightline.media import Batch, Origin
 from sightline.media.shapes import usual_skeleton
@@ -69,7 +70,7 @@ class Infer(DetectionElement):
     name: ClassVar[str] = "infer"
     task: ClassVar[str] = "infer"
 
-    head: Annotated[str, AfterValidator(below_base)]
+    head: Annotated[str, AfterValidator(below_base), Reach.CODE]
     """`package.module:function`, or `file.py:function` for a file beside the YAML file."""
 
     def plan(self) -> Planned:

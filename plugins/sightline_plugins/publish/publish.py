@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from sightline.errors import MissingExtra, OutputError
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
-from sightline.graph.fields import checked_url, matching
+from sightline.graph.fields import Reach, checked_url, matching
 from sightline.media import Batch, Stream
 from sightline.media.time import Duration
 from sightline_plugins.publish.address import check_access, parse_address
@@ -71,13 +71,13 @@ class Publish(Element):
     threading: ClassVar[Threading] = Threading.OWN
     sink: ClassVar[bool] = True
 
-    rtsp: Annotated[str, AfterValidator(_checked_rtsp)] | None = None
+    rtsp: Annotated[str, AfterValidator(_checked_rtsp), Reach.LISTENS] | None = None
     """Where the RTSP server listens: `HOST:PORT/PATH` with `{stream}` for the stream's name."""
     url: Annotated[str, AfterValidator(_checked_target)] | None = None
     """Server that streams are pushed to, `rtsp://` or `rtmp://`; `{stream}` stands for the stream's name."""
     hls: OutputPath | None = None
     """The playlist, `.m3u8`; segments lie beside it. `{stream}` stands for the stream's name."""
-    web: Annotated[str, AfterValidator(_checked_web)] | None = None
+    web: Annotated[str, AfterValidator(_checked_web), Reach.LISTENS] | None = None
     """Where the page for browsers is served: `HOST:PORT`."""
     token: Annotated[str | None, Field(repr=False)] = None
     """Token of viewers; required unless `rtsp` and `web` listen on loopback only."""

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.integration.sources.attempts import count
 from tests.integration.sources.canaries import SDP, Answer, camera, hearing, rtsp_reply, serving
 from tests.integration.sources.clips import write_clip
 
 from sightline.devices import Device
-from sightline.errors import ConfigurationError, StreamError, StreamLost, StreamRefused
-from sightline.graph import Site, SourceElement
+from sightline.errors import ConfigurationError, StreamLost, StreamRefused
+from sightline.graph import Site
 from sightline.media import Stream
 from sightline_plugins.commands.camera.clip import Clip
 from sightline_plugins.commands.camera.packets import load_clip
@@ -23,20 +24,6 @@ from sightline_plugins.sources.live.rtsp import Rtsp
 
 HERE = ("127.0.0.0/8",)
 ONCE = CameraOptions(passes=1)
-
-
-def count(source: SourceElement) -> tuple[int, str]:
-    """How many frames a source gives in one attempt, and how that ends."""
-    reader = source.build(Site(device=Device()), stream=Stream("gate"))
-    frames = 0
-    try:
-        for _ in reader.frames():
-            frames += 1
-    except StreamError as error:
-        return frames, str(error)
-    finally:
-        reader.close()
-    return frames, ""
 
 
 @pytest.fixture(scope="module")
