@@ -35,16 +35,21 @@ from av.video.frame import VideoFrame
 from sightline import Pipeline
 from sightline.media import Batch
 from sightline.runtime.stats.report import Report
+from sightline.server import listen
 from sightline_plugins.codecs.bitstream import annex_b, avcc_parts, length_prefixed_units
 
 SAMPLE = Path(__file__).resolve().parent.parent / "sample_videos" / "street.mp4"
-PORT = 18_554
+PORT, WEB_PORT = 18_554, 18_555
 CELLS, CELL_HEIGHT = 16, 16
 SIZES = ((640, 360), (1280, 720))
-WAYS = {"rtsp": f"127.0.0.1:{PORT}/{{stream}}", "web": f"127.0.0.1:{PORT}"}
+WAYS: dict[str, object] = {"rtsp": f"127.0.0.1:{PORT}/{{stream}}", "web": True}
+TOKEN = "0123456789abcdef"  # of the server of this benchmark, on the loopback
 TRANSPORT = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n"
 SETTING_UP = (("DESCRIBE", ""), ("SETUP", TRANSPORT), ("PLAY", ""))
-URLS = {"rtsp": f"rtsp://127.0.0.1:{PORT}/gate", "web": f"ws://127.0.0.1:{PORT}/live/gate"}
+URLS = {
+    "rtsp": f"rtsp://127.0.0.1:{PORT}/gate",
+    "web": f"ws://127.0.0.1:{WEB_PORT}/steps/publish-1/live/gate?token={TOKEN}",
+}
 
 
 def write_clip(path: Path, *, size_wh: tuple[int, int], count: int) -> None:
@@ -167,6 +172,15 @@ def published(clip: Path, way: str, *, drawn: bool, viewers: int, seconds: int) 
         steps=[*steps, {"publish": {way: WAYS[way]}}],
     )
     pipeline.probe("callback-1", note)
+    with listen(pipeline, f"127.0.0.1:{WEB_PORT}", token=TOKEN):
+        told, report = _watched(pipeline, left, way, viewers=viewers, seconds=seconds)
+    pairs = [tuple(map(int, line.split())) for text in told for line in text.splitlines()[25:]]
+    return report, [(at_ns - left[number]) / 1e6 for number, at_ns in pairs if number in left]
+
+
+def _watched(
+    pipeline: Pipeline, left: dict[int, int], way: str, *, viewers: int, seconds: int
+) -> tuple[list[str], Report]:
     pipeline.start()
     while not left:
         time.sleep(0.01)
@@ -176,9 +190,7 @@ def published(clip: Path, way: str, *, drawn: bool, viewers: int, seconds: int) 
     if not clients:
         time.sleep(seconds)
     pipeline.stop()
-    report = pipeline.wait()
-    pairs = [tuple(map(int, line.split())) for text in told for line in text.splitlines()[25:]]
-    return report, [(at_ns - left[number]) / 1e6 for number, at_ns in pairs if number in left]
+    return told, pipeline.wait()
 
 
 def nothing(batch: Batch) -> None:

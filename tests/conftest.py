@@ -50,6 +50,14 @@ def _no_cache() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _tokens_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tokens that tests make are kept in a file of this run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SIGHTLINE_TOKENS", str(tmp_path_factory.mktemp("tokens") / "tokens.json"))
+        yield
+
+
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where models and kernels that were compiled are kept till the end of the run, for all its processes."""

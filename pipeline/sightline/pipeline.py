@@ -18,6 +18,7 @@ from sightline.graph import (
     BatchOptions,
     Clock,
     Message,
+    Mounts,
     OutboxOptions,
     Outputs,
     PipelineDescription,
@@ -98,6 +99,8 @@ class Pipeline:
         self._outputs_root = None if outputs is None else Path(outputs)
         self._clock = clock or SystemClock()
         self._gpus = () if gpu is None else tuple(gpu) if isinstance(gpu, Sequence) else (gpu,)
+        self.mounts = Mounts()
+        """What its steps serve over HTTP, while `sightline.server.listen` serves the pipeline."""
         self._listeners: list[Callable[[Message], None]] = []
         self._event_listeners: list[Callable[[Batch, Sequence[Event]], None]] = []
         self._probes: dict[str, list[Callable[[Batch], None]]] = {}
@@ -382,6 +385,7 @@ class Pipeline:
                 clock=self._clock,
                 post=self._post,
                 probes=self._probes,
+                mounts=self.mounts,
                 limits=limits,
                 consumer=consumer,
                 watches=watches,

@@ -21,8 +21,10 @@ EXIT_CODES: Mapping[int, str] = {
     130: "Interrupted with Ctrl-C. The outputs are closed and readable.",
 }
 VARIABLES: Mapping[str, str] = {
-    "SIGHTLINE_TOKEN": "Token that every request to `--listen` must carry. Other users of the machine can see "
-    "`--token`, but not this. See [Monitoring](../guide/monitoring.md).",
+    "SIGHTLINE_TOKENS": "File of the tokens that `sightline token` makes. Default: `sightline/tokens.json` in "
+    "`XDG_CONFIG_HOME`, else `~/.config/sightline/tokens.json`.",
+    "SIGHTLINE_TOKEN": "The only token of `--listen`, instead of those of `sightline token`. Other users of the "
+    "machine can see `--token`, but not this. See [Monitoring](../guide/monitoring.md).",
     "SIGHTLINE_CACHE": "Folder for compiled models and kernels; `off` keeps none. Default: `sightline` in "
     "`XDG_CACHE_HOME`, else `~/.cache/sightline`.",
     "SIGHTLINE_PRECISION": "Precision of models whose step names none: `auto`, `fp32`, `bf16`, `fp16` or `int8`. "

@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "elements": "List the installed elements and sources, or explain one.",
     "explain": "Print every value of a pipeline, and where it comes from.",
     "graph": "Draw a pipeline.",
+    "token": "Make, list or remove the tokens of those who may watch and steer.",
     "outbox": "Show, deliver or remove records that wait for destinations.",
     "bench": "Measure how fast a pipeline is, and what holds it back.",
     "doctor": "Say what this installation has, what it lacks, and why.",

@@ -6,14 +6,14 @@ import json
 import logging
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sightline.cli.options import DURATION, pipeline_options
+from sightline.cli.serving import Serving, serving_options
 
 if TYPE_CHECKING:
     from sightline.cli.interrupts import Interrupts
@@ -35,13 +35,7 @@ _FAILED, _INCOMPLETE, _INTERRUPTED = 1, 3, 130
 )
 @click.option("--overwrite", is_flag=True, help="Let outputs replace files that Sightline did not write.")
 @click.option("--watch", is_flag=True, help="Take changes of CONFIG over while it runs; SIGHUP does so at any time.")
-@click.option("--listen", "address", metavar="ADDRESS", help="Serve health, metrics and a page there: 127.0.0.1:8080.")
-@click.option(
-    "--token",
-    metavar="TOKEN",
-    help="Token of every request; required beyond this machine. Prefer SIGHTLINE_TOKEN: others see command lines.",
-)
-@click.option("--images", metavar="ID", help="The step whose images the page shows; the last one that draws.")
+@serving_options
 @click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong.")
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens inside.")
 def command(
@@ -55,11 +49,9 @@ def command(
     output_root: Path | None,
     overwrite: bool,
     watch: bool,
-    address: str | None,
-    token: str | None,
-    images: str | None,
     quiet: bool,
     verbose: bool,
+    **serving: Any,
 ) -> int:
     """Run the pipeline in CONFIG to the end of its sources, or until Ctrl-C.
 
@@ -72,8 +64,7 @@ def command(
         raise click.UsageError("--frames and --duration cannot be given together.")
     if quiet and verbose:
         raise click.UsageError("--quiet and --verbose cannot be given together.")
-    if address is None and (token is not None or images is not None):
-        raise click.UsageError("--token and --images have a meaning with --listen only.")
+    served = Serving(**serving)
     if overwrite:
         overrides = (*overrides, "overwrite=true")
     _check_report_path(report_path, config=config, overwrite=overwrite)
@@ -99,7 +90,7 @@ def command(
             click.echo(f"note: {text}", err=True)
     try:
         with (
-            _served(pipeline, address, token=token, images=images, quiet=quiet),
+            served.serve(pipeline, quiet=quiet),
             watched(config if watch else None, on_change=reload),
         ):
             report, interrupted = _run(pipeline, reload, frames=frames, duration_ns=duration, quiet=quiet)
@@ -130,20 +121,6 @@ def _check_device(name: str) -> None:
         choose_device(name)
     except DeviceUnavailable as error:
         raise DeviceUnavailable(f"--device: {error}") from error
-
-
-def _served(
-    pipeline: Pipeline, address: str | None, *, token: str | None, images: str | None, quiet: bool
-) -> AbstractContextManager[object]:
-    """Serve while the block is open, when an address is given."""
-    if address is None:
-        return nullcontext()
-    from sightline.server import listen
-
-    listener = listen(pipeline, address, token=token, images=images)
-    if not quiet:
-        click.echo(f"listening on {listener.url}", err=True)
-    return listener
 
 
 def _run(

@@ -4,6 +4,7 @@ from sightline.graph.element import Capability, CheckContext, Element, Problem, 
 from sightline.graph.fields import InputPath, OutputPath
 from sightline.graph.live_options import ChangesLive, TakesChanges
 from sightline.graph.messages import Message, MessageKind, StreamState
+from sightline.graph.mounts import Mounts
 from sightline.graph.operator import Operator, Pending, RecordsOnRequest, RunsOn, Sink
 from sightline.graph.outputs import Outputs
 from sightline.graph.packets import EncodedFormat, EncodedPacket, PacketRing, Packets, Wanted
@@ -26,6 +27,7 @@ __all__ = [
     "InputPath",
     "Message",
     "MessageKind",
+    "Mounts",
     "Operator",
     "OutboxOptions",
     "OutputPath",

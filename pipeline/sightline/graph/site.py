@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sightline.devices import Device
 from sightline.graph.messages import Message, MessageKind
+from sightline.graph.mounts import Mounts
 from sightline.graph.outputs import Outputs
 from sightline.graph.packets import Packets
 from sightline.graph.transport import Outbox
@@ -69,7 +70,8 @@ class Site:
     `live` says that streams are live, and do not wait. `batch_size` is how many frames a batch has at most when the
     operator is built; None where that is not known, or follows streams that come and go. `examples` are frames of its
     files; None where it has none.
-    `outbox` keeps what is delivered to destinations outside; a run always has one.
+    `outbox` keeps what is delivered to destinations outside; a run always has one. `mounts` is where elements put what
+    they serve over HTTP.
     """
 
     device: Device
@@ -84,6 +86,7 @@ class Site:
     batch_size: int | None = None
     examples: Examples | None = None
     outbox: Outbox | None = None
+    mounts: Mounts = field(default_factory=Mounts)
 
     def warn(self, text: str, *, stream: str | None = None) -> None:
         """Post a warning; credentials are taken out of it."""

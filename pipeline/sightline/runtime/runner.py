@@ -13,6 +13,7 @@ from sightline.graph import (
     BatchOptions,
     Message,
     MessageKind,
+    Mounts,
     Outputs,
     Packets,
     PipelineDescription,
@@ -69,6 +70,7 @@ class Runner:
         clock: Clock,
         post: Callable[[Message], None],
         probes: dict[str, list[Probe]],
+        mounts: Mounts,
         limits: Limits,
         consumer: Link[Item] | None = None,
         watches: Sequence[Watch] = (),
@@ -79,6 +81,7 @@ class Runner:
         self._device = device
         self._outputs = outputs
         self._clock = clock
+        self._mounts = mounts
         self._post_outside = post
         self._consumer = consumer
         self._watches = watches
@@ -359,6 +362,7 @@ class Runner:
             post=self._post_of_element,
             live=self._stays or any(source.live for source in self._description.sources.values()),
             outbox=self._outbox,
+            mounts=self._mounts,
         )
         site = replace(site, examples=examples_of(self._description.sources, site))
         return Lanes(sites_of(self._device, site), factory=factory, events=self, consumer=self._consumer)

@@ -1,7 +1,8 @@
-"""Serving: health, metrics, status and a page of a running pipeline over HTTP, for monitoring and for people."""
+"""The one web application of a running pipeline: for monitoring, for people, and for programs that steer it."""
 
 from __future__ import annotations
 
 from sightline.server.application import Listener, listen
+from sightline.server.serving import Certificate
 
-__all__ = ["Listener", "listen"]
+__all__ = ["Certificate", "Listener", "listen"]

@@ -1,171 +1,54 @@
-"""Serve health, metrics, status and the page of a running pipeline."""
+"""The one web application of a run: what it is made of, and how it is served."""
 
 from __future__ import annotations
 
-import json
 import os
-import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from http import HTTPStatus
-from importlib.resources import files
-from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from sightline.graph import Message, PipelineDescription
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from sightline.errors import ConfigurationError
+from sightline.graph import Message, Mounts, PipelineDescription
 from sightline.media import Batch
 from sightline.redaction import redact
 from sightline.runtime.stats.snapshot import RunView
-from sightline.server.http import Access, Address, Refused, Request, Response, Server, check_token, is_loopback
+from sightline.server.address import Address, is_loopback
+from sightline.server.credentials import OneToken, TokenFile
+from sightline.server.guard import Guard, Refused, refusal
 from sightline.server.images import Images, encoder, viewpoint
-from sightline.server.metrics import CONTENT_TYPE, metrics_text
-from sightline.server.status import not_ready, status_json
+from sightline.server.journal import Journal
+from sightline.server.limits import Limits
+from sightline.server.monitoring import Monitoring
+from sightline.server.serving import Certificate, ServerThread
 
 if TYPE_CHECKING:
     from typing import Self
 
-_MOST = 50
-
-
-@dataclass(slots=True, eq=False)
-class _Entry:
-    message: Message
-    at_seconds: float
-    count: int = 1
-
-
-@dataclass(slots=True, eq=False)
-class Journal:
-    """Takes messages from any thread."""
-
-    _entries: deque[_Entry] = field(default_factory=lambda: deque(maxlen=_MOST))
-    _lock: Lock = field(default_factory=Lock)
-
-    def note(self, message: Message) -> None:
-        """Take down a message; the same one again is counted and becomes the newest."""
-        with self._lock:
-            entry = next((one for one in self._entries if one.message == message), None)
-            if entry is None:
-                self._entries.append(_Entry(message, time.time()))
-                return
-            self._entries.remove(entry)
-            entry.count += 1
-            entry.at_seconds = time.time()
-            self._entries.append(entry)
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """The messages, newest first."""
-        with self._lock:
-            entries = list(self._entries)
-        return [
-            {
-                "time": round(one.at_seconds, 3),
-                "kind": str(one.message.kind),
-                "stream": one.message.stream,
-                "element": one.message.element,
-                "text": redact(one.message.text),
-                "count": one.count,
-            }
-            for one in reversed(entries)
-        ]
-
-
-_PAGE = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
-}
-_ASK_FOR_TOKEN = "token.html"  # noqa: S105  the name of a file
-_IMAGES, _IMAGE = "/streams/", "/image.jpg"
-
-
-class Routes:
-    """Answers requests about one pipeline; from any thread."""
-
-    def __init__(
-        self, view: Callable[[], RunView | None], *, access: Access, journal: Journal, images: Images | None
-    ) -> None:
-        self._view = view
-        self._access = access
-        self._journal = journal
-        self._images = images
-        self._plain = {
-            "/healthz": self._health,
-            "/readyz": self._readiness,
-            "/metrics": self._metrics,
-            "/status": self._status,
-        }
-
-    def answer(self, request: Request) -> Response:
-        """The response. Raises Refused."""
-        try:
-            self._access.check(request)
-        except Refused as refusal:
-            if refusal.response.status is HTTPStatus.UNAUTHORIZED and request.path == "/":
-                return _file(_ASK_FOR_TOKEN, _PAGE["/"][1], status=HTTPStatus.UNAUTHORIZED)
-            raise
-        if request.method not in ("GET", "HEAD"):
-            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are answered", {"Allow": "GET, HEAD"})
-        if request.path in _PAGE:
-            welcome = self._access.welcome(request) if request.path == "/" else None
-            return welcome or _file(*_PAGE[request.path])
-        if request.path in self._plain:
-            return self._plain[request.path](request)
-        if request.path.startswith(_IMAGES) and request.path.endswith(_IMAGE):
-            return self._image(request.path.removeprefix(_IMAGES).removesuffix(_IMAGE))
-        raise Refused(HTTPStatus.NOT_FOUND, "there is /, /healthz, /readyz, /metrics and /status")
-
-    def _health(self, request: Request) -> Response:
-        del request
-        return Response.text("ok")
-
-    def _readiness(self, request: Request) -> Response:
-        missing = not_ready(self._view(), wanted=request.query.get("stream", []))
-        if not missing:
-            return Response.text("ready")
-        lines = [f"{name}: {why}" if name else why for name, why in missing.items()]
-        return Response.text("\n".join(["not ready", *lines]), status=HTTPStatus.SERVICE_UNAVAILABLE)
-
-    def _metrics(self, request: Request) -> Response:
-        del request
-        view = self._view()
-        return Response(metrics_text(view, is_ready=not not_ready(view)).encode(), CONTENT_TYPE)
-
-    def _status(self, request: Request) -> Response:
-        del request
-        view = self._view()
-        plain = status_json(view, is_ready=not not_ready(view), messages=self._journal.to_json())
-        plain["images"] = self._images is not None
-        return Response(json.dumps(plain, allow_nan=False).encode(), "application/json")
-
-    def _image(self, stream: str) -> Response:
-        view = self._view()
-        names = [] if view is None else [one.stream.name for one in view.streams]
-        if self._images is None or stream not in names:
-            raise Refused(HTTPStatus.NOT_FOUND, "there is no such image")
-        self._images.keep(names)
-        jpeg = self._images.jpeg(stream)
-        if jpeg is None:
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "no frame came by", {"Retry-After": "1"})
-        return Response(jpeg, "image/jpeg")
-
-
-def _file(name: str, content_type: str, *, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    return Response(files("sightline.server").joinpath("page", name).read_bytes(), content_type, status)
-
-
 TOKEN_VARIABLE = "SIGHTLINE_TOKEN"  # noqa: S105  the name of a variable
+STEPS = "/steps"
 
 
 class Watched(Protocol):
-    """What is watched: a `sightline.Pipeline`."""
+    """What is served: a `sightline.Pipeline`."""
 
     @property
     def description(self) -> PipelineDescription:
         """What the pipeline is."""
+        ...
+
+    @property
+    def mounts(self) -> Mounts:
+        """What its elements serve."""
         ...
 
     def view(self) -> RunView | None:
@@ -181,14 +64,99 @@ class Watched(Protocol):
         ...
 
 
-class Listener:
-    """Answers requests until it is closed; a context manager. `url` is where the page is."""
+def application_of(pipeline: Watched, *, images: str | None) -> FastAPI:
+    """Make the application, without access control. Raises ConfigurationError when no step has the id `images`.
 
-    def __init__(self, server: Server, *, routes: Routes, host: str) -> None:
+    To be called before the pipeline is started. `images` as in `listen`.
+    """
+    point = viewpoint(pipeline.description, wanted=images)
+    journal, encode = Journal(), encoder()
+    shown = None if encode is None or point is None else Images(encode)
+    if shown is not None and point is not None:
+        pipeline.probe(point, shown.look)
+    pipeline.on_message(journal.note)
+    mounts = pipeline.mounts
+    mounts.is_served = True
+    application = FastAPI(
+        title="Sightline", openapi_url="/api/v1/openapi.json", docs_url=None, redoc_url=None, redirect_slashes=False
+    )
+    monitoring = Monitoring(pipeline.view, journal=journal, images=shown, served=lambda: sorted(mounts.present()))
+    application.include_router(monitoring.router())
+    application.router.routes.append(Mount(STEPS, app=_Steps(mounts)))
+    for kind, answer in _ANSWERS.items():
+        application.add_exception_handler(kind, answer)
+    return application
+
+
+class _Steps:
+    """Passes requests below `/steps/ID/` on to what the element serves."""
+
+    def __init__(self, mounts: Mounts) -> None:
+        self._mounts = mounts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the element answer; 404 when it serves nothing."""
+        root = scope.get("root_path", "")
+        element_id, slash, _ = scope["path"].removeprefix(f"{root}/").partition("/")
+        application = self._mounts.present().get(element_id)
+        if application is not None and slash:
+            await application({**scope, "root_path": f"{root}/{element_id}"}, receive, send)
+            return
+        answer = refusal(scope["path"], HTTPStatus.NOT_FOUND, f"the step {element_id!r} serves nothing")
+        if scope["type"] == "http":
+            await answer(scope, receive, send)
+        else:
+            await WebSocket(scope, receive, send).send_denial_response(answer)
+
+
+async def _answer_refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return error.response(request.url.path)
+
+
+async def _answer_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    text = str(error.detail)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        text = "there is nothing here: see /, /healthz, /readyz, /metrics, /status and /api/v1/openapi.json"
+    return refusal(request.url.path, error.status_code, text, error.headers)
+
+
+async def _answer_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+    return refusal(request.url.path, HTTPStatus.UNPROCESSABLE_ENTITY, redact("; ".join(lines)))
+
+
+async def _answer_mistake(request: Request, error: Exception) -> Response:
+    return refusal(request.url.path, HTTPStatus.BAD_REQUEST, redact(str(error)))
+
+
+async def _answer_fault(request: Request, error: Exception) -> Response:
+    del error  # the server logs it
+    return refusal(request.url.path, HTTPStatus.INTERNAL_SERVER_ERROR, "the answer failed; the log says why")
+
+
+_ANSWERS = {
+    Exception: _answer_fault,
+    Refused: _answer_refused,
+    HTTPException: _answer_http_error,
+    RequestValidationError: _answer_invalid,
+    ConfigurationError: _answer_mistake,
+}
+
+
+class Listener:
+    """Answers requests until it is closed; a context manager. `url` is where the page is.
+
+    `first_token` is the token that was made because there was none yet; it is kept as a hash only.
+    """
+
+    def __init__(self, server: ServerThread, *, url: str, port: int, first_token: str | None) -> None:
         self._server = server
-        self.port = server.port
-        self.url = f"http://{Address(host or server.host, server.port)}/"
-        server.start(routes.answer)
+        self.url = url
+        self.port = port
+        self.first_token = first_token
 
     def close(self) -> None:
         """Stop listening; harmless when called again."""
@@ -204,32 +172,48 @@ class Listener:
 
 
 def listen(
-    pipeline: Watched, address: str = "127.0.0.1:8080", *, token: str | None = None, images: str | None = None
+    pipeline: Watched,
+    address: str = "127.0.0.1:8080",
+    *,
+    token: str | None = None,
+    images: str | None = None,
+    certificate: Certificate | None = None,
 ) -> Listener:
-    """Serve a pipeline's health, metrics, status and page over HTTP, also while it is not running.
+    """Serve a pipeline's health, metrics, status, page and API over HTTP, also while it is not running.
 
-    To be called before the pipeline is started. `token` (else the environment's SIGHTLINE_TOKEN) is what every request
-    then needs; it can only be left out where nobody but this machine gets in. `images` is the id of the step behind
-    which the page's live images are taken: the last one that draws when not given.
+    To be called before the pipeline is started. `token` (else the environment's SIGHTLINE_TOKEN) is what whoever asks
+    has to show; when there is neither, tokens are those of a file (`sightline token`), and on the loopback, where
+    monitoring needs none, the first one is made now.
+    `images` is the id of the step behind which the page's live images are taken: the last one that draws when not
+    given. `certificate` makes it HTTPS.
 
     Raises ConfigurationError.
 
     >>> from sightline import Pipeline
     >>> from sightline.server import listen
     >>> pipeline = Pipeline(sources={"test": {"pattern": "bars", "frames": 3}})
-    >>> with listen(pipeline, "127.0.0.1:0") as listener:
+    >>> with listen(pipeline, "127.0.0.1:0", token="0123456789abcdef") as listener:
     ...     report = pipeline.run()
     """
     wanted = Address.parse(address)
     token = os.environ.get(TOKEN_VARIABLE) or None if token is None else token
-    point = viewpoint(pipeline.description, wanted=images)
-    _, (host, _) = wanted.resolve()
-    check_token(token, is_loopback=is_loopback(host), address=str(wanted))
-    server = Server(wanted)
-    journal, encode = Journal(), encoder()
-    shown = None if encode is None or point is None else Images(encode)
-    if shown is not None and point is not None:
-        pipeline.probe(point, shown.look)
-    pipeline.on_message(journal.note)
-    routes = Routes(pipeline.view, access=Access(token=token, port=server.port), journal=journal, images=shown)
-    return Listener(server, routes=routes, host=wanted.host)
+    is_local = is_loopback(wanted.resolve()[1][0])
+    known = TokenFile() if token is None else OneToken(token)
+    if isinstance(known, TokenFile) and not is_local and not known.entries():
+        raise ConfigurationError(
+            f"{address} can be reached from other machines, so a token is needed: set SIGHTLINE_TOKEN (or --token),"
+            " such as from `openssl rand -hex 16`, make one by `sightline token add`, or listen on 127.0.0.1"
+        )
+    application = application_of(pipeline, images=images)
+    listening = wanted.bind()
+    host, port = listening.getsockname()[:2]
+    is_open_here = is_local and token is None
+    guarded = Guard(Limits(application), credentials=known, is_open_here=is_open_here, port=port)
+    server = ServerThread(guarded, listening, certificate=certificate)
+    try:
+        first = known.begin() if isinstance(known, TokenFile) else None
+    except BaseException:
+        server.close()
+        raise
+    scheme = "http" if certificate is None else "https"
+    return Listener(server, url=f"{scheme}://{Address(wanted.host or host, port)}/", port=port, first_token=first)

@@ -8,7 +8,8 @@ from asyncio.trsock import TransportSocket
 from contextlib import suppress
 
 from sightline.errors import ConfigurationError, OutputError
-from sightline.server.http import Address, check_token, is_loopback
+from sightline.server.address import Address, is_loopback
+from sightline.server.credentials import check_token
 
 _UNSENT_BYTES = 256 << 10
 """Send buffer of a connection: small, so that a stalled viewer is soon noticed."""
@@ -34,10 +35,17 @@ def check_access(address: Address, *, token: str | None) -> None:
     if address.host and not is_local:
         with suppress(ValueError):  # a host name
             is_local = is_loopback(address.host)
+    if token is None:
+        if is_local:
+            return
+        raise ValueError(
+            f"{address} can be reached from other machines, so a token is needed: give `token`, such as from"
+            " `openssl rand -hex 16`, or listen on 127.0.0.1"
+        )
     try:
-        check_token(token, is_loopback=is_local, address=str(address))
+        check_token(token)
     except ConfigurationError as error:
-        raise ValueError(str(error).replace("set SIGHTLINE_TOKEN (or --token)", "give `token`")) from error
+        raise ValueError(str(error)) from error
 
 
 def listening_error(address: Address, error: OSError) -> OutputError:

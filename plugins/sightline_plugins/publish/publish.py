@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import quote
 
 from pydantic import AfterValidator, Field, model_validator
 
-from sightline.errors import MissingExtra, OutputError
+from sightline.errors import OutputError
 from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
 from sightline.graph.fields import Reach, checked_url, matching
 from sightline.media import Batch, Stream
@@ -19,6 +20,8 @@ from sightline_plugins.sinks.files import path_problems, placeholder_problems
 from sightline_plugins.sinks.video import Bitrate
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from sightline_plugins.publish.broadcast import Broadcast, Hub
     from sightline_plugins.publish.hls import HlsWriter
     from sightline_plugins.publish.services import Server, Services
@@ -30,11 +33,6 @@ _SCHEMES = ("rtsp", "rtsps", "rtmp", "rtmps")
 
 def _checked_rtsp(text: str) -> str:
     parse_address(text.partition("/")[0])
-    return text
-
-
-def _checked_web(text: str) -> str:
-    parse_address(text)
     return text
 
 
@@ -50,7 +48,8 @@ class Publish(Element):
     - `rtsp`: an RTSP server in this process, for players, recorders and other pipelines (TCP and UDP);
     - `url`: push each stream to an RTSP or RTMP server;
     - `hls`: a playlist and segments for any web server, some six seconds behind;
-    - `web`: a page with all streams for browsers, a fifth of a second behind.
+    - `web`: a page with all streams for browsers, a fifth of a second behind, where the run is served (`--listen`):
+      `/steps/ID/`, behind its login.
 
     Use any of them together: a stream is encoded once for all. If no earlier step changes pixels, nothing is encoded:
     the packets of the source pass unchanged, if all outputs can carry their codec (H.264; H.265 for all but `web` and
@@ -59,11 +58,11 @@ class Publish(Element):
     Viewers never slow the pipeline. A viewer that falls two seconds behind loses its queue and continues with the next
     key frame; the report counts these. A push reconnects when its server is lost.
 
-    An address without a host is reachable from every network and needs a `token`: browsers open `/?token=...`, RTSP
-    clients log in as `viewer` with the token as password. Neither `rtsp` nor `web` is encrypted.
+    An `rtsp` address without a host is reachable from every network and needs a `token`: clients log in as `viewer`
+    with the token as password. RTSP is not encrypted.
 
     ```yaml
-    - publish: {rtsp: "127.0.0.1:8554/{stream}", web: "127.0.0.1:8090", hls: "out/{stream}/index.m3u8"}
+    - publish: {rtsp: "127.0.0.1:8554/{stream}", web: true, hls: "out/{stream}/index.m3u8"}
     ```
     """
 
@@ -77,10 +76,10 @@ class Publish(Element):
     """Server that streams are pushed to, `rtsp://` or `rtmp://`; `{stream}` stands for the stream's name."""
     hls: OutputPath | None = None
     """The playlist, `.m3u8`; segments lie beside it. `{stream}` stands for the stream's name."""
-    web: Annotated[str, AfterValidator(_checked_web), Reach.LISTENS] | None = None
-    """Where the page for browsers is served: `HOST:PORT`."""
+    web: bool = False
+    """Serve a page for browsers, and what `hls` writes, where the run is served."""
     token: Annotated[str | None, Field(repr=False)] = None
-    """Token of viewers; required unless `rtsp` and `web` listen on loopback only."""
+    """Token of RTSP viewers; required unless `rtsp` listens on loopback only."""
     quality: Annotated[int, Field(ge=0, le=51)] = 26
     """Constant rate factor: lower is better and larger, 6 less doubles the size."""
     bitrate: Bitrate | None = None
@@ -96,9 +95,10 @@ class Publish(Element):
             raise ValueError("say how to publish: rtsp, url, hls or web")
         if self.bitrate is not None and "quality" in self.model_fields_set:
             raise ValueError("give quality or bitrate, not both")
-        for text in (self.rtsp, self.web):
-            if text is not None:
-                check_access(parse_address(text.partition("/")[0]), token=self.token)
+        if self.rtsp is not None:
+            check_access(parse_address(self.rtsp.partition("/")[0]), token=self.token)
+        elif self.token is not None:
+            raise ValueError("token is for rtsp; `web` has the login of the run's server")
         return self
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
@@ -115,16 +115,14 @@ class Publish(Element):
             yield from path_problems(self, self.hls, context=context, shareable=True, key="hls")
 
     def build(self, site: Site) -> Sink:
-        """Make the publisher and start its servers. Raises OutputError when a port is taken, MissingExtra for `web`
-        without its package.
-        """
+        """Make the publisher and start its servers. Raises OutputError when a port is taken."""
         return Publisher(self, site=site)
 
     @property
     def codecs(self) -> frozenset[Codec]:
         """Codecs that all outputs can carry, so that packets may pass unchanged."""
         pushes_rtmp = self.url is not None and self.url.lower().startswith("rtmp")
-        if self.web is not None or pushes_rtmp:
+        if self.web or pushes_rtmp:
             return frozenset({Codec.H264})
         if self.hls is not None or self.url is not None:
             return frozenset({Codec.H264, Codec.H265})
@@ -135,7 +133,7 @@ class Publisher(Sink):
     """Makes images in the pipeline's thread; another thread serves the viewers, and the pipeline never waits for it."""
 
     def __init__(self, element: Publish, *, site: Site) -> None:
-        """Start the servers. Raises OutputError when a port is taken, MissingExtra for `web` without its package."""
+        """Start the servers. Raises OutputError when a port is taken."""
         from sightline_plugins.encode.live import LiveSettings
         from sightline_plugins.publish.broadcast import Hub
         from sightline_plugins.publish.services import Services
@@ -151,6 +149,14 @@ class Publisher(Sink):
         if servers or element.url is not None:
             self._services = Services(servers, site=site)
             self._services.start()
+        self._application: ASGIApp | None = None
+        if element.web:
+            from sightline_plugins.publish.web import application_of
+
+            self._application = application_of(self._hub, playlist=self._playlist)
+            site.mounts.add(site.element_id, self._application)
+            if not site.mounts.is_served:
+                site.warn("`web` is served where the run is: start it with --listen (`sightline.server.listen`)")
         self._wanted = site.packets.want(element.streams, duration_ns=_RING_NS, limit_bytes=_RING_BYTES)
 
     def consume(self, batch: Batch) -> None:
@@ -185,10 +191,18 @@ class Publisher(Sink):
             except OutputError as error:
                 failure = failure or error
         self._wanted.close()
+        if self._application is not None:
+            self._site.mounts.remove(self._site.element_id, self._application)
         if self._services is not None:
             self._services.close()
         if failure is not None:
             raise failure
+
+    def _playlist(self, stream: str) -> Path | None:
+        """Return the playlist of a stream that runs; from any thread."""
+        if self._element.hls is None or self._hub.get(stream) is None:
+            return None
+        return self._site.outputs.path(self._element.hls, stream=stream)
 
     def _begin(self, stream: Stream) -> Broadcast:
         from sightline_plugins.publish.broadcast import Broadcast
@@ -216,10 +230,4 @@ def _servers(element: Publish, hub: Hub) -> list[Server]:
 
         place, _, path = element.rtsp.partition("/")
         servers.append(RtspServer(parse_address(place), path=path, hub=hub, token=element.token))
-    if element.web is not None:
-        try:
-            from sightline_plugins.publish.web import WebServer
-        except ModuleNotFoundError as error:
-            raise MissingExtra("websockets", extra="web", purpose="publish: web") from error
-        servers.append(WebServer(parse_address(element.web), hub=hub, token=element.token))
     return servers

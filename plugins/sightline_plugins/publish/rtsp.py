@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from functools import lru_cache
 
-from sightline.server.http import Address
+from sightline.server.address import Address
 from sightline_plugins.encode.settings import ticks_from_ns
 from sightline_plugins.publish.address import bound_unsent, listening_error
 from sightline_plugins.publish.broadcast import Broadcast, Format, Hub, Image, TooManyViewers, Viewer, format_of

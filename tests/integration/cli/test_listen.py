@@ -67,6 +67,29 @@ def test_a_run_is_served_until_it_ends(start: Start) -> None:
         get(f"{url}healthz")
 
 
+def test_the_first_token_is_shown_once_and_opens_everything(start: Start, sightline: Sightline, tmp_path: Path) -> None:
+    own = {"SIGHTLINE_TOKEN": "", "SIGHTLINE_TOKENS": str(tmp_path / "tokens.json")}
+    process, url = start("--listen", "127.0.0.1:0", **own)
+    assert process.stderr is not None
+    link = process.stderr.readline().split()[-1]
+
+    assert link.startswith(f"{url}?token=")
+    assert get(url)[0] == 401
+    assert get(link.replace("/?", "/page.js?"))[0] == 200
+    made = sightline("token", "add", "anna", **own).stdout.strip()
+    assert get(f"{url}page.js", Authorization=f"Bearer {made}")[0] == 200
+    assert "anna   viewer" in sightline("token", "list", **own).stdout
+    assert sightline("token", "remove", "anna", **own).returncode == 0
+    assert get(f"{url}page.js", Authorization=f"Bearer {made}")[0] == 401
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=300)
+
+    again, _ = start("--listen", "127.0.0.1:0", **own)
+    again.send_signal(signal.SIGINT)
+    _, said = again.communicate(timeout=300)
+    assert "token=" not in said
+
+
 def test_beyond_the_loopback_the_token_is_asked_for(start: Start) -> None:
     process, url = start("--listen", "0.0.0.0:0", SIGHTLINE_TOKEN=TOKEN)
     url = url.replace("0.0.0.0", "127.0.0.1")
@@ -80,8 +103,9 @@ def test_beyond_the_loopback_the_token_is_asked_for(start: Start) -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", ":0", "[::]:0"])
-def test_beyond_the_loopback_it_is_refused_without_a_token(sightline: Sightline, address: str) -> None:
-    done = sightline("run", "endless.yaml", "--listen", address, SIGHTLINE_TOKEN="")
+def test_beyond_the_loopback_it_is_refused_without_a_token(sightline: Sightline, address: str, tmp_path: Path) -> None:
+    none_yet = str(tmp_path / "tokens.json")
+    done = sightline("run", "endless.yaml", "--listen", address, SIGHTLINE_TOKEN="", SIGHTLINE_TOKENS=none_yet)
 
     assert done.returncode == 2
     assert "SIGHTLINE_TOKEN" in done.stderr

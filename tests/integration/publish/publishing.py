@@ -7,7 +7,7 @@ import itertools
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,12 +20,14 @@ from av.video.stream import VideoStream
 from sightline import Pipeline
 from sightline.graph import Message
 from sightline.media import Batch, Frame
+from sightline.server import listen
 from sightline_plugins.sources.pattern import CardPainter
 
 SIZE_WH = (320, 176)
 CELLS = 16
 FPS = 25
 _MIDDLE = 128
+TOKEN = "correct-horse-battery"
 _PATIENCE_SECONDS = 300.0
 COUNTER: Mapping[str, object] = {
     "pattern": {"pattern": "counter", "size": list(SIZE_WH), "fps": FPS, "frames": None},
@@ -41,10 +43,14 @@ def free_port() -> int:
 
 
 class Published:
-    """A pipeline that runs until the `with` block ends; `messages` are what it said, `report` is there afterwards."""
+    """A pipeline that runs until the `with` block ends; `messages` are what it said, `report` is there afterwards.
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    `port` is where its server listens, when it publishes for browsers.
+    """
+
+    def __init__(self, pipeline: Pipeline, *, port: int) -> None:
         self.pipeline = pipeline
+        self.port = port
         self.messages: list[Message] = []
         self.frames = 0
         self.captured: list[int] = []
@@ -69,6 +75,11 @@ class Published:
             self._begun |= {frame.stream.name for frame in batch.frames}
             self._ready.notify_all()
 
+    def url(self, path: str = "/", *, scheme: str = "http", token: str | None = TOKEN) -> str:
+        """The address of something that the step serves to browsers."""
+        query = "" if token is None else f"?token={token}"
+        return f"{scheme}://127.0.0.1:{self.port}/steps/publish-1{path}{query}"
+
     @property
     def warnings(self) -> list[str]:
         """The warnings so far."""
@@ -87,8 +98,9 @@ def publishing(
     sources: Mapping[str, object] | None = None,
     before: Sequence[object] = (),
     outputs: Path | None = None,
+    port: int = 0,
 ) -> Iterator[Published]:
-    """Publish from now on; every stream has begun."""
+    """Publish from now on; every stream has begun. For browsers, its server listens on the port, or any free one."""
     streams = cast("dict[str, Any]", dict(sources or {"gate": COUNTER}))
     steps: list[Any] = [*before, {"publish": dict(options)}]
     pipeline = Pipeline(
@@ -96,14 +108,17 @@ def publishing(
         steps=steps,
         outputs=outputs,
     )
-    published = Published(pipeline)
-    pipeline.start()
-    try:
-        published.wait_for_all(streams)
-        yield published
-    finally:
-        pipeline.stop()
-        pipeline.wait()
+    with ExitStack() as stack:
+        if options.get("web"):
+            port = stack.enter_context(listen(pipeline, f"127.0.0.1:{port}", token=TOKEN)).port
+        published = Published(pipeline, port=port)
+        pipeline.start()
+        try:
+            published.wait_for_all(streams)
+            yield published
+        finally:
+            pipeline.stop()
+            pipeline.wait()
 
 
 def number_in(luma: npt.NDArray[np.uint8]) -> int:

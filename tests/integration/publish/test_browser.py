@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import missing
-from tests.integration.publish.publishing import COUNTER, SIZE_WH, free_port, publishing, write_counter
+from tests.integration.publish.publishing import COUNTER, SIZE_WH, TOKEN, publishing, write_counter
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 PATIENCE_SECONDS = 300.0
 OWN = ("http://127.0.0.1:", "ws://127.0.0.1:", "blob:", "data:")
-TOKEN = "correct-horse-battery"
 NUMBER = """() => {
   const video = document.querySelector('[data-stream=gate] video');
   if (!video || video.readyState < 2) return null;
@@ -94,10 +93,9 @@ def shown(page: Page, *, after: float = 0.0) -> dict[str, int | float]:
 
 @pytest.mark.parametrize("steps", [[], ["draw"]], ids=["untouched", "drawn"])
 def test_images_move_and_are_those_that_were_published(page: Page, steps: list[str], tmp_path: Path) -> None:
-    port = free_port()
     source = {"uri": str(write_counter(tmp_path / "clip.mp4", count=1_000)), "realtime": True}
-    with publishing({"web": f"127.0.0.1:{port}"}, sources={"gate": source}, before=steps):
-        page.goto(f"http://127.0.0.1:{port}/")
+    with publishing({"web": True}, sources={"gate": source}, before=steps) as published:
+        page.goto(published.url())
         first = shown(page)
         later = shown(page, after=first["at"] + 1.0)
 
@@ -107,9 +105,8 @@ def test_images_move_and_are_those_that_were_published(page: Page, steps: list[s
 
 
 def test_playback_stays_close_to_the_newest_image(page: Page) -> None:
-    port = free_port()
-    with publishing({"web": f"127.0.0.1:{port}"}) as published:
-        page.goto(f"http://127.0.0.1:{port}/")
+    with publishing({"web": True}) as published:
+        page.goto(published.url())
         begun = shown(page)
         shown(page, after=begun["at"] + 2.0)
         behind = sorted(published.frames - shown(page)["number"] for _ in range(5))
@@ -118,10 +115,9 @@ def test_playback_stays_close_to_the_newest_image(page: Page) -> None:
 
 
 def test_every_stream_has_its_place_and_those_that_end_go(page: Page) -> None:
-    port = free_port()
     short = {"pattern": {"pattern": "bars", "size": list(SIZE_WH), "frames": 75}, "realtime": True}
-    with publishing({"web": f"127.0.0.1:{port}"}, sources={"gate": COUNTER, "yard": short}):
-        page.goto(f"http://127.0.0.1:{port}/")
+    with publishing({"web": True}, sources={"gate": COUNTER, "yard": short}) as published:
+        page.goto(published.url())
         until(page, "() => document.querySelectorAll('figure').length === 2")
         names = page.locator("figcaption > b").all_text_contents()
         until(page, "() => document.querySelectorAll('figure').length === 1")
@@ -130,20 +126,19 @@ def test_every_stream_has_its_place_and_those_that_end_go(page: Page) -> None:
 
 
 def test_a_page_goes_on_when_the_pipeline_comes_back(page: Page) -> None:
-    port = free_port()
-    with publishing({"web": f"127.0.0.1:{port}"}):
-        page.goto(f"http://127.0.0.1:{port}/")
+    with publishing({"web": True}) as published:
+        page.goto(published.url())
         shown(page, after=0.5)
     until(page, "() => document.querySelector('#note').textContent === 'No connection.'")
-    with publishing({"web": f"127.0.0.1:{port}"}):
+    with publishing({"web": True}, port=published.port):
         until(page, "() => document.querySelector('#note').textContent === ''")
         assert shown(page)["number"] > 0
 
 
-def test_the_token_opens_the_page_and_leaves_the_address(page: Page) -> None:
-    port = free_port()
-    with publishing({"web": f"127.0.0.1:{port}", "token": TOKEN}):
-        page.goto(f"http://127.0.0.1:{port}/?token={TOKEN}")
+def test_who_has_logged_in_needs_no_token_in_the_address(page: Page) -> None:
+    with publishing({"web": True}) as published:
+        page.goto(f"http://127.0.0.1:{published.port}/?token={TOKEN}")
+        page.goto(published.url(token=None))
         shown(page)
 
-    assert page.url == f"http://127.0.0.1:{port}/"
+    assert "token" not in page.url

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.server.http import Address
+from sightline.server.address import Address
 from sightline_plugins.publish.broadcast import Broadcast, Hub
 from sightline_plugins.publish.rtsp import RtspServer
 from tests.integration.publish.publishing import free_port

@@ -14,7 +14,7 @@ import pytest
 from websockets.sync.client import connect
 
 from tests.integration.figures import Record
-from tests.integration.publish.publishing import FPS, Published, free_port, publishing, read_back
+from tests.integration.publish.publishing import FPS, TOKEN, Published, free_port, publishing, read_back
 
 NOISE = {"pattern": {"pattern": "noise", "size": [320, 176], "fps": FPS, "frames": None}, "realtime": True}
 SECONDS = 5
@@ -39,7 +39,8 @@ def stalled_browser(port: int) -> Iterator[None]:
     """A player whose connection takes nothing."""
     with socket.create_connection(("127.0.0.1", port)) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        head = f"GET /live/gate HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        head = f"GET /steps/publish-1/live/gate?token={TOKEN} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+        head += "Upgrade: websocket\r\nConnection: Upgrade\r\n"
         head += "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
         client.sendall(head.encode())
         assert client.recv(64).startswith(b"HTTP/1.1 101")
@@ -55,11 +56,11 @@ def seconds_for(published: Published, frames: int) -> float:
 
 @pytest.mark.row(id="C7")
 def test_viewers_that_take_nothing_change_no_rate_and_are_counted(figure: Record) -> None:
-    rtsp, web = free_port(), free_port()
-    options = {"rtsp": f"127.0.0.1:{rtsp}/{{stream}}", "web": f"127.0.0.1:{web}", "quality": 18}
+    rtsp = free_port()
+    options = {"rtsp": f"127.0.0.1:{rtsp}/{{stream}}", "web": True, "quality": 18}
     with ExitStack() as stack:
         published = stack.enter_context(publishing(options, sources={"gate": NOISE}))
-        for stalled, port in ((stalled_rtsp, rtsp), (stalled_browser, web)) * 2:
+        for stalled, port in ((stalled_rtsp, rtsp), (stalled_browser, published.port)) * 2:
             stack.enter_context(stalled(port))
         seconds = seconds_for(published, SECONDS * FPS)
 
@@ -72,11 +73,10 @@ def test_viewers_that_take_nothing_change_no_rate_and_are_counted(figure: Record
 
 
 def test_a_viewer_that_takes_everything_loses_nothing_beside_one_that_takes_nothing() -> None:
-    port = free_port()
     with (
-        publishing({"web": f"127.0.0.1:{port}", "quality": 18}, sources={"gate": NOISE}) as published,
-        stalled_browser(port),
-        connect(f"ws://127.0.0.1:{port}/live/gate") as client,
+        publishing({"web": True, "quality": 18}, sources={"gate": NOISE}) as published,
+        stalled_browser(published.port),
+        connect(published.url("/live/gate", scheme="ws")) as client,
     ):
         got = [len(client.recv(timeout=300)) for _ in range(4 * FPS)]
 
@@ -89,11 +89,11 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
         return len(list(Path("/proc/self/fd").iterdir()))
 
     def once() -> None:
-        port, other = free_port(), free_port()
-        options = {"rtsp": f"127.0.0.1:{port}/{{stream}}", "web": f"127.0.0.1:{other}", "hls": "{stream}.m3u8"}
-        with publishing(options, outputs=tmp_path):
+        port = free_port()
+        options = {"rtsp": f"127.0.0.1:{port}/{{stream}}", "web": True, "hls": "{stream}.m3u8"}
+        with publishing(options, outputs=tmp_path) as published:
             read_back(f"rtsp://127.0.0.1:{port}/gate", count=3)
-            with connect(f"ws://127.0.0.1:{other}/live/gate") as client:
+            with connect(published.url("/live/gate", scheme="ws")) as client:
                 client.recv(timeout=300)
 
     once()

@@ -16,6 +16,7 @@ import pytest
 
 from sightline import Pipeline
 from sightline.server import Listener, listen
+from sightline.server.credentials import Role, TokenFile
 from tests.conftest import missing
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -38,8 +39,10 @@ class Answer:
         return json.loads(self.body)
 
 
-def ask(port: int, path: str, *, method: str = "GET", **headers: str) -> Answer:
+def ask(port: int, path: str, *, method: str = "GET", token: str | None = None, **headers: str) -> Answer:
     """Ask a server on the loopback."""
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     try:
         connection.request(method, path, headers=headers)
@@ -67,6 +70,14 @@ def watched(pipeline: Pipeline, *, token: str | None = None) -> Iterator[Listene
     """Run a pipeline while the block is open, and listen on a free port."""
     with listen(pipeline, "127.0.0.1:0", token=token) as listener, pipeline:
         yield listener
+
+
+@pytest.fixture
+def viewer() -> Iterator[str]:
+    """The token of somebody who may look."""
+    tokens = TokenFile()
+    yield tokens.add("viewer", Role.VIEWER)
+    tokens.remove("viewer")
 
 
 @pytest.fixture

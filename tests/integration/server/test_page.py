@@ -90,12 +90,12 @@ def pipeline() -> Pipeline:
 @pytest.fixture
 def shown(pipeline: Pipeline) -> Iterator[Listener]:
     """The pipeline, running and watched."""
-    with listen(pipeline, "127.0.0.1:0") as listener, pipeline:
+    with listen(pipeline, "127.0.0.1:0", token=TOKEN) as listener, pipeline:
         yield listener
 
 
 def test_streams_are_shown_with_their_states(shown: Listener, page: Page) -> None:
-    page.goto(shown.url)
+    page.goto(f"{shown.url}?token={TOKEN}")
 
     until(page, "document.querySelectorAll('.badge.live').length === 1")
     until(page, "document.querySelectorAll('.badge.lost').length === 1")
@@ -107,7 +107,7 @@ def test_streams_are_shown_with_their_states(shown: Listener, page: Page) -> Non
 
 
 def test_live_images_have_the_colours_of_the_stream(shown: Listener, page: Page) -> None:
-    page.goto(shown.url)
+    page.goto(f"{shown.url}?token={TOKEN}")
 
     page.wait_for_selector(".screen img")
     red, green, blue = page.evaluate(MIDDLE)
@@ -118,7 +118,7 @@ def test_live_images_have_the_colours_of_the_stream(shown: Listener, page: Page)
 def test_images_are_renewed_and_at_most_a_few_times_a_second(shown: Listener, page: Page) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "image.jpg" in request.url else None)
-    page.goto(shown.url)
+    page.goto(f"{shown.url}?token={TOKEN}")
 
     deadline = time.monotonic() + PATIENCE_MS / 1000
     while len(asked) < 6:
@@ -133,7 +133,7 @@ def test_images_are_renewed_and_at_most_a_few_times_a_second(shown: Listener, pa
 def test_nothing_is_loaded_from_elsewhere(shown: Listener, page: Page) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url.split("/")[2]))
-    page.goto(shown.url)
+    page.goto(f"{shown.url}?token={TOKEN}")
     page.wait_for_selector(".screen img")
 
     assert set(asked) == {f"127.0.0.1:{shown.port}"}
@@ -141,7 +141,7 @@ def test_nothing_is_loaded_from_elsewhere(shown: Listener, page: Page) -> None:
 
 def test_texts_are_shown_as_text(shown: Listener, page: Page) -> None:
     page.route("**/status", lambda route: route.fulfill(json=_hostile(route.fetch().json())))
-    page.goto(shown.url)
+    page.goto(f"{shown.url}?token={TOKEN}")
     until(page, "document.getElementById('messages').textContent.includes('onerror')")
 
     for place in ("#pipeline", "h3", ".badge", ".small", "#steps td", "#queues td", "#messages li"):
@@ -161,14 +161,14 @@ def _hostile(plain: Any) -> Any:
 
 def test_a_phone_shows_it_without_scrolling_sideways(shown: Listener, page: Page) -> None:
     page.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})
-    page.goto(shown.url)
+    page.goto(f"{shown.url}?token={TOKEN}")
     page.wait_for_selector(".screen img")
 
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
 
 
 def test_streams_that_are_gone_leave_the_page(shown: Listener, page: Page) -> None:
-    page.goto(shown.url)
+    page.goto(f"{shown.url}?token={TOKEN}")
     until(page, "document.querySelectorAll('.card').length === 2")
 
     page.route(
@@ -180,7 +180,7 @@ def test_streams_that_are_gone_leave_the_page(shown: Listener, page: Page) -> No
 
 
 def test_without_deliveries_there_is_no_panel_for_them(shown: Listener, page: Page) -> None:
-    page.goto(shown.url)
+    page.goto(f"{shown.url}?token={TOKEN}")
     page.wait_for_selector(".badge.live")
 
     assert page.locator("#deliveries-panel").is_hidden()
@@ -191,8 +191,8 @@ def test_a_destination_is_shown_lost_and_back(page: Page, tmp_path: Path) -> Non
     hook = {"webhook": {"url": f"http://admin:hunter2@127.0.0.1:{port}/seen", "timeout": "5s"}}
     pipeline = Pipeline(sources={"gate": endless()}, steps=["draw", hook], outputs=tmp_path)
     state = "document.querySelector('#deliveries tbody td:nth-child(2)')?.textContent"
-    with listen(pipeline, "127.0.0.1:0") as listener, pipeline:
-        page.goto(listener.url)
+    with listen(pipeline, "127.0.0.1:0", token=TOKEN) as listener, pipeline:
+        page.goto(f"{listener.url}?token={TOKEN}")
         until(page, f"{state} === 'lost'")
         row = page.locator("#deliveries tbody td").all_inner_texts()
         assert row[0] == "webhook-1"
@@ -207,9 +207,9 @@ def test_a_destination_is_shown_lost_and_back(page: Page, tmp_path: Path) -> Non
 
 
 def test_the_end_of_the_pipeline_is_seen(pipeline: Pipeline, page: Page) -> None:
-    with listen(pipeline, "127.0.0.1:0") as listener:
+    with listen(pipeline, "127.0.0.1:0", token=TOKEN) as listener:
         with pipeline:
-            page.goto(listener.url)
+            page.goto(f"{listener.url}?token={TOKEN}")
             page.wait_for_selector(".badge.live")
         until(page, "document.getElementById('summary').textContent === 'not running'")
     until(page, "document.getElementById('alarm').textContent.startsWith('No answer')")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from sightline import Pipeline
 from sightline.errors import ConfigurationError
-from sightline.server import Listener, http, listen
+from sightline.server import Listener, limits, listen
 from tests.integration.server.conftest import TOKEN, ask, endless, wait_for, watched
 
 ROUTES = ("/", "/page.css", "/page.js", "/icon.svg", "/healthz", "/readyz", "/metrics", "/status", "/nowhere")
@@ -49,12 +50,12 @@ def test_readiness_names_the_streams_that_are_not_live_and_can_be_asked_of_some(
         assert ask(listener.port, "/readyz?stream=other").text == "not ready\nother: no such stream\n"
 
 
-def test_no_answer_holds_a_password() -> None:
+def test_no_answer_holds_a_password(viewer: str) -> None:
     with watched(Pipeline(sources={"camera": "rtsp://admin:hunter2@127.0.0.1:9/main"}, steps=["draw"])) as listener:
         wait_for(lambda: "refused" in ask(listener.port, "/status").text)
 
         for route in ROUTES:
-            assert "hunter2" not in ask(listener.port, route).text
+            assert "hunter2" not in ask(listener.port, route, token=viewer).text
 
 
 def test_the_status_tells_states_rates_and_positions(listener: Listener) -> None:
@@ -69,8 +70,8 @@ def test_the_status_tells_states_rates_and_positions(listener: Listener) -> None
     assert status["messages"]
 
 
-def test_an_image_is_what_passes_the_last_step_that_draws(listener: Listener) -> None:
-    answer = ask(listener.port, "/streams/yard%20north/image.jpg")
+def test_an_image_is_what_passes_the_last_step_that_draws(listener: Listener, viewer: str) -> None:
+    answer = ask(listener.port, "/streams/yard%20north/image.jpg", token=viewer)
 
     image = np.asarray(cv2.imdecode(np.frombuffer(answer.body, np.uint8), cv2.IMREAD_COLOR))
     assert answer.headers["content-type"] == "image/jpeg"
@@ -79,13 +80,18 @@ def test_an_image_is_what_passes_the_last_step_that_draws(listener: Listener) ->
     assert np.abs(image[24, 60].astype(int) - (0, 0, 0)).max() < 12
 
 
-def test_there_is_no_image_of_a_stream_that_is_not_there(listener: Listener) -> None:
-    assert ask(listener.port, "/streams/other/image.jpg").status == 404
+def test_there_is_no_image_of_a_stream_that_is_not_there(listener: Listener, viewer: str) -> None:
+    assert ask(listener.port, "/streams/other/image.jpg", token=viewer).status == 404
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "NONSENSE"])
-def test_nothing_can_be_changed(listener: Listener, method: str) -> None:
-    assert ask(listener.port, "/status", method=method).status == 405
+def test_monitoring_changes_nothing(guarded: Listener, method: str) -> None:
+    assert ask(guarded.port, "/status", method=method, token=TOKEN).status == 405
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "NONSENSE"])
+def test_who_may_look_may_not_change(listener: Listener, viewer: str, method: str) -> None:
+    assert ask(listener.port, "/status", method=method, token=viewer).status == 403
 
 
 def test_head_is_answered_without_a_body(listener: Listener) -> None:
@@ -95,8 +101,8 @@ def test_head_is_answered_without_a_body(listener: Listener) -> None:
 
 
 @pytest.mark.parametrize("path", ["/../routes.py", "/page/../../routes.py", "/%2e%2e/routes.py", "/token.html", "//"])
-def test_no_other_file_is_served(listener: Listener, path: str) -> None:
-    assert ask(listener.port, path).status == 404
+def test_no_other_file_is_served(listener: Listener, viewer: str, path: str) -> None:
+    assert ask(listener.port, path, token=viewer).status == 404
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example"])
@@ -112,7 +118,7 @@ def guarded() -> Iterator[Listener]:
         yield listener
 
 
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Cookie": "sightline=1"}])
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Basic wrong"}, {"Cookie": "sightline=1"}])
 def test_without_the_token_every_route_is_refused(guarded: Listener, headers: dict[str, str]) -> None:
     assert {ask(guarded.port, route, **headers).status for route in (*ROUTES, IMAGE)} == {401}
 
@@ -124,8 +130,9 @@ def test_with_the_token_every_route_is_answered(guarded: Listener) -> None:
     assert {ask(guarded.port, route, Authorization=f"Bearer {TOKEN}").status for route in known} == {200}
 
 
-def test_a_token_is_needed_beyond_the_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_needed_beyond_the_loopback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SIGHTLINE_TOKEN", raising=False)
+    monkeypatch.setenv("SIGHTLINE_TOKENS", str(tmp_path / "tokens.json"))
     with pytest.raises(ConfigurationError, match="SIGHTLINE_TOKEN"):
         listen(Pipeline(sources={"gate": endless()}), "0.0.0.0:0")
 
@@ -154,7 +161,7 @@ def test_after_the_end_nobody_listens_and_no_thread_is_left() -> None:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
     """A server that waits an hour for the rest of a request."""
-    monkeypatch.setattr(http, "_HEAD_SECONDS", 3600)
+    monkeypatch.setattr(limits, "_HEAD_SECONDS", 3600)
     with watched(Pipeline(sources={"gate": endless()})) as listener:
         yield listener
 
@@ -183,7 +190,7 @@ def is_open(connection: socket.socket) -> bool:
 
 
 def test_the_oldest_of_too_many_clients_makes_way(patient: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_MOST_OPEN", 20)
+    monkeypatch.setattr(limits, "_MOST_CONNECTIONS", 20)
     clients = [socket.create_connection(("127.0.0.1", patient.port), timeout=300) for _ in range(30)]
     try:
         assert ask(patient.port, "/healthz").status == 200
@@ -195,7 +202,7 @@ def test_the_oldest_of_too_many_clients_makes_way(patient: Listener, monkeypatch
 
 
 def test_clients_that_trickle_are_cut_off(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(limits, "_HEAD_SECONDS", 0.5)
     with socket.create_connection(("127.0.0.1", listener.port), timeout=300) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\n")
         assert connection.recv(100) == b""

@@ -15,14 +15,16 @@ SECRET = "correct-horse-battery"
     ("options", "said"),
     [
         ({}, "say how to publish: rtsp, url, hls or web"),
-        ({"web": "nowhere"}, "give HOST:PORT"),
-        ({"web": "127.0.0.1:0"}, "has no port that viewers could know"),
-        ({"web": ":8090"}, "a token is needed"),
+        ({"rtsp": "nowhere/{stream}"}, "give HOST:PORT"),
+        ({"rtsp": "127.0.0.1:0/{stream}"}, "has no port that viewers could know"),
+        ({"rtsp": ":8554/{stream}"}, "a token is needed"),
+        ({"web": False}, "say how to publish"),
+        ({"web": True, "token": "0123456789abcdef"}, "token is for rtsp"),
         ({"rtsp": "0.0.0.0:8554/{stream}"}, "a token is needed"),
-        ({"web": "127.0.0.1:8090", "token": "short"}, "a token has 16 characters or more"),
+        ({"rtsp": "127.0.0.1:8554/{stream}", "token": "short"}, "a token has 16 characters or more"),
         ({"url": "http://host/x"}, "streams are pushed to rtsp://"),
         ({"url": "rtsp:///x"}, "has no host"),
-        ({"web": "8090", "quality": 20, "bitrate": "1M"}, "not both"),
+        ({"web": True, "quality": 20, "bitrate": "1M"}, "not both"),
     ],
 )
 def test_what_can_not_be_meant_is_refused(options: dict[str, object], said: str) -> None:
@@ -33,8 +35,8 @@ def test_what_can_not_be_meant_is_refused(options: dict[str, object], said: str)
 @pytest.mark.parametrize(
     "options",
     [
-        {"web": "8090"},
-        {"web": "127.0.0.1:8090", "rtsp": "127.0.0.1:8554/{stream}"},
+        {"web": True},
+        {"web": True, "rtsp": "127.0.0.1:8554/{stream}"},
         {"rtsp": ":8554/live/{stream}", "token": SECRET},
         {"url": "rtmp://host/app/{stream}", "bitrate": "800k"},
         {"hls": "out/{stream}/index.m3u8"},
@@ -65,4 +67,4 @@ def test_what_can_not_be_done_is_told_by_the_check(options: dict[str, object], s
 
 
 def test_the_token_is_not_shown() -> None:
-    assert SECRET not in repr(Publish(web="127.0.0.1:8090", token=SECRET))
+    assert SECRET not in repr(Publish(rtsp="127.0.0.1:8554/{stream}", token=SECRET))

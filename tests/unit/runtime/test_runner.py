@@ -13,6 +13,7 @@ from sightline.graph import (
     BatchOptions,
     Message,
     MessageKind,
+    Mounts,
     Operator,
     Outputs,
     Parallel,
@@ -62,6 +63,7 @@ def make_runner(
         clock=SystemClock(),
         post=(messages if messages is not None else []).append,
         probes={},
+        mounts=Mounts(),
         limits=limits,
     )
 

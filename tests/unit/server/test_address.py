@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sightline.errors import ConfigurationError
-from sightline.server.http import Address, is_loopback
+from sightline.server.address import Address, is_loopback
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,96 @@
+"""The routes for monitoring, and the page with its images."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from sightline.runtime.stats.snapshot import RunView
+from sightline.server.answers import Kept, Threads
+from sightline.server.guard import Refused
+from sightline.server.images import Images
+from sightline.server.journal import Journal
+from sightline.server.metrics import CONTENT_TYPE, metrics_text
+from sightline.server.pages import PAGE, page_file
+from sightline.server.status import not_ready, status_json
+
+
+class Monitoring:
+    """Answers requests about one pipeline."""
+
+    def __init__(
+        self,
+        view: Callable[[], RunView | None],
+        *,
+        journal: Journal,
+        images: Images | None,
+        served: Callable[[], list[str]],
+    ) -> None:
+        self._view = view
+        self._journal = journal
+        self._images = images
+        self._served = served
+        self._metrics = Kept(self._make_metrics)
+        self._status = Kept(self._make_status)
+        self._threads = Threads()
+
+    def router(self) -> APIRouter:
+        """The routes; they are not part of the documented API."""
+        router = APIRouter(include_in_schema=False)
+        known: dict[str, Callable[..., Any]] = {
+            "/healthz": self._answer_health,
+            "/readyz": self._answer_readiness,
+            "/metrics": self._answer_metrics,
+            "/status": self._answer_status,
+            "/streams/{stream}/image.jpg": self._answer_image,
+        }
+        for path, answer in known.items():
+            router.add_api_route(path, answer, methods=["GET", "HEAD"])
+        for path, name in PAGE.items():
+            router.add_api_route(path, partial(page_file, name), methods=["GET", "HEAD"])
+        return router
+
+    async def _answer_health(self) -> Response:
+        return PlainTextResponse("ok\n")
+
+    def _answer_readiness(self, request: Request) -> Response:
+        missing = not_ready(self._view(), wanted=request.query_params.getlist("stream"))
+        if not missing:
+            return PlainTextResponse("ready\n")
+        lines = [f"{name}: {why}" if name else why for name, why in missing.items()]
+        return PlainTextResponse("\n".join(["not ready", *lines, ""]), HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def _answer_metrics(self) -> Response:
+        return Response(await self._metrics.get(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _answer_status(self) -> Response:
+        return Response(await self._status.get(), media_type="application/json")
+
+    async def _answer_image(self, stream: str) -> Response:
+        view = self._view()
+        names = [] if view is None else [one.stream.name for one in view.streams]
+        if self._images is None or stream not in names:
+            raise Refused(HTTPStatus.NOT_FOUND, "there is no such image")
+        self._images.keep(names)
+        jpeg = await self._threads.run(partial(self._images.jpeg, stream))
+        if jpeg is None:
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "no frame came by", {"Retry-After": "1"})
+        return Response(jpeg, media_type="image/jpeg")
+
+    def _make_metrics(self) -> bytes:
+        view = self._view()
+        return metrics_text(view, is_ready=not not_ready(view)).encode()
+
+    def _make_status(self) -> bytes:
+        view = self._view()
+        plain = status_json(view, is_ready=not not_ready(view), messages=self._journal.to_json())
+        plain["images"] = self._images is not None
+        plain["served"] = self._served()
+        return json.dumps(plain, allow_nan=False).encode()
