@@ -14,7 +14,7 @@ from benchmarks.gpu_models.rates import check_place
 from sightline import Pipeline
 from sightline.devices.cuda.device import CudaDevice
 from sightline.media import Batch
-from sightline.server.metrics import Process
+from sightline.runtime.stats.metrics import Process
 from sightline_plugins.commands.soak.samples import slope
 
 MOST_GROWN_MIB = 64.0

@@ -15,6 +15,7 @@ from sightline.graph.described import Described
 from sightline.graph.element import Problem
 from sightline.graph.fields import checked_url
 from sightline.graph.http_headers import check_headers
+from sightline.media.time import Duration
 
 PACKAGE: Final = "opentelemetry-exporter-otlp-proto-http"
 _SCHEMES = ("http", "https")
@@ -38,7 +39,7 @@ def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
 
 
 class TelemetryOptions(Described):
-    """Where traces go, and how many. Needs `pip install 'sightline[otel]'`."""
+    """Where traces and metrics go, and how many. Needs `pip install 'sightline[otel]'`."""
 
     endpoint: Annotated[Annotated[str, AfterValidator(_checked_endpoint)] | None, Field(repr=False)] = None
     """The collector, such as `http://127.0.0.1:4318` (OTLP over HTTP). When not given, OTEL_EXPORTER_OTLP_ENDPOINT and
@@ -49,6 +50,10 @@ class TelemetryOptions(Described):
     """Share of the frames that are traced, chosen at random."""
     max_rate: Annotated[float, Field(gt=0, le=1000)] = 10.0
     """Most frames a second that are traced, of all streams together."""
+    metrics: bool = True
+    """Send the metrics of the run, too."""
+    interval: Annotated[Duration, Field(ge=100_000_000)] = 15_000_000_000
+    """Time between two exports of metrics."""
 
     def check(self) -> Iterator[Problem]:
         """Check that the packages of OpenTelemetry are installed, and that credentials are given once."""

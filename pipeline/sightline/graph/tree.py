@@ -91,7 +91,7 @@ class PipelineDescription(Described):
     outbox: OutboxOptions = OutboxOptions()
     """Where records wait until they are delivered."""
     telemetry: TelemetryOptions | None = None
-    """Where traces of frames go; nowhere when not given."""
+    """Where traces and metrics go; nowhere when not given."""
     keep_running: bool = False
     """Go on when no stream is left, and wait for others; else the pipeline ends with its last stream."""
     overwrite: bool = False

@@ -151,6 +151,8 @@ class Runner:
             self._watchdog.start()
             for watch in self._watches:
                 watch.start()
+            if self._telemetry is not None:
+                self._telemetry.start(self.view)
         finally:
             self._begun.set()
         if self._is_stopped:

@@ -23,6 +23,7 @@ from typing import Protocol
 
 from sightline.media import Frame
 from sightline.runtime.stats.counters import TelemetryStats
+from sightline.runtime.stats.snapshot import RunView
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,6 +36,10 @@ class Telemetry(Protocol):
     @property
     def tracer(self) -> Tracer | None:
         """What traces frames; None when none is to be."""
+        ...
+
+    def start(self, view: Callable[[], RunView]) -> None:
+        """Begin to send what `view` shows of the run, which has begun."""
         ...
 
     def stop(self, *, seconds: float) -> None:

@@ -2,119 +2,41 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import threading
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib.metadata import version
-from pathlib import Path
+from collections.abc import Iterator
 
-from sightline.graph import StreamState
-from sightline.runtime.stats.counters import (
-    LIMITS_NS,
-    CounterInfo,
-    DeliveryState,
-    DeliveryStats,
-    ElementStats,
-    Histogram,
-    LinkStats,
-    Stats,
-    StreamStats,
-    TelemetryStats,
-    counters,
-)
-from sightline.runtime.stats.snapshot import LinkView, RunView
-
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-_SELF = Path("/proc/self")
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """Memory, threads and files of this process; None where the machine does not tell."""
-
-    resident_bytes: int | None
-    threads: int
-    open_files: int | None
-    cpu_seconds: float
-
-    @classmethod
-    def now(cls) -> Process:
-        """As it is now."""
-        return cls(_resident_bytes(), _threads(), _open_files(), time.process_time())
-
-
-def _resident_bytes() -> int | None:
-    try:
-        return int((_SELF / "statm").read_text().split()[1]) * _PAGE
-    except OSError:
-        return None
-
-
-def _threads() -> int:
-    """All threads of the process; those of Python where the machine does not tell."""
-    try:
-        return len(os.listdir(_SELF / "task"))  # noqa: PTH208  counting is all that is wanted
-    except OSError:
-        return threading.active_count()
-
-
-def _open_files() -> int | None:
-    try:
-        return len(os.listdir(_SELF / "fd"))  # noqa: PTH208  counting is all that is wanted
-    except OSError:
-        return None
-
+from sightline.runtime.stats.counters import LIMITS_NS, Histogram
+from sightline.runtime.stats.metrics import Labels, MetricFamily, MetricKind, metric_families
+from sightline.runtime.stats.snapshot import RunView
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _NAMESPACE = "sightline"
 _LIMITS = tuple(f"{limit / 1e9:g}" for limit in LIMITS_NS)
 
-Labels = Mapping[str, str]
-Sample = tuple[Labels, float]
+
+def metrics_text(view: RunView | None, *, is_ready: bool) -> str:
+    """All metrics of a run; those of the process only before it has begun."""
+    families = metric_families(view, is_ready=is_ready)
+    return "\n".join(line for family in families for line in _lines(family)) + "\n"
 
 
-@dataclass(slots=True)
-class Exposition:
-    """Metrics as text, family by family. A family without samples is left out."""
+def _lines(family: MetricFamily) -> Iterator[str]:
+    total = "_total" if family.kind is MetricKind.COUNTER else ""
+    full = f"{_NAMESPACE}_{family.name}{total}"
+    yield f"# HELP {full} {family.meaning}"
+    yield f"# TYPE {full} {family.kind}"
+    for labels, value in family.samples:
+        yield _line(full, labels, value)
+    for labels, histogram in family.histograms:
+        yield from _histogram_lines(full, labels, histogram)
 
-    _lines: list[str] = field(default_factory=list)
 
-    def counter(self, name: str, meaning: str, samples: Iterable[Sample]) -> None:
-        """What only grows; `name` without `_total`."""
-        self._family(f"{name}_total", "counter", meaning, samples)
-
-    def gauge(self, name: str, meaning: str, samples: Iterable[Sample]) -> None:
-        """What goes up and down."""
-        self._family(name, "gauge", meaning, samples)
-
-    def histogram(self, name: str, meaning: str, samples: Iterable[tuple[Labels, Histogram]]) -> None:
-        """Durations in seconds."""
-        full = self._head(name, "histogram", meaning)
-        for labels, histogram in samples:
-            *below, count = histogram.cumulative()
-            for limit, number in zip(_LIMITS, below, strict=True):
-                self._lines.append(_line(f"{full}_bucket", {**labels, "le": limit}, number))
-            self._lines.append(_line(f"{full}_bucket", {**labels, "le": "+Inf"}, count))
-            self._lines.append(_line(f"{full}_sum", labels, histogram.total_ns / 1e9))
-            self._lines.append(_line(f"{full}_count", labels, count))
-
-    def text(self) -> str:
-        """Everything."""
-        return "\n".join(self._lines) + "\n"
-
-    def _family(self, name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> None:
-        listed = list(samples)
-        if listed:
-            full = self._head(name, kind, meaning)
-            self._lines += [_line(full, labels, value) for labels, value in listed]
-
-    def _head(self, name: str, kind: str, meaning: str) -> str:
-        full = f"{_NAMESPACE}_{name}"
-        self._lines += [f"# HELP {full} {meaning}", f"# TYPE {full} {kind}"]
-        return full
+def _histogram_lines(full: str, labels: Labels, histogram: Histogram) -> Iterator[str]:
+    *below, count = histogram.cumulative()
+    for limit, number in zip(_LIMITS, below, strict=True):
+        yield _line(f"{full}_bucket", {**labels, "le": limit}, number)
+    yield _line(f"{full}_bucket", {**labels, "le": "+Inf"}, count)
+    yield _line(f"{full}_sum", labels, histogram.total_ns / 1e9)
+    yield _line(f"{full}_count", labels, count)
 
 
 def _line(name: str, labels: Labels, value: float) -> str:
@@ -125,127 +47,3 @@ def _line(name: str, labels: Labels, value: float) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-_VERSION = version("sightline")
-
-
-def metrics_text(view: RunView | None, *, is_ready: bool) -> str:
-    """All metrics of a run; those of the process only before it has begun."""
-    exposition = Exposition()
-    exposition.gauge("build_info", "Always 1; the labels say what runs.", [(_build_labels(), 1)])
-    exposition.gauge("ready", "1 when every stream is live or has ended well.", [({}, int(is_ready))])
-    _add_process(exposition, Process.now())
-    if view is not None:
-        _add_run(exposition, view)
-        _add_streams(exposition, view)
-        _add_elements(exposition, view)
-        _add_links(exposition, view)
-        _add_deliveries(exposition, view)
-        _add_gpus(exposition, view)
-        if view.telemetry is not None:
-            _add_counters(exposition, [({}, view.telemetry)], of=TelemetryStats)
-    return exposition.text()
-
-
-def _build_labels() -> Labels:
-    return {"version": _VERSION, "python": platform.python_version()}
-
-
-def _add_process(to: Exposition, process: Process) -> None:
-    to.counter("process_cpu_seconds", "CPU time of the process.", [({}, process.cpu_seconds)])
-    to.gauge("process_threads", "Threads of the process.", [({}, process.threads)])
-    if process.resident_bytes is not None:
-        to.gauge("process_resident_memory_bytes", "Memory that the process holds.", [({}, process.resident_bytes)])
-    if process.open_files is not None:
-        to.gauge("process_open_files", "Files and sockets that the process holds.", [({}, process.open_files)])
-
-
-def _add_run(to: Exposition, view: RunView) -> None:
-    to.gauge("pipeline_running", "1 while the pipeline runs.", [({"pipeline": view.pipeline}, int(view.is_running))])
-    started = time.time() - view.running_ns / 1e9
-    to.gauge("pipeline_start_time_seconds", "When the run began, since the epoch.", [({}, started)])
-    to.gauge("overloaded", "1 while live streams drop frames for want of time.", [({}, int(view.overloaded))])
-
-
-def _add_streams(to: Exposition, view: RunView) -> None:
-    to.gauge("stream_state", "1 for the state that the stream is in.", _states(view))
-    _add_counters(to, [({"stream": one.stream.name}, one) for one in view.streams], of=StreamStats)
-    overloaded = [({"stream": stream.name}, int(rates.overloaded)) for stream, rates in view.rates.items()]
-    to.gauge("stream_overloaded", "1 while the stream drops frames for want of time.", overloaded)
-    latencies = [({"stream": one.stream.name}, one.latency) for one in view.streams]
-    to.histogram("stream_latency_seconds", "Time of frames from the source to the end of the pipeline.", latencies)
-
-
-def _states(view: RunView) -> Iterator[Sample]:
-    for one in view.streams:
-        for state in StreamState:
-            yield {"stream": one.stream.name, "state": str(state)}, int(one.state is state)
-
-
-def _add_counters(to: Exposition, rows: Sequence[tuple[Labels, Stats]], *, of: type[Stats]) -> None:
-    """Add every counter of a class of stats that is a metric."""
-    for info in counters(of):
-        if info.metric is not None:
-            to.counter(
-                info.metric, info.meaning, [one for labels, stats in rows for one in _samples(info, labels, stats)]
-            )
-
-
-def _samples(info: CounterInfo, labels: Labels, stats: Stats) -> Iterator[Sample]:
-    """A counter's values; known reasons from the start on, so that rates are right from the first drop."""
-    value = info.value(stats)
-    if isinstance(value, dict):
-        for name, count in {**dict.fromkeys(info.values, 0), **value}.items():
-            yield {**labels, str(info.label): name}, count
-    else:
-        yield labels, value
-
-
-def _add_deliveries(to: Exposition, view: RunView) -> None:
-    rows = [({"destination": one.destination}, one) for one in view.deliveries]
-    _add_counters(to, rows, of=DeliveryStats)
-    connected = [(labels, int(one.state is DeliveryState.CONNECTED)) for labels, one in rows]
-    to.gauge("delivery_connected", "1 while the destination accepts records.", connected)
-    to.gauge(
-        "delivery_records_waiting", "Records that wait in the outbox.", [(labels, one.depth) for labels, one in rows]
-    )
-    now_ns = time.time_ns()
-    ages = [(labels, 0.0 if one.oldest_ns is None else max(now_ns - one.oldest_ns, 0) / 1e9) for labels, one in rows]
-    to.gauge("delivery_oldest_record_seconds", "Age of the oldest record that waits.", ages)
-
-
-def _add_gpus(to: Exposition, view: RunView) -> None:
-    uses = [({"gpu": use.gpu}, use) for use in view.gpu_memory]
-    limits = [(labels, use.limit_bytes) for labels, use in uses]
-    to.gauge("gpu_memory_limit_bytes", "Memory of the GPU that the pipeline may use.", limits)
-    used = [(labels, use.used_bytes) for labels, use in uses]
-    to.gauge("gpu_memory_used_bytes", "Memory of the GPU that the pipeline has, idle memory included.", used)
-    to.gauge("gpu_memory_idle_bytes", "The part of it that nobody holds.", [(one, use.idle_bytes) for one, use in uses])
-    retries = [(labels, use.retries) for labels, use in uses]
-    to.counter("gpu_memory_retries", "How often the GPU had no memory left until idle memory was freed.", retries)
-
-
-def _add_elements(to: Exposition, view: RunView) -> None:
-    _add_counters(to, [({"element": one.element_id}, one) for one in view.elements], of=ElementStats)
-    latencies = [({"element": one.element_id}, one.latency) for one in view.elements]
-    to.histogram("element_latency_seconds", "Time from when a batch is given to a step to its result.", latencies)
-    models = view.models.items()
-    runs: list[Sample] = [({"element": name}, one.runs) for name, one in models]
-    to.counter("engine_runs", "How often a step ran its model.", runs)
-    saved: list[Sample] = [({"element": name}, one.saved) for name, one in models]
-    to.counter("engine_saved_runs", "How often a step knew the answer without its model.", saved)
-
-
-def _add_links(to: Exposition, view: RunView) -> None:
-    links = [(_link_labels(one), one) for one in view.links]
-    waiting = "Items that wait: frames behind a source, batches elsewhere."
-    to.gauge("link_depth", waiting, [(labels, one.depth) for labels, one in links])
-    to.gauge("link_capacity", "Items that can wait.", [(labels, one.capacity) for labels, one in links])
-    ages: list[Sample] = [(labels, one.oldest_age_ns / 1e9) for labels, one in links]
-    to.gauge("link_oldest_age_seconds", "Time since the oldest waiting frame left its source.", ages)
-    _add_counters(to, [(_link_labels(one), one.stats) for one in view.links], of=LinkStats)
-
-
-def _link_labels(link: LinkView) -> Labels:
-    return {"link": link.name, "stream": "" if link.stream is None else link.stream.name}

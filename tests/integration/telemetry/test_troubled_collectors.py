@@ -31,7 +31,7 @@ def run(endpoint: str, **options: Any) -> tuple[Report, list[Message]]:
     """Run with every frame traced; the run must come to its end as if there were no collector."""
     pipeline = Pipeline(
         sources={"gate": {"pattern": "counter", "size": [64, 48], "frames": FRAMES}},
-        telemetry={"endpoint": endpoint, "sample": 1.0, "max_rate": 1000, **options},
+        telemetry={"endpoint": endpoint, "sample": 1.0, "max_rate": 1000, "metrics": False, **options},
     )
     messages: list[Message] = []
     pipeline.on_message(messages.append)

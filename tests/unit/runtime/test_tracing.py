@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from sightline import Pipeline
 from sightline.errors import OperatorError
 from sightline.graph import Step
 from sightline.runtime.stats.counters import TelemetryStats
+from sightline.runtime.stats.snapshot import RunView
 from sightline.runtime.tracing import FrameSampler, FrameTrace, SpanKind, Tracer
 from sightline.telemetry import run as telemetry_run
 from sightline.testing import make_frames
@@ -29,6 +30,9 @@ class Kept:
         self.stats = TelemetryStats()
         self.traces: list[FrameTrace] = []
         self.tracer = Tracer(FrameSampler(ratio, most_per_second=1e9), export=self.traces.append)
+
+    def start(self, view: Callable[[], RunView]) -> None:
+        pass
 
     def stop(self, *, seconds: float) -> None:
         self.tracer.close("the run has ended")

@@ -127,7 +127,7 @@ class StageThread(Worker):
                     self._events.batch_done(item, batch)
         except BaseException as error:
             item.is_lost = self._goes_on(error)
-            if trace is not None:
+            if trace is not None and isinstance(error, OperatorError):
                 trace.lose(redact(error))
             if stage.trunk:
                 self._events.batch_lost(item)

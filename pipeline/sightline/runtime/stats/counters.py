@@ -346,6 +346,10 @@ class TelemetryStats:
     traces: int = _counter("telemetry_traces", "Frames that were traced.")
     spans: int = _counter("telemetry_spans_sent", "Spans that the collector has taken.")
     spans_dropped: int = _counter("telemetry_spans_dropped", "Spans that the collector did not take.")
+    exports: int = _counter("telemetry_metric_exports", "Exports of metrics that the collector has taken.")
+    exports_failed: int = _counter(
+        "telemetry_metric_exports_failed", "Exports of metrics that the collector did not take."
+    )
 
 
 Stats = StreamStats | ElementStats | LinkStats | DeliveryStats | TelemetryStats

@@ -64,6 +64,8 @@ class StreamStatus:
         )
 
 
+WELL = frozenset({StreamState.WAITING, StreamState.LIVE, StreamState.ENDED})
+"""The states of streams that are as they should be."""
 SOURCE_LINK = "source"
 """The name of the links between sources and the first stage; there is one for each stream."""
 
@@ -112,6 +114,11 @@ class RunView:
     counts: Mapping[str, Mapping[str, Counts]] = field(default_factory=dict)
     gpu_memory: tuple[MemoryUse, ...] = ()
     telemetry: TelemetryStats | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it runs, and every stream is as it should be."""
+        return self.is_running and all(one.state in WELL for one in self.streams)
 
     @property
     def overloaded(self) -> bool:
